@@ -1,0 +1,128 @@
+//! Why an attempt did not succeed, in the terms that decide what happens next.
+
+use std::fmt;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+/// What is known about an attempt that did not succeed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum ErrorKind {
+    /// Not done, and worth another try.
+    Failed,
+    /// The service said no: not done, and trying again will not help.
+    Refused,
+    /// Nobody knows whether it was done.
+    InDoubt,
+    /// No answer in time, so nobody knows whether it was done.
+    TimedOut,
+    /// The code of the step panicked half-way, so nobody knows whether it was done.
+    Panicked,
+    /// The node that ran the attempt went away, so nobody knows whether it was done.
+    Interrupted,
+    /// A person or a program asked for the rollback.
+    Cancelled,
+    /// The saga was not finished by its deadline.
+    DeadlineExceeded,
+}
+
+impl ErrorKind {
+    /// Whether the step may have taken effect all the same.
+    #[must_use]
+    pub fn leaves_doubt(self) -> bool {
+        match self {
+            Self::InDoubt | Self::TimedOut | Self::Panicked | Self::Interrupted => true,
+            Self::Failed | Self::Refused | Self::Cancelled | Self::DeadlineExceeded => false,
+        }
+    }
+
+    /// Whether an action may be tried again after it.
+    #[must_use]
+    pub fn is_retryable(self) -> bool {
+        !matches!(self, Self::Refused)
+    }
+}
+
+/// An error of a step, or of a saga, as it is kept in the log.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct StepError {
+    /// What is known.
+    pub kind: ErrorKind,
+    /// A code that programs can tell apart, such as `CARD_DECLINED`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub code: Option<String>,
+    /// What people read.
+    pub message: String,
+    /// The service asked not to be called again sooner.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry_after: Option<Duration>,
+}
+
+impl StepError {
+    /// An error of this kind.
+    #[must_use]
+    pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
+        Self {
+            kind,
+            code: None,
+            message: message.into(),
+            retry_after: None,
+        }
+    }
+
+    /// Not done, and worth another try.
+    #[must_use]
+    pub fn failed(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Failed, message)
+    }
+
+    /// The service said no; the step is not tried again.
+    #[must_use]
+    pub fn refused(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::Refused, message)
+    }
+
+    /// Nobody knows whether it was done; the step is tried again, and compensated if it never succeeds.
+    #[must_use]
+    pub fn in_doubt(message: impl Into<String>) -> Self {
+        Self::new(ErrorKind::InDoubt, message)
+    }
+
+    /// The same error with a code that programs can tell apart.
+    #[must_use]
+    pub fn with_code(mut self, code: impl Into<String>) -> Self {
+        self.code = Some(code.into());
+        self
+    }
+
+    /// The same error with the service's wish not to be called again sooner.
+    #[must_use]
+    pub fn with_retry_after(mut self, delay: Duration) -> Self {
+        self.retry_after = Some(delay);
+        self
+    }
+}
+
+impl fmt::Display for StepError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match &self.code {
+            Some(code) => write!(f, "{code}: {}", self.message),
+            None => f.write_str(&self.message),
+        }
+    }
+}
+
+/// Any ordinary error becomes "not done, worth another try", its causes included.
+impl<E: std::error::Error> From<E> for StepError {
+    fn from(error: E) -> Self {
+        let mut message = error.to_string();
+        let mut cause = error.source();
+        while let Some(inner) = cause {
+            message.push_str(": ");
+            message.push_str(&inner.to_string());
+            cause = inner.source();
+        }
+        Self::failed(message)
+    }
+}

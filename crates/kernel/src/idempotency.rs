@@ -1,0 +1,41 @@
+//! What a repeated request is: the same one again, or another one under a used key.
+
+use serde::{Deserialize, Serialize};
+
+/// SHA-256 of a request's canonical form.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+pub struct Digest(pub [u8; 32]);
+
+/// How a request relates to what the ledger holds under its key.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// The key is new: do it.
+    Fresh,
+    /// The same request again: answer as the first time and do nothing.
+    Replay,
+    /// The key belongs to a different request: refuse.
+    Conflict,
+}
+
+/// Judges a request with this digest against the digest first seen under its key.
+#[must_use]
+pub fn judge(first: Option<&Digest>, now: &Digest) -> Verdict {
+    match first {
+        None => Verdict::Fresh,
+        Some(first) if first == now => Verdict::Replay,
+        Some(_) => Verdict::Conflict,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_fresh_once_then_replays_its_own_request_and_refuses_any_other() {
+        let (a, b) = (Digest([1; 32]), Digest([2; 32]));
+        assert_eq!(judge(None, &a), Verdict::Fresh);
+        assert_eq!(judge(Some(&a), &a), Verdict::Replay);
+        assert_eq!(judge(Some(&a), &b), Verdict::Conflict);
+    }
+}

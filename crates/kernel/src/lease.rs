@@ -1,0 +1,238 @@
+//! Leases on jobs: who may report a result, and what an expired lease costs.
+
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+
+use crate::time::Timestamp;
+
+/// After this many expired leases a job is failed: whatever takes it does not come back.
+pub const MAX_EXPIRIES: u32 = 5;
+
+/// Where a job stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Status {
+    /// Waiting to be leased.
+    Pending,
+    /// A worker has it.
+    Leased,
+    /// Done.
+    Completed,
+    /// Given up.
+    Failed,
+}
+
+/// The part of a job that leasing looks at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Lease {
+    /// Where the job stands.
+    pub status: Status,
+    /// The token of the newest lease; every lease has a higher one.
+    pub token: i64,
+    /// Not to be leased before this time, and while leased: the lease's end.
+    pub until: Timestamp,
+    /// Results reported so far, successes included.
+    pub attempts: u32,
+    /// Leases that ran out without a result.
+    pub expiries: u32,
+}
+
+/// Why a call on a lease changed nothing.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// The job is not there to be leased now.
+    #[error("the job is not available: it is leased, finished, or not due yet")]
+    Unavailable,
+    /// Another lease came after this one.
+    #[error("the lease is stale: the job was leased again since; drop this result")]
+    Stale,
+    /// The job is already finished under this very lease.
+    #[error("the job already has its result")]
+    Finished,
+}
+
+impl Lease {
+    /// A job that may be leased from `due` on.
+    #[must_use]
+    pub fn due_at(due: Timestamp) -> Self {
+        Self {
+            status: Status::Pending,
+            token: 0,
+            until: due,
+            attempts: 0,
+            expiries: 0,
+        }
+    }
+
+    /// Leases the job until `now + duration`.
+    ///
+    /// # Errors
+    /// When it is leased, finished or not due.
+    pub fn lease(&self, duration: Duration, now: Timestamp) -> Result<Self, Refused> {
+        match self.status {
+            Status::Pending if self.until <= now => Ok(Self {
+                status: Status::Leased,
+                token: self.token + 1,
+                until: now.plus(duration),
+                ..self.clone()
+            }),
+            Status::Pending | Status::Leased | Status::Completed | Status::Failed => {
+                Err(Refused::Unavailable)
+            }
+        }
+    }
+
+    /// Extends a live lease.
+    ///
+    /// # Errors
+    /// When the token is not the newest, or the job is finished.
+    pub fn heartbeat(&self, token: i64, duration: Duration, now: Timestamp) -> Result<Self, Refused> {
+        self.holds(token)?;
+        Ok(Self {
+            until: now.plus(duration),
+            ..self.clone()
+        })
+    }
+
+    /// Takes a success.
+    ///
+    /// # Errors
+    /// When the token is not the newest, or the job is finished.
+    pub fn complete(&self, token: i64) -> Result<Self, Refused> {
+        self.holds(token)?;
+        Ok(Self {
+            status: Status::Completed,
+            attempts: self.attempts + 1,
+            ..self.clone()
+        })
+    }
+
+    /// Takes a failure; with `retry_at` the job waits for another lease, without it is given up.
+    ///
+    /// # Errors
+    /// When the token is not the newest, or the job is finished.
+    pub fn fail(&self, token: i64, retry_at: Option<Timestamp>) -> Result<Self, Refused> {
+        self.holds(token)?;
+        let attempts = self.attempts + 1;
+        Ok(match retry_at {
+            Some(due) => Self {
+                status: Status::Pending,
+                until: due,
+                attempts,
+                ..self.clone()
+            },
+            None => Self {
+                status: Status::Failed,
+                attempts,
+                ..self.clone()
+            },
+        })
+    }
+
+    /// What an overdue lease becomes: pending again at no cost, or failed after [`MAX_EXPIRIES`] of them.
+    /// `None` while the lease still stands.
+    #[must_use]
+    pub fn expire(&self, now: Timestamp) -> Option<Self> {
+        if self.status != Status::Leased || self.until > now {
+            return None;
+        }
+        let expiries = self.expiries + 1;
+        let status = if expiries >= MAX_EXPIRIES {
+            Status::Failed
+        } else {
+            Status::Pending
+        };
+        Some(Self {
+            status,
+            expiries,
+            until: now,
+            ..self.clone()
+        })
+    }
+
+    fn holds(&self, token: i64) -> Result<(), Refused> {
+        match self.status {
+            _ if token != self.token => Err(Refused::Stale),
+            Status::Leased => Ok(()),
+            Status::Completed | Status::Failed => Err(Refused::Finished),
+            Status::Pending => Err(Refused::Stale),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const LEASE: Duration = Duration::from_secs(10);
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    #[test]
+    fn a_job_is_leased_once_due_and_by_one_worker_only() {
+        let job = Lease::due_at(at(5));
+        assert_eq!(job.lease(LEASE, at(4)), Err(Refused::Unavailable));
+        let leased = job.lease(LEASE, at(5)).unwrap();
+        assert_eq!(
+            (leased.status, leased.token, leased.until),
+            (Status::Leased, 1, at(15))
+        );
+        assert_eq!(leased.lease(LEASE, at(20)), Err(Refused::Unavailable));
+    }
+
+    #[test]
+    fn a_result_is_applied_once_and_only_with_the_newest_token() {
+        let leased = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap();
+        assert_eq!(leased.complete(0), Err(Refused::Stale));
+        assert_eq!(leased.complete(2), Err(Refused::Stale));
+        let done = leased.complete(1).unwrap();
+        assert_eq!((done.status, done.attempts), (Status::Completed, 1));
+        assert_eq!(done.complete(1), Err(Refused::Finished));
+        assert_eq!(done.fail(1, None), Err(Refused::Finished));
+        assert_eq!(done.lease(LEASE, at(99)), Err(Refused::Unavailable));
+    }
+
+    #[test]
+    fn a_failure_waits_for_its_retry_or_is_final() {
+        let leased = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap();
+        let waiting = leased.fail(1, Some(at(30))).unwrap();
+        assert_eq!(
+            (waiting.status, waiting.until, waiting.attempts),
+            (Status::Pending, at(30), 1)
+        );
+        assert_eq!(
+            waiting.complete(1),
+            Err(Refused::Stale),
+            "the lease ended with its failure"
+        );
+        assert_eq!(waiting.lease(LEASE, at(29)), Err(Refused::Unavailable));
+        let failed = leased.fail(1, None).unwrap();
+        assert_eq!((failed.status, failed.attempts), (Status::Failed, 1));
+        assert_eq!(failed.heartbeat(1, LEASE, at(1)), Err(Refused::Finished));
+    }
+
+    #[test]
+    fn a_heartbeat_extends_only_the_newest_lease() {
+        let leased = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap();
+        assert_eq!(leased.heartbeat(1, LEASE, at(8)).unwrap().until, at(18));
+        assert_eq!(leased.heartbeat(7, LEASE, at(8)), Err(Refused::Stale));
+    }
+
+    #[test]
+    fn an_expired_lease_costs_no_attempt_and_the_fifth_fails_the_job() {
+        let mut job = Lease::due_at(at(0));
+        for round in 1..=4 {
+            let leased = job.lease(LEASE, at(round * 100)).unwrap();
+            assert_eq!(leased.expire(at(round * 100 + 9)), None);
+            job = leased.expire(at(round * 100 + 10)).unwrap();
+            assert_eq!((job.status, job.attempts), (Status::Pending, 0));
+            assert_eq!(job.until, at(round * 100 + 10));
+        }
+        let last = job.lease(LEASE, at(900)).unwrap().expire(at(999)).unwrap();
+        assert_eq!((last.status, last.expiries), (Status::Failed, 5));
+        assert_eq!(job.expire(at(999)), None, "only a lease expires");
+    }
+}

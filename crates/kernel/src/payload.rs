@@ -1,0 +1,96 @@
+//! JSON text that is carried, stored and handed on, but not looked into.
+
+use std::fmt;
+use std::sync::Arc;
+
+use serde::de::DeserializeOwned;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
+
+/// One valid JSON document as text. Cloning shares the text.
+#[derive(Clone, PartialEq, Eq, Hash)]
+pub struct Payload(Arc<str>);
+
+impl Payload {
+    /// JSON `null`: the input of a saga that takes none and the result of a step that gives none.
+    #[must_use]
+    pub fn null() -> Self {
+        Self(Arc::from("null"))
+    }
+
+    /// Encodes a value.
+    ///
+    /// # Errors
+    /// When the value has no JSON form, such as a map whose keys are not text.
+    pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
+        serde_json::to_string(value).map(|text| Self(text.into()))
+    }
+
+    /// Takes text that must already be JSON.
+    ///
+    /// # Errors
+    /// When the text is not exactly one JSON document.
+    pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, serde_json::Error> {
+        let text = text.into();
+        serde_json::from_str::<&RawValue>(&text)?;
+        Ok(Self(text))
+    }
+
+    /// Decodes the document.
+    ///
+    /// # Errors
+    /// When the document does not have the shape of `T`.
+    pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        serde_json::from_str(&self.0)
+    }
+
+    /// The JSON text.
+    #[must_use]
+    pub fn as_str(&self) -> &str {
+        &self.0
+    }
+
+    /// Whether this is `null`.
+    #[must_use]
+    pub fn is_null(&self) -> bool {
+        &*self.0 == "null"
+    }
+
+    /// Size of the text in bytes.
+    #[must_use]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+
+    /// Whether the text is empty; never so for a valid document.
+    #[must_use]
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+}
+
+impl Default for Payload {
+    fn default() -> Self {
+        Self::null()
+    }
+}
+
+impl fmt::Debug for Payload {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Serialize for Payload {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        raw.serialize(serializer)
+    }
+}
+
+impl<'de> Deserialize<'de> for Payload {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let raw = Box::<RawValue>::deserialize(deserializer)?;
+        Ok(Self(raw.get().into()))
+    }
+}

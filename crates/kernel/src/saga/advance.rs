@@ -1,0 +1,319 @@
+//! What follows from a state by itself: steps that can start, compensations that are due, the end.
+
+use std::time::Duration;
+
+use super::MAX_INTERRUPTIONS;
+use super::definition::Step;
+use super::event::{Event, Phase};
+use super::input::Effect;
+use super::state::{Progress, Status, StepState};
+use super::transition::Transition;
+use crate::error::{ErrorKind, StepError};
+use crate::id::{SagaId, StepId};
+use crate::retry::Retry;
+
+/// The longest a service can have us wait by asking for it.
+const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
+
+/// Goes as far as the state allows without anything else happening.
+pub(super) fn advance(next: &mut Transition<'_>) {
+    if matches!(next.state.status, Status::Pending | Status::Running) {
+        give_up_on_the_often_interrupted(next);
+    }
+    if matches!(next.state.status, Status::Pending | Status::Running) {
+        let late = next
+            .state
+            .started
+            .deadline
+            .is_some_and(|deadline| deadline <= next.now.at);
+        if late && !next.all_succeeded() {
+            let error = StepError::new(ErrorKind::DeadlineExceeded, "the saga's deadline has passed");
+            begin_rollback(next, None, error);
+        }
+    }
+    match next.state.status {
+        Status::Pending | Status::Running => go_forward(next),
+        Status::Compensating => go_back(next),
+        Status::Succeeded | Status::Failed | Status::Compensated => {}
+    }
+}
+
+/// Turns round: from here on nothing new starts but compensations. What is in flight is awaited.
+pub(super) fn begin_rollback(next: &mut Transition<'_>, failed_step: Option<StepId>, error: StepError) {
+    let place = failed_step
+        .as_ref()
+        .and_then(|step| next.definition.position(step));
+    let event = Event::SagaCompensating { failed_step, error };
+    match place {
+        Some(position) => next.emit_at(position, event),
+        None => next.emit(event),
+    }
+    if next.state.steps.iter().any(|step| step.forward.in_flight()) {
+        next.perform(Effect::SignalRollback);
+    }
+}
+
+/// Ends a step's action for good. A doubt left by any attempt stays.
+pub(super) fn fail_step(next: &mut Transition<'_>, position: usize, error: StepError) {
+    let step = next.definition.steps()[position].id.clone();
+    let state = &next.state.steps[position];
+    let attempt = state.forward.attempts;
+    let event = if error.kind == ErrorKind::TimedOut {
+        Event::StepTimedOut { step, attempt, error }
+    } else {
+        let in_doubt = state.in_doubt || error.kind.leaves_doubt();
+        Event::StepFailed {
+            step,
+            attempt,
+            error,
+            in_doubt,
+        }
+    };
+    next.emit_at(position, event);
+}
+
+fn interrupted() -> StepError {
+    StepError::new(
+        ErrorKind::Interrupted,
+        "the node that ran the attempt went away before it ended",
+    )
+}
+
+fn give_up_on_the_often_interrupted(next: &mut Transition<'_>) {
+    for position in 0..next.state.steps.len() {
+        let forward = &next.state.steps[position].forward;
+        if forward.progress == Progress::Interrupted && forward.interruptions >= MAX_INTERRUPTIONS {
+            fail_step(next, position, interrupted());
+            if next.state.status != Status::Compensating {
+                let step = next.definition.steps()[position].id.clone();
+                begin_rollback(next, Some(step), interrupted());
+            }
+        }
+    }
+}
+
+fn go_forward(next: &mut Transition<'_>) {
+    if next.all_succeeded() {
+        next.emit(Event::SagaSucceeded);
+        return;
+    }
+    if next.state.paused || next.now.hold {
+        return;
+    }
+    for position in 0..next.state.steps.len() {
+        if !next.wants_to_run(position) {
+            continue;
+        }
+        if next.definition.steps()[position].limited {
+            next.perform(Effect::Admit { position });
+        } else {
+            next.run(position, Phase::Do);
+        }
+    }
+}
+
+fn go_back(next: &mut Transition<'_>) {
+    // Nobody will try these again, so what is known about them now is all that will ever be known.
+    for position in 0..next.state.steps.len() {
+        let forward = &next.state.steps[position].forward;
+        match forward.progress {
+            Progress::Interrupted => fail_step(next, position, interrupted()),
+            Progress::Waiting { .. } => {
+                let error = forward.error.clone().unwrap_or_else(interrupted);
+                fail_step(next, position, error);
+            }
+            Progress::Idle | Progress::Running | Progress::Done | Progress::Failed | Progress::Skipped => {}
+        }
+        let undo = &next.state.steps[position].undo;
+        if undo.progress == Progress::Interrupted && undo.interruptions >= MAX_INTERRUPTIONS {
+            let step = next.definition.steps()[position].id.clone();
+            let (attempt, error) = (undo.attempts, interrupted());
+            next.emit_at(position, Event::StepCompensationFailed { step, attempt, error });
+        }
+    }
+    if next.state.steps.iter().any(|step| step.forward.in_flight()) {
+        return;
+    }
+    if !next.state.paused && !next.now.hold {
+        take_compensations_up_again(next);
+        start_compensations(next);
+    }
+    end_rollback(next);
+}
+
+fn take_compensations_up_again(next: &mut Transition<'_>) {
+    for position in 0..next.state.steps.len() {
+        let due = match next.state.steps[position].undo.progress {
+            Progress::Interrupted => true,
+            Progress::Waiting { until } => until <= next.now.at,
+            Progress::Idle | Progress::Running | Progress::Done | Progress::Failed | Progress::Skipped => {
+                false
+            }
+        };
+        if due {
+            next.run(position, Phase::Undo);
+        }
+    }
+}
+
+fn start_compensations(next: &mut Transition<'_>) {
+    if next.is_stopped_by_a_failed_compensation() {
+        return;
+    }
+    loop {
+        let busy = next
+            .state
+            .steps
+            .iter()
+            .filter(|step| step.undo.in_progress())
+            .count();
+        if busy >= next.definition.compensation_concurrency() {
+            return;
+        }
+        let ready = (0..next.state.steps.len()).filter(|&position| next.can_be_undone(position));
+        // Among those that are free to go, what was finished last goes first.
+        let Some(position) = ready.max_by_key(|&position| next.state.steps[position].settled_seq) else {
+            return;
+        };
+        next.run(position, Phase::Undo);
+    }
+}
+
+fn end_rollback(next: &mut Transition<'_>) {
+    let busy = next.state.steps.iter().any(|step| step.undo.in_progress());
+    let owed = (0..next.state.steps.len()).any(|position| next.owes_compensation(position));
+    let stuck = (0..next.state.steps.len())
+        .rev()
+        .find(|&position| next.state.steps[position].undo.progress == Progress::Failed);
+    match stuck {
+        _ if busy => {}
+        Some(position) if !owed || next.is_stopped_by_a_failed_compensation() => {
+            let step = next.definition.steps()[position].id.clone();
+            let error = next.state.steps[position]
+                .undo
+                .error
+                .clone()
+                .unwrap_or_else(interrupted);
+            next.emit_at(position, Event::SagaFailed { step, error });
+        }
+        None if !owed => next.emit(Event::SagaCompensated),
+        Some(_) | None => {}
+    }
+}
+
+impl Transition<'_> {
+    fn step(&self, position: usize) -> (&Step, &StepState) {
+        (&self.definition.steps()[position], &self.state.steps[position])
+    }
+
+    fn all_succeeded(&self) -> bool {
+        self.state
+            .steps
+            .iter()
+            .all(|step| step.forward.progress == Progress::Done)
+    }
+
+    /// Whether a step's action is due to start, be it for the first time or again.
+    fn wants_to_run(&self, position: usize) -> bool {
+        let (step, state) = self.step(position);
+        match state.forward.progress {
+            Progress::Idle => step
+                .depends_on
+                .iter()
+                .all(|&parent| self.state.steps[parent].forward.progress == Progress::Done),
+            Progress::Interrupted => true,
+            Progress::Waiting { until } => until <= self.now.at,
+            Progress::Running | Progress::Done | Progress::Failed | Progress::Skipped => false,
+        }
+    }
+
+    /// Starts a limited step for which there is room now; `false` if it does not want to run any more.
+    pub(super) fn start_admitted(&mut self, position: usize) -> bool {
+        let wanted = self.wants_to_run(position) && !self.state.paused && !self.now.hold;
+        if wanted {
+            self.run(position, Phase::Do);
+        }
+        wanted
+    }
+
+    fn run(&mut self, position: usize, phase: Phase) {
+        let step = self.definition.steps()[position].id.clone();
+        let attempt = self.state.steps[position].phase(phase).attempts + 1;
+        let event = match phase {
+            Phase::Do => Event::StepStarted { step, attempt },
+            Phase::Undo => Event::StepCompensating { step, attempt },
+        };
+        self.emit_at(position, event);
+        self.perform(Effect::Run {
+            position,
+            phase,
+            attempt,
+        });
+    }
+
+    fn policy(&self, position: usize, phase: Phase) -> Option<&Retry> {
+        let step = &self.definition.steps()[position];
+        match phase {
+            Phase::Do => Some(&step.retry),
+            Phase::Undo => step.compensation.as_ref().map(|undo| &undo.retry),
+        }
+    }
+
+    /// Whether the attempt that has just failed may be followed by another.
+    pub(super) fn may_retry(&self, position: usize, phase: Phase) -> bool {
+        let failures = self.state.steps[position].phase(phase).failures + 1;
+        self.policy(position, phase)
+            .is_some_and(|policy| policy.allows_another(failures))
+    }
+
+    pub(super) fn retry_later(&mut self, saga: SagaId, position: usize, phase: Phase, error: StepError) {
+        let Some(policy) = self.policy(position, phase) else {
+            return;
+        };
+        let (step, state) = self.step(position);
+        let state = state.phase(phase);
+        let wished = error.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
+        let wait = policy
+            .wait(state.failures + 1, spread(saga, position))
+            .max(wished);
+        let event = Event::StepRetry {
+            step: step.id.clone(),
+            phase,
+            attempt: state.attempts,
+            max_attempts: policy.count + 1 + state.interruptions,
+            error,
+            retry_at: self.now.at.plus(wait),
+        };
+        self.emit_at(position, event);
+    }
+
+    /// Whether the step has to be undone and nobody has begun with it.
+    fn owes_compensation(&self, position: usize) -> bool {
+        let (step, state) = self.step(position);
+        step.compensation.is_some() && state.may_have_happened() && state.undo.progress == Progress::Idle
+    }
+
+    /// Whether everything that came after the step is out of the way.
+    fn can_be_undone(&self, position: usize) -> bool {
+        self.owes_compensation(position)
+            && self.definition.steps()[position]
+                .successors
+                .iter()
+                .all(|&after| !self.owes_compensation(after) && !self.state.steps[after].undo.in_progress())
+    }
+
+    fn is_stopped_by_a_failed_compensation(&self) -> bool {
+        !self.definition.continues_past_failed_compensation()
+            && self
+                .state
+                .steps
+                .iter()
+                .any(|step| step.undo.progress == Progress::Failed)
+    }
+}
+
+/// Tells sagas and steps apart for the jitter.
+fn spread(saga: SagaId, position: usize) -> u64 {
+    let (high, low) = saga.0.as_u64_pair();
+    high ^ low.rotate_left(17) ^ (position as u64)
+}

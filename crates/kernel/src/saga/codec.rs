@@ -1,0 +1,262 @@
+//! Events as rows: a name, a step, an attempt and the rest as JSON.
+
+use std::borrow::Cow;
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::event::{Event, Phase, Resolution, Started};
+use crate::error::StepError;
+use crate::id::StepId;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// A row that cannot be read as an event.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    /// A newer version of Backstitch may have written it.
+    #[error("the event type `{0}` is unknown to this version: run the version that wrote it, or a newer one")]
+    UnknownType(String),
+    /// A column that this type needs is empty.
+    #[error("a `{name}` event has no `{column}`")]
+    Missing {
+        /// The event's type.
+        name: String,
+        /// The column.
+        column: &'static str,
+    },
+    /// The JSON does not have the shape of this type.
+    #[error("the data of a `{name}` event cannot be read: {source}")]
+    Data {
+        /// The event's type.
+        name: String,
+        /// What is wrong with it.
+        source: serde_json::Error,
+    },
+}
+
+#[derive(Default, Serialize, Deserialize)]
+struct Data<'a> {
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    error: Option<Cow<'a, StepError>>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    in_doubt: bool,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    phase: Option<Phase>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    max_attempts: Option<u32>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    retry_at: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    action: Option<Resolution>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    note: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    node: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    epoch: Option<i64>,
+}
+
+/// The JSON part of an event's row; `None` where name, step and attempt say it all.
+#[must_use]
+pub fn data(event: &Event) -> Option<String> {
+    let data = match event {
+        // The two that every saga writes, and the one that carries the caller's text: no detour through serde.
+        Event::StepStarted { .. }
+        | Event::SagaSucceeded
+        | Event::SagaCompensated
+        | Event::StepCompensating { .. }
+        | Event::StepCompensated { .. } => return None,
+        Event::StepSucceeded { result, .. } if result.is_null() => return None,
+        Event::StepSucceeded { result, .. } => return Some(format!("{{\"result\":{}}}", result.as_str())),
+        Event::SagaStarted(started) => return serde_json::to_string(&**started).ok(),
+        Event::SagaFailed { error, .. }
+        | Event::SagaCompensating { error, .. }
+        | Event::StepTimedOut { error, .. }
+        | Event::StepCompensationFailed { error, .. } => Data {
+            error: Some(Cow::Borrowed(error)),
+            ..Data::default()
+        },
+        Event::StepFailed { error, in_doubt, .. } => Data {
+            error: Some(Cow::Borrowed(error)),
+            in_doubt: *in_doubt,
+            ..Data::default()
+        },
+        Event::StepRetry {
+            phase,
+            max_attempts,
+            error,
+            retry_at,
+            ..
+        } => Data {
+            error: Some(Cow::Borrowed(error)),
+            phase: Some(*phase),
+            max_attempts: Some(*max_attempts),
+            retry_at: Some(*retry_at),
+            ..Data::default()
+        },
+        Event::SagaPaused { note } | Event::SagaResumed { note } => Data {
+            note: Some(Cow::Borrowed(note)),
+            ..Data::default()
+        },
+        Event::StepResolved { action, note, .. } => Data {
+            action: Some(*action),
+            note: Some(Cow::Borrowed(note)),
+            ..Data::default()
+        },
+        Event::SagaAdopted { node, epoch } => Data {
+            node: Some(Cow::Borrowed(node)),
+            epoch: Some(*epoch),
+            ..Data::default()
+        },
+    };
+    serde_json::to_string(&data).ok()
+}
+
+/// Reads an event back from its row.
+///
+/// # Errors
+/// When the type is unknown, a column is missing, or the JSON is not of its shape.
+pub fn event(
+    name: &str,
+    step: Option<&str>,
+    attempt: Option<u32>,
+    data: Option<&str>,
+) -> Result<Event, Unreadable> {
+    let row = Row {
+        name,
+        step,
+        attempt,
+        data,
+    };
+    Ok(match name {
+        "saga.started" => Event::SagaStarted(Arc::new(row.json::<Started>()?)),
+        "saga.succeeded" => Event::SagaSucceeded,
+        "saga.failed" => Event::SagaFailed {
+            step: row.step()?,
+            error: row.error()?,
+        },
+        "saga.compensating" => Event::SagaCompensating {
+            failed_step: step.map(StepId::from),
+            error: row.error()?,
+        },
+        "saga.compensated" => Event::SagaCompensated,
+        "saga.paused" => Event::SagaPaused { note: row.note()? },
+        "saga.resumed" => Event::SagaResumed { note: row.note()? },
+        "saga.adopted" => {
+            let data: Data<'_> = row.json()?;
+            Event::SagaAdopted {
+                node: row.present("data.node", data.node)?.into_owned(),
+                epoch: row.present("data.epoch", data.epoch)?,
+            }
+        }
+        "step.started" => Event::StepStarted {
+            step: row.step()?,
+            attempt: row.attempt()?,
+        },
+        "step.succeeded" => Event::StepSucceeded {
+            step: row.step()?,
+            attempt: row.attempt()?,
+            result: row.result()?,
+        },
+        "step.failed" => {
+            let data: Data<'_> = row.json()?;
+            Event::StepFailed {
+                step: row.step()?,
+                attempt: row.attempt()?,
+                in_doubt: data.in_doubt,
+                error: row.present("data.error", data.error)?.into_owned(),
+            }
+        }
+        "step.timed_out" => Event::StepTimedOut {
+            step: row.step()?,
+            attempt: row.attempt()?,
+            error: row.error()?,
+        },
+        "step.retry" => {
+            let data: Data<'_> = row.json()?;
+            Event::StepRetry {
+                step: row.step()?,
+                attempt: row.attempt()?,
+                phase: row.present("data.phase", data.phase)?,
+                max_attempts: row.present("data.max_attempts", data.max_attempts)?,
+                retry_at: row.present("data.retry_at", data.retry_at)?,
+                error: row.present("data.error", data.error)?.into_owned(),
+            }
+        }
+        "step.compensating" => Event::StepCompensating {
+            step: row.step()?,
+            attempt: row.attempt()?,
+        },
+        "step.compensated" => Event::StepCompensated {
+            step: row.step()?,
+            attempt: row.attempt()?,
+        },
+        "step.compensation_failed" => Event::StepCompensationFailed {
+            step: row.step()?,
+            attempt: row.attempt()?,
+            error: row.error()?,
+        },
+        "step.resolved" => {
+            let data: Data<'_> = row.json()?;
+            Event::StepResolved {
+                step: row.step()?,
+                action: row.present("data.action", data.action)?,
+                note: row.present("data.note", data.note)?.into_owned(),
+            }
+        }
+        unknown => return Err(Unreadable::UnknownType(unknown.to_owned())),
+    })
+}
+
+struct Row<'a> {
+    name: &'a str,
+    step: Option<&'a str>,
+    attempt: Option<u32>,
+    data: Option<&'a str>,
+}
+
+impl<'a> Row<'a> {
+    fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, Unreadable> {
+        value.ok_or_else(|| Unreadable::Missing {
+            name: self.name.to_owned(),
+            column,
+        })
+    }
+
+    fn step(&self) -> Result<StepId, Unreadable> {
+        self.present("step", self.step).map(StepId::from)
+    }
+
+    fn attempt(&self) -> Result<u32, Unreadable> {
+        self.present("attempt", self.attempt)
+    }
+
+    fn json<T: Deserialize<'a>>(&self) -> Result<T, Unreadable> {
+        serde_json::from_str(self.present("data", self.data)?).map_err(|source| Unreadable::Data {
+            name: self.name.to_owned(),
+            source,
+        })
+    }
+
+    fn error(&self) -> Result<StepError, Unreadable> {
+        let data: Data<'_> = self.json()?;
+        self.present("data.error", data.error).map(Cow::into_owned)
+    }
+
+    fn note(&self) -> Result<String, Unreadable> {
+        let data: Data<'_> = self.json()?;
+        self.present("data.note", data.note).map(Cow::into_owned)
+    }
+
+    fn result(&self) -> Result<Payload, Unreadable> {
+        #[derive(Deserialize)]
+        struct Result {
+            result: Payload,
+        }
+        if self.data.is_none() {
+            return Ok(Payload::null());
+        }
+        self.json::<Result>().map(|data| data.result)
+    }
+}

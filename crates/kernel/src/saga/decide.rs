@@ -1,0 +1,201 @@
+//! What a saga answers to every input in every state: the page that explains the product.
+
+use std::sync::Arc;
+
+use super::advance::{advance, begin_rollback, fail_step};
+use super::definition::Definition;
+use super::event::{Event, Phase, Resolution};
+use super::input::{Decision, Input, Now, Outcome, Rejected, Start};
+use super::state::{Progress, State, Status};
+use super::transition::Transition;
+use crate::error::{ErrorKind, StepError};
+use crate::id::{SagaId, StepId};
+
+/// Accepts a new saga and starts what can start.
+#[must_use]
+pub fn start(definition: &Definition, start: Start, now: Now) -> Decision {
+    let started = Arc::new(start.of(definition));
+    let mut next = Transition::from(definition, State::begin(definition, started.clone(), now.at), now);
+    next.recorded_start(Event::SagaStarted(started));
+    advance(&mut next);
+    next.into_decision()
+}
+
+/// Decides what an input means: which events to append, and what to do once they are on disk.
+///
+/// # Errors
+/// When the saga's state forbids the input; then nothing changes.
+pub fn decide(
+    definition: &Definition,
+    saga: SagaId,
+    state: &State,
+    input: Input,
+    now: Now,
+) -> Result<Decision, Rejected> {
+    use Status::{Compensated, Compensating, Failed, Pending, Running, Succeeded};
+
+    let mut next = Transition::from(definition, state.clone(), now);
+    match (state.status, input) {
+        (Failed, Input::Resolve { step, action, note }) => resolve(&mut next, &step, action, note)?,
+        (Succeeded | Compensated | Failed, _) => return Err(Rejected::Ended(state.status)),
+        (Pending | Running | Compensating, Input::Resolve { .. }) => {
+            return Err(Rejected::NotFailed(state.status));
+        }
+
+        (Pending | Running | Compensating, Input::Wake) => {}
+        (Pending | Running | Compensating, Input::Adopted { node, epoch }) => {
+            next.emit(Event::SagaAdopted { node, epoch });
+        }
+
+        (
+            Pending | Running | Compensating,
+            Input::Finished {
+                step,
+                phase: Phase::Do,
+                attempt,
+                outcome,
+            },
+        ) => {
+            finish_action(&mut next, saga, &step, attempt, outcome)?;
+        }
+        (
+            Pending | Running | Compensating,
+            Input::Finished {
+                step,
+                phase: Phase::Undo,
+                attempt,
+                outcome,
+            },
+        ) => {
+            finish_compensation(&mut next, saga, &step, attempt, outcome)?;
+        }
+
+        (Pending | Running, Input::Admitted { step }) => {
+            let position = position(&next, &step)?;
+            if !next.start_admitted(position) {
+                return Err(Rejected::NotWaiting(step));
+            }
+        }
+        (Compensating, Input::Admitted { step }) => return Err(Rejected::NotWaiting(step)),
+
+        (Pending | Running, Input::Cancel { note }) => {
+            begin_rollback(&mut next, None, StepError::new(ErrorKind::Cancelled, note));
+        }
+        (Compensating, Input::Cancel { .. }) => return Err(Rejected::RollingBack),
+
+        (Pending | Running | Compensating, Input::Pause { note }) => {
+            if state.paused {
+                return Err(Rejected::Paused);
+            }
+            next.emit(Event::SagaPaused { note });
+        }
+        (Pending | Running | Compensating, Input::Resume { note }) => {
+            if !state.paused {
+                return Err(Rejected::NotPaused);
+            }
+            next.emit(Event::SagaResumed { note });
+        }
+    }
+    advance(&mut next);
+    Ok(next.into_decision())
+}
+
+fn position(next: &Transition<'_>, step: &StepId) -> Result<usize, Rejected> {
+    next.definition
+        .position(step)
+        .ok_or_else(|| Rejected::UnknownStep(step.clone()))
+}
+
+/// Only the answer of the attempt in flight counts; any other comes too late.
+fn in_flight(next: &Transition<'_>, step: &StepId, phase: Phase, attempt: u32) -> Result<usize, Rejected> {
+    let position = position(next, step)?;
+    let current = next.state.steps[position].phase(phase);
+    if current.in_flight() && current.attempts == attempt {
+        Ok(position)
+    } else {
+        Err(Rejected::Stale {
+            step: step.clone(),
+            attempt,
+        })
+    }
+}
+
+fn finish_action(
+    next: &mut Transition<'_>,
+    saga: SagaId,
+    step: &StepId,
+    attempt: u32,
+    outcome: Outcome,
+) -> Result<(), Rejected> {
+    let position = in_flight(next, step, Phase::Do, attempt)?;
+    match outcome {
+        Outcome::Succeeded(result) => {
+            next.emit_at(
+                position,
+                Event::StepSucceeded {
+                    step: step.clone(),
+                    attempt,
+                    result,
+                },
+            );
+        }
+        // Once the rollback has begun nothing gets a new attempt.
+        Outcome::Failed(error)
+            if next.state.status != Status::Compensating
+                && error.kind.is_retryable()
+                && next.may_retry(position, Phase::Do) =>
+        {
+            next.retry_later(saga, position, Phase::Do, error);
+        }
+        Outcome::Failed(error) => {
+            fail_step(next, position, error.clone());
+            if next.state.status != Status::Compensating {
+                begin_rollback(next, Some(step.clone()), error);
+            }
+        }
+    }
+    Ok(())
+}
+
+fn finish_compensation(
+    next: &mut Transition<'_>,
+    saga: SagaId,
+    step: &StepId,
+    attempt: u32,
+    outcome: Outcome,
+) -> Result<(), Rejected> {
+    let position = in_flight(next, step, Phase::Undo, attempt)?;
+    let step = step.clone();
+    match outcome {
+        Outcome::Succeeded(_) => next.emit_at(position, Event::StepCompensated { step, attempt }),
+        // A compensation is owed: even a "no" is tried again.
+        Outcome::Failed(error) if next.may_retry(position, Phase::Undo) => {
+            next.retry_later(saga, position, Phase::Undo, error);
+        }
+        Outcome::Failed(error) => {
+            next.emit_at(position, Event::StepCompensationFailed { step, attempt, error });
+        }
+    }
+    Ok(())
+}
+
+fn resolve(
+    next: &mut Transition<'_>,
+    step: &StepId,
+    action: Resolution,
+    note: String,
+) -> Result<(), Rejected> {
+    let position = position(next, step)?;
+    if next.state.steps[position].undo.progress != Progress::Failed {
+        return Err(Rejected::NotStuck(step.clone()));
+    }
+    next.emit_at(
+        position,
+        Event::StepResolved {
+            step: step.clone(),
+            action,
+            note,
+        },
+    );
+    Ok(())
+}

@@ -1,0 +1,96 @@
+//! A checked definition: what a saga of this kind does, with the order of things worked out.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use super::draft::Draft;
+use crate::id::StepId;
+use crate::retry::Retry;
+
+/// A definition that passed its check; made by [`Draft::check`].
+#[derive(Clone, Debug)]
+pub struct Definition {
+    pub(super) draft: Draft,
+    pub(super) steps: Vec<Step>,
+    pub(super) index: HashMap<StepId, usize>,
+    pub(super) fingerprint: u64,
+}
+
+/// A step with its place among the others.
+#[derive(Clone, Debug)]
+pub struct Step {
+    /// Its id.
+    pub id: StepId,
+    /// The steps that must have succeeded before it starts.
+    pub depends_on: Vec<usize>,
+    /// Every step that comes after it, directly or not: all of them are undone before it is.
+    pub successors: Vec<usize>,
+    /// How long one attempt of the action may take.
+    pub timeout: Duration,
+    /// How often the action is tried again.
+    pub retry: Retry,
+    /// How it is undone; none when it has nothing to undo.
+    pub compensation: Option<Compensation>,
+    /// Whether the engine runs only so many of it at a time.
+    pub limited: bool,
+}
+
+/// How a step is undone.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Compensation {
+    /// How long one attempt may take.
+    pub timeout: Duration,
+    /// How often it is tried again, on every kind of failure.
+    pub retry: Retry,
+}
+
+impl Definition {
+    /// The name it is started by.
+    #[must_use]
+    pub fn name(&self) -> &str {
+        &self.draft.name
+    }
+
+    /// Its version; sagas keep theirs to the end.
+    #[must_use]
+    pub fn version(&self) -> u32 {
+        self.draft.version
+    }
+
+    /// What it was checked from.
+    #[must_use]
+    pub fn draft(&self) -> &Draft {
+        &self.draft
+    }
+
+    /// Its steps, in the order they were declared.
+    #[must_use]
+    pub fn steps(&self) -> &[Step] {
+        &self.steps
+    }
+
+    /// Where a step stands among [`Definition::steps`].
+    #[must_use]
+    pub fn position(&self, step: &StepId) -> Option<usize> {
+        self.index.get(step).copied()
+    }
+
+    /// Whether the other compensations still run after one failed for good.
+    #[must_use]
+    pub fn continues_past_failed_compensation(&self) -> bool {
+        self.draft.continue_on_compensation_failure
+    }
+
+    /// How many compensations may be in progress at once.
+    #[must_use]
+    pub fn compensation_concurrency(&self) -> usize {
+        self.draft.compensation_concurrency
+    }
+
+    /// A number that changes with everything that gives a log its meaning: steps, their order, what can be
+    /// undone and how the rollback goes. Times and retries may change under the same version.
+    #[must_use]
+    pub fn fingerprint(&self) -> u64 {
+        self.fingerprint
+    }
+}
