@@ -1,0 +1,57 @@
+//! Where time and ids come from. Nothing else in the engine asks the machine for either.
+
+use std::sync::Mutex;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use backstitch_kernel::{SagaId, Timestamp};
+use uuid::{ContextV7, Uuid};
+
+/// Tells the time.
+pub trait Clock: Send + Sync + 'static {
+    /// The time now, UTC.
+    fn now(&self) -> Timestamp;
+}
+
+/// The machine's clock.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct SystemClock;
+
+impl Clock for SystemClock {
+    #[expect(
+        clippy::disallowed_methods,
+        reason = "the one place where the machine's clock is read"
+    )]
+    fn now(&self) -> Timestamp {
+        let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+        Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
+    }
+}
+
+/// Makes saga ids.
+pub trait Ids: Send + Sync + 'static {
+    /// A new id for a saga that starts now; later ones sort after earlier ones.
+    fn next(&self, now: Timestamp) -> SagaId;
+}
+
+/// `UUIDv7` from the given time, a counter and the machine's randomness.
+#[derive(Debug)]
+pub struct RandomIds(Mutex<ContextV7>);
+
+impl Default for RandomIds {
+    fn default() -> Self {
+        Self(Mutex::new(ContextV7::new()))
+    }
+}
+
+impl Ids for RandomIds {
+    fn next(&self, now: Timestamp) -> SagaId {
+        let micros = u64::try_from(now.as_micros()).unwrap_or(0);
+        let nanos = u32::try_from(micros % 1_000_000 * 1_000).unwrap_or(0);
+        let context = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        SagaId(Uuid::new_v7(uuid::Timestamp::from_unix(
+            &*context,
+            micros / 1_000_000,
+            nanos,
+        )))
+    }
+}

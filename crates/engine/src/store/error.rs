@@ -1,0 +1,69 @@
+//! What can go wrong with a store.
+
+use backstitch_kernel::SagaId;
+
+/// A store that could not do what it was asked.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// It cannot be reached or written now; trying again can help.
+    #[error("the database is not available: {0}; the work goes on once it is back")]
+    Unavailable(String),
+    /// It refused for a reason that trying again will not change.
+    #[error("the database refused: {0}")]
+    Refused(String),
+    /// The disk is full.
+    #[error("the disk is full: {0}; free some space, nothing acknowledged is lost")]
+    Full(String),
+    /// The file cannot be written.
+    #[error("the database cannot be written: {0}; check the permissions of the file and its folder")]
+    ReadOnly(String),
+    /// Another engine has this file.
+    #[error(
+        "another engine has `{0}` open: one engine a file; use PostgreSQL to share work between processes"
+    )]
+    InUse(String),
+    /// A newer version has written the schema.
+    #[error(
+        "the database has schema version {found}, this program knows {known}: run the newer program, or restore \
+         the backup made before the upgrade"
+    )]
+    NewerSchema {
+        /// The version found.
+        found: i64,
+        /// The newest version this program knows.
+        known: i64,
+    },
+    /// The address does not name a store.
+    #[error("`{0}` is not a database address: use sqlite:PATH or postgres://USER@HOST/DATABASE")]
+    BadAddress(String),
+    /// A row that cannot be read.
+    #[error(transparent)]
+    Corrupt(#[from] Corrupt),
+}
+
+/// A row that nobody can have written.
+#[derive(Debug, thiserror::Error)]
+#[error("{table}.{column} of {id} cannot be read: {why}")]
+pub struct Corrupt {
+    /// The table.
+    pub table: &'static str,
+    /// The column.
+    pub column: &'static str,
+    /// The row.
+    pub id: String,
+    /// What is wrong with it.
+    pub why: String,
+}
+
+impl Corrupt {
+    /// A bad value in a saga's row or log.
+    #[must_use]
+    pub fn of(table: &'static str, column: &'static str, saga: SagaId, why: &impl ToString) -> Self {
+        Self {
+            table,
+            column,
+            id: saga.to_string(),
+            why: why.to_string(),
+        }
+    }
+}

@@ -1,0 +1,76 @@
+//! Work that outlives the process that asked for it.
+
+use backstitch_kernel::lease::{Lease, Refused};
+use backstitch_kernel::{Payload, SagaId, Timestamp};
+
+/// A job to be written with the decision that asks for it.
+#[derive(Clone, Debug)]
+pub struct NewJob {
+    /// Who takes it.
+    pub queue: String,
+    /// What it is about: at most one active job for a saga and a subject.
+    pub subject: String,
+    /// What there is to do.
+    pub payload: Payload,
+    /// Not before.
+    pub due_at: Timestamp,
+}
+
+/// A job as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Job {
+    /// Its number.
+    pub id: i64,
+    /// The saga that asked for it.
+    pub saga: SagaId,
+    /// Who takes it.
+    pub queue: String,
+    /// What it is about.
+    pub subject: String,
+    /// What there is to do.
+    pub payload: Payload,
+    /// Where it stands.
+    pub lease: Lease,
+    /// Why the last attempt failed.
+    pub last_error: Option<String>,
+}
+
+/// A job somebody has just got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leased {
+    /// The job, its lease being the new one.
+    pub job: Job,
+}
+
+/// What a worker reports.
+#[derive(Clone, Debug)]
+pub struct Settlement {
+    /// The job.
+    pub id: i64,
+    /// The token it was leased with.
+    pub token: i64,
+    /// What happened.
+    pub report: Report,
+}
+
+/// What happened to a job.
+#[derive(Clone, Debug)]
+pub enum Report {
+    /// It is done.
+    Completed,
+    /// It failed; with a time it is tried again then, without it is given up.
+    Failed {
+        /// Why.
+        error: String,
+        /// When to try again.
+        retry_at: Option<Timestamp>,
+    },
+    /// It is still being worked on.
+    StillWorking {
+        /// How much longer the lease is to last.
+        lease: std::time::Duration,
+    },
+}
+
+/// What became of a report.
+pub type Settled = Result<(), Refused>;

@@ -1,0 +1,170 @@
+//! What the engine asks of a database: one atomic commit, and the queries around it.
+//!
+//! Three stores keep this contract and one conformance suite checks them alike: memory, `SQLite`, `PostgreSQL`.
+
+mod commit;
+mod error;
+pub mod jobs;
+pub mod memory;
+pub mod nodes;
+pub mod outbox;
+mod query;
+
+use async_trait::async_trait;
+
+pub use commit::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
+pub use error::{Corrupt, Error};
+pub use query::{Cursor, Filter, Health, Page, Stored, Summary, Unregistered};
+
+use crate::inbox::{Message, Posted};
+use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::{SagaId, Timestamp};
+use jobs::{Job, Leased, Settled, Settlement};
+use nodes::{Epoch, Known, Node, Registered};
+use outbox::{Outgoing, Sent};
+
+/// A place where sagas are durable.
+///
+/// Everything a decision leads to goes through [`Store::commit`]; the other methods find work, or move what is
+/// not part of a saga's own log.
+#[async_trait]
+pub trait Store: Send + Sync + 'static {
+    /// Whether [`Store::commit`] does its work on the calling thread, so that it wants one of its own.
+    fn commits_on_the_calling_thread(&self) -> bool;
+
+    /// Writes all of these, each on its own or not at all, as one transaction: one lost fence never fails its
+    /// neighbours. Answers in the order asked. When it returns `Ok`, what it calls applied is on disk.
+    ///
+    /// # Errors
+    /// When nothing can be said about any of them; the log must be read again before anything is assumed.
+    async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error>;
+
+    /// The whole of each saga that exists among these, in no special order.
+    ///
+    /// # Errors
+    /// When the store cannot be read, or holds what nobody can have written.
+    async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error>;
+
+    /// Up to `limit` events of a saga after number `after`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
+
+    /// Sagas that match, newest first, a page at a time, found by index.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error>;
+
+    /// What is active, what waits for a definition that is not among `known`, and what has been in the same
+    /// status since before `stuck_since` without anything due. At most `limit` stuck sagas are listed.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error>;
+
+    /// Enters this process as a new incarnation.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn join(&self, node: &Node) -> Result<Epoch, Error>;
+
+    /// Says that this incarnation lives. `false`: it was declared dead, and must not act any more.
+    ///
+    /// # Errors
+    /// When the store cannot be written; the caller must assume the worst once its lease is over.
+    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error>;
+
+    /// Gives back everything this incarnation owns, due at once, and strikes it off.
+    ///
+    /// # Errors
+    /// When the store cannot be written; the lease's end then does the same.
+    async fn leave(&self, epoch: Epoch) -> Result<(), Error>;
+
+    /// Takes over up to `limit` sagas whose owner is dead or that are due and unowned, of these definitions only,
+    /// appending `saga.adopted` to each log in the same transaction that changes its owner.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn adopt(
+        &self,
+        node: &Node,
+        epoch: Epoch,
+        known: &[Known],
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SagaId>, Error>;
+
+    /// When the next unowned saga of these definitions is due; `None` when none is waiting.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error>;
+
+    /// Leaves a message for a saga, whoever owns it.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error>;
+
+    /// The sagas of this incarnation for which messages wait.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error>;
+
+    /// Keeps a definition's version, and says what is kept if the version was there before.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn register(&self, definition: &Registered) -> Result<Registered, Error>;
+
+    /// The highest version kept under this name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn latest_definition(&self, name: &str) -> Result<Option<Registered>, Error>;
+
+    /// Leases up to `limit` due jobs of these queues, oldest first; expired leases are returned to the queue
+    /// first. The store's clock decides.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn lease_jobs(
+        &self,
+        queues: &[String],
+        lease: std::time::Duration,
+        limit: usize,
+    ) -> Result<Vec<Leased>, Error>;
+
+    /// Reports on leased jobs, each only if its token is the newest.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error>;
+
+    /// A job as it stands.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn job(&self, id: i64) -> Result<Option<Job>, Error>;
+
+    /// Takes up to `limit` messages that are due, and those whose sender's lock is older than `lease`.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn claim_outbox(&self, lease: std::time::Duration, limit: usize) -> Result<Vec<Outgoing>, Error>;
+
+    /// Records what became of claimed messages, each only if its lock is still the newest.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error>;
+
+    /// When the next message of the outbox is due; `None` when none is waiting.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error>;
+}

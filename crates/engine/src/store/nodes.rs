@@ -1,0 +1,40 @@
+//! Processes that share the work.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch_kernel::Payload;
+
+/// One life of a process: every start gets a higher number than all before it.
+pub type Epoch = i64;
+
+/// A process as it presents itself.
+#[derive(Clone, Debug)]
+pub struct Node {
+    /// What people call it.
+    pub name: String,
+    /// Unrenewed for this long it counts as dead, by the database's clock.
+    pub lease: Duration,
+}
+
+/// A definition that a node can run.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct Known {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: u32,
+}
+
+/// A definition's version as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Registered {
+    /// Its name.
+    pub name: Arc<str>,
+    /// Its version.
+    pub version: u32,
+    /// What its logs depend on.
+    pub fingerprint: u64,
+    /// How it was written down.
+    pub body: Payload,
+}
