@@ -27,6 +27,29 @@ impl Clock for SystemClock {
     }
 }
 
+/// Time as tokio tells it: the machine's when the clock is made, then moved by tokio's own clock. Under tokio's
+/// paused time it jumps along, so that hours of waiting pass at once in a test.
+#[derive(Clone, Copy, Debug)]
+pub struct TokioClock {
+    made: tokio::time::Instant,
+    at: Timestamp,
+}
+
+impl Default for TokioClock {
+    fn default() -> Self {
+        Self {
+            made: tokio::time::Instant::now(),
+            at: SystemClock.now(),
+        }
+    }
+}
+
+impl Clock for TokioClock {
+    fn now(&self) -> Timestamp {
+        self.at.plus(self.made.elapsed())
+    }
+}
+
 /// Makes saga ids.
 pub trait Ids: Send + Sync + 'static {
     /// A new id for a saga that starts now; later ones sort after earlier ones.
@@ -53,5 +76,35 @@ impl Ids for RandomIds {
             micros / 1_000_000,
             nanos,
         )))
+    }
+}
+
+/// A clock that stands still until it is moved: for tests.
+#[derive(Debug, Default)]
+pub struct ManualClock(std::sync::atomic::AtomicI64);
+
+impl ManualClock {
+    /// A clock that shows this time.
+    #[must_use]
+    pub fn at(time: Timestamp) -> Self {
+        Self(std::sync::atomic::AtomicI64::new(time.as_micros()))
+    }
+
+    /// Moves the clock on.
+    pub fn advance(&self, by: std::time::Duration) {
+        let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
+        self.0.fetch_add(micros, std::sync::atomic::Ordering::SeqCst);
+    }
+
+    /// Sets the clock, backwards too.
+    pub fn set(&self, time: Timestamp) {
+        self.0
+            .store(time.as_micros(), std::sync::atomic::Ordering::SeqCst);
+    }
+}
+
+impl Clock for ManualClock {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.0.load(std::sync::atomic::Ordering::SeqCst))
     }
 }

@@ -19,6 +19,9 @@ pub enum ErrorKind {
     TimedOut,
     /// The code of the step panicked half-way, so nobody knows whether it was done.
     Panicked,
+    /// It answered, but with something that cannot be kept (too large, not JSON): it may well have been done, and
+    /// trying again would bring the same answer.
+    Unusable,
     /// The node that ran the attempt went away, so nobody knows whether it was done.
     Interrupted,
     /// A person or a program asked for the rollback.
@@ -32,7 +35,7 @@ impl ErrorKind {
     #[must_use]
     pub fn leaves_doubt(self) -> bool {
         match self {
-            Self::InDoubt | Self::TimedOut | Self::Panicked | Self::Interrupted => true,
+            Self::InDoubt | Self::TimedOut | Self::Panicked | Self::Unusable | Self::Interrupted => true,
             Self::Failed | Self::Refused | Self::Cancelled | Self::DeadlineExceeded => false,
         }
     }
@@ -40,7 +43,7 @@ impl ErrorKind {
     /// Whether an action may be tried again after it.
     #[must_use]
     pub fn is_retryable(self) -> bool {
-        !matches!(self, Self::Refused)
+        !matches!(self, Self::Refused | Self::Unusable)
     }
 }
 

@@ -32,8 +32,13 @@ impl Payload {
     /// When the text is not exactly one JSON document.
     pub fn parse(text: impl Into<Arc<str>>) -> Result<Self, serde_json::Error> {
         let text = text.into();
-        serde_json::from_str::<&RawValue>(&text)?;
-        Ok(Self(text))
+        let document = serde_json::from_str::<&RawValue>(&text)?.get();
+        // Blanks around the document do not survive being stored inside another one.
+        if document.len() == text.len() {
+            Ok(Self(text))
+        } else {
+            Ok(Self(document.into()))
+        }
     }
 
     /// Decodes the document.

@@ -117,8 +117,10 @@ impl Retry {
         if self.jitter_percent == 0 {
             return plain;
         }
-        let share = scatter(seed ^ u64::from(failures)) % (u64::from(self.jitter_percent) + 1);
-        let extra = plain.as_nanos().saturating_mul(u128::from(share)) / 100;
+        // In millionths: whole percents would only put many sagas into few crowds.
+        let most = u64::from(self.jitter_percent) * 10_000;
+        let share = scatter(seed ^ u64::from(failures)) % (most + 1);
+        let extra = plain.as_nanos().saturating_mul(u128::from(share)) / 1_000_000;
         plain.saturating_add(Duration::from_nanos(u64::try_from(extra).unwrap_or(u64::MAX)))
     }
 }
@@ -225,5 +227,159 @@ mod wire {
                 jitter: retry.jitter_percent,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const fn secs(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    fn waits(retry: &Retry, count: u32) -> Vec<u64> {
+        (1..=count).map(|nth| retry.wait(nth, 0).as_secs()).collect()
+    }
+
+    #[test]
+    fn a_count_of_retries_allows_one_attempt_more() {
+        let retry = Retry::fixed(2, secs(5));
+        assert!(retry.allows_another(1));
+        assert!(retry.allows_another(2));
+        assert!(!retry.allows_another(3));
+        assert!(!Retry::none().allows_another(1));
+    }
+
+    #[test]
+    fn a_fixed_wait_stays_the_same() {
+        assert_eq!(waits(&Retry::fixed(9, secs(5)), 3), [5, 5, 5]);
+    }
+
+    #[test]
+    fn an_exponential_wait_doubles_up_to_its_cap_and_never_wraps() {
+        let retry = Retry::exponential(99, secs(5)).with_cap(secs(60));
+        assert_eq!(waits(&retry, 6), [5, 10, 20, 40, 60, 60]);
+        for late in [31, 32, 33, 34, 64, 65, u32::MAX] {
+            assert_eq!(retry.wait(late, 0), secs(60), "after {late} failures");
+        }
+        assert_eq!(retry.wait(0, 0), secs(5), "failures count from 1");
+        let small = Retry::exponential(99, Duration::from_nanos(1)).with_cap(Duration::MAX);
+        assert_eq!(small.wait(32, 0), Duration::from_nanos(1 << 31));
+        assert_eq!(small.wait(33, 0), Duration::from_nanos(u64::from(u32::MAX)));
+        assert_eq!(Retry::exponential(9, secs(3000)).wait(2, 0), DEFAULT_CAP);
+    }
+
+    #[test]
+    fn a_cap_is_for_exponential_waits_only() {
+        let retry = Retry::fixed(1, secs(50)).with_cap(secs(5));
+        assert_eq!(retry, Retry::fixed(1, secs(50)));
+    }
+
+    #[test]
+    fn a_list_of_waits_ends_in_its_last() {
+        let retry = Retry::after_each(vec![secs(1), secs(5), secs(30)]);
+        assert_eq!(retry.count, 3);
+        assert_eq!(waits(&retry, 5), [1, 5, 30, 30, 30]);
+        assert_eq!(waits(&Retry::after_each(Vec::new()), 2), [0, 0]);
+    }
+
+    #[test]
+    fn jitter_is_the_same_for_the_same_seed_and_stays_in_its_bounds() {
+        let retry = Retry::fixed(9, secs(1000)).with_jitter(20);
+        let mut seen = Vec::new();
+        for seed in 0..500 {
+            let wait = retry.wait(1, seed);
+            assert_eq!(wait, retry.wait(1, seed));
+            assert!(wait >= secs(1000) && wait <= secs(1200), "{wait:?}");
+            seen.push(wait);
+        }
+        assert!(
+            seen.iter().any(|&wait| wait < secs(1020)),
+            "it uses the lower end"
+        );
+        assert!(
+            seen.iter().any(|&wait| wait > secs(1180)),
+            "it uses the upper end"
+        );
+        seen.sort_unstable();
+        seen.dedup();
+        assert!(
+            seen.len() > 490,
+            "only {} different waits: sagas would retry in crowds",
+            seen.len()
+        );
+        assert_ne!(retry.wait(1, 7), retry.wait(2, 7), "each failure has its own");
+    }
+
+    #[test]
+    fn jitter_is_pinned_so_that_a_timeline_can_be_recomputed_by_any_version() {
+        let retry = Retry::fixed(9, secs(1000)).with_jitter(100);
+        let micros: Vec<u128> = (1..=3).map(|nth| retry.wait(nth, 42).as_micros()).collect();
+        assert_eq!(micros, [1_506_898_000, 1_629_421_000, 1_333_648_000]);
+    }
+
+    #[test]
+    fn jitter_never_overflows_and_is_held_at_a_hundred_percent() {
+        let retry = Retry::fixed(1, Duration::MAX).with_jitter(255);
+        assert_eq!(retry.jitter_percent, 100);
+        assert!(retry.wait(1, 1) >= Duration::MAX - Duration::from_nanos(u64::MAX));
+        assert_eq!(
+            Retry::fixed(1, Duration::ZERO).with_jitter(50).wait(1, 1),
+            Duration::ZERO
+        );
+    }
+
+    fn json(retry: &Retry) -> String {
+        serde_json::to_string(retry).unwrap()
+    }
+
+    #[test]
+    fn every_policy_survives_its_written_form() {
+        for (retry, written) in [
+            (Retry::none(), r#"{"count":0,"delay":"0s"}"#),
+            (Retry::fixed(2, secs(5)), r#"{"count":2,"delay":"5s"}"#),
+            (
+                Retry::exponential(3, Duration::from_millis(200)).with_jitter(10),
+                r#"{"count":3,"delay":"200ms","backoff":"exponential","max_delay":"1h","jitter":10}"#,
+            ),
+            (
+                Retry::after_each(vec![secs(5), secs(90)]),
+                r#"{"count":2,"backoff":"list","delays":["5s","1m 30s"]}"#,
+            ),
+            (Retry::after_each(Vec::new()), r#"{"count":0,"backoff":"list"}"#),
+        ] {
+            assert_eq!(json(&retry), written);
+            assert_eq!(serde_json::from_str::<Retry>(written).unwrap(), retry);
+        }
+    }
+
+    #[test]
+    fn what_is_not_written_has_a_meaning() {
+        let read = |text: &str| serde_json::from_str::<Retry>(text).unwrap();
+        assert_eq!(
+            read(r#"{"delays": ["1s", "2s"]}"#),
+            Retry::after_each(vec![secs(1), secs(2)])
+        );
+        assert_eq!(read(r#"{"count": 7, "delays": ["1s"]}"#).count, 7);
+        assert_eq!(
+            read(r#"{"count": 1, "delay": "1s", "backoff": "exponential"}"#),
+            Retry::exponential(1, secs(1))
+        );
+        assert_eq!(
+            read(r#"{"count": 1, "delay": "1s", "backoff": "exponential", "max_delay": "4s"}"#),
+            Retry::exponential(1, secs(1)).with_cap(secs(4))
+        );
+        assert_eq!(read(r#"{"count": 1, "jitter": 200}"#).jitter_percent, 100);
+        assert_eq!(read("{}"), Retry::none());
+    }
+
+    #[test]
+    fn a_misspelt_policy_is_refused_with_a_hint() {
+        let refused = |text: &str| serde_json::from_str::<Retry>(text).unwrap_err().to_string();
+        assert!(refused(r#"{"cuont": 2}"#).contains("cuont"));
+        let hint = "write it like 200ms, 30s or 5m";
+        assert!(refused(r#"{"delay": "soon"}"#).contains(hint));
+        assert!(refused(r#"{"delays": ["soon"]}"#).contains(hint));
     }
 }

@@ -113,4 +113,6 @@ pub enum Verdict {
         /// When that was.
         at: Timestamp,
     },
+    /// The database cannot hold it, and trying again will not change that; nothing of it was written.
+    Refused(String),
 }

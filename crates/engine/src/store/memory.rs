@@ -1,1 +1,554 @@
-//! A store that lives and dies with the process.
+//! A store that lives and dies with the process: for tests, and for sagas that need not survive it.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch_kernel::idempotency::{self, Digest};
+use backstitch_kernel::lease::Lease;
+use backstitch_kernel::saga::{Event, Recorded, Status};
+use backstitch_kernel::{SagaId, Timestamp};
+
+use super::jobs::{Job, Leased, Report as JobReport, Settled, Settlement};
+use super::nodes::{Epoch, Known, Node, Registered};
+use super::outbox::{NewMessage, Outgoing, Report as SendReport, Sent};
+use super::{
+    Claim, Commit, Cursor, Error, Filter, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
+    Unregistered, Verdict,
+};
+use crate::clock::Clock;
+use crate::inbox::{Message, Posted, Received};
+
+/// Keeps everything in memory.
+pub struct MemoryStore {
+    clock: Arc<dyn Clock>,
+    tables: Mutex<Tables>,
+}
+
+#[derive(Default)]
+struct Tables {
+    sagas: BTreeMap<SagaId, Saga>,
+    definitions: BTreeMap<(Arc<str>, u32), Registered>,
+    ledger: HashMap<(String, String), Entry>,
+    jobs: BTreeMap<i64, Job>,
+    outbox: BTreeMap<i64, Queued>,
+    epochs: Epoch,
+}
+
+struct Saga {
+    summary: Summary,
+    attributes: BTreeMap<String, String>,
+    log: Vec<Recorded>,
+    inbox: Vec<Received>,
+    inbox_seq: u64,
+}
+
+struct Entry {
+    saga: SagaId,
+    digest: Digest,
+    at: Timestamp,
+}
+
+struct Queued {
+    message: NewMessage,
+    attempts: u32,
+    lock: i64,
+    state: SendState,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum SendState {
+    Due(Timestamp),
+    Sending(Timestamp),
+    Over,
+}
+
+impl MemoryStore {
+    /// An empty store that tells due times by this clock.
+    #[must_use]
+    pub fn new(clock: Arc<dyn Clock>) -> Self {
+        Self {
+            clock,
+            tables: Mutex::default(),
+        }
+    }
+
+    fn tables(&self) -> MutexGuard<'_, Tables> {
+        // Nothing here panics half-way through a change, so a poisoned lock still guards whole tables.
+        self.tables.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl Tables {
+    fn commit(&mut self, commit: &Commit) -> Verdict {
+        if let Some(verdict) = commit.claim.as_ref().and_then(|claim| self.judge(claim)) {
+            return verdict;
+        }
+        let Some(first) = commit.events.first() else {
+            return Verdict::Fenced;
+        };
+        let head = self
+            .sagas
+            .get(&commit.saga)
+            .map_or(0, |saga| saga.log.len() as u64);
+        if first.seq != head + 1 {
+            return Verdict::Fenced;
+        }
+        match (&commit.row, self.sagas.get_mut(&commit.saga)) {
+            (Some(RowWrite::Insert(row)), None) => {
+                self.sagas.insert(commit.saga, Saga::new(commit.saga, row));
+            }
+            (Some(RowWrite::Insert(_)), Some(_)) | (_, None) => return Verdict::Fenced,
+            (Some(RowWrite::Update(update)), Some(saga)) => {
+                if update.inbox_seen.is_some_and(|seen| seen != saga.inbox_seq) {
+                    return Verdict::MailWaiting;
+                }
+                let row = &mut saga.summary;
+                row.status = update.status;
+                row.paused = update.paused;
+                row.failed_step.clone_from(&update.failed_step);
+                row.owner = update.owner;
+                row.wake_at = update.wake_at;
+                row.updated_at = update.updated_at;
+            }
+            (None, Some(_)) => {}
+        }
+        if let Some(saga) = self.sagas.get_mut(&commit.saga) {
+            saga.log.extend(commit.events.iter().cloned());
+            if let Some(through) = commit.consume_inbox_through {
+                saga.inbox.retain(|received| received.seq > through);
+            }
+        }
+        if let Some(claim) = &commit.claim {
+            let entry = Entry {
+                saga: commit.saga,
+                digest: claim.digest,
+                at: first.at,
+            };
+            self.ledger
+                .insert((claim.scope.clone(), claim.key.clone()), entry);
+        }
+        for job in &commit.jobs {
+            let id = self.jobs.last_key_value().map_or(1, |(id, _)| id + 1);
+            let job = Job {
+                id,
+                saga: commit.saga,
+                queue: job.queue.clone(),
+                subject: job.subject.clone(),
+                payload: job.payload.clone(),
+                lease: Lease::due_at(job.due_at),
+                last_error: None,
+            };
+            self.jobs.insert(id, job);
+        }
+        for message in &commit.messages {
+            self.enqueue(message, first.at);
+        }
+        Verdict::Applied
+    }
+
+    fn judge(&self, claim: &Claim) -> Option<Verdict> {
+        let entry = self.ledger.get(&(claim.scope.clone(), claim.key.clone()));
+        match (
+            idempotency::judge(entry.map(|entry| &entry.digest), &claim.digest),
+            entry,
+        ) {
+            (idempotency::Verdict::Replay, Some(entry)) => Some(Verdict::Replay(entry.saga)),
+            (idempotency::Verdict::Conflict, Some(entry)) => Some(Verdict::Conflict {
+                saga: entry.saga,
+                digest: entry.digest,
+                at: entry.at,
+            }),
+            _ => None,
+        }
+    }
+
+    fn enqueue(&mut self, message: &NewMessage, at: Timestamp) {
+        let known = self.outbox.values().any(|queued| {
+            queued.message.topic == message.topic && queued.message.idempotency_key == message.idempotency_key
+        });
+        if !known {
+            let id = self.outbox.last_key_value().map_or(1, |(id, _)| id + 1);
+            let state = SendState::Due(at);
+            self.outbox.insert(
+                id,
+                Queued {
+                    message: message.clone(),
+                    attempts: 0,
+                    lock: 0,
+                    state,
+                },
+            );
+        }
+    }
+}
+
+impl Saga {
+    fn new(id: SagaId, row: &NewRow) -> Self {
+        let summary = Summary {
+            id,
+            definition: row.definition.clone(),
+            version: row.version,
+            status: row.status,
+            paused: false,
+            failed_step: row.failed_step.clone(),
+            owner: row.owner,
+            wake_at: row.wake_at,
+            correlation_id: row.correlation_id.clone(),
+            created_at: row.created_at,
+            updated_at: row.created_at,
+        };
+        Self {
+            summary,
+            attributes: row.attributes.clone(),
+            log: Vec::new(),
+            inbox: Vec::new(),
+            inbox_seq: 0,
+        }
+    }
+
+    fn is_active(&self) -> bool {
+        !self.summary.status.is_terminal()
+    }
+
+    fn is_of(&self, known: &[Known]) -> bool {
+        let row = &self.summary;
+        known
+            .iter()
+            .any(|known| known.version == row.version && known.name == row.definition)
+    }
+
+    fn is_due(&self, now: Timestamp) -> bool {
+        self.summary.wake_at.is_some_and(|wake_at| wake_at <= now)
+    }
+
+    fn matches(&self, filter: &Filter) -> bool {
+        let row = &self.summary;
+        filter.status.is_none_or(|status| status == row.status)
+            && filter
+                .definition
+                .as_deref()
+                .is_none_or(|definition| definition == &*row.definition)
+            && filter
+                .correlation_id
+                .as_ref()
+                .is_none_or(|id| Some(id) == row.correlation_id.as_ref())
+            && filter
+                .attributes
+                .iter()
+                .all(|(name, value)| self.attributes.get(name) == Some(value))
+    }
+}
+
+#[async_trait]
+impl Store for MemoryStore {
+    fn commits_on_the_calling_thread(&self) -> bool {
+        false
+    }
+
+    async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {
+        let mut tables = self.tables();
+        Ok(batch.iter().map(|commit| tables.commit(commit)).collect())
+    }
+
+    async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+        let tables = self.tables();
+        let found = sagas.iter().filter_map(|id| tables.sagas.get(id));
+        Ok(found
+            .map(|saga| Stored {
+                summary: saga.summary.clone(),
+                log: saga.log.clone(),
+                inbox: saga.inbox.clone(),
+                inbox_seq: saga.inbox_seq,
+            })
+            .collect())
+    }
+
+    async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        let tables = self.tables();
+        let log = tables.sagas.get(&saga).map_or(&[][..], |saga| &saga.log);
+        Ok(log
+            .iter()
+            .filter(|recorded| recorded.seq > after)
+            .take(limit)
+            .cloned()
+            .collect())
+    }
+
+    async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+        let tables = self.tables();
+        let older = tables
+            .sagas
+            .iter()
+            .rev()
+            .filter(|(id, _)| cursor.before.is_none_or(|before| **id < before));
+        let mut items: Vec<Summary> = older
+            .filter(|(_, saga)| saga.matches(filter))
+            .take(cursor.limit + 1)
+            .map(|(_, saga)| saga.summary.clone())
+            .collect();
+        let more = items.len() > cursor.limit;
+        items.truncate(cursor.limit);
+        let next = items.last().map(|row| row.id).filter(|_| more);
+        Ok(Page { items, next })
+    }
+
+    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
+        let now = self.clock.now();
+        let tables = self.tables();
+        let mut health = Health::default();
+        let mut waiting: BTreeMap<(String, u32), u64> = BTreeMap::new();
+        for saga in tables.sagas.values() {
+            let row = &saga.summary;
+            if matches!(row.status, Status::Succeeded | Status::Compensated) {
+                continue;
+            }
+            *health.active.entry(row.status).or_default() += 1;
+            if saga.is_active() && row.owner.is_none() && saga.is_due(now) && !saga.is_of(known) {
+                *waiting
+                    .entry((row.definition.to_string(), row.version))
+                    .or_default() += 1;
+            }
+            let due_later = row.wake_at.is_some_and(|wake_at| wake_at > now);
+            if saga.is_active() && row.updated_at <= stuck_since && !row.paused && !due_later {
+                health.stuck.push(row.clone());
+            }
+        }
+        health.stuck.sort_by_key(|row| (row.updated_at, row.id));
+        health.stuck.truncate(limit);
+        health.unregistered = waiting
+            .into_iter()
+            .map(|((definition, version), sagas)| Unregistered {
+                definition,
+                version,
+                sagas,
+            })
+            .collect();
+        Ok(health)
+    }
+
+    async fn join(&self, _node: &Node) -> Result<Epoch, Error> {
+        let mut tables = self.tables();
+        tables.epochs += 1;
+        Ok(tables.epochs)
+    }
+
+    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
+        // Only one engine can have this store, so only the newest incarnation lives.
+        Ok(self.tables().epochs == epoch)
+    }
+
+    async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
+        let now = self.clock.now();
+        for saga in self.tables().sagas.values_mut() {
+            if saga.summary.owner == Some(epoch) && saga.is_active() {
+                saga.summary.owner = None;
+                saga.summary.wake_at = Some(now);
+            }
+        }
+        Ok(())
+    }
+
+    async fn adopt(
+        &self,
+        node: &Node,
+        epoch: Epoch,
+        known: &[Known],
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SagaId>, Error> {
+        let now = self.clock.now();
+        let mut adopted = Vec::new();
+        for (id, saga) in &mut self.tables().sagas {
+            if adopted.len() == limit {
+                break;
+            }
+            let free = match saga.summary.owner {
+                Some(owner) => owner != epoch,
+                None => saga.is_due(now),
+            };
+            if !(free && saga.is_active() && saga.is_of(known)) {
+                continue;
+            }
+            let at = saga.log.last().map_or(at, |head| head.at.max(at));
+            let event = Event::SagaAdopted {
+                node: node.name.clone(),
+                epoch,
+            };
+            saga.log.push(Recorded {
+                seq: saga.log.len() as u64 + 1,
+                at,
+                event,
+            });
+            saga.summary.owner = Some(epoch);
+            saga.summary.wake_at = None;
+            adopted.push(*id);
+        }
+        Ok(adopted)
+    }
+
+    async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
+        let tables = self.tables();
+        let unowned = tables
+            .sagas
+            .values()
+            .filter(|saga| saga.is_active() && saga.summary.owner.is_none());
+        Ok(unowned
+            .filter(|saga| saga.is_of(known))
+            .filter_map(|saga| saga.summary.wake_at)
+            .min())
+    }
+
+    async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
+        let mut tables = self.tables();
+        let Some(saga) = tables.sagas.get_mut(&saga) else {
+            return Ok(Posted::Unknown);
+        };
+        if !saga.is_active() {
+            return Ok(Posted::Ended(saga.summary.status));
+        }
+        saga.inbox_seq += 1;
+        saga.inbox.push(Received {
+            seq: saga.inbox_seq,
+            message: message.clone(),
+        });
+        saga.summary.wake_at = Some(at);
+        Ok(Posted::Accepted)
+    }
+
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        let tables = self.tables();
+        let mine = tables
+            .sagas
+            .iter()
+            .filter(|(_, saga)| saga.summary.owner == Some(epoch));
+        Ok(mine
+            .filter(|(_, saga)| !saga.inbox.is_empty())
+            .map(|(id, _)| *id)
+            .collect())
+    }
+
+    async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
+        let key = (definition.name.clone(), definition.version);
+        Ok(self
+            .tables()
+            .definitions
+            .entry(key)
+            .or_insert_with(|| definition.clone())
+            .clone())
+    }
+
+    async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
+        let tables = self.tables();
+        let versions = tables.definitions.values().filter(|definition| {
+            &*definition.name == name && version.is_none_or(|version| version == definition.version)
+        });
+        Ok(versions.max_by_key(|definition| definition.version).cloned())
+    }
+
+    async fn lease_jobs(
+        &self,
+        queues: &[String],
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Leased>, Error> {
+        let now = self.clock.now();
+        let mut tables = self.tables();
+        let mine = tables.jobs.values_mut().filter(|job| queues.contains(&job.queue));
+        let mut leased = Vec::new();
+        for job in mine {
+            if let Some(expired) = job.lease.expire(now) {
+                job.last_error = Some("lease_expired".to_owned());
+                job.lease = expired;
+            }
+            if leased.len() < limit
+                && let Ok(taken) = job.lease.lease(lease, now)
+            {
+                job.lease = taken;
+                leased.push(Leased { job: job.clone() });
+            }
+        }
+        Ok(leased)
+    }
+
+    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+        let now = self.clock.now();
+        let mut tables = self.tables();
+        Ok(settlements
+            .iter()
+            .map(|settlement| {
+                let unknown = backstitch_kernel::lease::Refused::Unavailable;
+                let job = tables.jobs.get_mut(&settlement.id).ok_or(unknown)?;
+                job.lease = match &settlement.report {
+                    JobReport::Completed => job.lease.complete(settlement.token)?,
+                    JobReport::StillWorking { lease } => {
+                        job.lease.heartbeat(settlement.token, *lease, now)?
+                    }
+                    JobReport::Failed { error, retry_at } => {
+                        let failed = job.lease.fail(settlement.token, *retry_at)?;
+                        job.last_error = Some(error.clone());
+                        failed
+                    }
+                };
+                Ok(())
+            })
+            .collect())
+    }
+
+    async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
+        Ok(self.tables().jobs.get(&id).cloned())
+    }
+
+    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
+        let now = self.clock.now();
+        let mut claimed = Vec::new();
+        for (id, queued) in &mut self.tables().outbox {
+            let in_doubt = match queued.state {
+                SendState::Due(due) if due <= now => false,
+                SendState::Sending(since) if since.plus(lease) <= now => true,
+                SendState::Due(_) | SendState::Sending(_) | SendState::Over => continue,
+            };
+            if claimed.len() == limit {
+                break;
+            }
+            queued.lock += 1;
+            queued.state = SendState::Sending(now);
+            claimed.push(Outgoing {
+                id: *id,
+                lock: queued.lock,
+                message: queued.message.clone(),
+                attempts: queued.attempts,
+                in_doubt,
+            });
+        }
+        Ok(claimed)
+    }
+
+    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
+        let mut tables = self.tables();
+        for sent in sent {
+            let Some(queued) = tables.outbox.get_mut(&sent.id) else {
+                continue;
+            };
+            if queued.lock != sent.lock || !matches!(queued.state, SendState::Sending(_)) {
+                continue;
+            }
+            queued.attempts += 1;
+            queued.state = match &sent.report {
+                SendReport::Delivered | SendReport::Aborted { .. } => SendState::Over,
+                SendReport::Retry { at, .. } => SendState::Due(*at),
+            };
+        }
+        Ok(())
+    }
+
+    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        let tables = self.tables();
+        let due = tables.outbox.values().filter_map(|queued| match queued.state {
+            SendState::Due(due) => Some(due),
+            SendState::Sending(_) | SendState::Over => None,
+        });
+        Ok(due.min())
+    }
+}

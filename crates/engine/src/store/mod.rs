@@ -29,6 +29,11 @@ use outbox::{Outgoing, Sent};
 /// not part of a saga's own log.
 #[async_trait]
 pub trait Store: Send + Sync + 'static {
+    /// Whether other processes may work on it too, so that only a heartbeat tells who is alive.
+    fn is_shared(&self) -> bool {
+        false
+    }
+
     /// Whether [`Store::commit`] does its work on the calling thread, so that it wants one of its own.
     fn commits_on_the_calling_thread(&self) -> bool;
 
@@ -120,11 +125,11 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn register(&self, definition: &Registered) -> Result<Registered, Error>;
 
-    /// The highest version kept under this name.
+    /// The version kept under this name, or the highest one.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn latest_definition(&self, name: &str) -> Result<Option<Registered>, Error>;
+    async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error>;
 
     /// Leases up to `limit` due jobs of these queues, oldest first; expired leases are returned to the queue
     /// first. The store's clock decides.

@@ -20,16 +20,10 @@ pub(super) fn advance(next: &mut Transition<'_>) {
     if matches!(next.state.status, Status::Pending | Status::Running) {
         give_up_on_the_often_interrupted(next);
     }
-    if matches!(next.state.status, Status::Pending | Status::Running) {
-        let late = next
-            .state
-            .started
-            .deadline
-            .is_some_and(|deadline| deadline <= next.now.at);
-        if late && !next.all_succeeded() {
-            let error = StepError::new(ErrorKind::DeadlineExceeded, "the saga's deadline has passed");
-            begin_rollback(next, None, error);
-        }
+    let going_forward = matches!(next.state.status, Status::Pending | Status::Running);
+    if going_forward && next.is_late() && !next.all_succeeded() {
+        let error = StepError::new(ErrorKind::DeadlineExceeded, "the saga's deadline has passed");
+        begin_rollback(next, None, error);
     }
     match next.state.status {
         Status::Pending | Status::Running => go_forward(next),
@@ -157,9 +151,6 @@ fn take_compensations_up_again(next: &mut Transition<'_>) {
 }
 
 fn start_compensations(next: &mut Transition<'_>) {
-    if next.is_stopped_by_a_failed_compensation() {
-        return;
-    }
     loop {
         let busy = next
             .state
@@ -181,13 +172,13 @@ fn start_compensations(next: &mut Transition<'_>) {
 
 fn end_rollback(next: &mut Transition<'_>) {
     let busy = next.state.steps.iter().any(|step| step.undo.in_progress());
-    let owed = (0..next.state.steps.len()).any(|position| next.owes_compensation(position));
+    let held_back = (0..next.state.steps.len()).any(|position| next.can_be_undone(position));
     let stuck = (0..next.state.steps.len())
-        .rev()
-        .find(|&position| next.state.steps[position].undo.progress == Progress::Failed);
+        .filter(|&position| next.state.steps[position].undo.progress == Progress::Failed)
+        .max_by_key(|&position| next.state.steps[position].parked_seq);
     match stuck {
-        _ if busy => {}
-        Some(position) if !owed || next.is_stopped_by_a_failed_compensation() => {
+        _ if busy || held_back => {}
+        Some(position) => {
             let step = next.definition.steps()[position].id.clone();
             let error = next.state.steps[position]
                 .undo
@@ -196,14 +187,20 @@ fn end_rollback(next: &mut Transition<'_>) {
                 .unwrap_or_else(interrupted);
             next.emit_at(position, Event::SagaFailed { step, error });
         }
-        None if !owed => next.emit(Event::SagaCompensated),
-        Some(_) | None => {}
+        None => next.emit(Event::SagaCompensated),
     }
 }
 
 impl Transition<'_> {
     fn step(&self, position: usize) -> (&Step, &StepState) {
         (&self.definition.steps()[position], &self.state.steps[position])
+    }
+
+    pub(super) fn is_late(&self) -> bool {
+        self.state
+            .started
+            .deadline
+            .is_some_and(|deadline| deadline <= self.now.at)
     }
 
     fn all_succeeded(&self) -> bool {
@@ -221,7 +218,7 @@ impl Transition<'_> {
                 .depends_on
                 .iter()
                 .all(|&parent| self.state.steps[parent].forward.progress == Progress::Done),
-            Progress::Interrupted => true,
+            Progress::Interrupted => state.forward.interruptions < MAX_INTERRUPTIONS,
             Progress::Waiting { until } => until <= self.now.at,
             Progress::Running | Progress::Done | Progress::Failed | Progress::Skipped => false,
         }
@@ -280,7 +277,8 @@ impl Transition<'_> {
             step: step.id.clone(),
             phase,
             attempt: state.attempts,
-            max_attempts: policy.count + 1 + state.interruptions,
+            // Interruptions and what a person took up again cost no retry, so the count goes on from here.
+            max_attempts: state.attempts + policy.count.saturating_sub(state.failures),
             error,
             retry_at: self.now.at.plus(wait),
         };
@@ -293,13 +291,23 @@ impl Transition<'_> {
         step.compensation.is_some() && state.may_have_happened() && state.undo.progress == Progress::Idle
     }
 
-    /// Whether everything that came after the step is out of the way.
+    /// Whether the step's compensation may begin now: it is owed, all that came after the step is out of the
+    /// way, and no other compensation's failure stops it.
     fn can_be_undone(&self, position: usize) -> bool {
         self.owes_compensation(position)
+            && (!self.is_stopped_by_a_failed_compensation() || self.was_asked_for_again(position))
             && self.definition.steps()[position]
                 .successors
                 .iter()
-                .all(|&after| !self.owes_compensation(after) && !self.state.steps[after].undo.in_progress())
+                .all(|&after| self.is_out_of_the_way(after))
+    }
+
+    fn is_out_of_the_way(&self, position: usize) -> bool {
+        let undo = &self.state.steps[position].undo;
+        let given_up = undo.progress == Progress::Failed;
+        !self.owes_compensation(position)
+            && !undo.in_progress()
+            && (!given_up || self.definition.continues_past_failed_compensation())
     }
 
     fn is_stopped_by_a_failed_compensation(&self) -> bool {
@@ -309,6 +317,11 @@ impl Transition<'_> {
                 .steps
                 .iter()
                 .any(|step| step.undo.progress == Progress::Failed)
+    }
+
+    /// Whether a person asked for this compensation again: then it is tried though another one is stuck.
+    fn was_asked_for_again(&self, position: usize) -> bool {
+        self.state.steps[position].undo.attempts > 0
     }
 }
 

@@ -72,7 +72,8 @@ pub fn decide(
 
         (Pending | Running, Input::Admitted { step }) => {
             let position = position(&next, &step)?;
-            if !next.start_admitted(position) {
+            // Too late for the saga is too late for the step: the rollback below comes instead.
+            if !next.is_late() && !next.start_admitted(position) {
                 return Err(Rejected::NotWaiting(step));
             }
         }

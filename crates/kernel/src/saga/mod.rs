@@ -1,15 +1,20 @@
 //! The saga machine: steps with their compensations, run forward or rolled back.
 
 mod advance;
+pub mod audit;
+mod check;
 pub mod codec;
 mod decide;
 pub mod definition;
 pub mod draft;
 pub mod event;
+mod fold;
 mod input;
 pub mod state;
+mod status;
 mod transition;
 
+pub use audit::{Violation, audit};
 pub use decide::{decide, start};
 pub use definition::{Definition, Step};
 pub use draft::{Draft, DraftStep, Problem, Problems};

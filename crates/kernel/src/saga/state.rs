@@ -1,101 +1,14 @@
 //! A saga's state: nothing but the fold of its events.
 
-use std::fmt;
 use std::sync::Arc;
 
-use serde::{Deserialize, Serialize};
-
-use super::definition::Definition;
-use super::event::{Event, Phase, Recorded, Resolution, Started};
+use super::event::{Phase, Started};
+pub use super::fold::Misfit;
+pub use super::status::{Status, StepStatus};
 use crate::error::StepError;
 use crate::id::StepId;
 use crate::payload::Payload;
 use crate::time::Timestamp;
-
-/// Where a saga stands.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Status {
-    /// Accepted; no step has started.
-    Pending,
-    /// Going forward.
-    Running,
-    /// Every step succeeded.
-    Succeeded,
-    /// The rollback could not be finished.
-    Failed,
-    /// Rolling back.
-    Compensating,
-    /// Everything that had to be undone is undone.
-    Compensated,
-}
-
-impl Status {
-    /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Running,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Compensating,
-        Self::Compensated,
-    ];
-
-    /// Its name in the database, in answers and filters.
-    #[must_use]
-    pub fn as_str(self) -> &'static str {
-        match self {
-            Self::Pending => "pending",
-            Self::Running => "running",
-            Self::Succeeded => "succeeded",
-            Self::Failed => "failed",
-            Self::Compensating => "compensating",
-            Self::Compensated => "compensated",
-        }
-    }
-
-    /// The status of this name.
-    #[must_use]
-    pub fn parse(name: &str) -> Option<Self> {
-        Self::ALL.into_iter().find(|status| status.as_str() == name)
-    }
-
-    /// Whether it is an end: only a failed rollback can be taken up again, by a person.
-    #[must_use]
-    pub fn is_terminal(self) -> bool {
-        matches!(self, Self::Succeeded | Self::Failed | Self::Compensated)
-    }
-}
-
-impl fmt::Display for Status {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(self.as_str())
-    }
-}
-
-/// Where a step stands, in one word.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum StepStatus {
-    /// Not started.
-    Pending,
-    /// Its action is in flight or waits for its next attempt.
-    Running,
-    /// Its action succeeded.
-    Succeeded,
-    /// Its action failed and left nothing behind.
-    Failed,
-    /// Nobody knows whether its action took effect.
-    InDoubt,
-    /// Its compensation is in flight or waits for its next attempt.
-    Compensating,
-    /// It is undone.
-    Compensated,
-    /// It could not be undone.
-    CompensationFailed,
-    /// A person decided to leave it undone.
-    Skipped,
-}
 
 /// How far one phase of a step is.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -151,19 +64,19 @@ impl PhaseState {
         )
     }
 
-    fn begin(&mut self, attempt: u32) {
+    pub(super) fn begin(&mut self, attempt: u32) {
         self.attempts = attempt;
         self.progress = Progress::Running;
     }
 
-    fn end(&mut self, progress: Progress, error: Option<StepError>) {
+    pub(super) fn end(&mut self, progress: Progress, error: Option<StepError>) {
         self.progress = progress;
         if error.is_some() {
             self.error = error;
         }
     }
 
-    fn interrupt(&mut self) -> bool {
+    pub(super) fn interrupt(&mut self) -> bool {
         let hit = self.in_flight();
         if hit {
             self.progress = Progress::Interrupted;
@@ -186,6 +99,8 @@ pub struct StepState {
     pub result: Option<Payload>,
     /// The event that ended the action: later ends are undone first.
     pub settled_seq: u64,
+    /// The event that gave up on the compensation; zero when none did.
+    pub parked_seq: u64,
 }
 
 impl StepState {
@@ -198,14 +113,14 @@ impl StepState {
         }
     }
 
-    fn phase_mut(&mut self, phase: Phase) -> &mut PhaseState {
+    pub(super) fn phase_mut(&mut self, phase: Phase) -> &mut PhaseState {
         match phase {
             Phase::Do => &mut self.forward,
             Phase::Undo => &mut self.undo,
         }
     }
 
-    /// Whether the action took effect, or may have.
+    /// Whether the action, now that it has ended, took effect or may have.
     #[must_use]
     pub fn may_have_happened(&self) -> bool {
         match self.forward.progress {
@@ -268,193 +183,7 @@ pub struct State {
     pub cause: Option<Arc<Cause>>,
 }
 
-/// A log that does not fit its definition.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
-    /// The log is empty or does not begin with `saga.started`.
-    #[error("the log does not begin with saga.started")]
-    NoStart,
-    /// A second beginning.
-    #[error("event {0} is a second saga.started")]
-    SecondStart(u64),
-    /// A number is missing or doubled.
-    #[error("event {found} stands where {expected} should")]
-    Gap {
-        /// The number that should follow.
-        expected: u64,
-        /// The number that does.
-        found: u64,
-    },
-    /// The log names a step the definition does not have.
-    #[error("event {seq} names the step `{step}`, which the definition does not have")]
-    UnknownStep {
-        /// The event.
-        seq: u64,
-        /// The step.
-        step: StepId,
-    },
-}
-
 impl State {
-    /// The state of a saga with this log.
-    ///
-    /// # Errors
-    /// When the log has gaps or does not fit the definition.
-    pub fn fold(definition: &Definition, log: &[Recorded]) -> Result<Self, Misfit> {
-        let mut log = log.iter();
-        let mut state = match log.next() {
-            Some(Recorded {
-                seq: 1,
-                at,
-                event: Event::SagaStarted(started),
-            }) => Self::begin(definition, started.clone(), *at),
-            _ => return Err(Misfit::NoStart),
-        };
-        for recorded in log {
-            state.append(definition, recorded)?;
-        }
-        Ok(state)
-    }
-
-    /// Takes in the next event of the log.
-    ///
-    /// # Errors
-    /// When it is not the next one or does not fit the definition.
-    pub fn append(&mut self, definition: &Definition, recorded: &Recorded) -> Result<(), Misfit> {
-        if recorded.seq != self.seq + 1 {
-            return Err(Misfit::Gap {
-                expected: self.seq + 1,
-                found: recorded.seq,
-            });
-        }
-        let position = match recorded.event.step() {
-            None => None,
-            Some(step) => Some(definition.position(step).ok_or_else(|| Misfit::UnknownStep {
-                seq: recorded.seq,
-                step: step.clone(),
-            })?),
-        };
-        if matches!(recorded.event, Event::SagaStarted(_)) {
-            return Err(Misfit::SecondStart(recorded.seq));
-        }
-        self.apply(position, recorded);
-        Ok(())
-    }
-
-    pub(super) fn begin(definition: &Definition, started: Arc<Started>, at: Timestamp) -> Self {
-        Self {
-            status: Status::Pending,
-            paused: false,
-            seq: 1,
-            at,
-            started,
-            steps: vec![StepState::default(); definition.steps().len()],
-            cause: None,
-        }
-    }
-
-    /// `position` is where the event's step stands; the caller has looked it up.
-    pub(super) fn apply(&mut self, position: Option<usize>, recorded: &Recorded) {
-        self.seq = recorded.seq;
-        self.at = recorded.at;
-        match &recorded.event {
-            Event::SagaStarted(_) => {}
-            Event::SagaSucceeded => self.status = Status::Succeeded,
-            Event::SagaFailed { .. } => self.status = Status::Failed,
-            Event::SagaCompensated => self.status = Status::Compensated,
-            Event::SagaCompensating { failed_step, error } => {
-                self.status = Status::Compensating;
-                self.cause = Some(Arc::new(Cause {
-                    failed_step: failed_step.clone(),
-                    error: error.clone(),
-                }));
-            }
-            Event::SagaPaused { .. } => self.paused = true,
-            Event::SagaResumed { .. } => self.paused = false,
-            Event::SagaAdopted { .. } => {
-                for step in &mut self.steps {
-                    step.in_doubt |= step.forward.interrupt();
-                    step.undo.interrupt();
-                }
-            }
-            Event::StepResolved { .. }
-            | Event::StepStarted { .. }
-            | Event::StepSucceeded { .. }
-            | Event::StepFailed { .. }
-            | Event::StepTimedOut { .. }
-            | Event::StepRetry { .. }
-            | Event::StepCompensating { .. }
-            | Event::StepCompensated { .. }
-            | Event::StepCompensationFailed { .. } => {
-                if let Some(position) = position {
-                    self.apply_to_step(position, recorded);
-                }
-            }
-        }
-    }
-
-    fn apply_to_step(&mut self, position: usize, recorded: &Recorded) {
-        let step = &mut self.steps[position];
-        match &recorded.event {
-            Event::StepStarted { attempt, .. } => {
-                self.status = Status::Running;
-                step.forward.begin(*attempt);
-            }
-            Event::StepSucceeded { result, .. } => {
-                step.forward.end(Progress::Done, None);
-                step.in_doubt = false;
-                step.result = Some(result.clone());
-                step.settled_seq = recorded.seq;
-            }
-            Event::StepFailed { error, in_doubt, .. } => {
-                step.forward.end(Progress::Failed, Some(error.clone()));
-                step.in_doubt = *in_doubt;
-                step.settled_seq = recorded.seq;
-            }
-            Event::StepTimedOut { error, .. } => {
-                step.forward.end(Progress::Failed, Some(error.clone()));
-                step.in_doubt = true;
-                step.settled_seq = recorded.seq;
-            }
-            Event::StepRetry {
-                phase,
-                error,
-                retry_at,
-                ..
-            } => {
-                if *phase == Phase::Do {
-                    step.in_doubt |= error.kind.leaves_doubt();
-                }
-                let phase = step.phase_mut(*phase);
-                phase.failures += 1;
-                phase.end(Progress::Waiting { until: *retry_at }, Some(error.clone()));
-            }
-            Event::StepCompensating { attempt, .. } => step.undo.begin(*attempt),
-            Event::StepCompensated { .. } => step.undo.end(Progress::Done, None),
-            Event::StepCompensationFailed { error, .. } => {
-                step.undo.end(Progress::Failed, Some(error.clone()));
-            }
-            Event::StepResolved { action, .. } => {
-                self.status = Status::Compensating;
-                step.undo.failures = 0;
-                step.undo.interruptions = 0;
-                step.undo.progress = match action {
-                    Resolution::Retry => Progress::Idle,
-                    Resolution::Skip => Progress::Skipped,
-                    Resolution::Done => Progress::Done,
-                };
-            }
-            Event::SagaStarted(_)
-            | Event::SagaSucceeded
-            | Event::SagaFailed { .. }
-            | Event::SagaCompensating { .. }
-            | Event::SagaCompensated
-            | Event::SagaPaused { .. }
-            | Event::SagaResumed { .. }
-            | Event::SagaAdopted { .. } => {}
-        }
-    }
-
     /// Whether an attempt of any step is in flight.
     #[must_use]
     pub fn anything_in_flight(&self) -> bool {

@@ -1,0 +1,173 @@
+-- Keys that make a repeated request the same request, messages to the world, and the functions that let any
+-- program start a saga or publish a message inside a transaction of its own.
+
+create table idempotency_ledger (
+    at      timestamptz      not null,
+    saga_id uuid,
+    scope   text collate "C" not null,
+    key     text collate "C" not null,
+    digest  bytea            not null check (octet_length(digest) = 32),
+    state   text collate "C" not null default 'accepted'
+        check (state in ('accepted', 'succeeded', 'failed')),
+    result  text,
+    primary key (scope, key)
+);
+
+create table outbox (
+    id              bigint generated always as identity primary key,
+    lock            bigint           not null default 0,
+    due_at          timestamptz      not null,
+    created_at      timestamptz      not null,
+    locked_at       timestamptz,
+    attempts        integer          not null default 0,
+    status          text collate "C" not null default 'pending'
+        check (status in ('pending', 'sending', 'failed', 'sent', 'aborted')),
+    topic           text collate "C" not null,
+    idempotency_key text collate "C" not null,
+    ordering_key    text collate "C",
+    payload         text             not null,
+    last_error      text,
+    unique (topic, idempotency_key)
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
+
+create index outbox_due on outbox (due_at, id) where status in ('pending', 'failed');
+create index outbox_sending on outbox (locked_at) where status = 'sending';
+create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
+    where ordering_key is not null and status in ('pending', 'sending', 'failed');
+
+create trigger outbox_settled_never_changes
+    before update on outbox
+    for each row
+    when (old.status in ('sent', 'aborted'))
+    execute function refuse('the message is settled: it is never sent again');
+
+-- A version 7 UUID: milliseconds since 1970 in the first 48 bits, randomness in the rest. Version and variant
+-- bits come with gen_random_uuid; turning version 4 into 7 sets two bits.
+create function uuid_v7() returns uuid
+    language sql volatile parallel safe
+    set search_path = pg_catalog, pg_temp
+as $$
+    select encode(
+        set_bit(
+            set_bit(
+                overlay(
+                    uuid_send(gen_random_uuid())
+                    placing substring(int8send(floor(extract(epoch from clock_timestamp()) * 1000)::bigint) from 3)
+                    from 1 for 6
+                ),
+                52, 1
+            ),
+            53, 1
+        ),
+        'hex'
+    )::uuid
+$$;
+
+-- Starts a saga in the caller's transaction: it exists if and only if that transaction commits. It runs with the
+-- rights of the schema's owner, so a program needs no more than USAGE on the schema and EXECUTE on this function.
+create function start(
+    definition      text,
+    input           json        default 'null',
+    idempotency_key text        default null,
+    correlation_id  text        default null,
+    attributes      jsonb       default '{}',
+    deadline        timestamptz default null,
+    notify          boolean     default false
+) returns uuid
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, backstitch, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    saga   uuid  := backstitch.uuid_v7();
+    given  text  := coalesce(input::text, 'null');
+    digest bytea := sha256(convert_to(given, 'UTF8'));
+    latest integer;
+    first  record;
+begin
+    select max(d.version) into latest from backstitch.definitions d where d.name = definition;
+    if latest is null then
+        raise exception 'no saga "%" is registered', definition
+            using errcode = 'undefined_object',
+                hint = 'Register it first: start the engine that has it on this database once.';
+    end if;
+    if jsonb_typeof(attributes) is distinct from 'object'
+        or exists (select from jsonb_each(attributes) a where jsonb_typeof(a.value) <> 'string')
+    then
+        raise exception 'attributes must be a JSON object whose values are strings'
+            using errcode = 'invalid_parameter_value';
+    end if;
+
+    if idempotency_key is not null then
+        insert into backstitch.idempotency_ledger as l (scope, key, digest, saga_id, at)
+        values ('saga/' || definition, idempotency_key, digest, saga, now())
+        on conflict do nothing;
+        if not found then
+            select l.saga_id, l.digest, l.at into first
+            from backstitch.idempotency_ledger l
+            where l.scope = 'saga/' || definition and l.key = idempotency_key;
+            if first.digest is distinct from digest then
+                raise exception 'the idempotency key "%" was first used for another input, at %, and started saga %',
+                    idempotency_key, first.at, first.saga_id
+                    using errcode = 'unique_violation', hint = 'Use a new key for a new request.';
+            end if;
+            return first.saga_id;
+        end if;
+    end if;
+
+    insert into backstitch.sagas (id, created_at, updated_at, wake_at, version, status, definition, correlation_id)
+    values (saga, now(), now(), now(), latest, 'pending', definition, correlation_id);
+    insert into backstitch.saga_events (at, saga_id, seq, type, data)
+    values (
+        now(), saga, 1, 'saga.started',
+        -- Put together as text, so that the input stays as it was given.
+        concat(
+            '{"definition":', to_json(definition), ',"version":', latest, ',"input":', given,
+            ',"correlation_id":' || to_json(correlation_id)::text,
+            ',"deadline":' || (extract(epoch from deadline) * 1000000)::bigint,
+            case when attributes <> '{}' then ',"attributes":' || attributes::text end,
+            '}'
+        )
+    );
+    insert into backstitch.saga_attributes (saga_id, name, value)
+    select saga, a.key, a.value from jsonb_each_text(attributes) a;
+
+    if notify then
+        perform pg_notify('backstitch_start', saga::text);
+    end if;
+    return saga;
+end;
+$$;
+
+-- Puts a message into the outbox in the caller's transaction. A key that its topic has seen keeps the first
+-- message; either way the answer is the number of the message that is kept.
+create function publish(
+    topic           text,
+    idempotency_key text,
+    payload         jsonb,
+    ordering_key    text default null
+) returns bigint
+    language plpgsql volatile security definer
+    set search_path = pg_catalog, backstitch, pg_temp
+as $$
+#variable_conflict use_variable
+declare
+    kept bigint;
+begin
+    insert into backstitch.outbox as o (topic, idempotency_key, ordering_key, payload, due_at, created_at)
+    values (topic, idempotency_key, ordering_key, payload::text, now(), now())
+    on conflict do nothing
+    returning o.id into kept;
+    if kept is null then
+        select o.id into kept
+        from backstitch.outbox o
+        where o.topic = topic and o.idempotency_key = idempotency_key;
+    end if;
+    return kept;
+end;
+$$;
+
+-- A role gets these one by one: GRANT USAGE ON SCHEMA backstitch, GRANT EXECUTE ON FUNCTION backstitch.start.
+revoke execute on function start(text, json, text, text, jsonb, timestamptz, boolean) from public;
+revoke execute on function publish(text, text, jsonb, text) from public;
+revoke execute on function uuid_v7() from public;

@@ -1,0 +1,2 @@
+insert into saga_events (saga_id, seq, at, type, step, attempt, data)
+values (?1, ?2, ?3, ?4, ?5, ?6, ?7)

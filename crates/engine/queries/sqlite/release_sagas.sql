@@ -1,0 +1,3 @@
+update sagas
+set owner = null, wake_at = ?2
+where owner is not null and owner = ?1

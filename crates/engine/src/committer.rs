@@ -1,0 +1,73 @@
+//! Group commit: while one transaction is on its way to the disk, the next one gathers.
+
+use std::sync::Arc;
+
+use tokio::sync::{mpsc, oneshot};
+
+use crate::store::{self, Commit, Store, Verdict};
+
+/// The most decisions written as one transaction: enough to drown the cost of a sync, few enough that nobody
+/// waits long for its neighbours.
+const MAX_BATCH: usize = 512;
+
+/// Takes decisions from everywhere and writes them in groups.
+#[derive(Clone)]
+pub(crate) struct Committer {
+    tickets: mpsc::UnboundedSender<Ticket>,
+}
+
+struct Ticket {
+    commit: Commit,
+    answer: oneshot::Sender<Result<Verdict, Arc<store::Error>>>,
+}
+
+impl Committer {
+    /// Starts writing. A store that works on the calling thread gets one of its own.
+    pub(crate) fn start(store: Arc<dyn Store>) -> Result<Self, store::Error> {
+        let (tickets, queue) = mpsc::unbounded_channel();
+        if store.commits_on_the_calling_thread() {
+            std::thread::Builder::new()
+                .name("backstitch-commit".to_owned())
+                .spawn(move || futures::executor::block_on(write(store, queue)))
+                .map_err(|why| store::Error::Unavailable(format!("no thread for the writer: {why}")))?;
+        } else {
+            tokio::spawn(write(store, queue));
+        }
+        Ok(Self { tickets })
+    }
+
+    /// Writes a decision; answers once it is on disk, or known not to be.
+    pub(crate) async fn commit(&self, commit: Commit) -> Result<Verdict, Arc<store::Error>> {
+        let (answer, answered) = oneshot::channel();
+        let gone = || Arc::new(store::Error::Unavailable("the engine has stopped".to_owned()));
+        self.tickets.send(Ticket { commit, answer }).map_err(|_| gone())?;
+        answered.await.unwrap_or_else(|_| Err(gone()))
+    }
+}
+
+async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>) {
+    let mut tickets = Vec::with_capacity(MAX_BATCH);
+    let mut batch = Vec::with_capacity(MAX_BATCH);
+    let mut answers = Vec::with_capacity(MAX_BATCH);
+    while queue.recv_many(&mut tickets, MAX_BATCH).await > 0 {
+        for ticket in tickets.drain(..) {
+            batch.push(ticket.commit);
+            answers.push(ticket.answer);
+        }
+        let verdicts = store.commit(&batch).await.map_err(Arc::new);
+        batch.clear();
+        // Nobody listening is no mistake: whoever asked has stopped meanwhile, and the log has the decision.
+        match verdicts {
+            Ok(verdicts) => {
+                for (answer, verdict) in answers.drain(..).zip(verdicts) {
+                    let _ = answer.send(Ok(verdict));
+                }
+            }
+            Err(error) => {
+                for answer in answers.drain(..) {
+                    let _ = answer.send(Err(error.clone()));
+                }
+            }
+        }
+    }
+}

@@ -1,0 +1,164 @@
+//! What an action and a compensation get to see.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use backstitch_kernel::{Payload, SagaId, StepError, StepId};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::Call;
+use crate::store::outbox::NewMessage;
+
+/// What an action or a compensation can read: the saga's input as `I`, earlier results, and who is asking.
+pub struct Context<I> {
+    input: I,
+    call: Arc<Call>,
+}
+
+impl<I: DeserializeOwned> Context<I> {
+    pub(crate) fn of(call: Arc<Call>) -> Result<Self, StepError> {
+        let input = call.state.started.input.decode().map_err(|why| {
+            let step = call.step();
+            StepError::refused(format!("the saga's input is not what step `{step}` takes: {why}"))
+        })?;
+        Ok(Self { input, call })
+    }
+}
+
+impl<I> Context<I> {
+    /// The saga's input.
+    #[must_use]
+    pub fn input(&self) -> &I {
+        &self.input
+    }
+
+    /// The result of an earlier step.
+    ///
+    /// # Errors
+    /// When that step has no result yet, does not exist, or gave something else than `T`; the step then fails for
+    /// good, since no retry can change it.
+    pub fn result<T: DeserializeOwned>(&self, step: &str) -> Result<T, StepError> {
+        let result = self.call.result_of(step).ok_or_else(|| {
+            StepError::refused(format!(
+                "there is no result of step `{step}`: depend on it to be run after it"
+            ))
+        })?;
+        result.decode().map_err(|why| {
+            StepError::refused(format!("the result of step `{step}` is something else: {why}"))
+        })
+    }
+
+    /// Whether a step has succeeded so far; a compensation sees with it what had been done.
+    #[must_use]
+    pub fn has_result(&self, step: &str) -> bool {
+        self.call.result_of(step).is_some()
+    }
+
+    /// The saga.
+    #[must_use]
+    pub fn saga_id(&self) -> SagaId {
+        self.call.saga
+    }
+
+    /// The step.
+    #[must_use]
+    pub fn step(&self) -> &StepId {
+        self.call.step()
+    }
+
+    /// Which attempt this is, from 1.
+    #[must_use]
+    pub fn attempt(&self) -> u32 {
+        self.call.attempt
+    }
+
+    /// The key to hand to the service so that it can tell a repeated call: the same on every attempt, and another
+    /// one for the compensation.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        format!(
+            "{}:{}:{}",
+            self.call.saga,
+            self.call.step(),
+            self.call.phase.as_str()
+        )
+    }
+
+    /// The caller's own id for the work this saga belongs to.
+    #[must_use]
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.call.state.started.correlation_id.as_deref()
+    }
+
+    /// What the saga can be searched by.
+    #[must_use]
+    pub fn attributes(&self) -> &BTreeMap<String, String> {
+        &self.call.state.started.attributes
+    }
+
+    /// Whether the saga is being rolled back: what this attempt does will be undone, so it may stop early.
+    #[must_use]
+    pub fn is_cancelled(&self) -> bool {
+        *self.call.rollback.borrow()
+    }
+
+    /// Waits until the saga is being rolled back; never ends when it is not.
+    pub async fn cancelled(&self) {
+        let mut rollback = self.call.rollback.clone();
+        if rollback.wait_for(|on| *on).await.is_err() {
+            std::future::pending::<()>().await;
+        }
+    }
+
+    /// Sends a message if, and only if, this attempt succeeds: it is written to the outbox in the same transaction
+    /// as the step's success. `key` lets receivers tell a repeated message.
+    ///
+    /// # Errors
+    /// When the payload has no JSON form.
+    pub fn publish<T: Serialize + ?Sized>(
+        &self,
+        topic: &str,
+        key: &str,
+        payload: &T,
+    ) -> Result<(), StepError> {
+        self.call.publish(NewMessage {
+            topic: topic.to_owned(),
+            idempotency_key: key.to_owned(),
+            ordering_key: None,
+            payload: Payload::encode(payload)?,
+        });
+        Ok(())
+    }
+}
+
+/// What a compensation gets besides the context.
+pub struct Undo<R> {
+    /// What the action gave; `None` when it is in doubt, so nobody knows whether there is anything to undo.
+    pub result: Option<R>,
+    /// Why the saga is rolled back.
+    pub error: StepError,
+    /// The step that failed; `None` when the saga was cancelled or late.
+    pub failed_step: Option<StepId>,
+}
+
+impl<R: DeserializeOwned> Undo<R> {
+    pub(crate) fn of(call: &Call) -> Result<Self, StepError> {
+        let result = call
+            .own_result()
+            .map(Payload::decode)
+            .transpose()
+            .map_err(|why| {
+                let step = call.step();
+                StepError::refused(format!(
+                    "the kept result of step `{step}` is not what its compensation takes: {why}"
+                ))
+            })?;
+        let cause = call.state.cause.as_deref();
+        Ok(Self {
+            result,
+            error: cause.map_or_else(|| StepError::failed("unknown"), |cause| cause.error.clone()),
+            failed_step: cause.and_then(|cause| cause.failed_step.clone()),
+        })
+    }
+}

@@ -1,0 +1,355 @@
+//! The engine: the one thing a program holds.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch_kernel::saga::{Input, Now, Resolution, decide};
+use backstitch_kernel::{SagaId, StepId};
+use futures::Stream;
+use serde::Serialize;
+use tokio::sync::broadcast;
+
+use crate::error::Error;
+use crate::inbox::{Message, Posted};
+use crate::inspect;
+use crate::live::End;
+use crate::options::Options;
+use crate::run::Run;
+use crate::runtime::{Circumstances, Driver, FeedEvent, Shared, plan};
+use crate::saga::Saga;
+use crate::start::Starting;
+use crate::store::memory::MemoryStore;
+use crate::store::{self, Cursor, Filter, Health, Page, Store, Verdict};
+use crate::view::SagaState;
+
+/// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
+pub const STUCK_AFTER: Duration = Duration::from_secs(600);
+/// Stuck sagas listed at most.
+const STUCK_LISTED: usize = 100;
+
+/// Runs sagas. Cloning gives another handle to the same engine; when the last one is dropped the engine stops,
+/// and what was under way is taken up again by the next one that opens the store.
+#[derive(Clone)]
+pub struct Engine {
+    inner: Arc<Inner>,
+}
+
+struct Inner {
+    shared: Arc<Shared>,
+}
+
+impl Drop for Inner {
+    fn drop(&mut self) {
+        self.shared.stop();
+    }
+}
+
+impl Engine {
+    /// Opens the store at this address: `sqlite:PATH` or `postgres://…`.
+    ///
+    /// # Errors
+    /// When there is no such store, or it cannot be opened.
+    pub async fn open(address: &str) -> Result<Self, Error> {
+        Self::open_with(address, Options::default()).await
+    }
+
+    /// The same with settings.
+    ///
+    /// # Errors
+    /// When there is no such store, or it cannot be opened.
+    pub async fn open_with(address: &str, options: Options) -> Result<Self, Error> {
+        let store = open_store(address, &options).await?;
+        Self::on_store(store, options).await
+    }
+
+    /// An engine that keeps everything in memory: fast, and gone with the process.
+    ///
+    /// # Errors
+    /// Never in practice; the signature is that of the other ways to open one.
+    pub async fn in_memory() -> Result<Self, Error> {
+        Self::in_memory_with(Options::default()).await
+    }
+
+    /// The same with settings.
+    ///
+    /// # Errors
+    /// Never in practice.
+    pub async fn in_memory_with(options: Options) -> Result<Self, Error> {
+        let store = Arc::new(MemoryStore::new(options.clock.clone()));
+        Self::on_store(store, options).await
+    }
+
+    /// An engine on a store of your own making.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn on_store(store: Arc<dyn Store>, options: Options) -> Result<Self, Error> {
+        let shared = Shared::start(store, options).await?;
+        Ok(Self {
+            inner: Arc::new(Inner { shared }),
+        })
+    }
+
+    fn shared(&self) -> &Arc<Shared> {
+        &self.inner.shared
+    }
+
+    /// Makes a saga known to this engine. Sagas of it that nobody runs are taken up at once.
+    ///
+    /// # Errors
+    /// When this name and version is registered already.
+    pub fn register(&self, saga: Saga) -> Result<(), Error> {
+        self.shared().registry.add(saga)?;
+        self.shared().adoption.nudge();
+        Ok(())
+    }
+
+    /// Starts a saga of the newest registered version. Once this is awaited, the saga is on disk.
+    pub fn start<T: Serialize + ?Sized>(&self, definition: &str, input: &T) -> Starting {
+        Starting::new(self.shared().clone(), definition, input)
+    }
+
+    /// A saga that was started before, here or elsewhere.
+    ///
+    /// # Errors
+    /// When there is none of this id, or the store cannot be read.
+    pub async fn find(&self, saga: SagaId) -> Result<Run, Error> {
+        let found = self.shared().store.log(saga, 0, 1).await?;
+        if found.is_empty() {
+            Err(Error::NotFound(saga))
+        } else {
+            Ok(Run::of(self.shared().clone(), saga))
+        }
+    }
+
+    /// Everything about a saga as it stands.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn load(&self, saga: SagaId) -> Result<Option<SagaState>, Error> {
+        inspect::load(self.shared(), saga).await
+    }
+
+    /// Sagas that match, newest first, a page at a time.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+        Ok(self.shared().store.list(filter, cursor).await?)
+    }
+
+    /// How the sagas are doing: what is active, what has been stuck for longer than `stuck_after`
+    /// ([`STUCK_AFTER`] is a good choice), and what waits for a definition that is not registered here.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn health(&self, stuck_after: Duration) -> Result<Health, Error> {
+        let shared = self.shared();
+        let now = shared.options.clock.now().as_micros();
+        let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
+        let known = shared.registry.runnable(&*shared.store).await;
+        let since = backstitch_kernel::Timestamp::from_micros(before);
+        Ok(shared.store.health(&known, since, STUCK_LISTED).await?)
+    }
+
+    /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.
+    pub fn events(&self) -> impl Stream<Item = Arc<FeedEvent>> + Send + use<> {
+        futures::stream::unfold(self.shared().feed.subscribe(), |mut feed| async move {
+            loop {
+                match feed.recv().await {
+                    Ok(event) => return Some((event, feed)),
+                    Err(broadcast::error::RecvError::Lagged(missed)) => {
+                        tracing::warn!(missed, "a reader of live events is too slow");
+                    }
+                    Err(broadcast::error::RecvError::Closed) => return None,
+                }
+            }
+        })
+    }
+
+    /// Asks a saga to roll back. `Ok` means that the request is on disk and will be answered; a saga that had
+    /// already finished by then stays finished.
+    ///
+    /// # Errors
+    /// When there is no such saga, or it is at its end.
+    pub async fn cancel(&self, saga: SagaId, note: &str) -> Result<(), Error> {
+        self.post(
+            saga,
+            Message::Cancel {
+                note: note.to_owned(),
+            },
+        )
+        .await
+    }
+
+    /// Asks a saga to start nothing new until it is resumed. What is in flight finishes; deadlines run on.
+    ///
+    /// # Errors
+    /// When there is no such saga, or it is at its end.
+    pub async fn pause(&self, saga: SagaId, note: &str) -> Result<(), Error> {
+        self.post(
+            saga,
+            Message::Pause {
+                note: note.to_owned(),
+            },
+        )
+        .await
+    }
+
+    /// Lets a paused saga go on.
+    ///
+    /// # Errors
+    /// When there is no such saga, or it is at its end.
+    pub async fn resume(&self, saga: SagaId, note: &str) -> Result<(), Error> {
+        self.post(
+            saga,
+            Message::Resume {
+                note: note.to_owned(),
+            },
+        )
+        .await
+    }
+
+    async fn post(&self, saga: SagaId, message: Message) -> Result<(), Error> {
+        let shared = self.shared();
+        match shared
+            .store
+            .post(saga, &message, shared.options.clock.now())
+            .await?
+        {
+            Posted::Accepted => {}
+            Posted::Unknown => return Err(Error::NotFound(saga)),
+            Posted::Ended(status) => return Err(Error::Ended { saga, status }),
+        }
+        match shared.live.get(saga) {
+            Some(live) => live.nudge_for_mail(),
+            None => shared.adoption.nudge(),
+        }
+        Ok(())
+    }
+
+    /// Decides about a compensation that could not be finished: try it again, leave it undone, or take it as done
+    /// by hand. The saga then goes on rolling back. Needs its definition registered here.
+    ///
+    /// # Errors
+    /// When there is no such saga, its rollback has not failed, or that step is not the one that is stuck.
+    pub async fn resolve(
+        &self,
+        saga: SagaId,
+        step: &str,
+        action: Resolution,
+        note: &str,
+    ) -> Result<(), Error> {
+        let shared = self.shared();
+        let stored = shared
+            .store
+            .load(&[saga])
+            .await?
+            .into_iter()
+            .next()
+            .ok_or(Error::NotFound(saga))?;
+        let row = &stored.summary;
+        let definition = shared
+            .registry
+            .version(&row.definition, row.version)
+            .ok_or_else(|| Error::UnknownDefinition(format!("{} version {}", row.definition, row.version)))?;
+        let state = backstitch_kernel::saga::State::fold(&definition.definition, &stored.log)
+            .map_err(|misfit| store::Error::Refused(misfit.to_string()))?;
+        let room = shared
+            .room
+            .clone()
+            .acquire_owned()
+            .await
+            .map_err(|_| Error::ShuttingDown)?;
+        let now = Now {
+            at: shared.options.clock.now(),
+            hold: shared.is_stopping(),
+        };
+        let input = Input::Resolve {
+            step: StepId::from(step),
+            action,
+            note: note.to_owned(),
+        };
+        let decision = decide(&definition.definition, saga, &state, input, now)
+            .map_err(|why| Error::Rejected { saga, why })?;
+        let epoch = shared.epoch();
+        let on = Circumstances {
+            saga,
+            definition: &definition,
+            before: Some(&state),
+            epoch,
+            inbox_seen: stored.inbox_seq,
+            inbox_unconsumed: !stored.inbox.is_empty(),
+            release_after: shared.options.release_after,
+        };
+        let planned = plan(&on, &decision, Vec::new(), None);
+        let live = shared.live.enter(saga).ok_or(Error::Raced(saga))?;
+        match shared.committer.commit(planned.commit).await {
+            Ok(Verdict::Applied) => {}
+            answer => {
+                shared.live.leave(saga, End::LetGo);
+                answer?;
+                return Err(Error::Raced(saga));
+            }
+        }
+        shared.announce(saga, &definition.name, &decision.events, &live);
+        let driver = Driver::new(
+            shared.clone(),
+            saga,
+            definition,
+            decision.state,
+            epoch,
+            live,
+            room,
+        );
+        tokio::spawn(driver.continue_from(decision.effects, stored.inbox_seq));
+        Ok(())
+    }
+
+    /// Sagas that this process has under way.
+    #[must_use]
+    pub fn active(&self) -> usize {
+        self.shared().live.count()
+    }
+
+    /// Stops: nothing new starts, what is in flight gets the grace period to finish, and the rest is handed to
+    /// whoever opens the store next. Nothing is lost.
+    ///
+    /// # Errors
+    /// When the store cannot be written; the sagas are then taken up once the lease is over.
+    pub async fn shutdown(self) -> Result<(), Error> {
+        let shared = self.shared();
+        shared.drain();
+        let over = tokio::time::Instant::now() + shared.options.grace;
+        while shared.live.count() > 0 && tokio::time::Instant::now() < over {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        shared.stop();
+        while shared.live.count() > 0 {
+            tokio::time::sleep(Duration::from_millis(2)).await;
+        }
+        shared.store.leave(shared.epoch()).await?;
+        Ok(())
+    }
+}
+
+#[cfg_attr(
+    not(feature = "sqlite"),
+    expect(unused_variables, reason = "only a file needs the clock")
+)]
+async fn open_store(address: &str, options: &Options) -> Result<Arc<dyn Store>, store::Error> {
+    #[cfg(feature = "sqlite")]
+    if let Some(path) = address.strip_prefix("sqlite:") {
+        let path = std::path::PathBuf::from(path);
+        let clock = options.clock.clone();
+        let opened =
+            tokio::task::spawn_blocking(move || store::sqlite::SqliteStore::open(&path, clock)).await;
+        let opened = opened.map_err(|why| store::Error::Unavailable(why.to_string()))?;
+        return Ok(Arc::new(opened?));
+    }
+    #[cfg(feature = "postgres")]
+    if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+        return Ok(Arc::new(store::postgres::PostgresStore::connect(address).await?));
+    }
+    Err(store::Error::BadAddress(address.to_owned()))
+}

@@ -1,0 +1,46 @@
+//! Reading sagas back.
+
+use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::{Definition, Draft, State};
+
+use crate::error::Error;
+use crate::runtime::Shared;
+use crate::store::{self, Corrupt, Stored};
+use crate::view::SagaState;
+
+/// A saga as it stands, whether or not its definition is registered here.
+pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaState>, Error> {
+    let Some(stored) = shared.store.load(&[saga]).await?.into_iter().next() else {
+        return Ok(None);
+    };
+    read(shared, &stored).await.map(Some)
+}
+
+async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {
+    let row = &stored.summary;
+    let registered = shared.registry.version(&row.definition, row.version);
+    let kept;
+    let definition = if let Some(registered) = &registered {
+        &registered.definition
+    } else {
+        kept = kept_definition(shared, stored).await?;
+        &kept
+    };
+    let state = State::fold(definition, &stored.log).map_err(|misfit| corrupt(stored, &misfit))?;
+    Ok(SagaState::of(row.id, definition, &state))
+}
+
+async fn kept_definition(shared: &Shared, stored: &Stored) -> Result<Definition, Error> {
+    let row = &stored.summary;
+    let kept = shared
+        .store
+        .definition(&row.definition, Some(row.version))
+        .await?;
+    let kept = kept.ok_or_else(|| corrupt(stored, &"its definition is not kept"))?;
+    let draft: Draft = kept.body.decode().map_err(|why| corrupt(stored, &why))?;
+    draft.check().map_err(|problems| corrupt(stored, &problems))
+}
+
+fn corrupt(stored: &Stored, why: &impl ToString) -> Error {
+    store::Error::from(Corrupt::of("saga_events", "data", stored.summary.id, why)).into()
+}

@@ -1,0 +1,49 @@
+//! What can be set about an engine.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::{Clock, Ids, RandomIds, SystemClock};
+use crate::relay::{LogSink, Sink};
+
+/// Settings of an engine. The defaults are good for most.
+#[derive(Clone)]
+pub struct Options {
+    /// What this process is called in logs.
+    pub node: String,
+    /// How many sagas are under way at once; more wait, durably, for their turn.
+    pub max_active: usize,
+    /// The largest input, and the largest result of a step, in bytes of JSON.
+    pub max_payload: usize,
+    /// A process unheard of for this long is taken for dead and its sagas are taken over.
+    pub lease: Duration,
+    /// How long [`Engine::shutdown`](crate::Engine::shutdown) waits for what is in flight.
+    pub grace: Duration,
+    /// A saga with nothing to do for this long is let go until it is due.
+    pub release_after: Duration,
+    /// How often work is looked for that nobody announced.
+    pub tick: Duration,
+    /// Where outgoing messages go.
+    pub sink: Arc<dyn Sink>,
+    /// Where the time comes from.
+    pub clock: Arc<dyn Clock>,
+    /// Where saga ids come from.
+    pub ids: Arc<dyn Ids>,
+}
+
+impl Default for Options {
+    fn default() -> Self {
+        Self {
+            node: format!("node-{}", std::process::id()),
+            max_active: 10_000,
+            max_payload: 256 * 1024,
+            lease: Duration::from_secs(10),
+            grace: Duration::from_secs(30),
+            release_after: Duration::from_secs(60),
+            tick: Duration::from_secs(1),
+            sink: Arc::new(LogSink),
+            clock: Arc::new(SystemClock),
+            ids: Arc::new(RandomIds::default()),
+        }
+    }
+}

@@ -1,0 +1,160 @@
+//! The sagas this engine can run.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, PoisonError, RwLock};
+
+use backstitch_kernel::Payload;
+use backstitch_kernel::saga::Definition;
+use tokio::sync::{OnceCell, Semaphore};
+
+use crate::error::Error;
+use crate::saga::{Handlers, Hook, Saga};
+use crate::store::nodes::{self, Known};
+use crate::store::{self, Store};
+
+/// A registered saga.
+pub(crate) struct Registered {
+    pub(crate) name: Arc<str>,
+    pub(crate) definition: Definition,
+    pub(crate) handlers: Vec<Handlers>,
+    pub(crate) on_success: Option<Hook>,
+    pub(crate) on_failure: Option<Hook>,
+    /// Room for limited steps, shared by all versions.
+    pub(crate) limits: Vec<Option<Arc<Semaphore>>>,
+    kept: OnceCell<()>,
+}
+
+impl Registered {
+    fn known(&self) -> Known {
+        Known {
+            name: self.name.clone(),
+            version: self.definition.version(),
+        }
+    }
+
+    /// Sees to it that the store has this version, and the same one. Only the first call asks the store.
+    pub(crate) async fn keep(&self, store: &dyn Store) -> Result<(), Error> {
+        self.kept.get_or_try_init(|| self.compare(store)).await.copied()
+    }
+
+    async fn compare(&self, store: &dyn Store) -> Result<(), Error> {
+        let draft = self.definition.draft();
+        let body = Payload::encode(draft).map_err(|why| store::Error::Refused(why.to_string()))?;
+        let mine = nodes::Registered {
+            name: self.name.clone(),
+            version: self.definition.version(),
+            fingerprint: self.definition.fingerprint(),
+            body,
+        };
+        let kept = store.register(&mine).await?;
+        if kept.fingerprint == mine.fingerprint {
+            Ok(())
+        } else {
+            Err(Error::VersionTaken {
+                definition: self.name.to_string(),
+                version: mine.version,
+            })
+        }
+    }
+
+    pub(crate) fn has_hooks(&self) -> bool {
+        self.on_success.is_some() || self.on_failure.is_some()
+    }
+
+    /// The queue of jobs that call this saga's hooks.
+    pub(crate) fn hook_queue(&self) -> String {
+        hook_queue(&self.name, self.definition.version())
+    }
+}
+
+pub(crate) fn hook_queue(definition: &str, version: u32) -> String {
+    format!("hook/{definition}/{version}")
+}
+
+/// All registered sagas.
+#[derive(Default)]
+pub(crate) struct Registry {
+    sagas: RwLock<HashMap<Arc<str>, Versions>>,
+    limits: RwLock<HashMap<StepName, Arc<Semaphore>>>,
+}
+
+type Versions = BTreeMap<u32, Arc<Registered>>;
+/// A definition's name and the id of one of its steps.
+type StepName = (Arc<str>, String);
+
+impl Registry {
+    pub(crate) fn add(&self, saga: Saga) -> Result<Arc<Registered>, Error> {
+        let name: Arc<str> = saga.definition.name().into();
+        let version = saga.definition.version();
+        let limits = saga.definition.draft().steps.iter();
+        let limits = limits
+            .map(|step| step.concurrency.map(|room| self.limit(&name, &step.id, room)))
+            .collect();
+        let mut sagas = self.sagas.write().unwrap_or_else(PoisonError::into_inner);
+        let versions = sagas.entry(name.clone()).or_default();
+        if versions.contains_key(&version) {
+            return Err(Error::AlreadyRegistered {
+                definition: name.to_string(),
+                version,
+            });
+        }
+        let registered = Arc::new(Registered {
+            name,
+            definition: saga.definition,
+            handlers: saga.handlers,
+            on_success: saga.on_success,
+            on_failure: saga.on_failure,
+            limits,
+            kept: OnceCell::new(),
+        });
+        versions.insert(version, registered.clone());
+        Ok(registered)
+    }
+
+    fn limit(&self, name: &Arc<str>, step: &str, room: u32) -> Arc<Semaphore> {
+        let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
+        let key = (name.clone(), step.to_owned());
+        limits
+            .entry(key)
+            .or_insert_with(|| Arc::new(Semaphore::new(room as usize)))
+            .clone()
+    }
+
+    /// The newest version under this name.
+    pub(crate) fn newest(&self, name: &str) -> Option<Arc<Registered>> {
+        let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
+        sagas.get(name)?.values().next_back().cloned()
+    }
+
+    pub(crate) fn version(&self, name: &str, version: u32) -> Option<Arc<Registered>> {
+        let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
+        sagas.get(name)?.get(&version).cloned()
+    }
+
+    fn all(&self) -> Vec<Arc<Registered>> {
+        let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
+        sagas.values().flat_map(BTreeMap::values).cloned().collect()
+    }
+
+    /// Everything that may be run here: registered, and the same as what the store holds under that version.
+    pub(crate) async fn runnable(&self, store: &dyn Store) -> Vec<Known> {
+        let mut known = Vec::new();
+        for saga in self.all() {
+            match saga.keep(store).await {
+                Ok(()) => known.push(saga.known()),
+                Err(error) => {
+                    tracing::error!(definition = %saga.name, %error, "sagas of this definition wait");
+                }
+            }
+        }
+        known
+    }
+
+    pub(crate) fn hook_queues(&self) -> Vec<String> {
+        self.all()
+            .iter()
+            .filter(|saga| saga.has_hooks())
+            .map(|saga| saga.hook_queue())
+            .collect()
+    }
+}

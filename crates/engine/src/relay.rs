@@ -1,0 +1,133 @@
+//! Sends what the outbox holds, at least once each.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch_kernel::{Payload, Retry};
+
+use crate::runtime::Shared;
+use crate::store::outbox::{Outgoing, Report, Sent};
+
+/// How long one claim of a message lasts: longer than any send may take.
+const LEASE: Duration = Duration::from_secs(60);
+/// How long one send may take.
+const SEND_TIMEOUT: Duration = Duration::from_secs(30);
+/// Messages claimed at once.
+const BATCH: usize = 256;
+/// Sends of one message before it is given up.
+const MAX_ATTEMPTS: u32 = 6;
+
+/// A message on its way out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Message {
+    /// Where it goes.
+    pub topic: String,
+    /// Receivers tell a repeated message by it.
+    pub idempotency_key: String,
+    /// Messages with the same one belong in order.
+    pub ordering_key: Option<String>,
+    /// What it says.
+    pub payload: Payload,
+    /// It may have been sent before: a sender took it and never came back.
+    pub in_doubt: bool,
+}
+
+/// Somewhere messages go. A message may come more than once; its idempotency key tells.
+#[async_trait]
+pub trait Sink: Send + Sync + 'static {
+    /// Hands a message over; `Ok` only once the other side has it.
+    ///
+    /// # Errors
+    /// What went wrong; the message is tried again.
+    async fn send(&self, message: &Message) -> Result<(), String>;
+}
+
+/// Writes messages to the log.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct LogSink;
+
+#[async_trait]
+impl Sink for LogSink {
+    async fn send(&self, message: &Message) -> Result<(), String> {
+        tracing::info!(
+            topic = %message.topic,
+            key = %message.idempotency_key,
+            in_doubt = message.in_doubt,
+            payload = %message.payload.as_str(),
+            "outbox message"
+        );
+        Ok(())
+    }
+}
+
+/// Waits between sends of one message: 5 s, doubling.
+fn backoff() -> Retry {
+    Retry::after_each([5, 10, 20, 40, 80, 160].map(Duration::from_secs).to_vec())
+}
+
+/// Sends what is due, for as long as the engine runs.
+pub(crate) async fn relay(shared: Arc<Shared>) {
+    while !shared.is_stopping() {
+        let wait = match send_due(&shared).await {
+            Ok(BATCH) => Duration::ZERO,
+            Ok(_) => shared.options.tick,
+            Err(error) => {
+                tracing::warn!(%error, "the outbox cannot be read");
+                shared.options.tick
+            }
+        };
+        shared.outbox.wait(wait).await;
+    }
+}
+
+/// Sends one batch; says how many messages it held.
+async fn send_due(shared: &Shared) -> Result<usize, crate::store::Error> {
+    let now = shared.options.clock.now();
+    if shared.store.next_outgoing().await?.is_none_or(|due| due > now) {
+        return Ok(0);
+    }
+    let claimed = shared.store.claim_outbox(LEASE, BATCH).await?;
+    let sends = claimed.iter().map(|outgoing| send(shared, outgoing));
+    let sent: Vec<Sent> = futures::future::join_all(sends).await;
+    shared.store.settle_outbox(&sent).await?;
+    Ok(claimed.len())
+}
+
+async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
+    let message = Message {
+        topic: outgoing.message.topic.clone(),
+        idempotency_key: outgoing.message.idempotency_key.clone(),
+        ordering_key: outgoing.message.ordering_key.clone(),
+        payload: outgoing.message.payload.clone(),
+        in_doubt: outgoing.in_doubt,
+    };
+    let result = tokio::time::timeout(SEND_TIMEOUT, shared.options.sink.send(&message)).await;
+    let error = match result {
+        Ok(Ok(())) => {
+            return Sent {
+                id: outgoing.id,
+                lock: outgoing.lock,
+                report: Report::Delivered,
+            };
+        }
+        Ok(Err(error)) => error,
+        Err(_) => format!("no answer within {} s", SEND_TIMEOUT.as_secs()),
+    };
+    let attempts = outgoing.attempts + 1;
+    let report = if attempts >= MAX_ATTEMPTS {
+        tracing::error!(topic = %message.topic, key = %message.idempotency_key, %error, "message given up");
+        Report::Aborted { error }
+    } else {
+        let wait = backoff().wait(attempts, 0);
+        Report::Retry {
+            at: shared.options.clock.now().plus(wait),
+            error,
+        }
+    };
+    Sent {
+        id: outgoing.id,
+        lock: outgoing.lock,
+        report,
+    }
+}

@@ -1,0 +1,150 @@
+//! A saga that was started, from the outside.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::{Event, Recorded};
+use futures::Stream;
+use tokio::sync::watch;
+
+use crate::error::Error;
+use crate::live::{End, Live, Progress};
+use crate::runtime::Shared;
+use crate::view::SagaState;
+
+/// Events read from the store at once.
+const PAGE: usize = 256;
+/// How often a saga is looked at that runs elsewhere.
+const LOOK_EVERY: Duration = Duration::from_millis(250);
+
+/// A saga to wait for, watch and steer. It goes on whether or not anybody holds this.
+#[derive(Clone)]
+pub struct Run {
+    shared: Arc<Shared>,
+    id: SagaId,
+    progress: Option<watch::Receiver<Progress>>,
+}
+
+impl Run {
+    pub(crate) fn watching(shared: Arc<Shared>, id: SagaId, live: &Live) -> Self {
+        Self {
+            shared,
+            id,
+            progress: Some(live.watch()),
+        }
+    }
+
+    pub(crate) fn of(shared: Arc<Shared>, id: SagaId) -> Self {
+        let progress = shared.live.get(id).map(|live| live.watch());
+        Self { shared, id, progress }
+    }
+
+    /// The saga's id.
+    #[must_use]
+    pub fn id(&self) -> SagaId {
+        self.id
+    }
+
+    /// Waits until the saga is at its end: succeeded, compensated, or failed for a person to look at.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn outcome(mut self) -> Result<SagaState, Error> {
+        loop {
+            if let Some(progress) = &mut self.progress
+                && let Ok(reached) = progress.wait_for(|progress| progress.end.is_some()).await
+                && let Some(End::Final(definition, state)) = &reached.end
+            {
+                return Ok(SagaState::of(self.id, &definition.definition, state));
+            }
+            // It goes on elsewhere or later; look at the log until it is over, or back here.
+            let state = crate::inspect::load(&self.shared, self.id)
+                .await?
+                .ok_or(Error::NotFound(self.id))?;
+            if state.status.is_terminal() {
+                return Ok(state);
+            }
+            self.progress = self.shared.live.get(self.id).map(|live| live.watch());
+            if self.progress.is_none() {
+                if self.shared.is_stopping() {
+                    return Err(Error::ShuttingDown);
+                }
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+        }
+    }
+
+    /// The saga's events from the first one on, as they happen; ends after the one that ends the saga.
+    pub fn events(&self) -> impl Stream<Item = Result<Recorded, Error>> + Send + use<> {
+        self.events_after(0)
+    }
+
+    /// The saga's events after number `seq`: exactly those missing, none twice.
+    pub fn events_after(&self, seq: u64) -> impl Stream<Item = Result<Recorded, Error>> + Send + use<> {
+        let reader = Reader {
+            run: self.clone(),
+            after: seq,
+            page: Vec::new().into_iter(),
+            over: false,
+        };
+        futures::stream::unfold(reader, |mut reader| async move {
+            let next = reader.next().await.transpose()?;
+            Some((next, reader))
+        })
+    }
+}
+
+struct Reader {
+    run: Run,
+    after: u64,
+    page: std::vec::IntoIter<Recorded>,
+    over: bool,
+}
+
+impl Reader {
+    async fn next(&mut self) -> Result<Option<Recorded>, Error> {
+        loop {
+            if let Some(recorded) = self.page.next() {
+                self.after = recorded.seq;
+                // A failed rollback that was taken up again has more to say after its end.
+                self.over = recorded.event.is_terminal();
+                return Ok(Some(recorded));
+            }
+            let page = self.run.shared.store.log(self.run.id, self.after, PAGE).await?;
+            if page.is_empty() {
+                if self.over {
+                    return Ok(None);
+                }
+                self.wait().await?;
+            }
+            self.page = page.into_iter();
+        }
+    }
+
+    /// Waits until there may be more; a reader who begins after the end finds out that there is none.
+    async fn wait(&mut self) -> Result<(), Error> {
+        let Some(live) = self.run.shared.live.get(self.run.id) else {
+            let found = self.run.shared.store.load(&[self.run.id]).await?;
+            let row = &found.first().ok_or(Error::NotFound(self.run.id))?;
+            let head = row.log.last();
+            let ended = head.is_some_and(|head| head.seq <= self.after && is_end(&head.event));
+            if ended {
+                self.over = true;
+            } else if head.is_none_or(|head| head.seq <= self.after) {
+                tokio::time::sleep(LOOK_EVERY).await;
+            }
+            return Ok(());
+        };
+        let after = self.after;
+        let mut progress = live.watch();
+        let _ = progress
+            .wait_for(|progress| progress.seq > after || progress.end.is_some())
+            .await;
+        Ok(())
+    }
+}
+
+fn is_end(event: &Event) -> bool {
+    event.is_terminal()
+}

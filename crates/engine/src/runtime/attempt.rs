@@ -1,0 +1,48 @@
+//! One attempt of one step: at most once in this process, never longer than its timeout, and never a panic.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+
+use backstitch_kernel::saga::{Outcome, Phase};
+use backstitch_kernel::{ErrorKind, StepError};
+use futures::FutureExt;
+
+use super::Shared;
+use crate::call::Call;
+
+/// Runs the attempt to its end.
+pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
+    let definition = call.definition.clone();
+    let step = &definition.definition.steps()[call.position];
+    let handlers = &definition.handlers[call.position];
+    let (handler, timeout) = match (call.phase, &step.compensation, &handlers.compensation) {
+        (Phase::Do, _, _) => (&handlers.action, step.timeout),
+        (Phase::Undo, Some(undo), Some(handler)) => (handler, undo.timeout),
+        (Phase::Undo, _, _) => {
+            let message = format!("this node has no compensation for step `{}`", step.id);
+            return Outcome::Failed(StepError::failed(message));
+        }
+    };
+    shared.liveness.permitted().await;
+    let work = AssertUnwindSafe(async { handler(call).await }).catch_unwind();
+    match tokio::time::timeout(timeout, work).await {
+        Ok(Ok(Ok(result))) if result.len() > shared.options.max_payload => {
+            let (size, limit) = (result.len(), shared.options.max_payload);
+            let message = format!("the result has {size} bytes, the limit is {limit}: keep it elsewhere");
+            Outcome::Failed(StepError::new(ErrorKind::Unusable, message))
+        }
+        Ok(Ok(Ok(result))) => Outcome::Succeeded(result),
+        Ok(Ok(Err(error))) => Outcome::Failed(error),
+        Ok(Err(panic)) => Outcome::Failed(StepError::new(ErrorKind::Panicked, said(panic.as_ref()))),
+        Err(_) => {
+            let message = format!("no answer within {} ms", timeout.as_millis());
+            Outcome::Failed(StepError::new(ErrorKind::TimedOut, message))
+        }
+    }
+}
+
+fn said(panic: &(dyn std::any::Any + Send)) -> String {
+    let text = panic.downcast_ref::<&str>().copied();
+    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
+    format!("the step panicked: {}", text.unwrap_or("without a message"))
+}

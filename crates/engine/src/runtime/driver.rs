@@ -1,0 +1,448 @@
+//! One saga's life in this process: wait for something to happen, decide, commit, then act.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use backstitch_kernel::saga::{Decision, Effect, Input, Now, Outcome, Phase, Rejected, State, decide};
+use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId};
+use futures::StreamExt;
+use futures::future::BoxFuture;
+use futures::stream::FuturesUnordered;
+use tokio::sync::{OwnedSemaphorePermit, watch};
+
+use super::plan::{Circumstances, Planned, plan};
+use super::{Shared, attempt};
+use crate::call::Call;
+use crate::inbox::Received;
+use crate::live::{End, Live};
+use crate::registry::Registered;
+use crate::store::nodes::Epoch;
+use crate::store::outbox::NewMessage;
+use crate::store::{Commit, Verdict};
+
+/// Waits between two looks at a store that does not answer.
+const STORE_RETRY: Duration = Duration::from_millis(200);
+
+/// Runs one saga.
+pub(crate) struct Driver {
+    shared: Arc<Shared>,
+    saga: SagaId,
+    definition: Arc<Registered>,
+    state: Arc<State>,
+    epoch: Epoch,
+    live: Arc<Live>,
+    work: FuturesUnordered<BoxFuture<'static, Done>>,
+    rollback: watch::Sender<bool>,
+    /// Limited steps for which room was asked.
+    admitting: Vec<usize>,
+    /// Room that was given and is about to be used.
+    admitted: Option<OwnedSemaphorePermit>,
+    inbox_seen: u64,
+    inbox_unconsumed: bool,
+    _room: OwnedSemaphorePermit,
+}
+
+/// Something that ran beside the saga has ended.
+enum Done {
+    Attempt {
+        step: StepId,
+        phase: Phase,
+        attempt: u32,
+        outcome: Outcome,
+        outgoing: Vec<NewMessage>,
+    },
+    Room {
+        position: usize,
+        permit: Option<OwnedSemaphorePermit>,
+    },
+}
+
+/// Whether the saga is still ours.
+#[derive(PartialEq, Eq)]
+enum Flow {
+    Ours,
+    LetGo,
+}
+
+impl Driver {
+    /// A driver for a saga that is ours, in this state.
+    pub(crate) fn new(
+        shared: Arc<Shared>,
+        saga: SagaId,
+        definition: Arc<Registered>,
+        state: State,
+        epoch: Epoch,
+        live: Arc<Live>,
+        room: OwnedSemaphorePermit,
+    ) -> Self {
+        Self {
+            shared,
+            saga,
+            definition,
+            state: Arc::new(state),
+            epoch,
+            live,
+            work: FuturesUnordered::new(),
+            rollback: watch::Sender::new(false),
+            admitting: Vec::new(),
+            admitted: None,
+            inbox_seen: 0,
+            inbox_unconsumed: false,
+            _room: room,
+        }
+    }
+
+    /// Runs a saga on from a decision that has just been committed.
+    pub(crate) async fn continue_from(mut self, effects: Vec<Effect>, inbox_seen: u64) {
+        self.inbox_seen = inbox_seen;
+        self.perform(effects);
+        let flow = self.drive().await;
+        self.finish(&flow);
+    }
+
+    /// Runs a saga that was taken over, with the messages that wait for it.
+    pub(crate) async fn run_adopted(mut self, inbox: Vec<Received>, inbox_seq: u64) {
+        self.inbox_seen = inbox_seq - inbox.len() as u64;
+        let mut flow = Flow::Ours;
+        for received in inbox {
+            if flow == Flow::Ours {
+                flow = self.answer_mail(received).await;
+            }
+        }
+        if flow == Flow::Ours {
+            flow = self.process(Input::Wake, Vec::new()).await;
+        }
+        if flow == Flow::Ours {
+            flow = self.drive().await;
+        }
+        self.finish(&flow);
+    }
+
+    fn finish(self, flow: &Flow) {
+        let end = match flow {
+            Flow::Ours => End::Final(self.definition, self.state),
+            Flow::LetGo => End::LetGo,
+        };
+        self.shared.live.leave(self.saga, end);
+    }
+
+    async fn drive(&mut self) -> Flow {
+        while !self.state.status.is_terminal() {
+            if self.must_let_go() {
+                return Flow::LetGo;
+            }
+            let flow = match self.next().await {
+                Next::Nudged => self.look_around().await,
+                Next::Due => self.process(Input::Wake, Vec::new()).await,
+                Next::Done(Done::Attempt {
+                    step,
+                    phase,
+                    attempt,
+                    outcome,
+                    outgoing,
+                }) => {
+                    self.process(
+                        Input::Finished {
+                            step,
+                            phase,
+                            attempt,
+                            outcome,
+                        },
+                        outgoing,
+                    )
+                    .await
+                }
+                Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
+            };
+            if flow == Flow::LetGo {
+                return Flow::LetGo;
+            }
+        }
+        Flow::Ours
+    }
+
+    /// Whether the process stops, the node was taken for dead, or it drains and nothing is in flight.
+    fn must_let_go(&self) -> bool {
+        self.shared.is_stopped()
+            || self.epoch != self.shared.epoch()
+            || (self.shared.is_stopping() && !self.state.anything_in_flight())
+    }
+
+    async fn next(&mut self) -> Next {
+        let now = self.shared.options.clock.now();
+        // While draining nothing becomes due: whoever has the saga next will see to it.
+        let due = self.state.next_due().filter(|_| !self.shared.is_stopping());
+        let due = async {
+            match due {
+                Some(due) => tokio::time::sleep(due.since(now)).await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! {
+            biased;
+            () = self.live.nudged() => Next::Nudged,
+            Some(done) = self.work.next() => Next::Done(done),
+            () = due => Next::Due,
+        }
+    }
+
+    async fn look_around(&mut self) -> Flow {
+        if !self.live.take_mail_flag() {
+            return Flow::Ours;
+        }
+        for received in self.fetch_mail().await {
+            if self.answer_mail(received).await == Flow::LetGo {
+                return Flow::LetGo;
+            }
+        }
+        Flow::Ours
+    }
+
+    async fn answer_mail(&mut self, received: Received) -> Flow {
+        self.inbox_seen = self.inbox_seen.max(received.seq);
+        self.inbox_unconsumed = true;
+        self.process(received.message.into(), Vec::new()).await
+    }
+
+    /// Messages that nobody has looked at yet. A store that does not answer now is asked again later.
+    async fn fetch_mail(&mut self) -> Vec<Received> {
+        match self.shared.store.load(&[self.saga]).await {
+            Ok(found) => {
+                let waiting = found.into_iter().flat_map(|stored| stored.inbox);
+                waiting
+                    .filter(|received| received.seq > self.inbox_seen)
+                    .collect()
+            }
+            Err(error) => {
+                tracing::warn!(saga = %self.saga, %error, "cannot read the inbox");
+                tokio::time::sleep(STORE_RETRY).await;
+                self.live.nudge_for_mail();
+                Vec::new()
+            }
+        }
+    }
+
+    async fn use_room(&mut self, position: usize, permit: Option<OwnedSemaphorePermit>) -> Flow {
+        self.admitting.retain(|&waiting| waiting != position);
+        self.admitted = permit;
+        let step = self.definition.definition.steps()[position].id.clone();
+        let flow = self.process(Input::Admitted { step }, Vec::new()).await;
+        self.admitted = None;
+        flow
+    }
+
+    /// Takes an input through to its effects. Messages that came in between are answered first.
+    async fn process(&mut self, input: Input, outgoing: Vec<NewMessage>) -> Flow {
+        let mut queue = VecDeque::from([(input, outgoing)]);
+        while let Some((input, outgoing)) = queue.pop_front() {
+            let now = Now {
+                at: self.shared.options.clock.now(),
+                hold: self.shared.is_stopping(),
+            };
+            let decided = decide(
+                &self.definition.definition,
+                self.saga,
+                &self.state,
+                input.clone(),
+                now,
+            );
+            let decision = match decided {
+                Ok(decision) => decision,
+                Err(rejected) => {
+                    self.note(&rejected);
+                    continue;
+                }
+            };
+            if decision.events.is_empty() {
+                self.perform(decision.effects);
+                continue;
+            }
+            let Planned { commit, released } = plan(&self.circumstances(), &decision, outgoing.clone(), None);
+            match self.commit(commit).await {
+                Some(Verdict::Applied) => self.applied(decision),
+                Some(Verdict::MailWaiting) => {
+                    queue.push_front((input, outgoing));
+                    for received in self.fetch_mail().await.into_iter().rev() {
+                        self.inbox_seen = self.inbox_seen.max(received.seq);
+                        self.inbox_unconsumed = true;
+                        queue.push_front((received.message.into(), Vec::new()));
+                    }
+                    continue;
+                }
+                Some(Verdict::Refused(why)) => {
+                    let Some(failed) = unusable(input, &why) else {
+                        tracing::error!(saga = %self.saga, %why, "a decision cannot be kept: the saga stays as it is");
+                        return Flow::LetGo;
+                    };
+                    queue.push_front((failed, Vec::new()));
+                    continue;
+                }
+                Some(Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. }) => {
+                    self.shared.counters.fenced.fetch_add(1, Ordering::Relaxed);
+                    tracing::info!(saga = %self.saga, "somebody else has this saga now");
+                    return Flow::LetGo;
+                }
+                None => return Flow::LetGo,
+            }
+            if released {
+                self.shared.adoption.nudge();
+                return Flow::LetGo;
+            }
+        }
+        Flow::Ours
+    }
+
+    fn circumstances(&self) -> Circumstances<'_> {
+        Circumstances {
+            saga: self.saga,
+            definition: &self.definition,
+            before: Some(&self.state),
+            epoch: self.epoch,
+            inbox_seen: self.inbox_seen,
+            inbox_unconsumed: self.inbox_unconsumed,
+            release_after: self.shared.options.release_after,
+        }
+    }
+
+    fn note(&self, rejected: &Rejected) {
+        if matches!(rejected, Rejected::Stale { .. }) {
+            self.shared.counters.stale_answers.fetch_add(1, Ordering::Relaxed);
+        }
+        tracing::debug!(saga = %self.saga, %rejected, "nothing to do");
+    }
+
+    /// Commits for sure: when the store cannot say what happened, the log is read before anything is assumed.
+    /// `None` when the engine stops meanwhile.
+    async fn commit(&mut self, commit: Commit) -> Option<Verdict> {
+        loop {
+            match self.shared.committer.commit(commit.clone()).await {
+                Ok(verdict) => return Some(verdict),
+                Err(error) => tracing::warn!(saga = %self.saga, %error, "a decision is not on disk yet"),
+            }
+            if let Some(verdict) = self.look_whether_applied(&commit).await? {
+                return Some(verdict);
+            }
+        }
+    }
+
+    /// What the log says about a commit whose answer was lost: applied, overtaken, or `None` if it is not there.
+    async fn look_whether_applied(&mut self, commit: &Commit) -> Option<Option<Verdict>> {
+        let fence = commit.events.first().map_or(1, |event| event.seq) - 1;
+        loop {
+            tokio::time::sleep(STORE_RETRY).await;
+            if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
+                return None;
+            }
+            match self.shared.store.log(self.saga, fence, commit.events.len()).await {
+                Ok(found) if found.is_empty() => return Some(None),
+                Ok(found) if found == commit.events => return Some(Some(Verdict::Applied)),
+                Ok(_) => return Some(Some(Verdict::Fenced)),
+                Err(error) => tracing::warn!(saga = %self.saga, %error, "cannot read the log"),
+            }
+        }
+    }
+
+    fn applied(&mut self, decision: Decision) {
+        self.inbox_unconsumed = false;
+        self.shared
+            .announce(self.saga, &self.definition.name, &decision.events, &self.live);
+        if decision.state.status.is_terminal() {
+            self.shared.outbox.nudge();
+            if self.definition.has_hooks() {
+                self.shared.jobs.nudge();
+            }
+        }
+        self.state = Arc::new(decision.state);
+        self.perform(decision.effects);
+    }
+
+    fn perform(&mut self, effects: Vec<Effect>) {
+        for effect in effects {
+            match effect {
+                Effect::Run {
+                    position,
+                    phase,
+                    attempt,
+                } => self.run_attempt(position, phase, attempt),
+                Effect::Admit { position } => self.ask_for_room(position),
+                Effect::SignalRollback => {
+                    self.rollback.send_replace(true);
+                }
+            }
+        }
+    }
+
+    fn run_attempt(&mut self, position: usize, phase: Phase, attempt: u32) {
+        let call = Arc::new(Call {
+            saga: self.saga,
+            definition: self.definition.clone(),
+            position,
+            phase,
+            attempt,
+            state: self.state.clone(),
+            rollback: self.rollback.subscribe(),
+            outgoing: std::sync::Mutex::default(),
+        });
+        let shared = self.shared.clone();
+        let room = self.admitted.take();
+        self.work.push(Box::pin(async move {
+            let outcome = attempt::run(&shared, call.clone()).await;
+            drop(room);
+            let step = call.step().clone();
+            Done::Attempt {
+                step,
+                phase,
+                attempt,
+                outcome,
+                outgoing: call.take_outgoing(),
+            }
+        }));
+    }
+
+    fn ask_for_room(&mut self, position: usize) {
+        if self.admitting.contains(&position) {
+            return;
+        }
+        let Some(limit) = self.definition.limits[position].clone() else {
+            return;
+        };
+        self.admitting.push(position);
+        // A semaphore that is never closed always answers; were it closed, the step would go unlimited.
+        self.work.push(Box::pin(async move {
+            Done::Room {
+                position,
+                permit: limit.acquire_owned().await.ok(),
+            }
+        }));
+    }
+}
+
+/// An answer that the store cannot hold counts as one that cannot be used; only an answer can be replaced so.
+fn unusable(input: Input, why: &str) -> Option<Input> {
+    match input {
+        Input::Finished {
+            step,
+            phase,
+            attempt,
+            outcome: Outcome::Succeeded(_),
+        } => {
+            let message = format!("the step's result or messages cannot be kept: {why}");
+            let outcome = Outcome::Failed(StepError::new(ErrorKind::Unusable, message));
+            Some(Input::Finished {
+                step,
+                phase,
+                attempt,
+                outcome,
+            })
+        }
+        _ => None,
+    }
+}
+
+enum Next {
+    Nudged,
+    Due,
+    Done(Done),
+}

@@ -1,0 +1,107 @@
+//! Calls what is to be called when a saga has ended: at least once, a bounded number of times.
+
+use std::panic::AssertUnwindSafe;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch_kernel::Retry;
+use backstitch_kernel::saga::State;
+use futures::FutureExt;
+
+use super::Shared;
+use crate::store::jobs::{Job, Report, Settlement};
+use crate::store::{self};
+use crate::view::SagaState;
+
+/// How long a hook may take.
+const TIMEOUT: Duration = Duration::from_secs(60);
+/// Longer than a hook may take, so that nobody else calls it meanwhile.
+const LEASE: Duration = Duration::from_secs(90);
+/// Hooks called at once.
+const BATCH: usize = 64;
+
+fn retries() -> Retry {
+    Retry::exponential(5, Duration::from_secs(1)).with_cap(Duration::from_secs(60))
+}
+
+/// Calls hooks for as long as the engine runs.
+pub(super) async fn call_hooks(shared: Arc<Shared>) {
+    while !shared.is_stopping() {
+        let wait = match call_due(&shared).await {
+            Ok(BATCH) => Duration::ZERO,
+            Ok(_) => shared.options.tick,
+            Err(error) => {
+                tracing::warn!(%error, "cannot look for hooks to call");
+                shared.options.tick
+            }
+        };
+        shared.jobs.wait(wait).await;
+    }
+}
+
+async fn call_due(shared: &Shared) -> Result<usize, store::Error> {
+    let queues = shared.registry.hook_queues();
+    if queues.is_empty() {
+        return Ok(0);
+    }
+    let leased = shared.store.lease_jobs(&queues, LEASE, BATCH).await?;
+    let calls = leased.iter().map(|leased| call(shared, &leased.job));
+    let settlements = futures::future::join_all(calls).await;
+    if !settlements.is_empty() {
+        shared.store.settle_jobs(&settlements).await?;
+    }
+    Ok(leased.len())
+}
+
+async fn call(shared: &Shared, job: &Job) -> Settlement {
+    let work = AssertUnwindSafe(call_hook(shared, job)).catch_unwind();
+    let error = match tokio::time::timeout(TIMEOUT, work).await {
+        Ok(Ok(Ok(()))) => {
+            return Settlement {
+                id: job.id,
+                token: job.lease.token,
+                report: Report::Completed,
+            };
+        }
+        Ok(Ok(Err(error))) => error,
+        Ok(Err(_)) => "the hook panicked".to_owned(),
+        Err(_) => format!("no answer within {} s", TIMEOUT.as_secs()),
+    };
+    let failures = job.lease.attempts + 1;
+    let retry_at = retries().allows_another(failures).then(|| {
+        let wait = retries().wait(failures, 0);
+        shared.options.clock.now().plus(wait)
+    });
+    if retry_at.is_none() {
+        tracing::error!(saga = %job.saga, hook = %job.subject, %error, "a hook failed for good");
+    }
+    Settlement {
+        id: job.id,
+        token: job.lease.token,
+        report: Report::Failed { error, retry_at },
+    }
+}
+
+async fn call_hook(shared: &Shared, job: &Job) -> Result<(), String> {
+    let stored = shared
+        .store
+        .load(&[job.saga])
+        .await
+        .map_err(|error| error.to_string())?;
+    let stored = stored.into_iter().next().ok_or("the saga is gone")?;
+    let row = &stored.summary;
+    let definition = shared
+        .registry
+        .version(&row.definition, row.version)
+        .ok_or("the definition is gone")?;
+    let state = State::fold(&definition.definition, &stored.log).map_err(|misfit| misfit.to_string())?;
+    let hook = if job.subject == "on_success" {
+        &definition.on_success
+    } else {
+        &definition.on_failure
+    };
+    let hook = hook.as_ref().ok_or("the definition has no such hook any more")?;
+    hook(SagaState::of(job.saga, &definition.definition, &state))
+        .await
+        .map_err(|error| error.to_string())
+}

@@ -1,0 +1,92 @@
+//! Whether this process may still act: a node whose heartbeat is overdue starts no effects.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use tokio::sync::Notify;
+
+use super::Shared;
+
+/// How often the heartbeat is sent, as a part of the lease.
+const BEATS_PER_LEASE: u32 = 5;
+
+pub(crate) struct Liveness {
+    /// Absent where nobody else could take over: then there is nothing to prove.
+    lease: Option<Duration>,
+    base: Instant,
+    /// Microseconds after `base` until which effects may start.
+    fresh_until: AtomicU64,
+    renewed: Notify,
+}
+
+impl Liveness {
+    pub(crate) fn new(lease: Option<Duration>, joined: Instant) -> Self {
+        let liveness = Self {
+            lease,
+            base: joined,
+            fresh_until: AtomicU64::new(0),
+            renewed: Notify::new(),
+        };
+        liveness.renew(joined);
+        liveness
+    }
+
+    /// A heartbeat that was sent at this moment has been heard. The monotonic clock is asked, since it goes on
+    /// while a process is stopped.
+    fn renew(&self, sent: Instant) {
+        // Effects stop well before others may take over, so that nothing is in their way.
+        let usable = self.lease.unwrap_or_default() * 3 / 5;
+        let until = sent.duration_since(self.base) + usable;
+        self.fresh_until.store(
+            u64::try_from(until.as_micros()).unwrap_or(u64::MAX),
+            Ordering::Release,
+        );
+        self.renewed.notify_waiters();
+    }
+
+    fn may_act(&self) -> bool {
+        let now = u64::try_from(self.base.elapsed().as_micros()).unwrap_or(u64::MAX);
+        self.lease.is_none() || now < self.fresh_until.load(Ordering::Acquire)
+    }
+
+    /// Waits until this process may act.
+    pub(crate) async fn permitted(&self) {
+        while !self.may_act() {
+            let renewed = self.renewed.notified();
+            if self.may_act() {
+                return;
+            }
+            renewed.await;
+        }
+    }
+}
+
+/// Sends the heartbeat for as long as the engine runs, and joins anew if it comes too late.
+pub(super) async fn keep_alive(shared: Arc<Shared>) {
+    let pause = shared.options.lease / BEATS_PER_LEASE;
+    while !shared.is_stopped() {
+        let sent = Instant::now();
+        match shared.store.heartbeat(shared.epoch()).await {
+            Ok(true) => shared.liveness.renew(sent),
+            Ok(false) => rejoin(&shared).await,
+            Err(error) => tracing::warn!(%error, "heartbeat failed"),
+        }
+        tokio::time::sleep(pause).await;
+    }
+}
+
+/// Everything this incarnation owned may belong to others now: let go of it and come back as a new one.
+async fn rejoin(shared: &Shared) {
+    tracing::warn!(epoch = shared.epoch(), "taken for dead: joining again");
+    let sent = Instant::now();
+    match shared.store.join(shared.node()).await {
+        Ok(epoch) => {
+            shared.epoch.store(epoch, Ordering::Release);
+            shared.live.nudge_all();
+            shared.liveness.renew(sent);
+            shared.adoption.nudge();
+        }
+        Err(error) => tracing::warn!(%error, "cannot join again yet"),
+    }
+}

@@ -1,0 +1,173 @@
+//! What runs sagas: one driver a saga, and a few loops that find work.
+
+mod adoption;
+mod attempt;
+mod driver;
+mod hooks;
+mod liveness;
+mod plan;
+mod signal;
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+
+use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::Recorded;
+use tokio::sync::{Semaphore, broadcast, mpsc};
+
+use crate::committer::Committer;
+use crate::live::{Live, LiveSagas};
+use crate::options::Options;
+use crate::registry::Registry;
+use crate::store::nodes::{Epoch, Node};
+use crate::store::{self, Store};
+
+pub(crate) use driver::Driver;
+use liveness::Liveness;
+pub(crate) use plan::{Circumstances, plan};
+use signal::Signal;
+
+/// Live events that a slow reader may fall behind before it misses some.
+const FEED_DEPTH: usize = 4096;
+
+/// What every part of a running engine shares.
+pub(crate) struct Shared {
+    pub(crate) store: Arc<dyn Store>,
+    pub(crate) committer: Committer,
+    pub(crate) options: Options,
+    pub(crate) registry: Registry,
+    pub(crate) live: LiveSagas,
+    pub(crate) feed: broadcast::Sender<Arc<FeedEvent>>,
+    /// Room for sagas under way.
+    pub(crate) room: Arc<Semaphore>,
+    /// Sagas that are ours and wait for room.
+    pub(crate) backlog: mpsc::UnboundedSender<SagaId>,
+    pub(crate) liveness: Liveness,
+    pub(crate) adoption: Signal,
+    pub(crate) jobs: Signal,
+    pub(crate) outbox: Signal,
+    pub(crate) counters: Counters,
+    node: Node,
+    epoch: AtomicI64,
+    phase: AtomicU8,
+}
+
+/// An event as it happens.
+#[derive(Clone, Debug)]
+pub struct FeedEvent {
+    /// The saga.
+    pub saga: SagaId,
+    /// The definition's name.
+    pub definition: Arc<str>,
+    /// What happened.
+    pub recorded: Recorded,
+}
+
+/// Things worth counting that leave no event.
+#[derive(Default)]
+pub(crate) struct Counters {
+    pub(crate) stale_answers: AtomicU64,
+    pub(crate) fenced: AtomicU64,
+}
+
+const RUNNING: u8 = 0;
+const DRAINING: u8 = 1;
+const STOPPED: u8 = 2;
+
+impl Shared {
+    /// Joins the nodes of this store and starts the loops.
+    pub(crate) async fn start(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, store::Error> {
+        let node = Node {
+            name: options.node.clone(),
+            lease: options.lease,
+        };
+        let joined = std::time::Instant::now();
+        let epoch = store.join(&node).await?;
+        let committer = Committer::start(store.clone())?;
+        let (backlog, waiting) = mpsc::unbounded_channel();
+        let shared = Arc::new(Self {
+            liveness: Liveness::new(store.is_shared().then_some(options.lease), joined),
+            room: Arc::new(Semaphore::new(options.max_active)),
+            feed: broadcast::Sender::new(FEED_DEPTH),
+            registry: Registry::default(),
+            live: LiveSagas::default(),
+            adoption: Signal::default(),
+            jobs: Signal::default(),
+            outbox: Signal::default(),
+            counters: Counters::default(),
+            epoch: AtomicI64::new(epoch),
+            phase: AtomicU8::new(RUNNING),
+            store,
+            committer,
+            options,
+            backlog,
+            node,
+        });
+        tokio::spawn(adoption::adopt_what_is_due(shared.clone()));
+        tokio::spawn(adoption::drive_backlog(shared.clone(), waiting));
+        tokio::spawn(hooks::call_hooks(shared.clone()));
+        tokio::spawn(crate::relay::relay(shared.clone()));
+        if shared.store.is_shared() {
+            tokio::spawn(liveness::keep_alive(shared.clone()));
+            tokio::spawn(adoption::fetch_mail(shared.clone()));
+        }
+        Ok(shared)
+    }
+
+    pub(crate) fn node(&self) -> &Node {
+        &self.node
+    }
+
+    pub(crate) fn epoch(&self) -> Epoch {
+        self.epoch.load(Ordering::Acquire)
+    }
+
+    /// Whether nothing new is to start.
+    pub(crate) fn is_stopping(&self) -> bool {
+        self.phase.load(Ordering::Acquire) != RUNNING
+    }
+
+    /// Whether drivers are to drop everything.
+    pub(crate) fn is_stopped(&self) -> bool {
+        self.phase.load(Ordering::Acquire) == STOPPED
+    }
+
+    fn enter_phase(&self, phase: u8) {
+        self.phase.fetch_max(phase, Ordering::AcqRel);
+        self.live.nudge_all();
+        self.adoption.nudge();
+        self.jobs.nudge();
+        self.outbox.nudge();
+    }
+
+    /// Starts nothing new; what is in flight goes on.
+    pub(crate) fn drain(&self) {
+        self.enter_phase(DRAINING);
+    }
+
+    /// Drops everything; the store is left as it is.
+    pub(crate) fn stop(&self) {
+        self.enter_phase(STOPPED);
+    }
+
+    /// Tells whoever listens what has just been committed.
+    pub(crate) fn announce(&self, saga: SagaId, definition: &Arc<str>, events: &[Recorded], live: &Live) {
+        self.publish(saga, definition, events);
+        live.advanced_to(events.last().map_or(0, |newest| newest.seq));
+    }
+
+    fn publish(&self, saga: SagaId, definition: &Arc<str>, events: &[Recorded]) {
+        if self.feed.receiver_count() == 0 {
+            return;
+        }
+        for recorded in events {
+            let event = FeedEvent {
+                saga,
+                definition: definition.clone(),
+                recorded: recorded.clone(),
+            };
+            // Sending fails only when the last reader has just left.
+            let _ = self.feed.send(Arc::new(event));
+        }
+    }
+}

@@ -1,0 +1,168 @@
+//! From a decision to a commit: which rows follow from it.
+
+use std::time::Duration;
+
+use backstitch_kernel::saga::{Decision, Event, State};
+use backstitch_kernel::{Payload, SagaId, Timestamp};
+use serde_json::json;
+
+use crate::registry::Registered;
+use crate::store::jobs::NewJob;
+use crate::store::nodes::Epoch;
+use crate::store::outbox::NewMessage;
+use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite};
+
+/// The topic of messages about rollbacks that could not be finished.
+pub(crate) const ALERTS: &str = "backstitch.alerts";
+
+/// A commit, and whether the saga is let go with it.
+pub(crate) struct Planned {
+    pub(crate) commit: Commit,
+    pub(crate) released: bool,
+}
+
+/// What the decision was made on.
+pub(crate) struct Circumstances<'a> {
+    pub(crate) saga: SagaId,
+    pub(crate) definition: &'a Registered,
+    /// The saga before the decision; `None` for a start.
+    pub(crate) before: Option<&'a State>,
+    pub(crate) epoch: Epoch,
+    /// Messages answered so far.
+    pub(crate) inbox_seen: u64,
+    /// Whether some of them are still to be struck off.
+    pub(crate) inbox_unconsumed: bool,
+    pub(crate) release_after: Duration,
+}
+
+/// Works out everything that a decision changes.
+pub(crate) fn plan(
+    on: &Circumstances<'_>,
+    decision: &Decision,
+    messages: Vec<NewMessage>,
+    claim: Option<Claim>,
+) -> Planned {
+    let after = &decision.state;
+    let terminal = after.status.is_terminal();
+    let wake = if terminal {
+        None
+    } else {
+        idle_until(decision, on.release_after)
+    };
+    let released = wake.is_some();
+    let mut messages = messages;
+    let mut jobs = Vec::new();
+    for recorded in &decision.events {
+        if let Event::SagaFailed { step, error } = &recorded.event {
+            let body = json!({
+                "alert": "rollback_failed",
+                "saga_id": on.saga,
+                "definition": &*on.definition.name,
+                "step": step,
+                "error": error,
+                "at": recorded.at,
+            });
+            messages.extend(alert(format!("{}:{}", on.saga, recorded.seq), &body));
+        }
+        jobs.extend(hook(on, &recorded.event, recorded.at));
+    }
+    let consume = on.before.is_some() && on.inbox_unconsumed;
+    let commit = Commit {
+        saga: on.saga,
+        events: decision.events.clone(),
+        row: row(on, after, tenure),
+        consume_inbox_through: consume.then_some(on.inbox_seen),
+        jobs,
+        messages,
+        claim,
+    };
+    Planned {
+        commit,
+        released: matches!(tenure, Tenure::LetGo { .. }),
+    }
+}
+
+/// Whether a saga stays with its owner.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Tenure {
+    /// It goes on here.
+    Keep,
+    /// It has nothing to do for long. A paused saga without a deadline has no due time: it waits for a message.
+    LetGo { wake_at: Option<Timestamp> },
+    /// It is over.
+    End,
+}
+
+fn tenure(decision: &Decision, release_after: Duration) -> Tenure {
+    let state = &decision.state;
+    if state.anything_in_flight() || !decision.effects.is_empty() {
+        return Tenure::Keep;
+    }
+    match state.next_due() {
+        Some(due) if due > state.at.plus(release_after) => Tenure::LetGo { wake_at: Some(due) },
+        None if state.paused => Tenure::LetGo { wake_at: None },
+        Some(_) | None => Tenure::Keep,
+    }
+}
+
+fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite> {
+    let failed_step = after.cause.as_ref().and_then(|cause| cause.failed_step.clone());
+    let (owner, wake_at) = match tenure {
+        Tenure::Keep => (Some(on.epoch), None),
+        Tenure::LetGo { wake_at } => (None, wake_at),
+        Tenure::End => (None, None),
+    };
+    let Some(before) = on.before else {
+        return Some(RowWrite::Insert(NewRow {
+            definition: on.definition.name.clone(),
+            version: on.definition.definition.version(),
+            status: after.status,
+            owner,
+            wake_at,
+            failed_step,
+            correlation_id: after.started.correlation_id.clone(),
+            attributes: after.started.attributes.clone(),
+            created_at: after.at,
+        }));
+    };
+    let shows_something_new = before.status != after.status || before.paused != after.paused;
+    (shows_something_new || owner.is_none()).then(|| {
+        RowWrite::Update(RowUpdate {
+            status: after.status,
+            paused: after.paused,
+            failed_step,
+            owner,
+            wake_at,
+            updated_at: after.at,
+            inbox_seen: owner.is_none().then_some(on.inbox_seen),
+        })
+    })
+}
+
+fn hook(on: &Circumstances<'_>, event: &Event, at: Timestamp) -> Option<NewJob> {
+    let subject = match event {
+        Event::SagaSucceeded if on.definition.on_success.is_some() => "on_success",
+        Event::SagaCompensated | Event::SagaFailed { .. } if on.definition.on_failure.is_some() => {
+            "on_failure"
+        }
+        _ => return None,
+    };
+    let queue = on.definition.hook_queue();
+    Some(NewJob {
+        queue,
+        subject: subject.to_owned(),
+        payload: Payload::null(),
+        due_at: at,
+    })
+}
+
+/// A message to whoever looks after this installation.
+pub(crate) fn alert(key: String, body: &serde_json::Value) -> Option<NewMessage> {
+    let payload = Payload::encode(body).ok()?;
+    Some(NewMessage {
+        topic: ALERTS.to_owned(),
+        idempotency_key: key,
+        ordering_key: None,
+        payload,
+    })
+}

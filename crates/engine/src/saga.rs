@@ -1,0 +1,373 @@
+//! Writing a saga down in Rust.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch_kernel::saga::draft::{self, DraftCompensation};
+use backstitch_kernel::saga::{Definition, Draft, DraftStep, Problem, Problems};
+use backstitch_kernel::{Payload, Retry, StepError};
+use futures::future::BoxFuture;
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use crate::call::Handler;
+use crate::context::{Context, Undo};
+use crate::view::SagaState;
+
+/// Called when a saga has ended.
+pub(crate) type Hook = Arc<dyn Fn(SagaState) -> BoxFuture<'static, Result<(), StepError>> + Send + Sync>;
+
+/// A saga that can be registered with an engine: its definition, and the code of its steps.
+pub struct Saga {
+    pub(crate) definition: Definition,
+    pub(crate) handlers: Vec<Handlers>,
+    pub(crate) on_success: Option<Hook>,
+    pub(crate) on_failure: Option<Hook>,
+}
+
+/// The code of one step.
+pub(crate) struct Handlers {
+    pub(crate) action: Handler,
+    pub(crate) compensation: Option<Handler>,
+}
+
+impl Saga {
+    /// Begins a saga of this name.
+    #[must_use]
+    pub fn builder(name: impl Into<String>) -> Builder {
+        Builder {
+            draft: Draft::new(name),
+            defaults: Defaults::default(),
+            steps: Vec::new(),
+            on_success: None,
+            on_failure: None,
+            problems: Vec::new(),
+        }
+    }
+
+    /// What it does, checked.
+    #[must_use]
+    pub fn definition(&self) -> &Definition {
+        &self.definition
+    }
+}
+
+#[derive(Default)]
+struct Defaults {
+    timeout: Option<Duration>,
+    retry: Option<Retry>,
+    compensation_timeout: Option<Duration>,
+    compensation_retry: Option<Retry>,
+}
+
+/// Puts a saga together.
+pub struct Builder {
+    draft: Draft,
+    defaults: Defaults,
+    steps: Vec<AnyStep>,
+    on_success: Option<Hook>,
+    on_failure: Option<Hook>,
+    problems: Vec<Problem>,
+}
+
+impl Builder {
+    /// What people read.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.draft.title = Some(title.into());
+        self
+    }
+
+    /// The version, 1 unless given. Give a new one when steps, their order or their compensations change: sagas
+    /// that are under way go on with the version they were started with, so keep that one registered too.
+    #[must_use]
+    pub fn version(mut self, version: u32) -> Self {
+        self.draft.version = version;
+        self
+    }
+
+    /// Whatever you want to keep with the definition.
+    #[must_use]
+    pub fn metadata<T: Serialize + ?Sized>(mut self, metadata: &T) -> Self {
+        match Payload::encode(metadata) {
+            Ok(metadata) => self.draft.metadata = Some(metadata),
+            Err(why) => self.problems.push(Problem {
+                place: "metadata".to_owned(),
+                message: why.to_string(),
+            }),
+        }
+        self
+    }
+
+    /// How long an attempt of an action may take, for steps that do not say. 60 s unless given.
+    #[must_use]
+    pub fn step_timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.timeout = Some(timeout);
+        self
+    }
+
+    /// How actions are retried, for steps that do not say. Twice, 5 s apart, unless given.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.defaults.retry = Some(retry);
+        self
+    }
+
+    /// How long an attempt of a compensation may take, for steps that do not say. 120 s unless given.
+    #[must_use]
+    pub fn compensation_timeout(mut self, timeout: Duration) -> Self {
+        self.defaults.compensation_timeout = Some(timeout);
+        self
+    }
+
+    /// How compensations are retried, for steps that do not say. Five times with growing waits unless given.
+    #[must_use]
+    pub fn compensation_retry(mut self, retry: Retry) -> Self {
+        self.defaults.compensation_retry = Some(retry);
+        self
+    }
+
+    /// Whether the other compensations still run after one failed for good. They do not unless you say so.
+    #[must_use]
+    pub fn continue_on_compensation_failure(mut self, on: bool) -> Self {
+        self.draft.continue_on_compensation_failure = on;
+        self
+    }
+
+    /// How many compensations may run at once, one unless given. The order of the steps is kept in any case.
+    #[must_use]
+    pub fn compensation_concurrency(mut self, limit: usize) -> Self {
+        self.draft.compensation_concurrency = limit;
+        self
+    }
+
+    /// Adds a step. It runs after the step before it, unless it says what it depends on.
+    #[must_use]
+    pub fn step<I, R>(mut self, step: Step<I, R>) -> Self {
+        self.steps.push(step.inner);
+        self
+    }
+
+    /// Called at least once after the saga succeeded, from any node that has it registered.
+    #[must_use]
+    pub fn on_success<F, Fut>(mut self, hook: F) -> Self
+    where
+        F: Fn(SagaState) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), StepError>> + Send + 'static,
+    {
+        self.on_success = Some(Arc::new(move |ended| Box::pin(hook(ended))));
+        self
+    }
+
+    /// Called at least once after the saga was rolled back, or its rollback failed.
+    #[must_use]
+    pub fn on_failure<F, Fut>(mut self, hook: F) -> Self
+    where
+        F: Fn(SagaState) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), StepError>> + Send + 'static,
+    {
+        self.on_failure = Some(Arc::new(move |ended| Box::pin(hook(ended))));
+        self
+    }
+
+    /// Checks it all.
+    ///
+    /// # Errors
+    /// Every mistake, each with its place.
+    pub fn build(self) -> Result<Saga, Problems> {
+        let Self {
+            mut draft,
+            defaults,
+            steps,
+            on_success,
+            on_failure,
+            problems,
+        } = self;
+        draft.on_success = on_success.is_some();
+        draft.on_failure = on_failure.is_some();
+        let (steps, handlers) = steps.into_iter().map(|step| step.resolve(&defaults)).unzip();
+        draft.steps = steps;
+        match draft.check() {
+            Ok(definition) if problems.is_empty() => Ok(Saga {
+                definition,
+                handlers,
+                on_success,
+                on_failure,
+            }),
+            Ok(_) => Err(Problems(problems)),
+            Err(Problems(found)) => Err(Problems(problems.into_iter().chain(found).collect())),
+        }
+    }
+}
+
+/// One step: an action that gives an `R`, and how it is undone. `I` is the saga's input as this step sees it.
+pub struct Step<I, R> {
+    inner: AnyStep,
+    types: std::marker::PhantomData<fn(I) -> R>,
+}
+
+struct AnyStep {
+    id: String,
+    title: Option<String>,
+    depends_on: Option<Vec<String>>,
+    timeout: Option<Duration>,
+    retry: Option<Retry>,
+    concurrency: Option<u32>,
+    compensation_timeout: Option<Duration>,
+    compensation_retry: Option<Retry>,
+    handlers: Handlers,
+}
+
+impl AnyStep {
+    fn resolve(self, defaults: &Defaults) -> (DraftStep, Handlers) {
+        let compensate = self.handlers.compensation.is_some().then(|| DraftCompensation {
+            timeout: self
+                .compensation_timeout
+                .or(defaults.compensation_timeout)
+                .unwrap_or(draft::DEFAULT_COMPENSATION_TIMEOUT),
+            retry: self
+                .compensation_retry
+                .or_else(|| defaults.compensation_retry.clone())
+                .unwrap_or_else(draft::default_compensation_retry),
+        });
+        let step = DraftStep {
+            id: self.id,
+            title: self.title,
+            depends_on: self.depends_on,
+            timeout: self
+                .timeout
+                .or(defaults.timeout)
+                .unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
+            retry: self
+                .retry
+                .or_else(|| defaults.retry.clone())
+                .unwrap_or_else(draft::default_retry),
+            compensate,
+            concurrency: self.concurrency,
+        };
+        (step, self.handlers)
+    }
+}
+
+impl<I, R> Step<I, R>
+where
+    I: DeserializeOwned + Send + 'static,
+    R: Serialize + Send + 'static,
+{
+    /// A step with this id and action.
+    #[must_use]
+    pub fn new<F, Fut>(id: impl Into<String>, action: F) -> Self
+    where
+        F: Fn(Context<I>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<R, StepError>> + Send + 'static,
+    {
+        let action = Arc::new(action);
+        let handler: Handler = Arc::new(move |call| {
+            let action = action.clone();
+            Box::pin(async move {
+                let result = action(Context::of(call)?).await?;
+                Payload::encode(&result).map_err(unusable)
+            })
+        });
+        Self {
+            inner: AnyStep {
+                id: id.into(),
+                title: None,
+                depends_on: None,
+                timeout: None,
+                retry: None,
+                concurrency: None,
+                compensation_timeout: None,
+                compensation_retry: None,
+                handlers: Handlers {
+                    action: handler,
+                    compensation: None,
+                },
+            },
+            types: std::marker::PhantomData,
+        }
+    }
+
+    /// How it is undone. It must be safe to call twice, and before or without the action having taken effect.
+    #[must_use]
+    pub fn compensate<F, Fut>(mut self, compensation: F) -> Self
+    where
+        R: DeserializeOwned,
+        F: Fn(Context<I>, Undo<R>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = Result<(), StepError>> + Send + 'static,
+    {
+        let compensation = Arc::new(compensation);
+        self.inner.handlers.compensation = Some(Arc::new(move |call| {
+            let compensation = compensation.clone();
+            Box::pin(async move {
+                let undo = Undo::of(&call)?;
+                compensation(Context::of(call)?, undo).await?;
+                Ok(Payload::null())
+            })
+        }));
+        self
+    }
+}
+
+impl<I, R> Step<I, R> {
+    /// What people read.
+    #[must_use]
+    pub fn title(mut self, title: impl Into<String>) -> Self {
+        self.inner.title = Some(title.into());
+        self
+    }
+
+    /// The steps that must have succeeded before; an empty list lets it start at once.
+    #[must_use]
+    pub fn depends_on<S: Into<String>>(mut self, steps: impl IntoIterator<Item = S>) -> Self {
+        self.inner.depends_on = Some(steps.into_iter().map(Into::into).collect());
+        self
+    }
+
+    /// How long one attempt of the action may take.
+    #[must_use]
+    pub fn timeout(mut self, timeout: Duration) -> Self {
+        self.inner.timeout = Some(timeout);
+        self
+    }
+
+    /// How often the action is tried again.
+    #[must_use]
+    pub fn retry(mut self, retry: Retry) -> Self {
+        self.inner.retry = Some(retry);
+        self
+    }
+
+    /// How many attempts of this action an engine runs at a time.
+    #[must_use]
+    pub fn concurrency(mut self, limit: u32) -> Self {
+        self.inner.concurrency = Some(limit);
+        self
+    }
+
+    /// How long one attempt of the compensation may take.
+    #[must_use]
+    pub fn compensation_timeout(mut self, timeout: Duration) -> Self {
+        self.inner.compensation_timeout = Some(timeout);
+        self
+    }
+
+    /// How often the compensation is tried again.
+    #[must_use]
+    pub fn compensation_retry(mut self, retry: Retry) -> Self {
+        self.inner.compensation_retry = Some(retry);
+        self
+    }
+}
+
+#[expect(
+    clippy::needless_pass_by_value,
+    reason = "used as a plain function in map_err"
+)]
+fn unusable(why: serde_json::Error) -> StepError {
+    use backstitch_kernel::ErrorKind;
+    StepError::new(
+        ErrorKind::Unusable,
+        format!("the step's result has no JSON form: {why}"),
+    )
+}

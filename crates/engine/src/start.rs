@@ -1,0 +1,232 @@
+//! Starting a saga.
+
+use std::future::IntoFuture;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch_kernel::idempotency::Digest;
+use backstitch_kernel::saga::{self, Now, Start};
+use backstitch_kernel::{Payload, Timestamp};
+use futures::future::BoxFuture;
+use serde::Serialize;
+use sha2::{Digest as _, Sha256};
+
+use crate::error::Error;
+use crate::live::Live;
+use crate::registry::Registered;
+use crate::run::Run;
+use crate::runtime::{Circumstances, Driver, Shared, plan};
+use crate::store::{self, Claim, Verdict};
+
+/// The longest idempotency key, correlation id, attribute name or value, in bytes.
+pub const MAX_LABEL: usize = 512;
+/// The most attributes a saga can have.
+pub const MAX_ATTRIBUTES: usize = 32;
+
+/// A start in the making; `.await` it.
+#[must_use = "nothing is started before this is awaited"]
+pub struct Starting {
+    shared: Arc<Shared>,
+    definition: String,
+    request: Result<Request, Error>,
+}
+
+/// Everything a start is made of.
+pub(crate) struct Request {
+    pub(crate) start: Start,
+    pub(crate) key: Option<String>,
+    deadline_in: Option<Duration>,
+}
+
+impl Starting {
+    pub(crate) fn new<T: Serialize + ?Sized>(shared: Arc<Shared>, definition: &str, input: &T) -> Self {
+        let request = Payload::encode(input)
+            .map(|input| Request {
+                start: Start {
+                    input,
+                    ..Start::default()
+                },
+                key: None,
+                deadline_in: None,
+            })
+            .map_err(|why| Error::BadInput(why.to_string()));
+        Self {
+            shared,
+            definition: definition.to_owned(),
+            request,
+        }
+    }
+
+    fn with(mut self, change: impl FnOnce(&mut Request)) -> Self {
+        if let Ok(request) = &mut self.request {
+            change(request);
+        }
+        self
+    }
+
+    /// Makes a repeated start the same start: the same key and input give the same saga, the same key and another
+    /// input are refused.
+    pub fn key(self, key: impl Into<String>) -> Self {
+        self.with(|request| request.key = Some(key.into()))
+    }
+
+    /// Your own id for the work this belongs to; sagas can be listed by it.
+    pub fn correlation_id(self, id: impl Into<String>) -> Self {
+        self.with(|request| request.start.correlation_id = Some(id.into()))
+    }
+
+    /// Something sagas can be listed by.
+    pub fn attribute(self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.with(|request| {
+            request.start.attributes.insert(name.into(), value.into());
+        })
+    }
+
+    /// Rolled back if not finished this long after its start.
+    pub fn deadline_in(self, time: Duration) -> Self {
+        self.with(|request| request.deadline_in = Some(time))
+    }
+
+    /// Rolled back if not finished by then.
+    pub fn deadline(self, time: Timestamp) -> Self {
+        self.with(|request| request.start.deadline = Some(time))
+    }
+}
+
+impl IntoFuture for Starting {
+    type Output = Result<Run, Error>;
+    type IntoFuture = BoxFuture<'static, Self::Output>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async move {
+            let request = self.request?;
+            if self.shared.is_stopping() {
+                return Err(Error::ShuttingDown);
+            }
+            let definition = self.shared.registry.newest(&self.definition);
+            let definition = definition.ok_or(Error::UnknownDefinition(self.definition))?;
+            definition.keep(&*self.shared.store).await?;
+            start(&self.shared, definition, request).await
+        })
+    }
+}
+
+async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Request) -> Result<Run, Error> {
+    let at = shared.options.clock.now();
+    let (request, claim) = checked(request, &definition.name, shared.options.max_payload, at)?;
+    let saga = shared.options.ids.next(at);
+    // A full engine still accepts: the saga is on disk and waits for its turn.
+    let room = shared.room.clone().try_acquire_owned().ok();
+    let decision = saga::start(
+        &definition.definition,
+        request,
+        Now {
+            at,
+            hold: room.is_none(),
+        },
+    );
+    let epoch = shared.epoch();
+    let on = Circumstances {
+        saga,
+        definition: &definition,
+        before: None,
+        epoch,
+        inbox_seen: 0,
+        inbox_unconsumed: false,
+        release_after: shared.options.release_after,
+    };
+    let planned = plan(&on, &decision, Vec::new(), claim);
+    let live = shared
+        .live
+        .enter(saga)
+        .unwrap_or_else(|| Arc::new(Live::default()));
+    match shared.committer.commit(planned.commit).await {
+        Ok(Verdict::Applied) => {}
+        answer => {
+            shared.live.leave(saga, crate::live::End::LetGo);
+            return match answer? {
+                Verdict::Replay(first) => Ok(Run::of(shared.clone(), first)),
+                Verdict::Conflict { saga, at, .. } => Err(Error::KeyConflict { saga, at }),
+                Verdict::Refused(why) => Err(store::Error::Refused(why).into()),
+                Verdict::Applied | Verdict::Fenced | Verdict::MailWaiting => Err(Error::Raced(saga)),
+            };
+        }
+    }
+    shared.announce(saga, &definition.name, &decision.events, &live);
+    let run = Run::watching(shared.clone(), saga, &live);
+    if let Some(room) = room {
+        let driver = Driver::new(
+            shared.clone(),
+            saga,
+            definition,
+            decision.state,
+            epoch,
+            live,
+            room,
+        );
+        tokio::spawn(driver.continue_from(decision.effects, 0));
+    } else {
+        shared.live.leave(saga, crate::live::End::LetGo);
+        let _ = shared.backlog.send(saga);
+    }
+    Ok(run)
+}
+
+/// Checks the sizes of everything the caller gave, and works out the claim on its key.
+pub(crate) fn checked(
+    request: Request,
+    definition: &str,
+    max_payload: usize,
+    now: Timestamp,
+) -> Result<(Start, Option<Claim>), Error> {
+    let Request {
+        mut start,
+        key,
+        deadline_in,
+    } = request;
+    if start.input.len() > max_payload {
+        return Err(Error::InputTooLarge {
+            size: start.input.len(),
+            limit: max_payload,
+        });
+    }
+    let label = |what: &'static str, text: &str| {
+        let (size, limit) = (text.len(), MAX_LABEL);
+        if size > limit {
+            Err(Error::TooLong { what, size, limit })
+        } else {
+            Ok(())
+        }
+    };
+    if let Some(key) = &key {
+        label("the idempotency key", key)?;
+    }
+    if let Some(id) = &start.correlation_id {
+        label("the correlation id", id)?;
+    }
+    if start.attributes.len() > MAX_ATTRIBUTES {
+        let (what, size, limit) = ("the list of attributes", start.attributes.len(), MAX_ATTRIBUTES);
+        return Err(Error::TooLong { what, size, limit });
+    }
+    for (name, value) in &start.attributes {
+        label("an attribute's name", name)?;
+        label("an attribute's value", value)?;
+    }
+    if let Some(time) = deadline_in {
+        start.deadline = Some(now.plus(time));
+    }
+    let claim = key.map(|key| Claim {
+        scope: format!("saga/{definition}"),
+        key,
+        digest: digest(&start.input),
+    });
+    Ok((start, claim))
+}
+
+/// The same for the same input, however its keys are ordered and spaced.
+fn digest(input: &Payload) -> Digest {
+    // `Value` sorts object keys, so encoding it again gives every spelling of a document one form.
+    let canonical = input.decode::<serde_json::Value>().map(|value| value.to_string());
+    let canonical = canonical.unwrap_or_else(|_| input.as_str().to_owned());
+    Digest(Sha256::digest(canonical.as_bytes()).into())
+}

@@ -1,0 +1,262 @@
+//! Decisions, written together.
+
+use backstitch_kernel::idempotency::{self, Digest};
+use backstitch_kernel::saga::{Recorded, Status, codec};
+use backstitch_kernel::{SagaId, Timestamp};
+use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
+
+use super::fault::Fault;
+use super::sql;
+use super::values::{Reading, integer};
+use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
+
+/// Writes one decision inside the caller's own transaction on the engine's file: what is applied stands or falls
+/// with that transaction, and what is not applied leaves nothing in it. The engine sees it once the transaction
+/// is committed.
+///
+/// # Errors
+/// When the database cannot be read or written; the transaction is then of no use and must be rolled back.
+pub fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdict, Error> {
+    let mut writer = Writer::on(transaction)?;
+    Ok(writer.apply_on_its_own(commit)?)
+}
+
+/// Writes a batch as one transaction.
+pub(super) fn write(connection: &Connection, batch: &[Commit]) -> Result<Vec<Verdict>, Fault> {
+    match write_each(connection, batch, Writer::apply) {
+        // Once more with a savepoint around each. It is too dear to have one around those that do no harm.
+        Err(fault) if fault.blames_the_data() => write_each(connection, batch, Writer::apply_on_its_own),
+        written => written,
+    }
+}
+
+fn write_each<'c>(
+    connection: &'c Connection,
+    batch: &[Commit],
+    apply: impl Fn(&mut Writer<'c>, &Commit) -> Result<Verdict, Fault>,
+) -> Result<Vec<Verdict>, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut writer = Writer::on(connection)?;
+    let verdicts = batch.iter().map(|commit| apply(&mut writer, commit));
+    let verdicts = verdicts.collect::<Result<_, _>>()?;
+    transaction.commit()?;
+    Ok(verdicts)
+}
+
+/// A connection inside a transaction, with the statements that every batch needs.
+struct Writer<'c> {
+    connection: &'c Connection,
+    guard: CachedStatement<'c>,
+    insert: CachedStatement<'c>,
+    update: CachedStatement<'c>,
+    append: CachedStatement<'c>,
+}
+
+impl<'c> Writer<'c> {
+    fn on(connection: &'c Connection) -> Result<Self, Fault> {
+        Ok(Self {
+            connection,
+            guard: connection.prepare_cached(sql!("guard_saga"))?,
+            insert: connection.prepare_cached(sql!("insert_saga"))?,
+            update: connection.prepare_cached(sql!("update_saga"))?,
+            append: connection.prepare_cached(sql!("append_event"))?,
+        })
+    }
+
+    /// Applies a decision; one that the database cannot hold leaves nothing behind and harms no other.
+    fn apply_on_its_own(&mut self, commit: &Commit) -> Result<Verdict, Fault> {
+        self.connection.execute_batch("savepoint one_commit")?;
+        let fault = match self.apply(commit) {
+            Ok(verdict) => {
+                self.connection.execute_batch("release one_commit")?;
+                return Ok(verdict);
+            }
+            Err(fault) => fault,
+        };
+        let undone = self.connection.execute_batch("rollback to one_commit; release one_commit");
+        if undone.is_ok() && fault.blames_the_data() {
+            Ok(Verdict::Refused(Error::from(fault).to_string()))
+        } else {
+            Err(fault)
+        }
+    }
+
+    /// All that can say no comes before all that is written, so a decision that loses leaves nothing behind.
+    fn apply(&mut self, commit: &Commit) -> Result<Verdict, Fault> {
+        let Some(first) = commit.events.first() else {
+            return Ok(Verdict::Fenced);
+        };
+        if let Some(claim) = &commit.claim
+            && let Some(lost) = self.judge(claim, commit.saga)?
+        {
+            return Ok(lost);
+        }
+        let lost = match &commit.row {
+            Some(RowWrite::Insert(row)) => self.insert_first(commit.saga, first, row)?,
+            Some(RowWrite::Update(update)) => self.check(commit.saga, first, Some(update))?,
+            None => self.check(commit.saga, first, None)?,
+        };
+        if let Some(lost) = lost {
+            return Ok(lost);
+        }
+        for recorded in &commit.events {
+            append(&mut self.append, commit.saga, recorded)?;
+        }
+        if let Some(RowWrite::Update(update)) = &commit.row {
+            self.update(commit.saga, update)?;
+        }
+        self.write_beside(commit, first.at)?;
+        Ok(Verdict::Applied)
+    }
+
+    /// What the ledger says about this key, if it says anything.
+    fn judge(&self, claim: &Claim, saga: SagaId) -> Result<Option<Verdict>, Fault> {
+        let mut find = self.connection.prepare_cached(sql!("find_claim"))?;
+        let mut rows = find.query(params![claim.scope, claim.key])?;
+        let Some(row) = rows.next()? else {
+            return Ok(None);
+        };
+        let row = Reading::of("idempotency_ledger", saga, row);
+        let digest = Digest(row.bytes(0, "digest")?);
+        Ok(match idempotency::judge(Some(&digest), &claim.digest) {
+            idempotency::Verdict::Fresh => None,
+            idempotency::Verdict::Replay => Some(Verdict::Replay(row.saga(1, "saga_id")?)),
+            idempotency::Verdict::Conflict => Some(Verdict::Conflict {
+                saga: row.saga(1, "saga_id")?,
+                digest,
+                at: row.time(2, "at")?,
+            }),
+        })
+    }
+
+    /// The fence of a saga that exists: the log must end right before the first new event.
+    fn check(
+        &mut self,
+        saga: SagaId,
+        first: &Recorded,
+        update: Option<&RowUpdate>,
+    ) -> Result<Option<Verdict>, Fault> {
+        let mut rows = self.guard.query([saga.0.as_bytes()])?;
+        let Some(row) = rows.next()? else {
+            return Ok(Some(Verdict::Fenced));
+        };
+        let row = Reading::of("sagas", saga, row);
+        let reopens = update.is_some_and(|update| update.status == Status::Compensating);
+        let open = match row.status(0)? {
+            Status::Pending | Status::Running | Status::Compensating => true,
+            Status::Failed => reopens,
+            Status::Succeeded | Status::Compensated => false,
+        };
+        let head = row.count(2, "seq")?;
+        if !open || first.seq != head + 1 {
+            return Ok(Some(Verdict::Fenced));
+        }
+        let seen = update.and_then(|update| update.inbox_seen);
+        let newest = row.count(1, "inbox_seq")?;
+        Ok(seen.filter(|seen| *seen != newest).map(|_| Verdict::MailWaiting))
+    }
+
+    /// The fence of a saga that is new: its row must not be there yet.
+    fn insert_first(
+        &mut self,
+        saga: SagaId,
+        first: &Recorded,
+        row: &NewRow,
+    ) -> Result<Option<Verdict>, Fault> {
+        if first.seq != 1 {
+            return Ok(Some(Verdict::Fenced));
+        }
+        let inserted = self.insert.execute(params![
+            saga.0.as_bytes(),
+            row.definition,
+            row.version,
+            row.status.as_str(),
+            row.owner,
+            row.wake_at.map(Timestamp::as_micros),
+            row.failed_step.as_ref().map(|step| step.as_str()),
+            row.correlation_id,
+            row.created_at.as_micros(),
+        ])?;
+        if inserted == 0 {
+            return Ok(Some(Verdict::Fenced));
+        }
+        for (name, value) in &row.attributes {
+            let mut insert = self
+                .connection
+                .prepare_cached("insert into saga_attributes (name, value, saga_id) values (?1, ?2, ?3)")?;
+            insert.execute(params![name, value, saga.0.as_bytes()])?;
+        }
+        Ok(None)
+    }
+
+    fn update(&mut self, saga: SagaId, update: &RowUpdate) -> Result<(), Fault> {
+        self.update.execute(params![
+            saga.0.as_bytes(),
+            update.status.as_str(),
+            update.paused,
+            update.failed_step.as_ref().map(|step| step.as_str()),
+            update.owner,
+            update.wake_at.map(Timestamp::as_micros),
+            update.updated_at.as_micros(),
+        ])?;
+        Ok(())
+    }
+
+    /// What a decision changes outside the saga's own row and log.
+    fn write_beside(&self, commit: &Commit, at: Timestamp) -> Result<(), Fault> {
+        let id = commit.saga.0.as_bytes();
+        if let Some(through) = commit.consume_inbox_through {
+            self.connection
+                .prepare_cached("delete from saga_inbox where saga_id = ?1 and seq <= ?2")?
+                .execute(params![id, integer(through)])?;
+        }
+        if let Some(claim) = &commit.claim {
+            self.connection.prepare_cached(sql!("insert_claim"))?.execute(params![
+                claim.scope,
+                claim.key,
+                claim.digest.0,
+                id,
+                at.as_micros()
+            ])?;
+        }
+        for job in &commit.jobs {
+            self.connection.prepare_cached(sql!("insert_job"))?.execute(params![
+                id,
+                job.queue,
+                job.subject,
+                job.payload.as_str(),
+                job.due_at.as_micros(),
+                at.as_micros()
+            ])?;
+        }
+        for message in &commit.messages {
+            self.connection.prepare_cached(sql!("insert_message"))?.execute(params![
+                message.topic,
+                message.idempotency_key,
+                message.ordering_key,
+                message.payload.as_str(),
+                at.as_micros()
+            ])?;
+        }
+        Ok(())
+    }
+}
+
+/// Appends an event with the statement `append_event`.
+pub(super) fn append(
+    statement: &mut CachedStatement<'_>,
+    saga: SagaId,
+    recorded: &Recorded,
+) -> Result<(), Fault> {
+    let event = &recorded.event;
+    statement.execute(params![
+        saga.0.as_bytes(),
+        integer(recorded.seq),
+        recorded.at.as_micros(),
+        event.name(),
+        event.step().map(|step| step.as_str()),
+        event.attempt(),
+        codec::data(event),
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,151 @@
+//! The file itself: who may have it, and how its connections are set up.
+
+use std::fs::{File, TryLockError};
+use std::io;
+use std::path::{Path, PathBuf};
+use std::time::Duration;
+
+use rusqlite::{Connection, OpenFlags};
+
+use super::fault::Fault;
+use super::schema;
+use crate::store::Error;
+use backstitch_kernel::Timestamp;
+
+/// Older ones can damage the file when one connection writes while another moves the log into it.
+const OLDEST_SQLITE: i32 = 3_051_003;
+
+/// How long a connection waits for another program's write before it gives up.
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Statements kept ready; there are fewer, so none is ever prepared twice.
+const STATEMENTS: usize = 64;
+
+/// The first two count only for a new file, and only before anything is written to it.
+const WRITER: &str = "
+    pragma page_size = 4096;
+    pragma auto_vacuum = incremental;
+    pragma journal_mode = wal;
+    pragma synchronous = full;
+    pragma wal_autocheckpoint = 4000;
+    pragma journal_size_limit = 67108864;
+    pragma cache_size = -65536;
+    pragma temp_store = memory;
+    pragma trusted_schema = off;
+    pragma cell_size_check = on;
+    pragma recursive_triggers = on;
+";
+
+const READER: &str = "
+    pragma cache_size = -16384;
+    pragma temp_store = memory;
+    pragma trusted_schema = off;
+    pragma cell_size_check = on;
+";
+
+/// A database file that nobody else has.
+pub(super) struct Held {
+    path: PathBuf,
+    /// Held as long as this value lives.
+    _lock: File,
+}
+
+impl Held {
+    /// Takes the file, which need not exist yet.
+    pub(super) fn take(path: &Path) -> Result<Self, Error> {
+        let path = resolved(path)?;
+        let mut name = path.clone().into_os_string();
+        name.push(".lock");
+        let name = PathBuf::from(name);
+        let lock = File::options()
+            .create(true)
+            .truncate(false)
+            .write(true)
+            .open(&name)
+            .map_err(|why| unusable(&name, &why))?;
+        match lock.try_lock() {
+            Ok(()) => Ok(Self { path, _lock: lock }),
+            Err(TryLockError::WouldBlock) => Err(Error::InUse(path.display().to_string())),
+            Err(TryLockError::Error(why)) => Err(unusable(&name, &why)),
+        }
+    }
+
+    /// The connection that writes, with the newest schema in place.
+    pub(super) fn writer(&self, now: Timestamp) -> Result<Connection, Fault> {
+        supported(rusqlite::version_number())?;
+        let connection = Connection::open(&self.path)?;
+        if connection.is_readonly("main")? {
+            return Err(Error::ReadOnly(self.path.display().to_string()).into());
+        }
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.execute_batch(WRITER)?;
+        schema::migrate(&connection, now)?;
+        Ok(connection)
+    }
+
+    /// A connection that only reads. It waits for nobody, and nobody waits for it.
+    pub(super) fn reader(&self) -> Result<Connection, Fault> {
+        let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+        let connection = Connection::open_with_flags(&self.path, flags)?;
+        connection.busy_timeout(BUSY_TIMEOUT)?;
+        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        connection.execute_batch(READER)?;
+        Ok(connection)
+    }
+}
+
+fn supported(version: i32) -> Result<(), Error> {
+    if version >= OLDEST_SQLITE {
+        return Ok(());
+    }
+    let dotted = |number: i32| format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000);
+    Err(Error::Refused(format!(
+        "this program was built with SQLite {}, which can damage its file: build it with SQLite {} or newer",
+        dotted(version),
+        dotted(OLDEST_SQLITE),
+    )))
+}
+
+/// One name for one file, so that no second way to write its path gets round the lock.
+fn resolved(path: &Path) -> Result<PathBuf, Error> {
+    let Some(name) = path.file_name().filter(|_| !path.is_dir()) else {
+        return Err(Error::Refused(format!("`{}` does not name a file", path.display())));
+    };
+    if let Ok(path) = path.canonicalize() {
+        return Ok(path);
+    }
+    let folder = match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => folder,
+        _ => Path::new("."),
+    };
+    let folder = folder.canonicalize().map_err(|why| unusable(folder, &why))?;
+    Ok(folder.join(name))
+}
+
+fn unusable(path: &Path, why: &io::Error) -> Error {
+    let told = format!("{}: {why}", path.display());
+    match why.kind() {
+        io::ErrorKind::PermissionDenied | io::ErrorKind::ReadOnlyFilesystem => Error::ReadOnly(told),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => Error::Full(told),
+        io::ErrorKind::NotFound => Error::Refused(format!("{told}: create the folder first")),
+        _ => Error::Unavailable(told),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_sqlite_is_refused_with_both_versions_named() {
+        supported(OLDEST_SQLITE).unwrap();
+        let refused = supported(3_050_004).unwrap_err().to_string();
+        assert!(refused.contains("3.50.4") && refused.contains("3.51.3"), "{refused}");
+    }
+
+    #[test]
+    fn the_sqlite_of_this_build_is_new_enough() {
+        supported(rusqlite::version_number()).unwrap();
+    }
+}

@@ -1,0 +1,75 @@
+//! The schema and how a file gets to it.
+
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::fault::Fault;
+use crate::store::Error;
+use backstitch_kernel::Timestamp;
+
+struct Migration {
+    name: &'static str,
+    sql: &'static str,
+}
+
+/// In the order they are applied; the first one is version 1.
+const MIGRATIONS: &[Migration] = &[
+    Migration {
+        name: "sagas",
+        sql: include_str!("../../../migrations/sqlite/0001_sagas.sql"),
+    },
+    Migration {
+        name: "jobs",
+        sql: include_str!("../../../migrations/sqlite/0002_jobs.sql"),
+    },
+    Migration {
+        name: "outbox",
+        sql: include_str!("../../../migrations/sqlite/0003_outbox.sql"),
+    },
+];
+
+/// Brings the file to the newest schema, whole or not at all.
+pub(super) fn migrate(connection: &Connection, now: Timestamp) -> Result<(), Fault> {
+    if version(connection)? == newest() {
+        return Ok(());
+    }
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    // A table and not `user_version`, because the file may hold its owner's tables too, and that number is theirs.
+    transaction.execute_batch(
+        "create table if not exists backstitch_migrations (
+            version integer primary key, name text not null, applied_at integer not null
+        ) strict",
+    )?;
+    let found = version(&transaction)?;
+    if found > newest() {
+        let known = newest();
+        return Err(Error::NewerSchema { found, known }.into());
+    }
+    for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
+        transaction.execute_batch(migration.sql)?;
+        transaction.execute(
+            "insert into backstitch_migrations (version, name, applied_at) values (?1, ?2, ?3)",
+            params![version, migration.name, now.as_micros()],
+        )?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+fn newest() -> i64 {
+    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
+}
+
+fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    let migrated = connection
+        .query_row(
+            "select 1 from sqlite_schema where name = 'backstitch_migrations'",
+            [],
+            |_| Ok(()),
+        )
+        .optional()?;
+    if migrated.is_none() {
+        return Ok(0);
+    }
+    let newest = "select coalesce(max(version), 0) from backstitch_migrations";
+    connection.query_row(newest, [], |row| row.get(0))
+}

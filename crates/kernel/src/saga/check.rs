@@ -1,0 +1,335 @@
+//! The check that turns a draft into a definition, or lists every mistake in it.
+
+use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
+
+use super::definition::{Compensation, Definition, Step};
+use super::draft::{
+    Draft, DraftStep, MAX_DURATION, MAX_ID_LEN, MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS, MAX_TITLE_LEN,
+    Problem, Problems,
+};
+use crate::id::StepId;
+use crate::retry::{Backoff, Retry};
+
+impl Draft {
+    /// Checks the whole definition and works out its order.
+    ///
+    /// # Errors
+    /// All mistakes at once, each with its place.
+    pub fn check(self) -> Result<Definition, Problems> {
+        let mut check = Check::default();
+        check.id("name", &self.name);
+        check.title("title", self.title.as_deref());
+        if self.version == 0 {
+            check.problem("version", "versions count from 1");
+        }
+        if self
+            .metadata
+            .as_ref()
+            .is_some_and(|metadata| metadata.len() > MAX_METADATA_LEN)
+        {
+            check.problem("metadata", format!("is larger than {MAX_METADATA_LEN} bytes"));
+        }
+        if self.compensation_concurrency == 0 {
+            check.problem(
+                "compensation_concurrency",
+                "is 0: nothing could be undone; use 1 or more",
+            );
+        }
+        if self.steps.is_empty() {
+            check.problem("steps", "is empty: a saga needs at least one step");
+        }
+        if self.steps.len() > MAX_STEPS {
+            check.problem(
+                "steps",
+                format!("has {} steps; the limit is {MAX_STEPS}", self.steps.len()),
+            );
+        }
+        for (position, step) in self.steps.iter().enumerate() {
+            check.step(&format!("steps[{position}]"), step);
+        }
+        let parents = check.dependencies(&self.steps);
+        // Looking for circles takes long among very many steps, and they are refused already.
+        if self.steps.len() <= MAX_STEPS {
+            check.cycles(&self.steps, &parents);
+        }
+        if check.problems.is_empty() {
+            Ok(self.assemble(parents))
+        } else {
+            Err(Problems(check.problems))
+        }
+    }
+
+    fn assemble(self, parents: Vec<Vec<usize>>) -> Definition {
+        let successors = successors(&parents);
+        let steps: Vec<Step> = self
+            .steps
+            .iter()
+            .zip(parents)
+            .zip(successors)
+            .map(|((step, depends_on), successors)| Step {
+                id: StepId::from(step.id.as_str()),
+                depends_on,
+                successors,
+                timeout: step.timeout,
+                retry: step.retry.clone(),
+                compensation: step.compensate.as_ref().map(|undo| Compensation {
+                    timeout: undo.timeout,
+                    retry: undo.retry.clone(),
+                }),
+                limited: step.concurrency.is_some(),
+            })
+            .collect();
+        let index = steps
+            .iter()
+            .enumerate()
+            .map(|(position, step)| (step.id.clone(), position))
+            .collect();
+        let fingerprint = fingerprint(&self, &steps);
+        Definition {
+            draft: self,
+            steps,
+            index,
+            fingerprint,
+        }
+    }
+}
+
+#[derive(Default)]
+struct Check {
+    problems: Vec<Problem>,
+}
+
+impl Check {
+    fn problem(&mut self, place: impl Into<String>, message: impl Into<String>) {
+        self.problems.push(Problem {
+            place: place.into(),
+            message: message.into(),
+        });
+    }
+
+    fn id(&mut self, place: &str, id: &str) {
+        if id.is_empty() {
+            self.problem(place, "is empty");
+        } else if id.len() > MAX_ID_LEN {
+            self.problem(
+                place,
+                format!("is {} bytes long; the limit is {MAX_ID_LEN}", id.len()),
+            );
+        } else if let Some(odd) = id
+            .chars()
+            .find(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.'))
+        {
+            self.problem(
+                place,
+                format!("contains {odd:?}: use letters, digits, `-`, `_` and `.`"),
+            );
+        }
+    }
+
+    fn title(&mut self, place: &str, title: Option<&str>) {
+        if title.is_some_and(|title| title.len() > MAX_TITLE_LEN) {
+            self.problem(place, format!("is longer than {MAX_TITLE_LEN} bytes"));
+        }
+    }
+
+    fn step(&mut self, place: &str, step: &DraftStep) {
+        self.id(&format!("{place}.id"), &step.id);
+        self.title(&format!("{place}.title"), step.title.as_deref());
+        self.timeout(&format!("{place}.timeout"), step.timeout);
+        self.retry(&format!("{place}.retry"), &step.retry);
+        if step.concurrency == Some(0) {
+            self.problem(
+                format!("{place}.concurrency"),
+                "is 0: the step could never run; use 1 or more",
+            );
+        }
+        if let Some(undo) = &step.compensate {
+            self.timeout(&format!("{place}.compensate.timeout"), undo.timeout);
+            self.retry(&format!("{place}.compensate.retry"), &undo.retry);
+        }
+    }
+
+    fn timeout(&mut self, place: &str, timeout: Duration) {
+        if timeout.is_zero() {
+            self.problem(place, "is zero: every attempt would time out at once");
+        } else if timeout > MAX_DURATION {
+            self.problem(place, "is longer than 366 days");
+        }
+    }
+
+    fn retry(&mut self, place: &str, retry: &Retry) {
+        if retry.count > MAX_RETRIES {
+            self.problem(
+                format!("{place}.count"),
+                format!("is {}; the limit is {MAX_RETRIES}", retry.count),
+            );
+        }
+        let longest = match &retry.backoff {
+            Backoff::Fixed(delay) => *delay,
+            Backoff::Exponential { base, cap } => {
+                if base > cap {
+                    self.problem(format!("{place}.delay"), "is longer than max_delay");
+                }
+                *cap
+            }
+            Backoff::List(waits) => {
+                if waits.is_empty() && retry.count > 0 {
+                    self.problem(format!("{place}.delays"), "is empty: give one wait at least");
+                }
+                waits.iter().max().copied().unwrap_or_default()
+            }
+        };
+        if longest > MAX_DURATION {
+            self.problem(place, "waits longer than 366 days");
+        }
+    }
+
+    /// Resolves `depends_on` to positions; what cannot be resolved is reported and left out.
+    fn dependencies(&mut self, steps: &[DraftStep]) -> Vec<Vec<usize>> {
+        let mut positions: HashMap<&str, usize> = HashMap::new();
+        for (position, step) in steps.iter().enumerate() {
+            if let Some(first) = positions.get(step.id.as_str()) {
+                if !step.id.is_empty() {
+                    let message = format!("`{}` is already the id of steps[{first}]", step.id);
+                    self.problem(format!("steps[{position}].id"), message);
+                }
+            } else {
+                positions.insert(&step.id, position);
+            }
+        }
+        let mut parents = Vec::with_capacity(steps.len());
+        for (position, step) in steps.iter().enumerate() {
+            let Some(names) = &step.depends_on else {
+                parents.push(position.checked_sub(1).into_iter().collect());
+                continue;
+            };
+            let mut known = Vec::with_capacity(names.len());
+            for (nth, name) in names.iter().enumerate() {
+                let place = || format!("steps[{position}].depends_on[{nth}]");
+                match positions.get(name.as_str()) {
+                    None => self.problem(place(), format!("there is no step `{name}`")),
+                    Some(&parent) if parent == position => {
+                        self.problem(place(), format!("`{name}` depends on itself"));
+                    }
+                    Some(parent) if known.contains(parent) => {
+                        self.problem(place(), format!("`{name}` is listed twice"));
+                    }
+                    Some(&parent) => known.push(parent),
+                }
+            }
+            known.sort_unstable();
+            parents.push(known);
+        }
+        parents
+    }
+
+    fn cycles(&mut self, steps: &[DraftStep], parents: &[Vec<usize>]) {
+        let mut left = circular(parents);
+        while let Some(&first) = left.first() {
+            // Every step left has a parent that is left, so the walk up must meet itself.
+            let mut walk = vec![first];
+            let ring = loop {
+                let here = walk[walk.len() - 1];
+                let Some(&up) = parents[here].iter().find(|parent| left.contains(parent)) else {
+                    break walk.as_slice();
+                };
+                if let Some(start) = walk.iter().position(|&seen| seen == up) {
+                    break &walk[start..];
+                }
+                walk.push(up);
+            };
+            let mut names: Vec<_> = ring
+                .iter()
+                .rev()
+                .map(|&at| format!("`{}`", steps[at].id))
+                .collect();
+            if let Some(first) = names.first().cloned() {
+                names.push(first);
+            }
+            self.problem(
+                "steps",
+                format!("depend on each other in a circle: {}", names.join(" → ")),
+            );
+            // The way to this ring may be part of another one.
+            left.retain(|at| !ring.contains(at));
+            // What only hangs on the ring just reported is no circle of its own.
+            loop {
+                let before = left.len();
+                let still: Vec<usize> = left
+                    .iter()
+                    .copied()
+                    .filter(|&at| parents[at].iter().any(|parent| left.contains(parent)))
+                    .collect();
+                left = still;
+                if left.len() == before {
+                    break;
+                }
+            }
+        }
+    }
+}
+
+/// The steps that can never start because they depend on a circle or are part of one.
+fn circular(parents: &[Vec<usize>]) -> Vec<usize> {
+    let mut settled = vec![false; parents.len()];
+    loop {
+        let next: Vec<usize> = (0..parents.len())
+            .filter(|&at| !settled[at] && parents[at].iter().all(|&parent| settled[parent]))
+            .collect();
+        if next.is_empty() {
+            return (0..parents.len()).filter(|&at| !settled[at]).collect();
+        }
+        for at in next {
+            settled[at] = true;
+        }
+    }
+}
+
+/// For every step all that come after it, directly or not.
+fn successors(parents: &[Vec<usize>]) -> Vec<Vec<usize>> {
+    let mut children = vec![Vec::new(); parents.len()];
+    for (child, above) in parents.iter().enumerate() {
+        for &parent in above {
+            children[parent].push(child);
+        }
+    }
+    (0..parents.len())
+        .map(|start| {
+            let mut seen = vec![false; parents.len()];
+            let mut open = children[start].clone();
+            while let Some(at) = open.pop() {
+                if !std::mem::replace(&mut seen[at], true) {
+                    open.extend(&children[at]);
+                }
+            }
+            (0..parents.len()).filter(|&at| seen[at]).collect()
+        })
+        .collect()
+}
+
+/// FNV-1a over everything that gives a log its meaning; stable across versions and machines.
+fn fingerprint(draft: &Draft, steps: &[Step]) -> u64 {
+    // No id contains the separators, and the order of declaration does not matter.
+    let shape: BTreeSet<String> = steps
+        .iter()
+        .map(|step| {
+            let parents: BTreeSet<&str> = step.depends_on.iter().map(|&at| steps[at].id.as_str()).collect();
+            let parents: Vec<&str> = parents.into_iter().collect();
+            format!(
+                "/{}<{}:{}",
+                step.id,
+                parents.join(","),
+                step.compensation.is_some()
+            )
+        })
+        .collect();
+    let mut text = format!(
+        "{}/{}/{}",
+        draft.name, draft.continue_on_compensation_failure, draft.compensation_concurrency
+    );
+    text.extend(shape);
+    text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
+        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
+    })
+}

@@ -1,0 +1,527 @@
+//! Throwaway `PostgreSQL` servers: real ones, on a free port of the loopback interface, with every
+//! durability switch on, gone without a trace when the test is over.
+//!
+//! Most tests want a database and no more: [`fresh_database`] makes one on the server that `./test`
+//! starts for the whole run. A test that stops, suspends or crashes its server brings its own with
+//! [`ThrowawayPostgres::start`].
+
+mod install;
+mod processes;
+
+use std::fs::{self, File};
+use std::io;
+use std::net::{Ipv4Addr, TcpListener};
+use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::process::CommandExt as _;
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant};
+
+use tempfile::TempDir;
+use tokio_postgres::NoTls;
+use tokio_postgres::error::SqlState;
+
+use install::{Account, Binaries};
+pub use processes::{Signal, send_signal};
+
+/// The environment variable that carries the address of the test run's shared server.
+pub const SHARED_URL_VARIABLE: &str = "BACKSTITCH_TEST_POSTGRES";
+
+/// Long enough for a crash recovery on a slow, busy machine.
+const START_LIMIT: Duration = Duration::from_secs(60);
+/// Longer than the five seconds after which `PostgreSQL` itself kills backends that do not obey.
+const STOP_LIMIT: Duration = Duration::from_secs(30);
+const START_ATTEMPTS: u32 = 20;
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+const PORT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Waits for the pipe from its parent to close, which happens even when the parent is killed, and
+/// then clears away what the parent no longer can. `$1` is the server, `$2` its directory.
+const WATCHDOG: &str = r#"
+read -r _
+kill -QUIT "$1"
+kill -CONT "$1"
+for _ in 1 2 3 4 5 6 7 8 9 10; do
+    kill -0 "$1" || break
+    sleep 1
+done
+kill -KILL "$1"
+rm -rf -- "$2"
+"#;
+
+/// Why a throwaway server did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// `PostgreSQL` is not on this machine.
+    #[error(
+        "no PostgreSQL server (initdb and postgres) in PATH or /usr/lib/postgresql/*/bin: \
+         run `./test`, which installs it, or install the package `postgresql`"
+    )]
+    NotInstalled,
+    /// Root must not run `PostgreSQL`, and there is nobody else to run it as.
+    #[error("PostgreSQL refuses to run as root: add a user `postgres` or `nobody`, or run as another user")]
+    NoAccount,
+    /// The operating system refused something.
+    #[error("cannot {action}: {source}")]
+    Io {
+        /// What was attempted.
+        action: &'static str,
+        /// The refusal.
+        source: io::Error,
+    },
+    /// `initdb` made no data directory.
+    #[error("initdb failed: {output}")]
+    Initdb {
+        /// What it printed.
+        output: String,
+    },
+    /// Somebody else listens on the port.
+    #[error("port {port} is taken")]
+    PortTaken {
+        /// The port.
+        port: u16,
+    },
+    /// The server ended instead of accepting connections.
+    #[error("the server ended while it started: {log}")]
+    Exited {
+        /// What it logged.
+        log: String,
+    },
+    /// Something took unreasonably long.
+    #[error("gave up waiting for {awaited}")]
+    TimedOut {
+        /// What did not happen.
+        awaited: &'static str,
+    },
+    /// The call needs a running server.
+    #[error("the server is not running")]
+    NotRunning,
+    /// The call needs a stopped server.
+    #[error("the server is running already")]
+    StillRunning,
+    /// A database could not be created.
+    #[error("cannot create a database: {0}")]
+    CreateDatabase(#[from] tokio_postgres::Error),
+}
+
+impl Error {
+    fn io(action: &'static str) -> impl FnOnce(io::Error) -> Self {
+        move |source| Self::Io { action, source }
+    }
+}
+
+/// A `PostgreSQL` server of one's own. Dropping it stops the server and removes its directory; so does
+/// the death of the process that started it.
+#[derive(Debug)]
+pub struct ThrowawayPostgres {
+    running: Option<Running>,
+    binaries: Binaries,
+    account: Option<Account>,
+    port: u16,
+    directory: TempDir,
+}
+
+#[derive(Debug)]
+struct Running {
+    server: Child,
+    watchdog: Child,
+}
+
+impl ThrowawayPostgres {
+    /// Makes a data directory, starts a server on it and waits until it accepts connections.
+    ///
+    /// # Errors
+    ///
+    /// When `PostgreSQL` is not installed, or does not start.
+    pub fn start() -> Result<Self, Error> {
+        let binaries = Binaries::find().ok_or(Error::NotInstalled)?;
+        let directory = tempfile::Builder::new()
+            .prefix("backstitch-postgres-")
+            .tempdir()
+            .map_err(Error::io("make a temporary directory"))?;
+        let account = give_away_if_root(directory.path())?;
+        let mut postgres = Self {
+            running: None,
+            binaries,
+            account,
+            port: 0,
+            directory,
+        };
+        postgres.initdb()?;
+        postgres.launch_on(free_port)?;
+        Ok(postgres)
+    }
+
+    /// The address of one database of this server.
+    #[must_use]
+    pub fn url(&self, database: &str) -> String {
+        format!("postgres://postgres@127.0.0.1:{}/{database}", self.port)
+    }
+
+    /// Creates a database with a name of its own and returns its address.
+    ///
+    /// # Errors
+    ///
+    /// When the server cannot be reached or refuses.
+    pub async fn create_database(&self) -> Result<String, Error> {
+        create_database_beside(&self.url("postgres")).await
+    }
+
+    /// The process id of the server (its postmaster), unless it is stopped.
+    #[must_use]
+    pub fn pid(&self) -> Option<u32> {
+        self.running.as_ref().map(|running| running.server.id())
+    }
+
+    /// Where the server keeps its data, its socket and its log.
+    #[must_use]
+    pub fn directory(&self) -> &Path {
+        self.directory.path()
+    }
+
+    /// Stops the server as a crash would: no checkpoint, no good-bye to its clients.
+    ///
+    /// # Errors
+    ///
+    /// When it is not running, or cannot be stopped.
+    pub fn stop_immediate(&mut self) -> Result<(), Error> {
+        let Running {
+            mut server,
+            mut watchdog,
+        } = self.running.take().ok_or(Error::NotRunning)?;
+        let stopped = stop(&mut server);
+        // Only now: until the server is gone, somebody must be left to end it.
+        let released = watchdog.kill().and_then(|()| watchdog.wait());
+        stopped?;
+        released.map_err(Error::io("end the watchdog"))?;
+        Ok(())
+    }
+
+    /// Starts a stopped server again, on the same data and the same port.
+    ///
+    /// # Errors
+    ///
+    /// When it is running, or does not start.
+    pub fn start_again(&mut self) -> Result<(), Error> {
+        if self.running.is_some() {
+            return Err(Error::StillRunning);
+        }
+        let port = self.port;
+        self.launch_on(|| Ok(port))
+    }
+
+    /// Freezes every process of the server, as a stalled machine would. Returns when all stand still.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running, or cannot be frozen.
+    pub fn suspend(&self) -> Result<(), Error> {
+        processes::suspend_tree(self.pid().ok_or(Error::NotRunning)?)
+    }
+
+    /// Lets a suspended server go on where it was.
+    ///
+    /// # Errors
+    ///
+    /// When the server is not running, or cannot be woken.
+    pub fn resume(&self) -> Result<(), Error> {
+        processes::resume_tree(self.pid().ok_or(Error::NotRunning)?)
+    }
+
+    fn data_directory(&self) -> PathBuf {
+        self.directory().join("data")
+    }
+
+    fn initdb(&self) -> Result<(), Error> {
+        let output = self
+            .command(&self.binaries.initdb)
+            .args([
+                "--username=postgres",
+                "--auth=trust",
+                "--encoding=UTF8",
+                "--locale=C",
+            ])
+            // A half-made data directory is thrown away anyway. The server itself syncs.
+            .arg("--no-sync")
+            .arg("--pgdata")
+            .arg(self.data_directory())
+            .output()
+            .map_err(Error::io("run initdb"))?;
+        if output.status.success() {
+            return Ok(());
+        }
+        Err(Error::Initdb {
+            output: String::from_utf8_lossy(&output.stderr).into_owned(),
+        })
+    }
+
+    /// Between finding a free port and listening on it somebody else may take it: then try again.
+    fn launch_on(&mut self, port: impl Fn() -> Result<u16, Error>) -> Result<(), Error> {
+        for _ in 1..START_ATTEMPTS {
+            self.port = port()?;
+            match self.launch() {
+                Err(Error::PortTaken { .. }) => std::thread::sleep(PORT_RETRY_INTERVAL),
+                outcome => return outcome,
+            }
+        }
+        self.port = port()?;
+        self.launch()
+    }
+
+    fn launch(&mut self) -> Result<(), Error> {
+        let log_path = self.directory().join("server.log");
+        let log = File::options()
+            .create(true)
+            .append(true)
+            .open(&log_path)
+            .map_err(Error::io("open the server's log"))?;
+        let logged_before = log.metadata().map_err(Error::io("read the server's log"))?.len();
+
+        let mut server = self.spawn_server(log)?;
+        let watchdog = match watch_over(&server, self.directory()) {
+            Ok(watchdog) => watchdog,
+            Err(error) => {
+                stop(&mut server)?;
+                return Err(error);
+            }
+        };
+        let pid_file = self.data_directory().join("postmaster.pid");
+        let Running { server, .. } = self.running.insert(Running { server, watchdog });
+        let ended = poll(START_LIMIT, "the server to accept connections", || {
+            let ended = has_ended(server)?;
+            let ready = accepts_connections(&pid_file, server.id());
+            Ok((ended || ready).then_some(ended))
+        })?;
+        if !ended {
+            return Ok(());
+        }
+        self.stop_immediate()?;
+        let log = fs::read(&log_path).map_err(Error::io("read the server's log"))?;
+        let skipped = usize::try_from(logged_before).unwrap_or(usize::MAX);
+        let log = String::from_utf8_lossy(log.get(skipped..).unwrap_or_default()).into_owned();
+        if log.contains("Address already in use") {
+            return Err(Error::PortTaken { port: self.port });
+        }
+        Err(Error::Exited { log })
+    }
+
+    fn spawn_server(&self, log: File) -> Result<Child, Error> {
+        let socket_directory = self.directory().display();
+        let settings = [
+            format!("port={}", self.port),
+            format!("unix_socket_directories={socket_directory}"),
+            "listen_addresses=127.0.0.1".to_owned(),
+            "max_connections=200".to_owned(),
+            // The defaults, spelled out: a test server that loses data proves nothing.
+            "fsync=on".to_owned(),
+            "synchronous_commit=on".to_owned(),
+            "full_page_writes=on".to_owned(),
+        ];
+        let also_log = log.try_clone().map_err(Error::io("open the server's log"))?;
+        self.command(&self.binaries.postgres)
+            .arg("-D")
+            .arg(self.data_directory())
+            .args(settings.iter().flat_map(|setting| ["-c", setting]))
+            .stdin(Stdio::null())
+            .stdout(log)
+            .stderr(also_log)
+            // Ctrl-C is for the tests. They stop the server when they are done.
+            .process_group(0)
+            .spawn()
+            .map_err(Error::io("run postgres"))
+    }
+
+    /// A command that runs as an account `PostgreSQL` accepts, in a directory that account may enter.
+    fn command(&self, program: &Path) -> Command {
+        let mut command = Command::new(program);
+        // Messages in English, whatever the machine speaks: `launch` reads them.
+        command.current_dir(self.directory()).env("LC_ALL", "C");
+        if let Some(account) = self.account {
+            command.uid(account.uid).gid(account.gid);
+        }
+        command
+    }
+}
+
+impl Drop for ThrowawayPostgres {
+    fn drop(&mut self) {
+        if self.running.is_some()
+            && let Err(error) = self.stop_immediate()
+        {
+            eprintln!("a throwaway PostgreSQL did not stop: {error}");
+        }
+    }
+}
+
+/// The address of the server that all tests of this run share.
+///
+/// # Panics
+///
+/// When there is none, because a missing `PostgreSQL` must fail a test, never skip it.
+#[must_use]
+pub fn shared_url() -> String {
+    std::env::var(SHARED_URL_VARIABLE).unwrap_or_else(|error| {
+        panic!(
+            "{SHARED_URL_VARIABLE}: {error}. This test needs PostgreSQL: run `./test`, which starts one \
+             (`./test -p CRATE TEST_NAME` for a single test)"
+        )
+    })
+}
+
+/// Creates an empty database on the shared server and returns its address.
+///
+/// # Panics
+///
+/// When there is no shared server, or it refuses.
+pub async fn fresh_database() -> String {
+    let shared = shared_url();
+    match create_database_beside(&shared).await {
+        Ok(url) => url,
+        Err(error) => panic!("{SHARED_URL_VARIABLE}={shared}: {error:?}"),
+    }
+}
+
+async fn create_database_beside(url: &str) -> Result<String, Error> {
+    static COUNTER: AtomicU32 = AtomicU32::new(1);
+    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
+    let connection = tokio::spawn(connection);
+    let name = loop {
+        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
+        let name = format!("test_{}_{number}", std::process::id());
+        match client.batch_execute(&format!("create database {name}")).await {
+            Ok(()) => break name,
+            // Left by an earlier process with the same id.
+            Err(error) if error.code() == Some(&SqlState::DUPLICATE_DATABASE) => {}
+            Err(error) => return Err(error.into()),
+        }
+    };
+    // Let the session end before the test begins, so that tests which count sessions can.
+    drop(client);
+    connection.await.ok();
+    Ok(with_database(url, &name))
+}
+
+/// The same address, but for the database.
+fn with_database(url: &str, database: &str) -> String {
+    let (address, parameters) = url.split_once('?').map_or((url, None), |(a, p)| (a, Some(p)));
+    let authority = address.find("://").map_or(0, |scheme| scheme + "://".len());
+    let server = address[authority..]
+        .find('/')
+        .map_or(address, |slash| &address[..authority + slash]);
+    match parameters {
+        Some(parameters) => format!("{server}/{database}?{parameters}"),
+        None => format!("{server}/{database}"),
+    }
+}
+
+fn free_port() -> Result<u16, Error> {
+    let listener =
+        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("listen on the loopback interface"))?;
+    Ok(listener
+        .local_addr()
+        .map_err(Error::io("find a free port"))?
+        .port())
+}
+
+/// Who owns a directory we just made tells who we are, without a system call of our own.
+fn give_away_if_root(directory: &Path) -> Result<Option<Account>, Error> {
+    let owner = fs::metadata(directory)
+        .map_err(Error::io("read the temporary directory"))?
+        .uid();
+    if owner != 0 {
+        return Ok(None);
+    }
+    let account = Account::unprivileged()?;
+    chown(directory, Some(account.uid), Some(account.gid))
+        .map_err(Error::io("give the temporary directory to the server's account"))?;
+    Ok(Some(account))
+}
+
+/// The last line of the pid file is the server's own word on its state, and unlike a connection
+/// it cannot be that of another server on the same port.
+fn accepts_connections(pid_file: &Path, pid: u32) -> bool {
+    let Ok(content) = fs::read_to_string(pid_file) else {
+        return false;
+    };
+    let mut lines = content.lines().map(str::trim);
+    lines.next() == Some(pid.to_string().as_str()) && lines.nth(6) == Some("ready")
+}
+
+fn watch_over(server: &Child, directory: &Path) -> Result<Child, Error> {
+    Command::new("sh")
+        .args(["-c", WATCHDOG, "watchdog", &server.id().to_string()])
+        .arg(directory)
+        .current_dir("/")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .process_group(0)
+        .spawn()
+        .map_err(Error::io("run the watchdog"))
+}
+
+fn stop(server: &mut Child) -> Result<(), Error> {
+    if has_ended(server)? {
+        return Ok(());
+    }
+    send_signal(&[server.id()], Signal::Quit).map_err(Error::io("stop the server"))?;
+    // A suspended server would not hear the signal. It may also be gone by now, hence no check.
+    processes::resume_tree(server.id()).ok();
+    let stopped = poll(STOP_LIMIT, "the server to stop", || {
+        Ok(has_ended(server)?.then_some(()))
+    });
+    if stopped.is_err() {
+        server.kill().map_err(Error::io("kill the server"))?;
+        server.wait().map_err(Error::io("wait for the killed server"))?;
+    }
+    Ok(())
+}
+
+fn has_ended(server: &mut Child) -> Result<bool, Error> {
+    let status = server.try_wait().map_err(Error::io("look after the server"))?;
+    Ok(status.is_some())
+}
+
+fn poll<T>(
+    limit: Duration,
+    awaited: &'static str,
+    mut check: impl FnMut() -> Result<Option<T>, Error>,
+) -> Result<T, Error> {
+    let deadline = Instant::now() + limit;
+    loop {
+        if let Some(found) = check()? {
+            return Ok(found);
+        }
+        if Instant::now() > deadline {
+            return Err(Error::TimedOut { awaited });
+        }
+        std::thread::sleep(POLL_INTERVAL);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::with_database;
+
+    #[test]
+    fn a_database_name_replaces_the_one_in_the_address() {
+        for (url, expected) in [
+            (
+                "postgres://postgres@127.0.0.1:5432/postgres",
+                "postgres://postgres@127.0.0.1:5432/x",
+            ),
+            (
+                "postgres://postgres@127.0.0.1:5432",
+                "postgres://postgres@127.0.0.1:5432/x",
+            ),
+            (
+                "postgres://u:p@db.example/a?sslmode=disable",
+                "postgres://u:p@db.example/x?sslmode=disable",
+            ),
+        ] {
+            assert_eq!(with_database(url, "x"), expected);
+        }
+    }
+}

@@ -1,0 +1,113 @@
+//! Signals to processes and their children, by the shell's `kill` (a system call would be unsafe code).
+
+use std::process::{Command, Stdio};
+use std::time::Duration;
+use std::{fs, io};
+
+use super::{Error, poll};
+
+/// A process that waits for a disk obeys only when the disk answers.
+const OBEY_LIMIT: Duration = Duration::from_secs(10);
+
+/// The signals that fault tests send.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum Signal {
+    /// Please end.
+    Terminate,
+    /// End at once; to `PostgreSQL`, an immediate shutdown.
+    Quit,
+    /// End without a word.
+    Kill,
+    /// Stand still.
+    Stop,
+    /// Go on after [`Signal::Stop`].
+    Continue,
+}
+
+/// Sends a signal to each of the processes.
+///
+/// # Errors
+///
+/// When one of them could not be reached. The others got the signal.
+pub fn send_signal(pids: &[u32], signal: Signal) -> io::Result<()> {
+    let name = match signal {
+        Signal::Terminate => "-TERM",
+        Signal::Quit => "-QUIT",
+        Signal::Kill => "-KILL",
+        Signal::Stop => "-STOP",
+        Signal::Continue => "-CONT",
+    };
+    // The shell's own `kill`: small machines have no program of that name.
+    let output = Command::new("sh")
+        .args(["-c", r#"kill "$@""#, "kill", name])
+        .args(pids.iter().map(u32::to_string))
+        .stdin(Stdio::null())
+        .output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(
+        String::from_utf8_lossy(&output.stderr).trim().to_owned(),
+    ))
+}
+
+/// Stops a process and its children. `PostgreSQL`'s children each lead a process group of their own, so
+/// one signal to a group does not reach them.
+pub(super) fn suspend_tree(root: u32) -> Result<(), Error> {
+    // The parent first: once it stands still it has no more children.
+    signal_until(&[root], Signal::Stop, |state| state == STOPPED)?;
+    signal_until(&children_of(root)?, Signal::Stop, |state| state == STOPPED)
+}
+
+pub(super) fn resume_tree(root: u32) -> Result<(), Error> {
+    signal_until(&children_of(root)?, Signal::Continue, |state| state != STOPPED)?;
+    signal_until(&[root], Signal::Continue, |state| state != STOPPED)
+}
+
+const STOPPED: char = 'T';
+
+fn signal_until(pids: &[u32], signal: Signal, obeyed: impl Fn(char) -> bool) -> Result<(), Error> {
+    if pids.is_empty() {
+        return Ok(());
+    }
+    let sent = send_signal(pids, signal);
+    // A child that ended meanwhile cannot be signalled, and need not be.
+    if let Err(error) = sent
+        && pids.iter().all(|pid| stat(*pid).is_some())
+    {
+        return Err(Error::io("signal the server")(error));
+    }
+    poll(OBEY_LIMIT, "the server to obey a signal", || {
+        let all = pids
+            .iter()
+            .filter_map(|pid| stat(*pid))
+            .all(|stat| obeyed(stat.state));
+        Ok(all.then_some(()))
+    })
+}
+
+fn children_of(parent: u32) -> Result<Vec<u32>, Error> {
+    let processes = fs::read_dir("/proc").map_err(Error::io("list processes in /proc"))?;
+    let pids = processes
+        .flatten()
+        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids
+        .filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent))
+        .collect())
+}
+
+struct Stat {
+    state: char,
+    parent: u32,
+}
+
+/// `None` when there is no such process.
+fn stat(pid: u32) -> Option<Stat> {
+    let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
+    // The second field is the program's name in parentheses, and may hold anything but the last one.
+    let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
+    Some(Stat {
+        state: fields.next()?.chars().next()?,
+        parent: fields.next()?.parse().ok()?,
+    })
+}
