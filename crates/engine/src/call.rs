@@ -46,9 +46,6 @@ impl Call {
     }
 
     pub(crate) fn publish(&self, message: NewMessage) {
-        self.outgoing
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push(message);
+        self.outgoing.lock().unwrap_or_else(PoisonError::into_inner).push(message);
     }
 }

@@ -17,10 +17,7 @@ pub trait Clock: Send + Sync + 'static {
 pub struct SystemClock;
 
 impl Clock for SystemClock {
-    #[expect(
-        clippy::disallowed_methods,
-        reason = "the one place where the machine's clock is read"
-    )]
+    #[expect(clippy::disallowed_methods, reason = "the one place where the machine's clock is read")]
     fn now(&self) -> Timestamp {
         let since_epoch = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
         Timestamp::from_micros(i64::try_from(since_epoch.as_micros()).unwrap_or(i64::MAX))
@@ -37,10 +34,7 @@ pub struct TokioClock {
 
 impl Default for TokioClock {
     fn default() -> Self {
-        Self {
-            made: tokio::time::Instant::now(),
-            at: SystemClock.now(),
-        }
+        Self { made: tokio::time::Instant::now(), at: SystemClock.now() }
     }
 }
 
@@ -71,11 +65,7 @@ impl Ids for RandomIds {
         let micros = u64::try_from(now.as_micros()).unwrap_or(0);
         let nanos = u32::try_from(micros % 1_000_000 * 1_000).unwrap_or(0);
         let context = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
-        SagaId(Uuid::new_v7(uuid::Timestamp::from_unix(
-            &*context,
-            micros / 1_000_000,
-            nanos,
-        )))
+        SagaId(Uuid::new_v7(uuid::Timestamp::from_unix(&*context, micros / 1_000_000, nanos)))
     }
 }
 
@@ -98,8 +88,7 @@ impl ManualClock {
 
     /// Sets the clock, backwards too.
     pub fn set(&self, time: Timestamp) {
-        self.0
-            .store(time.as_micros(), std::sync::atomic::Ordering::SeqCst);
+        self.0.store(time.as_micros(), std::sync::atomic::Ordering::SeqCst);
     }
 }
 

@@ -77,12 +77,7 @@ impl<I> Context<I> {
     /// one for the compensation.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        format!(
-            "{}:{}:{}",
-            self.call.saga,
-            self.call.step(),
-            self.call.phase.as_str()
-        )
+        format!("{}:{}:{}", self.call.saga, self.call.step(), self.call.phase.as_str())
     }
 
     /// The caller's own id for the work this saga belongs to.
@@ -144,16 +139,12 @@ pub struct Undo<R> {
 
 impl<R: DeserializeOwned> Undo<R> {
     pub(crate) fn of(call: &Call) -> Result<Self, StepError> {
-        let result = call
-            .own_result()
-            .map(Payload::decode)
-            .transpose()
-            .map_err(|why| {
-                let step = call.step();
-                StepError::refused(format!(
-                    "the kept result of step `{step}` is not what its compensation takes: {why}"
-                ))
-            })?;
+        let result = call.own_result().map(Payload::decode).transpose().map_err(|why| {
+            let step = call.step();
+            StepError::refused(format!(
+                "the kept result of step `{step}` is not what its compensation takes: {why}"
+            ))
+        })?;
         let cause = call.state.cause.as_deref();
         Ok(Self {
             result,

@@ -85,9 +85,7 @@ impl Engine {
     /// When the store cannot be written.
     pub async fn on_store(store: Arc<dyn Store>, options: Options) -> Result<Self, Error> {
         let shared = Shared::start(store, options).await?;
-        Ok(Self {
-            inner: Arc::new(Inner { shared }),
-        })
+        Ok(Self { inner: Arc::new(Inner { shared }) })
     }
 
     fn shared(&self) -> &Arc<Shared> {
@@ -115,11 +113,7 @@ impl Engine {
     /// When there is none of this id, or the store cannot be read.
     pub async fn find(&self, saga: SagaId) -> Result<Run, Error> {
         let found = self.shared().store.log(saga, 0, 1).await?;
-        if found.is_empty() {
-            Err(Error::NotFound(saga))
-        } else {
-            Ok(Run::of(self.shared().clone(), saga))
-        }
+        if found.is_empty() { Err(Error::NotFound(saga)) } else { Ok(Run::of(self.shared().clone(), saga)) }
     }
 
     /// Everything about a saga as it stands.
@@ -173,13 +167,7 @@ impl Engine {
     /// # Errors
     /// When there is no such saga, or it is at its end.
     pub async fn cancel(&self, saga: SagaId, note: &str) -> Result<(), Error> {
-        self.post(
-            saga,
-            Message::Cancel {
-                note: note.to_owned(),
-            },
-        )
-        .await
+        self.post(saga, Message::Cancel { note: note.to_owned() }).await
     }
 
     /// Asks a saga to start nothing new until it is resumed. What is in flight finishes; deadlines run on.
@@ -187,13 +175,7 @@ impl Engine {
     /// # Errors
     /// When there is no such saga, or it is at its end.
     pub async fn pause(&self, saga: SagaId, note: &str) -> Result<(), Error> {
-        self.post(
-            saga,
-            Message::Pause {
-                note: note.to_owned(),
-            },
-        )
-        .await
+        self.post(saga, Message::Pause { note: note.to_owned() }).await
     }
 
     /// Lets a paused saga go on.
@@ -201,22 +183,12 @@ impl Engine {
     /// # Errors
     /// When there is no such saga, or it is at its end.
     pub async fn resume(&self, saga: SagaId, note: &str) -> Result<(), Error> {
-        self.post(
-            saga,
-            Message::Resume {
-                note: note.to_owned(),
-            },
-        )
-        .await
+        self.post(saga, Message::Resume { note: note.to_owned() }).await
     }
 
     async fn post(&self, saga: SagaId, message: Message) -> Result<(), Error> {
         let shared = self.shared();
-        match shared
-            .store
-            .post(saga, &message, shared.options.clock.now())
-            .await?
-        {
+        match shared.store.post(saga, &message, shared.options.clock.now()).await? {
             Posted::Accepted => {}
             Posted::Unknown => return Err(Error::NotFound(saga)),
             Posted::Ended(status) => return Err(Error::Ended { saga, status }),
@@ -241,13 +213,7 @@ impl Engine {
         note: &str,
     ) -> Result<(), Error> {
         let shared = self.shared();
-        let stored = shared
-            .store
-            .load(&[saga])
-            .await?
-            .into_iter()
-            .next()
-            .ok_or(Error::NotFound(saga))?;
+        let stored = shared.store.load(&[saga]).await?.into_iter().next().ok_or(Error::NotFound(saga))?;
         let row = &stored.summary;
         let definition = shared
             .registry
@@ -255,21 +221,9 @@ impl Engine {
             .ok_or_else(|| Error::UnknownDefinition(format!("{} version {}", row.definition, row.version)))?;
         let state = backstitch_kernel::saga::State::fold(&definition.definition, &stored.log)
             .map_err(|misfit| store::Error::Refused(misfit.to_string()))?;
-        let room = shared
-            .room
-            .clone()
-            .acquire_owned()
-            .await
-            .map_err(|_| Error::ShuttingDown)?;
-        let now = Now {
-            at: shared.options.clock.now(),
-            hold: shared.is_stopping(),
-        };
-        let input = Input::Resolve {
-            step: StepId::from(step),
-            action,
-            note: note.to_owned(),
-        };
+        let room = shared.room.clone().acquire_owned().await.map_err(|_| Error::ShuttingDown)?;
+        let now = Now { at: shared.options.clock.now(), hold: shared.is_stopping() };
+        let input = Input::Resolve { step: StepId::from(step), action, note: note.to_owned() };
         let decision = decide(&definition.definition, saga, &state, input, now)
             .map_err(|why| Error::Rejected { saga, why })?;
         let epoch = shared.epoch();
@@ -293,15 +247,7 @@ impl Engine {
             }
         }
         shared.announce(saga, &definition.name, &decision.events, &live);
-        let driver = Driver::new(
-            shared.clone(),
-            saga,
-            definition,
-            decision.state,
-            epoch,
-            live,
-            room,
-        );
+        let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
         tokio::spawn(driver.continue_from(decision.effects, stored.inbox_seq));
         Ok(())
     }
@@ -333,10 +279,7 @@ impl Engine {
     }
 }
 
-#[cfg_attr(
-    not(feature = "sqlite"),
-    expect(unused_variables, reason = "only a file needs the clock")
-)]
+#[cfg_attr(not(feature = "sqlite"), expect(unused_variables, reason = "only a file needs the clock"))]
 async fn open_store(address: &str, options: &Options) -> Result<Arc<dyn Store>, store::Error> {
     #[cfg(feature = "sqlite")]
     if let Some(path) = address.strip_prefix("sqlite:") {

@@ -32,10 +32,7 @@ async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {
 
 async fn kept_definition(shared: &Shared, stored: &Stored) -> Result<Definition, Error> {
     let row = &stored.summary;
-    let kept = shared
-        .store
-        .definition(&row.definition, Some(row.version))
-        .await?;
+    let kept = shared.store.definition(&row.definition, Some(row.version)).await?;
     let kept = kept.ok_or_else(|| corrupt(stored, &"its definition is not kept"))?;
     let draft: Draft = kept.body.decode().map_err(|why| corrupt(stored, &why))?;
     draft.check().map_err(|problems| corrupt(stored, &problems))

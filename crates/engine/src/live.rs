@@ -73,9 +73,7 @@ pub(crate) struct LiveSagas {
 
 impl Default for LiveSagas {
     fn default() -> Self {
-        Self {
-            shards: (0..SHARDS).map(|_| Mutex::default()).collect(),
-        }
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
     }
 }
 
@@ -110,18 +108,11 @@ impl LiveSagas {
 
     pub(crate) fn nudge_all(&self) {
         for shard in &self.shards {
-            shard
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner)
-                .values()
-                .for_each(|live| live.nudge());
+            shard.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|live| live.nudge());
         }
     }
 
     pub(crate) fn count(&self) -> usize {
-        self.shards
-            .iter()
-            .map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len())
-            .sum()
+        self.shards.iter().map(|shard| shard.lock().unwrap_or_else(PoisonError::into_inner).len()).sum()
     }
 }

@@ -26,10 +26,7 @@ pub(crate) struct Registered {
 
 impl Registered {
     fn known(&self) -> Known {
-        Known {
-            name: self.name.clone(),
-            version: self.definition.version(),
-        }
+        Known { name: self.name.clone(), version: self.definition.version() }
     }
 
     /// Sees to it that the store has this version, and the same one. Only the first call asks the store.
@@ -50,10 +47,7 @@ impl Registered {
         if kept.fingerprint == mine.fingerprint {
             Ok(())
         } else {
-            Err(Error::VersionTaken {
-                definition: self.name.to_string(),
-                version: mine.version,
-            })
+            Err(Error::VersionTaken { definition: self.name.to_string(), version: mine.version })
         }
     }
 
@@ -87,16 +81,12 @@ impl Registry {
         let name: Arc<str> = saga.definition.name().into();
         let version = saga.definition.version();
         let limits = saga.definition.draft().steps.iter();
-        let limits = limits
-            .map(|step| step.concurrency.map(|room| self.limit(&name, &step.id, room)))
-            .collect();
+        let limits =
+            limits.map(|step| step.concurrency.map(|room| self.limit(&name, &step.id, room))).collect();
         let mut sagas = self.sagas.write().unwrap_or_else(PoisonError::into_inner);
         let versions = sagas.entry(name.clone()).or_default();
         if versions.contains_key(&version) {
-            return Err(Error::AlreadyRegistered {
-                definition: name.to_string(),
-                version,
-            });
+            return Err(Error::AlreadyRegistered { definition: name.to_string(), version });
         }
         let registered = Arc::new(Registered {
             name,
@@ -114,10 +104,7 @@ impl Registry {
     fn limit(&self, name: &Arc<str>, step: &str, room: u32) -> Arc<Semaphore> {
         let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
         let key = (name.clone(), step.to_owned());
-        limits
-            .entry(key)
-            .or_insert_with(|| Arc::new(Semaphore::new(room as usize)))
-            .clone()
+        limits.entry(key).or_insert_with(|| Arc::new(Semaphore::new(room as usize))).clone()
     }
 
     /// The newest version under this name.
@@ -151,10 +138,6 @@ impl Registry {
     }
 
     pub(crate) fn hook_queues(&self) -> Vec<String> {
-        self.all()
-            .iter()
-            .filter(|saga| saga.has_hooks())
-            .map(|saga| saga.hook_queue())
-            .collect()
+        self.all().iter().filter(|saga| saga.has_hooks()).map(|saga| saga.hook_queue()).collect()
     }
 }

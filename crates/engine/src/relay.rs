@@ -105,11 +105,7 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
     let result = tokio::time::timeout(SEND_TIMEOUT, shared.options.sink.send(&message)).await;
     let error = match result {
         Ok(Ok(())) => {
-            return Sent {
-                id: outgoing.id,
-                lock: outgoing.lock,
-                report: Report::Delivered,
-            };
+            return Sent { id: outgoing.id, lock: outgoing.lock, report: Report::Delivered };
         }
         Ok(Err(error)) => error,
         Err(_) => format!("no answer within {} s", SEND_TIMEOUT.as_secs()),
@@ -120,14 +116,7 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
         Report::Aborted { error }
     } else {
         let wait = backoff().wait(attempts, 0);
-        Report::Retry {
-            at: shared.options.clock.now().plus(wait),
-            error,
-        }
+        Report::Retry { at: shared.options.clock.now().plus(wait), error }
     };
-    Sent {
-        id: outgoing.id,
-        lock: outgoing.lock,
-        report,
-    }
+    Sent { id: outgoing.id, lock: outgoing.lock, report }
 }

@@ -28,11 +28,7 @@ pub struct Run {
 
 impl Run {
     pub(crate) fn watching(shared: Arc<Shared>, id: SagaId, live: &Live) -> Self {
-        Self {
-            shared,
-            id,
-            progress: Some(live.watch()),
-        }
+        Self { shared, id, progress: Some(live.watch()) }
     }
 
     pub(crate) fn of(shared: Arc<Shared>, id: SagaId) -> Self {
@@ -59,9 +55,7 @@ impl Run {
                 return Ok(SagaState::of(self.id, &definition.definition, state));
             }
             // It goes on elsewhere or later; look at the log until it is over, or back here.
-            let state = crate::inspect::load(&self.shared, self.id)
-                .await?
-                .ok_or(Error::NotFound(self.id))?;
+            let state = crate::inspect::load(&self.shared, self.id).await?.ok_or(Error::NotFound(self.id))?;
             if state.status.is_terminal() {
                 return Ok(state);
             }
@@ -82,12 +76,7 @@ impl Run {
 
     /// The saga's events after number `seq`: exactly those missing, none twice.
     pub fn events_after(&self, seq: u64) -> impl Stream<Item = Result<Recorded, Error>> + Send + use<> {
-        let reader = Reader {
-            run: self.clone(),
-            after: seq,
-            page: Vec::new().into_iter(),
-            over: false,
-        };
+        let reader = Reader { run: self.clone(), after: seq, page: Vec::new().into_iter(), over: false };
         futures::stream::unfold(reader, |mut reader| async move {
             let next = reader.next().await.transpose()?;
             Some((next, reader))
@@ -138,9 +127,7 @@ impl Reader {
         };
         let after = self.after;
         let mut progress = live.watch();
-        let _ = progress
-            .wait_for(|progress| progress.seq > after || progress.end.is_some())
-            .await;
+        let _ = progress.wait_for(|progress| progress.seq > after || progress.end.is_some()).await;
         Ok(())
     }
 }

@@ -91,10 +91,9 @@ impl Builder {
     pub fn metadata<T: Serialize + ?Sized>(mut self, metadata: &T) -> Self {
         match Payload::encode(metadata) {
             Ok(metadata) => self.draft.metadata = Some(metadata),
-            Err(why) => self.problems.push(Problem {
-                place: "metadata".to_owned(),
-                message: why.to_string(),
-            }),
+            Err(why) => {
+                self.problems.push(Problem { place: "metadata".to_owned(), message: why.to_string() })
+            }
         }
         self
     }
@@ -175,25 +174,15 @@ impl Builder {
     /// # Errors
     /// Every mistake, each with its place.
     pub fn build(self) -> Result<Saga, Problems> {
-        let Self {
-            mut draft,
-            defaults,
-            steps,
-            on_success,
-            on_failure,
-            problems,
-        } = self;
+        let Self { mut draft, defaults, steps, on_success, on_failure, problems } = self;
         draft.on_success = on_success.is_some();
         draft.on_failure = on_failure.is_some();
         let (steps, handlers) = steps.into_iter().map(|step| step.resolve(&defaults)).unzip();
         draft.steps = steps;
         match draft.check() {
-            Ok(definition) if problems.is_empty() => Ok(Saga {
-                definition,
-                handlers,
-                on_success,
-                on_failure,
-            }),
+            Ok(definition) if problems.is_empty() => {
+                Ok(Saga { definition, handlers, on_success, on_failure })
+            }
             Ok(_) => Err(Problems(problems)),
             Err(Problems(found)) => Err(Problems(problems.into_iter().chain(found).collect())),
         }
@@ -234,14 +223,8 @@ impl AnyStep {
             id: self.id,
             title: self.title,
             depends_on: self.depends_on,
-            timeout: self
-                .timeout
-                .or(defaults.timeout)
-                .unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
-            retry: self
-                .retry
-                .or_else(|| defaults.retry.clone())
-                .unwrap_or_else(draft::default_retry),
+            timeout: self.timeout.or(defaults.timeout).unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
+            retry: self.retry.or_else(|| defaults.retry.clone()).unwrap_or_else(draft::default_retry),
             compensate,
             concurrency: self.concurrency,
         };
@@ -279,10 +262,7 @@ where
                 concurrency: None,
                 compensation_timeout: None,
                 compensation_retry: None,
-                handlers: Handlers {
-                    action: handler,
-                    compensation: None,
-                },
+                handlers: Handlers { action: handler, compensation: None },
             },
             types: std::marker::PhantomData,
         }
@@ -360,14 +340,8 @@ impl<I, R> Step<I, R> {
     }
 }
 
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "used as a plain function in map_err"
-)]
+#[expect(clippy::needless_pass_by_value, reason = "used as a plain function in map_err")]
 fn unusable(why: serde_json::Error) -> StepError {
     use backstitch_kernel::ErrorKind;
-    StepError::new(
-        ErrorKind::Unusable,
-        format!("the step's result has no JSON form: {why}"),
-    )
+    StepError::new(ErrorKind::Unusable, format!("the step's result has no JSON form: {why}"))
 }

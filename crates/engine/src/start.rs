@@ -41,20 +41,9 @@ pub(crate) struct Request {
 impl Starting {
     pub(crate) fn new<T: Serialize + ?Sized>(shared: Arc<Shared>, definition: &str, input: &T) -> Self {
         let request = Payload::encode(input)
-            .map(|input| Request {
-                start: Start {
-                    input,
-                    ..Start::default()
-                },
-                key: None,
-                deadline_in: None,
-            })
+            .map(|input| Request { start: Start { input, ..Start::default() }, key: None, deadline_in: None })
             .map_err(|why| Error::BadInput(why.to_string()));
-        Self {
-            shared,
-            definition: definition.to_owned(),
-            request,
-        }
+        Self { shared, definition: definition.to_owned(), request }
     }
 
     fn with(mut self, change: impl FnOnce(&mut Request)) -> Self {
@@ -117,14 +106,7 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
     let saga = shared.options.ids.next(at);
     // A full engine still accepts: the saga is on disk and waits for its turn.
     let room = shared.room.clone().try_acquire_owned().ok();
-    let decision = saga::start(
-        &definition.definition,
-        request,
-        Now {
-            at,
-            hold: room.is_none(),
-        },
-    );
+    let decision = saga::start(&definition.definition, request, Now { at, hold: room.is_none() });
     let epoch = shared.epoch();
     let on = Circumstances {
         saga,
@@ -136,10 +118,7 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
         release_after: shared.options.release_after,
     };
     let planned = plan(&on, &decision, Vec::new(), claim);
-    let live = shared
-        .live
-        .enter(saga)
-        .unwrap_or_else(|| Arc::new(Live::default()));
+    let live = shared.live.enter(saga).unwrap_or_else(|| Arc::new(Live::default()));
     match shared.committer.commit(planned.commit).await {
         Ok(Verdict::Applied) => {}
         answer => {
@@ -155,15 +134,7 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
     shared.announce(saga, &definition.name, &decision.events, &live);
     let run = Run::watching(shared.clone(), saga, &live);
     if let Some(room) = room {
-        let driver = Driver::new(
-            shared.clone(),
-            saga,
-            definition,
-            decision.state,
-            epoch,
-            live,
-            room,
-        );
+        let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
         tokio::spawn(driver.continue_from(decision.effects, 0));
     } else {
         shared.live.leave(saga, crate::live::End::LetGo);
@@ -179,24 +150,13 @@ pub(crate) fn checked(
     max_payload: usize,
     now: Timestamp,
 ) -> Result<(Start, Option<Claim>), Error> {
-    let Request {
-        mut start,
-        key,
-        deadline_in,
-    } = request;
+    let Request { mut start, key, deadline_in } = request;
     if start.input.len() > max_payload {
-        return Err(Error::InputTooLarge {
-            size: start.input.len(),
-            limit: max_payload,
-        });
+        return Err(Error::InputTooLarge { size: start.input.len(), limit: max_payload });
     }
     let label = |what: &'static str, text: &str| {
         let (size, limit) = (text.len(), MAX_LABEL);
-        if size > limit {
-            Err(Error::TooLong { what, size, limit })
-        } else {
-            Ok(())
-        }
+        if size > limit { Err(Error::TooLong { what, size, limit }) } else { Ok(()) }
     };
     if let Some(key) = &key {
         label("the idempotency key", key)?;
@@ -215,11 +175,8 @@ pub(crate) fn checked(
     if let Some(time) = deadline_in {
         start.deadline = Some(now.plus(time));
     }
-    let claim = key.map(|key| Claim {
-        scope: format!("saga/{definition}"),
-        key,
-        digest: digest(&start.input),
-    });
+    let claim =
+        key.map(|key| Claim { scope: format!("saga/{definition}"), key, digest: digest(&start.input) });
     Ok((start, claim))
 }
 

@@ -105,10 +105,7 @@ impl SagaState {
     /// # Errors
     /// When it gave something else than `T`. A step without a result reads as `null`.
     pub fn result<T: DeserializeOwned>(&self, step: &str) -> Result<T, serde_json::Error> {
-        let result = self
-            .step(step)
-            .and_then(|step| step.result.clone())
-            .unwrap_or_default();
+        let result = self.step(step).and_then(|step| step.result.clone()).unwrap_or_default();
         result.decode()
     }
 
@@ -125,10 +122,6 @@ impl SagaState {
     }
 
     fn in_status(&self, status: StepStatus) -> Vec<&StepId> {
-        self.steps
-            .iter()
-            .filter(|step| step.status == status)
-            .map(|step| &step.id)
-            .collect()
+        self.steps.iter().filter(|step| step.status == status).map(|step| &step.id).collect()
     }
 }

@@ -23,10 +23,7 @@ struct Payment {
 }
 
 async fn engine() -> Engine {
-    let options = Options {
-        clock: Arc::new(TokioClock::default()),
-        ..Options::default()
-    };
+    let options = Options { clock: Arc::new(TokioClock::default()), ..Options::default() };
     Engine::in_memory_with(options).await.unwrap()
 }
 
@@ -60,31 +57,16 @@ async fn a_saga_runs_its_steps_in_order_and_passes_results_on() {
     let engine = engine().await;
     let saga = Saga::builder("order")
         .step(Step::new("pay", |ctx: Context<Order>| async move {
-            Ok(Payment {
-                payment_id: format!("{}-{}", ctx.input().customer, ctx.input().amount),
-            })
+            Ok(Payment { payment_id: format!("{}-{}", ctx.input().customer, ctx.input().amount) })
         }))
         .step(Step::new("mail", |ctx: Context<Order>| async move {
             let payment: Payment = ctx.result("pay")?;
-            Ok(format!(
-                "{} {}",
-                payment.payment_id,
-                ctx.idempotency_key().ends_with(":mail:do")
-            ))
+            Ok(format!("{} {}", payment.payment_id, ctx.idempotency_key().ends_with(":mail:do")))
         }))
         .build()
         .unwrap();
     engine.register(saga).unwrap();
-    let run = engine
-        .start(
-            "order",
-            &Order {
-                customer: "ada".into(),
-                amount: 7,
-            },
-        )
-        .await
-        .unwrap();
+    let run = engine.start("order", &Order { customer: "ada".into(), amount: 7 }).await.unwrap();
     let outcome = run.outcome().await.unwrap();
     assert_eq!(outcome.status, Status::Succeeded);
     assert_eq!(outcome.result::<String>("mail").unwrap(), "ada-7 true");
@@ -97,11 +79,7 @@ async fn a_failing_step_undoes_the_earlier_ones_in_reverse_order() {
     let saga = Saga::builder("three")
         .step(noting("a", &trace, None))
         .step(noting("b", &trace, None))
-        .step(noting(
-            "c",
-            &trace,
-            Some(StepError::refused("no").with_code("NOPE")),
-        ))
+        .step(noting("c", &trace, Some(StepError::refused("no").with_code("NOPE"))))
         .build()
         .unwrap();
     engine.register(saga).unwrap();
@@ -110,13 +88,7 @@ async fn a_failing_step_undoes_the_earlier_ones_in_reverse_order() {
     assert_eq!(outcome.failed_step.as_ref().unwrap().as_str(), "c");
     assert_eq!(outcome.error.as_ref().unwrap().code.as_deref(), Some("NOPE"));
     assert_eq!(outcome.step("c").unwrap().status, StepStatus::Failed);
-    let expected = [
-        "do a",
-        "do b",
-        "do c",
-        "undo b Some(\"b done\")",
-        "undo a Some(\"a done\")",
-    ];
+    let expected = ["do a", "do b", "do c", "undo b Some(\"b done\")", "undo a Some(\"a done\")"];
     assert_eq!(said(&trace), expected);
 }
 
@@ -129,13 +101,7 @@ async fn a_step_that_fails_now_and_then_is_retried_with_its_waits() {
         .step(
             Step::new("call", move |_: Context<()>| {
                 let turn = seen.fetch_add(1, Ordering::SeqCst);
-                async move {
-                    if turn < 3 {
-                        Err(StepError::failed("busy"))
-                    } else {
-                        Ok(turn)
-                    }
-                }
+                async move { if turn < 3 { Err(StepError::failed("busy")) } else { Ok(turn) } }
             })
             .retry(Retry::fixed(3, secs(2))),
         )
@@ -143,11 +109,7 @@ async fn a_step_that_fails_now_and_then_is_retried_with_its_waits() {
         .unwrap();
     engine.register(saga).unwrap();
     let run = engine.start("flaky", &()).await.unwrap();
-    let events: Vec<_> = run
-        .events()
-        .map(|event| event.unwrap().event.name())
-        .collect()
-        .await;
+    let events: Vec<_> = run.events().map(|event| event.unwrap().event.name()).collect().await;
     assert_eq!(calls.load(Ordering::SeqCst), 4);
     assert_eq!(events.iter().filter(|name| **name == "step.retry").count(), 3);
     assert_eq!(*events.last().unwrap(), "saga.succeeded");
@@ -177,10 +139,7 @@ async fn a_step_that_never_returns_times_out_and_is_compensated_too() {
     engine.register(saga).unwrap();
     let outcome = engine.start("hang", &()).await.unwrap().outcome().await.unwrap();
     assert_eq!(outcome.status, Status::Compensated);
-    assert_eq!(
-        said(&trace),
-        ["do a", "undo never None", "undo a Some(\"a done\")"]
-    );
+    assert_eq!(said(&trace), ["do a", "undo never None", "undo a Some(\"a done\")"]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -200,27 +159,11 @@ async fn a_panicking_step_fails_its_saga_and_nothing_else() {
         .build()
         .unwrap();
     engine.register(bad).unwrap();
-    engine
-        .register(
-            Saga::builder("good")
-                .step(noting("a", &trace, None))
-                .build()
-                .unwrap(),
-        )
-        .unwrap();
+    engine.register(Saga::builder("good").step(noting("a", &trace, None)).build().unwrap()).unwrap();
     let outcome = engine.start("bad", &()).await.unwrap().outcome().await.unwrap();
     assert_eq!(outcome.status, Status::Compensated);
     assert!(outcome.error.unwrap().message.contains("kaboom"));
-    assert!(
-        engine
-            .start("good", &())
-            .await
-            .unwrap()
-            .outcome()
-            .await
-            .unwrap()
-            .succeeded()
-    );
+    assert!(engine.start("good", &()).await.unwrap().outcome().await.unwrap().succeeded());
 }
 
 #[tokio::test(start_paused = true)]
@@ -239,49 +182,17 @@ async fn independent_steps_run_at_the_same_time() {
         .timeout(secs(5))
     };
     let engine = engine().await;
-    engine
-        .register(
-            Saga::builder("pair")
-                .step(step("left"))
-                .step(step("right"))
-                .build()
-                .unwrap(),
-        )
-        .unwrap();
-    assert!(
-        engine
-            .start("pair", &())
-            .await
-            .unwrap()
-            .outcome()
-            .await
-            .unwrap()
-            .succeeded()
-    );
+    engine.register(Saga::builder("pair").step(step("left")).step(step("right")).build().unwrap()).unwrap();
+    assert!(engine.start("pair", &()).await.unwrap().outcome().await.unwrap().succeeded());
 }
 
 #[tokio::test(start_paused = true)]
 async fn the_same_key_gives_the_same_saga_and_another_input_is_refused() {
     let trace = Trace::default();
     let engine = engine().await;
-    engine
-        .register(
-            Saga::builder("once")
-                .step(noting("a", &trace, None))
-                .build()
-                .unwrap(),
-        )
-        .unwrap();
-    let first = engine
-        .start("once", &serde_json::json!({"a": 1, "b": 2}))
-        .key("k")
-        .await
-        .unwrap();
-    let again = engine
-        .start("once", &serde_json::json!({"b": 2, "a": 1}))
-        .key("k")
-        .await
-        .unwrap();
+    engine.register(Saga::builder("once").step(noting("a", &trace, None)).build().unwrap()).unwrap();
+    let first = engine.start("once", &serde_json::json!({"a": 1, "b": 2})).key("k").await.unwrap();
+    let again = engine.start("once", &serde_json::json!({"b": 2, "a": 1})).key("k").await.unwrap();
     assert_eq!(first.id(), again.id());
     assert!(again.outcome().await.unwrap().succeeded());
     let other = engine.start("once", &serde_json::json!({"a": 9})).key("k").await;
@@ -319,13 +230,7 @@ async fn a_cancelled_saga_is_rolled_back_and_its_running_step_is_told() {
     assert_eq!(outcome.status, Status::Compensated);
     assert_eq!(said(&trace), ["do a", "heard", "undo a Some(\"a done\")"]);
     let again = engine.cancel(run.id(), "again").await;
-    assert!(matches!(
-        again,
-        Err(backstitch::Error::Ended {
-            status: Status::Compensated,
-            ..
-        })
-    ));
+    assert!(matches!(again, Err(backstitch::Error::Ended { status: Status::Compensated, .. })));
 }
 
 #[tokio::test(start_paused = true)]
@@ -349,15 +254,7 @@ async fn a_paused_saga_starts_nothing_until_it_is_resumed() {
     let run = engine.start("pausing", &()).await.unwrap();
     engine.pause(run.id(), "wait").await.unwrap();
     gate.add_permits(1);
-    while engine
-        .load(run.id())
-        .await
-        .unwrap()
-        .unwrap()
-        .step("first")
-        .unwrap()
-        .status
-        != StepStatus::Succeeded
+    while engine.load(run.id()).await.unwrap().unwrap().step("first").unwrap().status != StepStatus::Succeeded
     {
         tokio::time::sleep(Duration::from_millis(10)).await;
     }

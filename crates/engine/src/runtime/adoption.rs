@@ -44,10 +44,7 @@ async fn look(shared: &Shared, nudged: bool) -> Result<Duration, store::Error> {
     // Only on a shared store can a saga lose its owner while we watch.
     if nudged || shared.store.is_shared() || next.is_some_and(|due| due <= now) {
         loop {
-            let adopted = shared
-                .store
-                .adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH)
-                .await?;
+            let adopted = shared.store.adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH).await?;
             for saga in &adopted {
                 // The receiver lives as long as the engine; without it there is nothing left to run on.
                 let _ = shared.backlog.send(*saga);
@@ -57,14 +54,8 @@ async fn look(shared: &Shared, nudged: bool) -> Result<Duration, store::Error> {
             }
         }
     }
-    let next = shared
-        .store
-        .next_wake(&known)
-        .await?
-        .map(|due| due.since(shared.options.clock.now()));
-    Ok(next.map_or(shared.options.tick, |wait| {
-        wait.clamp(Duration::from_millis(1), shared.options.tick)
-    }))
+    let next = shared.store.next_wake(&known).await?.map(|due| due.since(shared.options.clock.now()));
+    Ok(next.map_or(shared.options.tick, |wait| wait.clamp(Duration::from_millis(1), shared.options.tick)))
 }
 
 /// Runs sagas that are ours as soon as there is room for them.

@@ -46,17 +46,8 @@ pub(crate) struct Driver {
 
 /// Something that ran beside the saga has ended.
 enum Done {
-    Attempt {
-        step: StepId,
-        phase: Phase,
-        attempt: u32,
-        outcome: Outcome,
-        outgoing: Vec<NewMessage>,
-    },
-    Room {
-        position: usize,
-        permit: Option<OwnedSemaphorePermit>,
-    },
+    Attempt { step: StepId, phase: Phase, attempt: u32, outcome: Outcome, outgoing: Vec<NewMessage> },
+    Room { position: usize, permit: Option<OwnedSemaphorePermit> },
 }
 
 /// Whether the saga is still ours.
@@ -136,23 +127,8 @@ impl Driver {
             let flow = match self.next().await {
                 Next::Nudged => self.look_around().await,
                 Next::Due => self.process(Input::Wake, Vec::new()).await,
-                Next::Done(Done::Attempt {
-                    step,
-                    phase,
-                    attempt,
-                    outcome,
-                    outgoing,
-                }) => {
-                    self.process(
-                        Input::Finished {
-                            step,
-                            phase,
-                            attempt,
-                            outcome,
-                        },
-                        outgoing,
-                    )
-                    .await
+                Next::Done(Done::Attempt { step, phase, attempt, outcome, outgoing }) => {
+                    self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
             };
@@ -211,9 +187,7 @@ impl Driver {
         match self.shared.store.load(&[self.saga]).await {
             Ok(found) => {
                 let waiting = found.into_iter().flat_map(|stored| stored.inbox);
-                waiting
-                    .filter(|received| received.seq > self.inbox_seen)
-                    .collect()
+                waiting.filter(|received| received.seq > self.inbox_seen).collect()
             }
             Err(error) => {
                 tracing::warn!(saga = %self.saga, %error, "cannot read the inbox");
@@ -237,17 +211,8 @@ impl Driver {
     async fn process(&mut self, input: Input, outgoing: Vec<NewMessage>) -> Flow {
         let mut queue = VecDeque::from([(input, outgoing)]);
         while let Some((input, outgoing)) = queue.pop_front() {
-            let now = Now {
-                at: self.shared.options.clock.now(),
-                hold: self.shared.is_stopping(),
-            };
-            let decided = decide(
-                &self.definition.definition,
-                self.saga,
-                &self.state,
-                input.clone(),
-                now,
-            );
+            let now = Now { at: self.shared.options.clock.now(), hold: self.shared.is_stopping() };
+            let decided = decide(&self.definition.definition, self.saga, &self.state, input.clone(), now);
             let decision = match decided {
                 Ok(decision) => decision,
                 Err(rejected) => {
@@ -346,8 +311,7 @@ impl Driver {
 
     fn applied(&mut self, decision: Decision) {
         self.inbox_unconsumed = false;
-        self.shared
-            .announce(self.saga, &self.definition.name, &decision.events, &self.live);
+        self.shared.announce(self.saga, &self.definition.name, &decision.events, &self.live);
         if decision.state.status.is_terminal() {
             self.shared.outbox.nudge();
             if self.definition.has_hooks() {
@@ -361,11 +325,7 @@ impl Driver {
     fn perform(&mut self, effects: Vec<Effect>) {
         for effect in effects {
             match effect {
-                Effect::Run {
-                    position,
-                    phase,
-                    attempt,
-                } => self.run_attempt(position, phase, attempt),
+                Effect::Run { position, phase, attempt } => self.run_attempt(position, phase, attempt),
                 Effect::Admit { position } => self.ask_for_room(position),
                 Effect::SignalRollback => {
                     self.rollback.send_replace(true);
@@ -391,13 +351,7 @@ impl Driver {
             let outcome = attempt::run(&shared, call.clone()).await;
             drop(room);
             let step = call.step().clone();
-            Done::Attempt {
-                step,
-                phase,
-                attempt,
-                outcome,
-                outgoing: call.take_outgoing(),
-            }
+            Done::Attempt { step, phase, attempt, outcome, outgoing: call.take_outgoing() }
         }));
     }
 
@@ -410,32 +364,18 @@ impl Driver {
         };
         self.admitting.push(position);
         // A semaphore that is never closed always answers; were it closed, the step would go unlimited.
-        self.work.push(Box::pin(async move {
-            Done::Room {
-                position,
-                permit: limit.acquire_owned().await.ok(),
-            }
-        }));
+        self.work
+            .push(Box::pin(async move { Done::Room { position, permit: limit.acquire_owned().await.ok() } }));
     }
 }
 
 /// An answer that the store cannot hold counts as one that cannot be used; only an answer can be replaced so.
 fn unusable(input: Input, why: &str) -> Option<Input> {
     match input {
-        Input::Finished {
-            step,
-            phase,
-            attempt,
-            outcome: Outcome::Succeeded(_),
-        } => {
+        Input::Finished { step, phase, attempt, outcome: Outcome::Succeeded(_) } => {
             let message = format!("the step's result or messages cannot be kept: {why}");
             let outcome = Outcome::Failed(StepError::new(ErrorKind::Unusable, message));
-            Some(Input::Finished {
-                step,
-                phase,
-                attempt,
-                outcome,
-            })
+            Some(Input::Finished { step, phase, attempt, outcome })
         }
         _ => None,
     }

@@ -57,11 +57,7 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
     let work = AssertUnwindSafe(call_hook(shared, job)).catch_unwind();
     let error = match tokio::time::timeout(TIMEOUT, work).await {
         Ok(Ok(Ok(()))) => {
-            return Settlement {
-                id: job.id,
-                token: job.lease.token,
-                report: Report::Completed,
-            };
+            return Settlement { id: job.id, token: job.lease.token, report: Report::Completed };
         }
         Ok(Ok(Err(error))) => error,
         Ok(Err(_)) => "the hook panicked".to_owned(),
@@ -75,33 +71,16 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
     if retry_at.is_none() {
         tracing::error!(saga = %job.saga, hook = %job.subject, %error, "a hook failed for good");
     }
-    Settlement {
-        id: job.id,
-        token: job.lease.token,
-        report: Report::Failed { error, retry_at },
-    }
+    Settlement { id: job.id, token: job.lease.token, report: Report::Failed { error, retry_at } }
 }
 
 async fn call_hook(shared: &Shared, job: &Job) -> Result<(), String> {
-    let stored = shared
-        .store
-        .load(&[job.saga])
-        .await
-        .map_err(|error| error.to_string())?;
+    let stored = shared.store.load(&[job.saga]).await.map_err(|error| error.to_string())?;
     let stored = stored.into_iter().next().ok_or("the saga is gone")?;
     let row = &stored.summary;
-    let definition = shared
-        .registry
-        .version(&row.definition, row.version)
-        .ok_or("the definition is gone")?;
+    let definition = shared.registry.version(&row.definition, row.version).ok_or("the definition is gone")?;
     let state = State::fold(&definition.definition, &stored.log).map_err(|misfit| misfit.to_string())?;
-    let hook = if job.subject == "on_success" {
-        &definition.on_success
-    } else {
-        &definition.on_failure
-    };
+    let hook = if job.subject == "on_success" { &definition.on_success } else { &definition.on_failure };
     let hook = hook.as_ref().ok_or("the definition has no such hook any more")?;
-    hook(SagaState::of(job.saga, &definition.definition, &state))
-        .await
-        .map_err(|error| error.to_string())
+    hook(SagaState::of(job.saga, &definition.definition, &state)).await.map_err(|error| error.to_string())
 }

@@ -22,12 +22,7 @@ pub(crate) struct Liveness {
 
 impl Liveness {
     pub(crate) fn new(lease: Option<Duration>, joined: Instant) -> Self {
-        let liveness = Self {
-            lease,
-            base: joined,
-            fresh_until: AtomicU64::new(0),
-            renewed: Notify::new(),
-        };
+        let liveness = Self { lease, base: joined, fresh_until: AtomicU64::new(0), renewed: Notify::new() };
         liveness.renew(joined);
         liveness
     }
@@ -38,10 +33,7 @@ impl Liveness {
         // Effects stop well before others may take over, so that nothing is in their way.
         let usable = self.lease.unwrap_or_default() * 3 / 5;
         let until = sent.duration_since(self.base) + usable;
-        self.fresh_until.store(
-            u64::try_from(until.as_micros()).unwrap_or(u64::MAX),
-            Ordering::Release,
-        );
+        self.fresh_until.store(u64::try_from(until.as_micros()).unwrap_or(u64::MAX), Ordering::Release);
         self.renewed.notify_waiters();
     }
 

@@ -77,10 +77,7 @@ const STOPPED: u8 = 2;
 impl Shared {
     /// Joins the nodes of this store and starts the loops.
     pub(crate) async fn start(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, store::Error> {
-        let node = Node {
-            name: options.node.clone(),
-            lease: options.lease,
-        };
+        let node = Node { name: options.node.clone(), lease: options.lease };
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(store.clone())?;
@@ -161,11 +158,7 @@ impl Shared {
             return;
         }
         for recorded in events {
-            let event = FeedEvent {
-                saga,
-                definition: definition.clone(),
-                recorded: recorded.clone(),
-            };
+            let event = FeedEvent { saga, definition: definition.clone(), recorded: recorded.clone() };
             // Sending fails only when the last reader has just left.
             let _ = self.feed.send(Arc::new(event));
         }

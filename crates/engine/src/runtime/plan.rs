@@ -43,13 +43,7 @@ pub(crate) fn plan(
     claim: Option<Claim>,
 ) -> Planned {
     let after = &decision.state;
-    let terminal = after.status.is_terminal();
-    let wake = if terminal {
-        None
-    } else {
-        idle_until(decision, on.release_after)
-    };
-    let released = wake.is_some();
+    let tenure = if after.status.is_terminal() { Tenure::End } else { tenure(decision, on.release_after) };
     let mut messages = messages;
     let mut jobs = Vec::new();
     for recorded in &decision.events {
@@ -76,10 +70,7 @@ pub(crate) fn plan(
         messages,
         claim,
     };
-    Planned {
-        commit,
-        released: matches!(tenure, Tenure::LetGo { .. }),
-    }
+    Planned { commit, released: matches!(tenure, Tenure::LetGo { .. }) }
 }
 
 /// Whether a saga stays with its owner.
@@ -148,21 +139,11 @@ fn hook(on: &Circumstances<'_>, event: &Event, at: Timestamp) -> Option<NewJob> 
         _ => return None,
     };
     let queue = on.definition.hook_queue();
-    Some(NewJob {
-        queue,
-        subject: subject.to_owned(),
-        payload: Payload::null(),
-        due_at: at,
-    })
+    Some(NewJob { queue, subject: subject.to_owned(), payload: Payload::null(), due_at: at })
 }
 
 /// A message to whoever looks after this installation.
 pub(crate) fn alert(key: String, body: &serde_json::Value) -> Option<NewMessage> {
     let payload = Payload::encode(body).ok()?;
-    Some(NewMessage {
-        topic: ALERTS.to_owned(),
-        idempotency_key: key,
-        ordering_key: None,
-        payload,
-    })
+    Some(NewMessage { topic: ALERTS.to_owned(), idempotency_key: key, ordering_key: None, payload })
 }

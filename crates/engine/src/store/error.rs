@@ -59,11 +59,6 @@ impl Corrupt {
     /// A bad value in a saga's row or log.
     #[must_use]
     pub fn of(table: &'static str, column: &'static str, saga: SagaId, why: &impl ToString) -> Self {
-        Self {
-            table,
-            column,
-            id: saga.to_string(),
-            why: why.to_string(),
-        }
+        Self { table, column, id: saga.to_string(), why: why.to_string() }
     }
 }

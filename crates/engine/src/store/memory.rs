@@ -68,10 +68,7 @@ impl MemoryStore {
     /// An empty store that tells due times by this clock.
     #[must_use]
     pub fn new(clock: Arc<dyn Clock>) -> Self {
-        Self {
-            clock,
-            tables: Mutex::default(),
-        }
+        Self { clock, tables: Mutex::default() }
     }
 
     fn tables(&self) -> MutexGuard<'_, Tables> {
@@ -88,10 +85,7 @@ impl Tables {
         let Some(first) = commit.events.first() else {
             return Verdict::Fenced;
         };
-        let head = self
-            .sagas
-            .get(&commit.saga)
-            .map_or(0, |saga| saga.log.len() as u64);
+        let head = self.sagas.get(&commit.saga).map_or(0, |saga| saga.log.len() as u64);
         if first.seq != head + 1 {
             return Verdict::Fenced;
         }
@@ -121,13 +115,8 @@ impl Tables {
             }
         }
         if let Some(claim) = &commit.claim {
-            let entry = Entry {
-                saga: commit.saga,
-                digest: claim.digest,
-                at: first.at,
-            };
-            self.ledger
-                .insert((claim.scope.clone(), claim.key.clone()), entry);
+            let entry = Entry { saga: commit.saga, digest: claim.digest, at: first.at };
+            self.ledger.insert((claim.scope.clone(), claim.key.clone()), entry);
         }
         for job in &commit.jobs {
             let id = self.jobs.last_key_value().map_or(1, |(id, _)| id + 1);
@@ -150,16 +139,11 @@ impl Tables {
 
     fn judge(&self, claim: &Claim) -> Option<Verdict> {
         let entry = self.ledger.get(&(claim.scope.clone(), claim.key.clone()));
-        match (
-            idempotency::judge(entry.map(|entry| &entry.digest), &claim.digest),
-            entry,
-        ) {
+        match (idempotency::judge(entry.map(|entry| &entry.digest), &claim.digest), entry) {
             (idempotency::Verdict::Replay, Some(entry)) => Some(Verdict::Replay(entry.saga)),
-            (idempotency::Verdict::Conflict, Some(entry)) => Some(Verdict::Conflict {
-                saga: entry.saga,
-                digest: entry.digest,
-                at: entry.at,
-            }),
+            (idempotency::Verdict::Conflict, Some(entry)) => {
+                Some(Verdict::Conflict { saga: entry.saga, digest: entry.digest, at: entry.at })
+            }
             _ => None,
         }
     }
@@ -171,15 +155,7 @@ impl Tables {
         if !known {
             let id = self.outbox.last_key_value().map_or(1, |(id, _)| id + 1);
             let state = SendState::Due(at);
-            self.outbox.insert(
-                id,
-                Queued {
-                    message: message.clone(),
-                    attempts: 0,
-                    lock: 0,
-                    state,
-                },
-            );
+            self.outbox.insert(id, Queued { message: message.clone(), attempts: 0, lock: 0, state });
         }
     }
 }
@@ -199,13 +175,7 @@ impl Saga {
             created_at: row.created_at,
             updated_at: row.created_at,
         };
-        Self {
-            summary,
-            attributes: row.attributes.clone(),
-            log: Vec::new(),
-            inbox: Vec::new(),
-            inbox_seq: 0,
-        }
+        Self { summary, attributes: row.attributes.clone(), log: Vec::new(), inbox: Vec::new(), inbox_seq: 0 }
     }
 
     fn is_active(&self) -> bool {
@@ -214,9 +184,7 @@ impl Saga {
 
     fn is_of(&self, known: &[Known]) -> bool {
         let row = &self.summary;
-        known
-            .iter()
-            .any(|known| known.version == row.version && known.name == row.definition)
+        known.iter().any(|known| known.version == row.version && known.name == row.definition)
     }
 
     fn is_due(&self, now: Timestamp) -> bool {
@@ -226,18 +194,9 @@ impl Saga {
     fn matches(&self, filter: &Filter) -> bool {
         let row = &self.summary;
         filter.status.is_none_or(|status| status == row.status)
-            && filter
-                .definition
-                .as_deref()
-                .is_none_or(|definition| definition == &*row.definition)
-            && filter
-                .correlation_id
-                .as_ref()
-                .is_none_or(|id| Some(id) == row.correlation_id.as_ref())
-            && filter
-                .attributes
-                .iter()
-                .all(|(name, value)| self.attributes.get(name) == Some(value))
+            && filter.definition.as_deref().is_none_or(|definition| definition == &*row.definition)
+            && filter.correlation_id.as_ref().is_none_or(|id| Some(id) == row.correlation_id.as_ref())
+            && filter.attributes.iter().all(|(name, value)| self.attributes.get(name) == Some(value))
     }
 }
 
@@ -268,21 +227,13 @@ impl Store for MemoryStore {
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
         let tables = self.tables();
         let log = tables.sagas.get(&saga).map_or(&[][..], |saga| &saga.log);
-        Ok(log
-            .iter()
-            .filter(|recorded| recorded.seq > after)
-            .take(limit)
-            .cloned()
-            .collect())
+        Ok(log.iter().filter(|recorded| recorded.seq > after).take(limit).cloned().collect())
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
         let tables = self.tables();
-        let older = tables
-            .sagas
-            .iter()
-            .rev()
-            .filter(|(id, _)| cursor.before.is_none_or(|before| **id < before));
+        let older =
+            tables.sagas.iter().rev().filter(|(id, _)| cursor.before.is_none_or(|before| **id < before));
         let mut items: Vec<Summary> = older
             .filter(|(_, saga)| saga.matches(filter))
             .take(cursor.limit + 1)
@@ -306,9 +257,7 @@ impl Store for MemoryStore {
             }
             *health.active.entry(row.status).or_default() += 1;
             if saga.is_active() && row.owner.is_none() && saga.is_due(now) && !saga.is_of(known) {
-                *waiting
-                    .entry((row.definition.to_string(), row.version))
-                    .or_default() += 1;
+                *waiting.entry((row.definition.to_string(), row.version)).or_default() += 1;
             }
             let due_later = row.wake_at.is_some_and(|wake_at| wake_at > now);
             if saga.is_active() && row.updated_at <= stuck_since && !row.paused && !due_later {
@@ -319,11 +268,7 @@ impl Store for MemoryStore {
         health.stuck.truncate(limit);
         health.unregistered = waiting
             .into_iter()
-            .map(|((definition, version), sagas)| Unregistered {
-                definition,
-                version,
-                sagas,
-            })
+            .map(|((definition, version), sagas)| Unregistered { definition, version, sagas })
             .collect();
         Ok(health)
     }
@@ -372,15 +317,8 @@ impl Store for MemoryStore {
                 continue;
             }
             let at = saga.log.last().map_or(at, |head| head.at.max(at));
-            let event = Event::SagaAdopted {
-                node: node.name.clone(),
-                epoch,
-            };
-            saga.log.push(Recorded {
-                seq: saga.log.len() as u64 + 1,
-                at,
-                event,
-            });
+            let event = Event::SagaAdopted { node: node.name.clone(), epoch };
+            saga.log.push(Recorded { seq: saga.log.len() as u64 + 1, at, event });
             saga.summary.owner = Some(epoch);
             saga.summary.wake_at = None;
             adopted.push(*id);
@@ -390,14 +328,8 @@ impl Store for MemoryStore {
 
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
         let tables = self.tables();
-        let unowned = tables
-            .sagas
-            .values()
-            .filter(|saga| saga.is_active() && saga.summary.owner.is_none());
-        Ok(unowned
-            .filter(|saga| saga.is_of(known))
-            .filter_map(|saga| saga.summary.wake_at)
-            .min())
+        let unowned = tables.sagas.values().filter(|saga| saga.is_active() && saga.summary.owner.is_none());
+        Ok(unowned.filter(|saga| saga.is_of(known)).filter_map(|saga| saga.summary.wake_at).min())
     }
 
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
@@ -409,34 +341,20 @@ impl Store for MemoryStore {
             return Ok(Posted::Ended(saga.summary.status));
         }
         saga.inbox_seq += 1;
-        saga.inbox.push(Received {
-            seq: saga.inbox_seq,
-            message: message.clone(),
-        });
+        saga.inbox.push(Received { seq: saga.inbox_seq, message: message.clone() });
         saga.summary.wake_at = Some(at);
         Ok(Posted::Accepted)
     }
 
     async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         let tables = self.tables();
-        let mine = tables
-            .sagas
-            .iter()
-            .filter(|(_, saga)| saga.summary.owner == Some(epoch));
-        Ok(mine
-            .filter(|(_, saga)| !saga.inbox.is_empty())
-            .map(|(id, _)| *id)
-            .collect())
+        let mine = tables.sagas.iter().filter(|(_, saga)| saga.summary.owner == Some(epoch));
+        Ok(mine.filter(|(_, saga)| !saga.inbox.is_empty()).map(|(id, _)| *id).collect())
     }
 
     async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
         let key = (definition.name.clone(), definition.version);
-        Ok(self
-            .tables()
-            .definitions
-            .entry(key)
-            .or_insert_with(|| definition.clone())
-            .clone())
+        Ok(self.tables().definitions.entry(key).or_insert_with(|| definition.clone()).clone())
     }
 
     async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
