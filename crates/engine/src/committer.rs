@@ -1,6 +1,7 @@
 //! Group commit: while one transaction is on its way to the disk, the next one gathers.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
@@ -14,6 +15,14 @@ const MAX_BATCH: usize = 512;
 #[derive(Clone)]
 pub(crate) struct Committer {
     tickets: mpsc::UnboundedSender<Ticket>,
+    written: Arc<Written>,
+}
+
+/// How much has been written.
+#[derive(Default)]
+pub(crate) struct Written {
+    pub(crate) decisions: AtomicU64,
+    pub(crate) transactions: AtomicU64,
 }
 
 struct Ticket {
@@ -25,15 +34,21 @@ impl Committer {
     /// Starts writing. A store that works on the calling thread gets one of its own.
     pub(crate) fn start(store: Arc<dyn Store>) -> Result<Self, store::Error> {
         let (tickets, queue) = mpsc::unbounded_channel();
+        let written = Arc::new(Written::default());
+        let writing = write(store.clone(), queue, written.clone());
         if store.commits_on_the_calling_thread() {
             std::thread::Builder::new()
                 .name("backstitch-commit".to_owned())
-                .spawn(move || futures::executor::block_on(write(store, queue)))
+                .spawn(move || futures::executor::block_on(writing))
                 .map_err(|why| store::Error::Unavailable(format!("no thread for the writer: {why}")))?;
         } else {
-            tokio::spawn(write(store, queue));
+            tokio::spawn(writing);
         }
-        Ok(Self { tickets })
+        Ok(Self { tickets, written })
+    }
+
+    pub(crate) fn written(&self) -> &Written {
+        &self.written
     }
 
     /// Writes a decision; answers once it is on disk, or known not to be.
@@ -45,7 +60,7 @@ impl Committer {
     }
 }
 
-async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>) {
+async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>, written: Arc<Written>) {
     let mut tickets = Vec::with_capacity(MAX_BATCH);
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut answers = Vec::with_capacity(MAX_BATCH);
@@ -55,6 +70,8 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>
             answers.push(ticket.answer);
         }
         let verdicts = store.commit(&batch).await.map_err(Arc::new);
+        written.decisions.fetch_add(batch.len() as u64, Ordering::Relaxed);
+        written.transactions.fetch_add(1, Ordering::Relaxed);
         batch.clear();
         // Nobody listening is no mistake: whoever asked has stopped meanwhile, and the log has the decision.
         match verdicts {

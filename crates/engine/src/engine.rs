@@ -1,6 +1,7 @@
 //! The engine: the one thing a program holds.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backstitch_kernel::saga::{Input, Now, Resolution, decide};
@@ -32,6 +33,19 @@ const STUCK_LISTED: usize = 100;
 #[derive(Clone)]
 pub struct Engine {
     inner: Arc<Inner>,
+}
+
+/// Counts since the engine was opened.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Stats {
+    /// Decisions written.
+    pub decisions: u64,
+    /// Transactions they were written in.
+    pub transactions: u64,
+    /// Answers that came after their attempt had been given up, and were ignored.
+    pub stale_answers: u64,
+    /// Decisions refused because somebody else had the saga by then.
+    pub fenced: u64,
 }
 
 struct Inner {
@@ -250,6 +264,19 @@ impl Engine {
         let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
         tokio::spawn(driver.continue_from(decision.effects, stored.inbox_seq));
         Ok(())
+    }
+
+    /// What this process has done so far.
+    #[must_use]
+    pub fn stats(&self) -> Stats {
+        let shared = self.shared();
+        let written = shared.committer.written();
+        Stats {
+            decisions: written.decisions.load(Ordering::Relaxed),
+            transactions: written.transactions.load(Ordering::Relaxed),
+            stale_answers: shared.counters.stale_answers.load(Ordering::Relaxed),
+            fenced: shared.counters.fenced.load(Ordering::Relaxed),
+        }
     }
 
     /// Sagas that this process has under way.

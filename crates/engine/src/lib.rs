@@ -23,7 +23,7 @@ pub use backstitch_kernel as kernel;
 pub use backstitch_kernel::saga::{Event, Problem, Problems, Recorded, Resolution, Status, StepStatus};
 pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepError, StepId, Timestamp};
 pub use context::{Context, Undo};
-pub use engine::{Engine, STUCK_AFTER};
+pub use engine::{Engine, STUCK_AFTER, Stats};
 pub use error::Error;
 pub use options::Options;
 pub use run::Run;

@@ -92,7 +92,7 @@ impl Builder {
         match Payload::encode(metadata) {
             Ok(metadata) => self.draft.metadata = Some(metadata),
             Err(why) => {
-                self.problems.push(Problem { place: "metadata".to_owned(), message: why.to_string() })
+                self.problems.push(Problem { place: "metadata".to_owned(), message: why.to_string() });
             }
         }
         self

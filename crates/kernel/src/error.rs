@@ -66,12 +66,7 @@ impl StepError {
     /// An error of this kind.
     #[must_use]
     pub fn new(kind: ErrorKind, message: impl Into<String>) -> Self {
-        Self {
-            kind,
-            code: None,
-            message: message.into(),
-            retry_after: None,
-        }
+        Self { kind, code: None, message: message.into(), retry_after: None }
     }
 
     /// Not done, and worth another try.

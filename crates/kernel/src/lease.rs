@@ -56,13 +56,7 @@ impl Lease {
     /// A job that may be leased from `due` on.
     #[must_use]
     pub fn due_at(due: Timestamp) -> Self {
-        Self {
-            status: Status::Pending,
-            token: 0,
-            until: due,
-            attempts: 0,
-            expiries: 0,
-        }
+        Self { status: Status::Pending, token: 0, until: due, attempts: 0, expiries: 0 }
     }
 
     /// Leases the job until `now + duration`.
@@ -89,10 +83,7 @@ impl Lease {
     /// When the token is not the newest, or the job is finished.
     pub fn heartbeat(&self, token: i64, duration: Duration, now: Timestamp) -> Result<Self, Refused> {
         self.holds(token)?;
-        Ok(Self {
-            until: now.plus(duration),
-            ..self.clone()
-        })
+        Ok(Self { until: now.plus(duration), ..self.clone() })
     }
 
     /// Takes a success.
@@ -101,11 +92,7 @@ impl Lease {
     /// When the token is not the newest, or the job is finished.
     pub fn complete(&self, token: i64) -> Result<Self, Refused> {
         self.holds(token)?;
-        Ok(Self {
-            status: Status::Completed,
-            attempts: self.attempts + 1,
-            ..self.clone()
-        })
+        Ok(Self { status: Status::Completed, attempts: self.attempts + 1, ..self.clone() })
     }
 
     /// Takes a failure; with `retry_at` the job waits for another lease, without it is given up.
@@ -116,17 +103,8 @@ impl Lease {
         self.holds(token)?;
         let attempts = self.attempts + 1;
         Ok(match retry_at {
-            Some(due) => Self {
-                status: Status::Pending,
-                until: due,
-                attempts,
-                ..self.clone()
-            },
-            None => Self {
-                status: Status::Failed,
-                attempts,
-                ..self.clone()
-            },
+            Some(due) => Self { status: Status::Pending, until: due, attempts, ..self.clone() },
+            None => Self { status: Status::Failed, attempts, ..self.clone() },
         })
     }
 
@@ -138,17 +116,8 @@ impl Lease {
             return None;
         }
         let expiries = self.expiries + 1;
-        let status = if expiries >= MAX_EXPIRIES {
-            Status::Failed
-        } else {
-            Status::Pending
-        };
-        Some(Self {
-            status,
-            expiries,
-            until: now,
-            ..self.clone()
-        })
+        let status = if expiries >= MAX_EXPIRIES { Status::Failed } else { Status::Pending };
+        Some(Self { status, expiries, until: now, ..self.clone() })
     }
 
     fn holds(&self, token: i64) -> Result<(), Refused> {
@@ -176,10 +145,7 @@ mod tests {
         let job = Lease::due_at(at(5));
         assert_eq!(job.lease(LEASE, at(4)), Err(Refused::Unavailable));
         let leased = job.lease(LEASE, at(5)).unwrap();
-        assert_eq!(
-            (leased.status, leased.token, leased.until),
-            (Status::Leased, 1, at(15))
-        );
+        assert_eq!((leased.status, leased.token, leased.until), (Status::Leased, 1, at(15)));
         assert_eq!(leased.lease(LEASE, at(20)), Err(Refused::Unavailable));
     }
 
@@ -199,15 +165,8 @@ mod tests {
     fn a_failure_waits_for_its_retry_or_is_final() {
         let leased = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap();
         let waiting = leased.fail(1, Some(at(30))).unwrap();
-        assert_eq!(
-            (waiting.status, waiting.until, waiting.attempts),
-            (Status::Pending, at(30), 1)
-        );
-        assert_eq!(
-            waiting.complete(1),
-            Err(Refused::Stale),
-            "the lease ended with its failure"
-        );
+        assert_eq!((waiting.status, waiting.until, waiting.attempts), (Status::Pending, at(30), 1));
+        assert_eq!(waiting.complete(1), Err(Refused::Stale), "the lease ended with its failure");
         assert_eq!(waiting.lease(LEASE, at(29)), Err(Refused::Unavailable));
         let failed = leased.fail(1, None).unwrap();
         assert_eq!((failed.status, failed.attempts), (Status::Failed, 1));

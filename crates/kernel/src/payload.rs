@@ -34,11 +34,7 @@ impl Payload {
         let text = text.into();
         let document = serde_json::from_str::<&RawValue>(&text)?.get();
         // Blanks around the document do not survive being stored inside another one.
-        if document.len() == text.len() {
-            Ok(Self(text))
-        } else {
-            Ok(Self(document.into()))
-        }
+        if document.len() == text.len() { Ok(Self(text)) } else { Ok(Self(document.into())) }
     }
 
     /// Decodes the document.

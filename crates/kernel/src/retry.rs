@@ -46,35 +46,20 @@ impl Retry {
     /// `count` retries, each after `delay`.
     #[must_use]
     pub fn fixed(count: u32, delay: Duration) -> Self {
-        Self {
-            count,
-            backoff: Backoff::Fixed(delay),
-            jitter_percent: 0,
-        }
+        Self { count, backoff: Backoff::Fixed(delay), jitter_percent: 0 }
     }
 
     /// `count` retries, the first after `base`, each further one after twice the wait, at most [`DEFAULT_CAP`].
     #[must_use]
     pub fn exponential(count: u32, base: Duration) -> Self {
-        Self {
-            count,
-            backoff: Backoff::Exponential {
-                base,
-                cap: DEFAULT_CAP,
-            },
-            jitter_percent: 0,
-        }
+        Self { count, backoff: Backoff::Exponential { base, cap: DEFAULT_CAP }, jitter_percent: 0 }
     }
 
     /// One retry after each of these waits.
     #[must_use]
     pub fn after_each(waits: Vec<Duration>) -> Self {
         let count = u32::try_from(waits.len()).unwrap_or(u32::MAX);
-        Self {
-            count,
-            backoff: Backoff::List(waits),
-            jitter_percent: 0,
-        }
+        Self { count, backoff: Backoff::List(waits), jitter_percent: 0 }
     }
 
     /// The same policy with another longest wait; only an exponential backoff has one.
@@ -105,9 +90,9 @@ impl Retry {
         let turn = failures.saturating_sub(1);
         let plain = match &self.backoff {
             Backoff::Fixed(delay) => *delay,
-            Backoff::Exponential { base, cap } => base
-                .saturating_mul(1_u32.checked_shl(turn).unwrap_or(u32::MAX))
-                .min(*cap),
+            Backoff::Exponential { base, cap } => {
+                base.saturating_mul(1_u32.checked_shl(turn).unwrap_or(u32::MAX)).min(*cap)
+            }
             Backoff::List(waits) => {
                 let last = waits.len().saturating_sub(1);
                 let index = usize::try_from(turn).map_or(last, |turn| turn.min(last));
@@ -169,45 +154,30 @@ mod wire {
     }
 
     impl Shape {
-        #[expect(
-            clippy::trivially_copy_pass_by_ref,
-            reason = "serde calls it with a reference"
-        )]
+        #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
         fn is_fixed(&self) -> bool {
             *self == Self::Fixed
         }
     }
 
-    #[expect(
-        clippy::trivially_copy_pass_by_ref,
-        reason = "serde calls it with a reference"
-    )]
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde calls it with a reference")]
     fn is_zero(percent: &u8) -> bool {
         *percent == 0
     }
 
     impl From<Retry> for super::Retry {
         fn from(wire: Retry) -> Self {
-            let shape = if wire.delays.is_empty() {
-                wire.backoff
-            } else {
-                Shape::List
-            };
+            let shape = if wire.delays.is_empty() { wire.backoff } else { Shape::List };
             let delay = wire.delay.unwrap_or(Duration::ZERO);
             let listed = u32::try_from(wire.delays.len()).unwrap_or(u32::MAX);
             let backoff = match shape {
                 Shape::Fixed => Backoff::Fixed(delay),
-                Shape::Exponential => Backoff::Exponential {
-                    base: delay,
-                    cap: wire.max_delay.unwrap_or(DEFAULT_CAP),
-                },
+                Shape::Exponential => {
+                    Backoff::Exponential { base: delay, cap: wire.max_delay.unwrap_or(DEFAULT_CAP) }
+                }
                 Shape::List => Backoff::List(wire.delays),
             };
-            Self {
-                count: wire.count.unwrap_or(listed),
-                backoff,
-                jitter_percent: wire.jitter.min(100),
-            }
+            Self { count: wire.count.unwrap_or(listed), backoff, jitter_percent: wire.jitter.min(100) }
         }
     }
 
@@ -218,14 +188,7 @@ mod wire {
                 Backoff::Exponential { base, cap } => (Shape::Exponential, Some(base), Some(cap), Vec::new()),
                 Backoff::List(waits) => (Shape::List, None, None, waits),
             };
-            Self {
-                count: Some(retry.count),
-                delay,
-                backoff,
-                max_delay,
-                delays,
-                jitter: retry.jitter_percent,
-            }
+            Self { count: Some(retry.count), delay, backoff, max_delay, delays, jitter: retry.jitter_percent }
         }
     }
 }
@@ -294,21 +257,11 @@ mod tests {
             assert!(wait >= secs(1000) && wait <= secs(1200), "{wait:?}");
             seen.push(wait);
         }
-        assert!(
-            seen.iter().any(|&wait| wait < secs(1020)),
-            "it uses the lower end"
-        );
-        assert!(
-            seen.iter().any(|&wait| wait > secs(1180)),
-            "it uses the upper end"
-        );
+        assert!(seen.iter().any(|&wait| wait < secs(1020)), "it uses the lower end");
+        assert!(seen.iter().any(|&wait| wait > secs(1180)), "it uses the upper end");
         seen.sort_unstable();
         seen.dedup();
-        assert!(
-            seen.len() > 490,
-            "only {} different waits: sagas would retry in crowds",
-            seen.len()
-        );
+        assert!(seen.len() > 490, "only {} different waits: sagas would retry in crowds", seen.len());
         assert_ne!(retry.wait(1, 7), retry.wait(2, 7), "each failure has its own");
     }
 
@@ -323,11 +276,8 @@ mod tests {
     fn jitter_never_overflows_and_is_held_at_a_hundred_percent() {
         let retry = Retry::fixed(1, Duration::MAX).with_jitter(255);
         assert_eq!(retry.jitter_percent, 100);
-        assert!(retry.wait(1, 1) >= Duration::MAX - Duration::from_nanos(u64::MAX));
-        assert_eq!(
-            Retry::fixed(1, Duration::ZERO).with_jitter(50).wait(1, 1),
-            Duration::ZERO
-        );
+        assert_eq!(retry.wait(1, 1), Duration::MAX);
+        assert_eq!(Retry::fixed(1, Duration::ZERO).with_jitter(50).wait(1, 1), Duration::ZERO);
     }
 
     fn json(retry: &Retry) -> String {
@@ -357,10 +307,7 @@ mod tests {
     #[test]
     fn what_is_not_written_has_a_meaning() {
         let read = |text: &str| serde_json::from_str::<Retry>(text).unwrap();
-        assert_eq!(
-            read(r#"{"delays": ["1s", "2s"]}"#),
-            Retry::after_each(vec![secs(1), secs(2)])
-        );
+        assert_eq!(read(r#"{"delays": ["1s", "2s"]}"#), Retry::after_each(vec![secs(1), secs(2)]));
         assert_eq!(read(r#"{"count": 7, "delays": ["1s"]}"#).count, 7);
         assert_eq!(
             read(r#"{"count": 1, "delay": "1s", "backoff": "exponential"}"#),

@@ -25,10 +25,7 @@ impl Timestamp {
     /// This point moved by `delay`, held at the end of time rather than wrapping.
     #[must_use]
     pub fn plus(self, delay: Duration) -> Self {
-        Self(
-            self.0
-                .saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)),
-        )
+        Self(self.0.saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)))
     }
 
     /// How long it is from `earlier` until this point; zero when `earlier` is not earlier.
@@ -54,9 +51,7 @@ pub(crate) mod text {
 
     fn parse<E: serde::de::Error>(text: &str) -> Result<Duration, E> {
         humantime::parse_duration(text).map_err(|why| {
-            E::custom(format!(
-                "`{text}` is not a duration ({why}): write it like 200ms, 30s or 5m"
-            ))
+            E::custom(format!("`{text}` is not a duration ({why}): write it like 200ms, 30s or 5m"))
         })
     }
 
@@ -78,9 +73,7 @@ pub(crate) mod text {
         pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
             deserializer: D,
         ) -> Result<Option<Duration>, D::Error> {
-            Option::<String>::deserialize(deserializer)?
-                .map(|text| super::parse(&text))
-                .transpose()
+            Option::<String>::deserialize(deserializer)?.map(|text| super::parse(&text)).transpose()
         }
     }
 
@@ -92,20 +85,14 @@ pub(crate) mod text {
             values: &[Duration],
             serializer: S,
         ) -> Result<S::Ok, S::Error> {
-            let texts: Vec<_> = values
-                .iter()
-                .map(|v| humantime::format_duration(*v).to_string())
-                .collect();
+            let texts: Vec<_> = values.iter().map(|v| humantime::format_duration(*v).to_string()).collect();
             texts.serialize(serializer)
         }
 
         pub(crate) fn deserialize<'de, D: Deserializer<'de>>(
             deserializer: D,
         ) -> Result<Vec<Duration>, D::Error> {
-            Vec::<String>::deserialize(deserializer)?
-                .iter()
-                .map(|text| super::parse(text))
-                .collect()
+            Vec::<String>::deserialize(deserializer)?.iter().map(|text| super::parse(text)).collect()
         }
     }
 }

@@ -12,16 +12,18 @@ use backstitch_kernel::{Payload, StepError, StepId};
 use support::seconds;
 
 fn error() -> StepError {
-    StepError::in_doubt("gone \"quiet\"\n")
-        .with_code("E_GONE")
-        .with_retry_after(Duration::from_millis(1500))
+    StepError::in_doubt("gone \"quiet\"\n").with_code("E_GONE").with_retry_after(Duration::from_millis(1500))
+}
+
+fn json(text: &str) -> Payload {
+    Payload::parse(text).unwrap_or_else(|broken| panic!("{text}: {broken}"))
 }
 
 fn started() -> Started {
     Started {
         definition: "d".to_owned(),
         version: 3,
-        input: Payload::parse(r#"{"n": [1, 2.50, "x"]}"#).unwrap(),
+        input: json(r#"{"n": [1, 2.50, "x"]}"#),
         correlation_id: Some("c".to_owned()),
         deadline: Some(seconds(7)),
         attributes: BTreeMap::from([("k".to_owned(), "v".to_owned())]),
@@ -36,86 +38,19 @@ fn every_event() -> Vec<(&'static str, Event)> {
     vec![
         ("saga.started", Event::SagaStarted(Arc::new(started()))),
         ("saga.succeeded", Event::SagaSucceeded),
-        (
-            "saga.failed",
-            Event::SagaFailed {
-                step: step.clone(),
-                error: error(),
-            },
-        ),
-        (
-            "saga.compensating",
-            Event::SagaCompensating {
-                failed_step: Some(step.clone()),
-                error: error(),
-            },
-        ),
-        (
-            "saga.compensating",
-            Event::SagaCompensating {
-                failed_step: None,
-                error: StepError::failed(""),
-            },
-        ),
+        ("saga.failed", Event::SagaFailed { step: step.clone(), error: error() }),
+        ("saga.compensating", Event::SagaCompensating { failed_step: Some(step.clone()), error: error() }),
+        ("saga.compensating", Event::SagaCompensating { failed_step: None, error: StepError::failed("") }),
         ("saga.compensated", Event::SagaCompensated),
         ("saga.paused", Event::SagaPaused { note: note.clone() }),
         ("saga.resumed", Event::SagaResumed { note: note.clone() }),
-        (
-            "saga.adopted",
-            Event::SagaAdopted {
-                node: "n".to_owned(),
-                epoch: -5,
-            },
-        ),
-        (
-            "step.started",
-            Event::StepStarted {
-                step: step.clone(),
-                attempt,
-            },
-        ),
-        (
-            "step.succeeded",
-            Event::StepSucceeded {
-                step: step.clone(),
-                attempt,
-                result: Payload::parse("[1,  2]").unwrap(),
-            },
-        ),
-        (
-            "step.succeeded",
-            Event::StepSucceeded {
-                step: step.clone(),
-                attempt,
-                result: Payload::null(),
-            },
-        ),
-        (
-            "step.failed",
-            Event::StepFailed {
-                step: step.clone(),
-                attempt,
-                error: error(),
-                in_doubt: true,
-            },
-        ),
-        (
-            "step.failed",
-            Event::StepFailed {
-                step: step.clone(),
-                attempt,
-                error: error(),
-                in_doubt: false,
-            },
-        ),
-        (
-            "step.timed_out",
-            Event::StepTimedOut {
-                step: step.clone(),
-                attempt,
-                error: error(),
-            },
-        ),
+        ("saga.adopted", Event::SagaAdopted { node: "n".to_owned(), epoch: -5 }),
+        ("step.started", Event::StepStarted { step: step.clone(), attempt }),
+        ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: json("[1,  2]") }),
+        ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: Payload::null() }),
+        ("step.failed", Event::StepFailed { step: step.clone(), attempt, error: error(), in_doubt: true }),
+        ("step.failed", Event::StepFailed { step: step.clone(), attempt, error: error(), in_doubt: false }),
+        ("step.timed_out", Event::StepTimedOut { step: step.clone(), attempt, error: error() }),
         (
             "step.retry",
             Event::StepRetry {
@@ -127,36 +62,13 @@ fn every_event() -> Vec<(&'static str, Event)> {
                 retry_at: seconds(99),
             },
         ),
-        (
-            "step.compensating",
-            Event::StepCompensating {
-                step: step.clone(),
-                attempt,
-            },
-        ),
-        (
-            "step.compensated",
-            Event::StepCompensated {
-                step: step.clone(),
-                attempt,
-            },
-        ),
+        ("step.compensating", Event::StepCompensating { step: step.clone(), attempt }),
+        ("step.compensated", Event::StepCompensated { step: step.clone(), attempt }),
         (
             "step.compensation_failed",
-            Event::StepCompensationFailed {
-                step: step.clone(),
-                attempt,
-                error: error(),
-            },
+            Event::StepCompensationFailed { step: step.clone(), attempt, error: error() },
         ),
-        (
-            "step.resolved",
-            Event::StepResolved {
-                step,
-                action: Resolution::Skip,
-                note,
-            },
-        ),
+        ("step.resolved", Event::StepResolved { step, action: Resolution::Skip, note }),
     ]
 }
 
@@ -200,18 +112,12 @@ fn the_written_form_is_pinned() {
     );
     assert_eq!(data("step.succeeded"), r#"{"result":[1,  2]}"#);
     let error = r#"{"kind":"in_doubt","code":"E_GONE","message":"gone \"quiet\"\n","retry_after":{"secs":1,"nanos":500000000}}"#;
-    assert_eq!(
-        data("step.failed"),
-        format!(r#"{{"error":{error},"in_doubt":true}}"#)
-    );
+    assert_eq!(data("step.failed"), format!(r#"{{"error":{error},"in_doubt":true}}"#));
     assert_eq!(
         data("step.retry"),
         format!(r#"{{"error":{error},"phase":"undo","max_attempts":9,"retry_at":99000000}}"#)
     );
-    assert_eq!(
-        data("step.resolved"),
-        r#"{"action":"skip","note":"who, \"why\""}"#
-    );
+    assert_eq!(data("step.resolved"), r#"{"action":"skip","note":"who, \"why\""}"#);
     assert_eq!(data("saga.adopted"), r#"{"node":"n","epoch":-5}"#);
 }
 
@@ -255,18 +161,11 @@ fn a_row_with_something_missing_is_refused_by_name() {
 #[test]
 fn an_unknown_type_and_broken_data_are_refused_with_a_reason() {
     let unknown = codec::event("saga.teleported", None, None, None).unwrap_err();
-    assert!(
-        unknown
-            .to_string()
-            .starts_with("the event type `saga.teleported` is unknown")
-    );
+    assert!(unknown.to_string().starts_with("the event type `saga.teleported` is unknown"));
     for data in ["", "{", "[]", r#"{"result": }"#, "{}"] {
         let broken = codec::event("step.succeeded", Some("s"), Some(1), Some(data)).unwrap_err();
         let told = broken.to_string();
-        assert!(
-            told.starts_with("the data of a `step.succeeded` event cannot be read: "),
-            "{told}"
-        );
+        assert!(told.starts_with("the data of a `step.succeeded` event cannot be read: "), "{told}");
     }
 }
 

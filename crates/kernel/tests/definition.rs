@@ -24,10 +24,7 @@ fn mistakes(draft: Draft) -> Vec<String> {
                 .map(|Problem { place, message }| format!("{place}: {message}"))
                 .collect();
             let count = found.len();
-            assert_eq!(
-                told,
-                format!("the definition has {count} mistake(s); {}", found.join("; "))
-            );
+            assert_eq!(told, format!("the definition has {count} mistake(s); {}", found.join("; ")));
             found
         }
     }
@@ -76,10 +73,7 @@ fn every_mistake_is_reported_at_once_with_its_place() {
 
 #[test]
 fn a_definition_needs_a_step() {
-    assert_eq!(
-        mistakes(Draft::new("empty")),
-        ["steps: is empty: a saga needs at least one step"]
-    );
+    assert_eq!(mistakes(Draft::new("empty")), ["steps: is empty: a saga needs at least one step"]);
 }
 
 #[test]
@@ -87,14 +81,8 @@ fn names_and_ids_are_short_and_plain() {
     let name = |name: &str| mistakes(changed(|draft| draft.name = name.to_owned()));
     assert_eq!(name("Order_2.confirm-it"), [""; 0]);
     assert_eq!(name(&"n".repeat(MAX_ID_LEN)), [""; 0]);
-    assert_eq!(
-        name(&"n".repeat(MAX_ID_LEN + 1)),
-        ["name: is 129 bytes long; the limit is 128"]
-    );
-    assert_eq!(
-        name("a b"),
-        ["name: contains ' ': use letters, digits, `-`, `_` and `.`"]
-    );
+    assert_eq!(name(&"n".repeat(MAX_ID_LEN + 1)), ["name: is 129 bytes long; the limit is 128"]);
+    assert_eq!(name("a b"), ["name: contains ' ': use letters, digits, `-`, `_` and `.`"]);
     for odd in ["a:b", "a/b", "a\n", "a,b", "a<b", "`"] {
         assert_eq!(name(odd).len(), 1, "{odd:?}");
     }
@@ -104,10 +92,7 @@ fn names_and_ids_are_short_and_plain() {
     }));
     assert_eq!(
         ids,
-        [
-            "steps[0].id: is empty",
-            "steps[1].id: contains ':': use letters, digits, `-`, `_` and `.`",
-        ]
+        ["steps[0].id: is empty", "steps[1].id: contains ':': use letters, digits, `-`, `_` and `.`",]
     );
     let empty_twice = mistakes(changed(|draft| {
         draft.steps[0].id = String::new();
@@ -144,10 +129,7 @@ fn the_number_of_steps_has_its_limit() {
     let ids: Vec<String> = (0..=MAX_STEPS).map(|nth| format!("s{nth}")).collect();
     let ids: Vec<&str> = ids.iter().map(String::as_str).collect();
     assert_eq!(mistakes(sequence(&ids[1..])), [""; 0]);
-    assert_eq!(
-        mistakes(sequence(&ids)),
-        ["steps: has 501 steps; the limit is 500"]
-    );
+    assert_eq!(mistakes(sequence(&ids)), ["steps: has 501 steps; the limit is 500"]);
 }
 
 #[test]
@@ -157,29 +139,16 @@ fn timeouts_waits_and_counts_have_their_limits() {
     assert_eq!(found(Retry::fixed(MAX_RETRIES, MAX_DURATION)), [""; 0]);
     let waits_too_long = ["steps[0].retry: waits longer than 366 days"];
     assert_eq!(found(Retry::fixed(1, too_long)), waits_too_long);
-    assert_eq!(
-        found(Retry::after_each(vec![Duration::ZERO, too_long])),
-        waits_too_long
-    );
-    assert_eq!(
-        found(Retry::exponential(1, Duration::ZERO).with_cap(too_long)),
-        waits_too_long
-    );
+    assert_eq!(found(Retry::after_each(vec![Duration::ZERO, too_long])), waits_too_long);
+    assert_eq!(found(Retry::exponential(1, Duration::ZERO).with_cap(too_long)), waits_too_long);
     assert_eq!(
         found(Retry::exponential(1, Duration::from_secs(7200))),
         ["steps[0].retry.delay: is longer than max_delay"]
     );
     assert_eq!(found(Retry::exponential(1, Duration::from_secs(3600))), [""; 0]);
-    let no_waits = |count| Retry {
-        count,
-        backoff: Backoff::List(Vec::new()),
-        jitter_percent: 0,
-    };
+    let no_waits = |count| Retry { count, backoff: Backoff::List(Vec::new()), jitter_percent: 0 };
     assert_eq!(found(no_waits(0)), [""; 0]);
-    assert_eq!(
-        found(no_waits(1)),
-        ["steps[0].retry.delays: is empty: give one wait at least"]
-    );
+    assert_eq!(found(no_waits(1)), ["steps[0].retry.delays: is empty: give one wait at least"]);
     let timeout = |timeout| mistakes(changed(|draft| draft.steps[0].timeout = timeout));
     assert_eq!(timeout(MAX_DURATION), [""; 0]);
     assert_eq!(timeout(too_long), ["steps[0].timeout: is longer than 366 days"]);
@@ -189,23 +158,14 @@ fn timeouts_waits_and_counts_have_their_limits() {
 fn a_step_cannot_depend_on_itself_nor_twice_on_another() {
     assert_eq!(
         mistakes(graph(&[("a", &["a"]), ("b", &["a", "a"])])),
-        [
-            "steps[0].depends_on[0]: `a` depends on itself",
-            "steps[1].depends_on[1]: `a` is listed twice",
-        ]
+        ["steps[0].depends_on[0]: `a` depends on itself", "steps[1].depends_on[1]: `a` is listed twice",]
     );
 }
 
 #[test]
 fn a_circle_is_shown_in_the_order_it_would_run() {
     assert_eq!(
-        mistakes(graph(&[
-            ("a", &["c"]),
-            ("b", &["a"]),
-            ("c", &["b"]),
-            ("d", &["c"]),
-            ("e", &[])
-        ])),
+        mistakes(graph(&[("a", &["c"]), ("b", &["a"]), ("c", &["b"]), ("d", &["c"]), ("e", &[])])),
         ["steps: depend on each other in a circle: `b` → `c` → `a` → `b`"]
     );
 }
@@ -232,12 +192,7 @@ fn every_circle_is_reported_and_what_hangs_on_one_is_not() {
 
 #[test]
 fn a_circle_that_hangs_on_another_one_is_reported_too() {
-    let found = mistakes(graph(&[
-        ("x", &["r", "y"]),
-        ("r", &["s"]),
-        ("s", &["r"]),
-        ("y", &["x"]),
-    ]));
+    let found = mistakes(graph(&[("x", &["r", "y"]), ("r", &["s"]), ("s", &["r"]), ("y", &["x"])]));
     assert_eq!(
         found,
         [
@@ -250,12 +205,7 @@ fn a_circle_that_hangs_on_another_one_is_reported_too() {
 #[test]
 fn a_step_without_depends_on_follows_the_one_before_it() {
     let draft = Draft {
-        steps: vec![
-            step("a", None),
-            step("b", None),
-            step("c", Some(&[])),
-            step("d", Some(&["c", "a"])),
-        ],
+        steps: vec![step("a", None), step("b", None), step("c", Some(&[])), step("d", Some(&["c", "a"]))],
         ..Draft::new("mixed")
     };
     let definition = good(draft);
@@ -265,13 +215,8 @@ fn a_step_without_depends_on_follows_the_one_before_it() {
 
 #[test]
 fn successors_are_all_that_come_after_directly_or_not() {
-    let definition = good(graph(&[
-        ("a", &[]),
-        ("b", &["a"]),
-        ("c", &["b"]),
-        ("d", &["a"]),
-        ("e", &["c", "d"]),
-    ]));
+    let definition =
+        good(graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["a"]), ("e", &["c", "d"])]));
     let after: Vec<&[usize]> = definition.steps().iter().map(|step| &*step.successors).collect();
     assert_eq!(after, [&[1, 2, 3, 4][..], &[2, 4], &[4], &[4], &[]]);
 }
@@ -294,9 +239,7 @@ fn a_good_definition_keeps_what_was_written() {
     assert_eq!(definition.compensation_concurrency(), 7);
     assert_eq!(definition.position(&"b".into()), Some(1));
     assert_eq!(definition.position(&"c".into()), None);
-    let [a, b] = definition.steps() else {
-        panic!("two steps")
-    };
+    let [a, b] = definition.steps() else { panic!("two steps") };
     assert_eq!(a.id.as_str(), "a");
     assert_eq!(a.timeout, Duration::from_secs(30));
     assert_eq!((a.retry.count, a.limited), (3, false));
@@ -309,29 +252,13 @@ fn the_fingerprint_changes_with_the_meaning_of_a_log_and_with_nothing_else() {
     let base = || graph(&[("a", &[]), ("b", &["a"]), ("c", &["a", "b"])]);
     let print = |draft: Draft| good(draft).fingerprint();
     let first = print(base());
-    assert_eq!(
-        first, 17_949_524_365_209_113_563,
-        "it is the same on every machine and in every version"
-    );
+    assert_eq!(first, 17_949_524_365_209_113_563, "it is the same on every machine and in every version");
     assert_eq!(print(base().retrying("a", 5).undo_retrying("a", 9)), first);
-    assert_eq!(
-        print(Draft {
-            title: Some("T".to_owned()),
-            ..base()
-        }),
-        first
-    );
+    assert_eq!(print(Draft { title: Some("T".to_owned()), ..base() }), first);
     let moved = graph(&[("b", &["a"]), ("c", &["b", "a"]), ("a", &[])]);
-    assert_eq!(
-        print(moved),
-        first,
-        "the order of declaration has no meaning of its own"
-    );
+    assert_eq!(print(moved), first, "the order of declaration has no meaning of its own");
     let others = [
-        Draft {
-            name: "other".to_owned(),
-            ..base()
-        },
+        Draft { name: "other".to_owned(), ..base() },
         base().going_on(),
         base().undoing_at_once(2),
         base().without_undo("b"),
@@ -350,17 +277,9 @@ fn what_is_not_written_has_the_documented_defaults() {
             .unwrap();
     assert_eq!((draft.version, draft.compensation_concurrency), (1, 1));
     assert!(!draft.continue_on_compensation_failure && !draft.on_success && !draft.on_failure);
-    let [a, b] = &*draft.steps else {
-        panic!("two steps")
-    };
-    assert_eq!(
-        (a.timeout, DEFAULT_STEP_TIMEOUT),
-        (Duration::from_secs(60), Duration::from_secs(60))
-    );
-    assert_eq!(
-        (&a.retry, default_retry()),
-        (&Retry::fixed(2, Duration::from_secs(5)), b.retry.clone())
-    );
+    let [a, b] = &*draft.steps else { panic!("two steps") };
+    assert_eq!((a.timeout, DEFAULT_STEP_TIMEOUT), (Duration::from_secs(60), Duration::from_secs(60)));
+    assert_eq!((&a.retry, default_retry()), (&Retry::fixed(2, Duration::from_secs(5)), b.retry.clone()));
     let undo = a.compensate.as_ref().unwrap();
     assert_eq!(undo, &DraftCompensation::default());
     assert_eq!(undo.timeout, DEFAULT_COMPENSATION_TIMEOUT);
@@ -369,18 +288,12 @@ fn what_is_not_written_has_the_documented_defaults() {
     let waits: Vec<u64> = (1..=5).map(|nth| undo.retry.wait(nth, 0).as_secs()).collect();
     assert_eq!((undo.retry.count, waits), (5, vec![1, 2, 4, 8, 16]));
     assert_eq!(undo.retry.wait(9, 0), Duration::from_secs(60));
-    assert_eq!(
-        (&b.compensate, &b.depends_on, b.concurrency),
-        (&None, &None, None)
-    );
+    assert_eq!((&b.compensate, &b.depends_on, b.concurrency), (&None, &None, None));
 }
 
 #[test]
 fn a_draft_survives_its_written_form_and_refuses_unknown_fields() {
-    let draft = graph(&[("a", &[]), ("b", &["a"])])
-        .limited("a")
-        .without_undo("b")
-        .going_on();
+    let draft = graph(&[("a", &[]), ("b", &["a"])]).limited("a").without_undo("b").going_on();
     let written = serde_json::to_string(&draft).unwrap();
     assert_eq!(serde_json::from_str::<Draft>(&written).unwrap(), draft);
     for unknown in [

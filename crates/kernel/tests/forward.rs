@@ -22,22 +22,13 @@ fn a_sequence_runs_one_step_after_the_other_and_succeeds() {
 #[test]
 fn the_effects_of_a_decision_are_the_attempts_it_announces() {
     let saga = Play::start(graph(&[("a", &[]), ("b", &[])]));
-    let run = |position| Effect::Run {
-        position,
-        phase: Phase::Do,
-        attempt: 1,
-    };
+    let run = |position| Effect::Run { position, phase: Phase::Do, attempt: 1 };
     assert_eq!(saga.effects, [run(0), run(1)]);
 }
 
 #[test]
 fn independent_steps_run_side_by_side_and_a_join_waits_for_all_of_them() {
-    let mut saga = Play::start(graph(&[
-        ("a", &[]),
-        ("b", &[]),
-        ("c", &["a", "b"]),
-        ("d", &["b"]),
-    ]));
+    let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &["a", "b"]), ("d", &["b"])]));
     assert_eq!(saga.news(), ["started", "do a 1", "do b 1"]);
     assert_eq!(saga.done("b"), ["b done", "do d 1"]);
     assert_eq!(saga.done("a"), ["a done", "do c 1"]);
@@ -49,8 +40,7 @@ fn independent_steps_run_side_by_side_and_a_join_waits_for_all_of_them() {
 fn a_result_is_kept_for_the_steps_that_follow() {
     let mut saga = Play::start(sequence(&["a"]));
     let result = Payload::parse("{\"id\": 7}").unwrap();
-    saga.input(saga.answer("a", Phase::Do, Outcome::Succeeded(result.clone())))
-        .unwrap();
+    saga.input(saga.answer("a", Phase::Do, Outcome::Succeeded(result.clone()))).unwrap();
     assert_eq!(saga.state.steps[0].result, Some(result));
 }
 
@@ -80,12 +70,7 @@ fn a_refusal_is_not_tried_again() {
 
 #[test]
 fn every_other_kind_of_failure_is_tried_again() {
-    for kind in [
-        ErrorKind::Failed,
-        ErrorKind::InDoubt,
-        ErrorKind::TimedOut,
-        ErrorKind::Panicked,
-    ] {
+    for kind in [ErrorKind::Failed, ErrorKind::InDoubt, ErrorKind::TimedOut, ErrorKind::Panicked] {
         let mut saga = Play::start(sequence(&["a"]).retrying("a", 1));
         assert_eq!(saga.fails("a", kind), ["a do 1/2, again at 10"], "{kind:?}");
     }
@@ -105,8 +90,7 @@ fn a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one_nor_for_more_th
     for (asked, expected) in [(3, 10), (25, 25), (7 * 86_400, 86_400)] {
         let mut saga = Play::start(sequence(&["a"]).retrying("a", 1));
         let error = StepError::failed("busy").with_retry_after(Duration::from_secs(asked));
-        saga.input(saga.answer("a", Phase::Do, Outcome::Failed(error)))
-            .unwrap();
+        saga.input(saga.answer("a", Phase::Do, Outcome::Failed(error))).unwrap();
         assert_eq!(saga.state.next_due(), Some(seconds(expected)));
     }
 }
@@ -137,13 +121,7 @@ fn jitter_tells_sagas_and_steps_apart() {
         decision.state.next_due().unwrap()
     };
     assert_eq!(due(1, "a"), due(1, "a"), "the same saga waits as long every time");
-    let spread = [
-        due(1, "a"),
-        due(1, "b"),
-        due(2, "a"),
-        due(5 << 64, "a"),
-        due((5 << 64) + 1, "a"),
-    ];
+    let spread = [due(1, "a"), due(1, "b"), due(2, "a"), due(5 << 64, "a"), due((5 << 64) + 1, "a")];
     for (nth, one) in spread.iter().enumerate() {
         assert!(!spread[..nth].contains(one), "{spread:?}");
     }
@@ -154,12 +132,7 @@ fn only_the_answer_of_the_attempt_in_flight_counts() {
     let mut saga = Play::start(sequence(&["a", "b"]).retrying("a", 1));
     let first = saga.answer("a", Phase::Do, Outcome::Succeeded(Payload::null()));
     saga.fails("a", ErrorKind::TimedOut);
-    let stale = |attempt| {
-        Err(Rejected::Stale {
-            step: "a".into(),
-            attempt,
-        })
-    };
+    let stale = |attempt| Err(Rejected::Stale { step: "a".into(), attempt });
     assert_eq!(saga.input(first.clone()), stale(1), "while waiting");
     saga.wake(10);
     assert_eq!(saga.input(first), stale(1), "while the next one is in flight");
@@ -214,11 +187,7 @@ fn a_limited_step_asks_for_room_until_it_is_admitted() {
     assert_eq!(saga.effects, [ask], "it is asked for again");
     saga.admit("a").unwrap();
     assert_eq!(saga.news(), ["do a 1"]);
-    assert_eq!(
-        saga.admit("a"),
-        Err(Rejected::NotWaiting("a".into())),
-        "there is one in flight"
-    );
+    assert_eq!(saga.admit("a"), Err(Rejected::NotWaiting("a".into())), "there is one in flight");
     assert_eq!(saga.admit("b"), Err(Rejected::NotWaiting("b".into())));
     assert_eq!(saga.admit("c"), Err(Rejected::UnknownStep("c".into())));
 }

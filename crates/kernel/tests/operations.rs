@@ -11,11 +11,7 @@ fn ask(input: fn(String) -> Input) -> Input {
 }
 
 fn resolution(step: &str, action: Resolution) -> Input {
-    Input::Resolve {
-        step: step.into(),
-        action,
-        note: String::new(),
-    }
+    Input::Resolve { step: step.into(), action, note: String::new() }
 }
 
 #[test]
@@ -85,10 +81,7 @@ fn a_paused_rollback_starts_no_compensation() {
     assert_eq!(saga.wake(99), [""; 0]);
     assert_eq!(saga.resume(), ["resumed", "undo a 2"]);
     saga.pause();
-    assert_eq!(
-        saga.undo_fails("a", ErrorKind::Failed),
-        ["a stuck", "failed at a"]
-    );
+    assert_eq!(saga.undo_fails("a", ErrorKind::Failed), ["a stuck", "failed at a"]);
     assert_eq!(saga.resolve("a", Resolution::Retry), ["a resolved retry"]);
     assert_eq!(saga.status(), Status::Compensating);
     assert_eq!(saga.resume(), ["resumed", "undo a 3"]);
@@ -97,15 +90,9 @@ fn a_paused_rollback_starts_no_compensation() {
 #[test]
 fn a_paused_saga_is_not_paused_again_nor_a_running_one_resumed() {
     let mut saga = Play::start(sequence(&["a"]));
-    assert_eq!(
-        saga.input(ask(|note| Input::Resume { note })),
-        Err(Rejected::NotPaused)
-    );
+    assert_eq!(saga.input(ask(|note| Input::Resume { note })), Err(Rejected::NotPaused));
     saga.pause();
-    assert_eq!(
-        saga.input(ask(|note| Input::Pause { note })),
-        Err(Rejected::Paused)
-    );
+    assert_eq!(saga.input(ask(|note| Input::Pause { note })), Err(Rejected::Paused));
 }
 
 #[test]
@@ -180,31 +167,19 @@ fn stuck() -> Play {
     saga.fails("c", ErrorKind::Failed);
     saga.undo_fails("b", ErrorKind::Failed);
     saga.wake(10);
-    assert_eq!(
-        saga.undo_fails("b", ErrorKind::Failed),
-        ["b stuck", "failed at b"]
-    );
+    assert_eq!(saga.undo_fails("b", ErrorKind::Failed), ["b stuck", "failed at b"]);
     saga
 }
 
 #[test]
 fn a_stuck_compensation_can_be_retried_with_all_its_retries() {
     let mut saga = stuck();
-    assert_eq!(
-        saga.resolve("b", Resolution::Retry),
-        ["b resolved retry", "undo b 3"]
-    );
+    assert_eq!(saga.resolve("b", Resolution::Retry), ["b resolved retry", "undo b 3"]);
     assert_eq!(saga.status(), Status::Compensating);
-    assert_eq!(
-        saga.undo_fails("b", ErrorKind::Failed),
-        ["b undo 3/4, again at 20"]
-    );
+    assert_eq!(saga.undo_fails("b", ErrorKind::Failed), ["b undo 3/4, again at 20"]);
     saga.wake(20);
     let mut again = saga.clone();
-    assert_eq!(
-        again.undo_fails("b", ErrorKind::Failed),
-        ["b stuck", "failed at b"]
-    );
+    assert_eq!(again.undo_fails("b", ErrorKind::Failed), ["b stuck", "failed at b"]);
     assert_eq!(saga.undone("b"), ["b undone", "undo a 1"]);
     assert_eq!(saga.undone("a"), ["a undone", "compensated"]);
 }
@@ -224,10 +199,7 @@ fn a_retried_compensation_is_forgiven_its_interruptions() {
 #[test]
 fn a_stuck_compensation_can_be_skipped() {
     let mut saga = stuck();
-    assert_eq!(
-        saga.resolve("b", Resolution::Skip),
-        ["b resolved skip", "undo a 1"]
-    );
+    assert_eq!(saga.resolve("b", Resolution::Skip), ["b resolved skip", "undo a 1"]);
     assert_eq!(saga.step("b"), StepStatus::Skipped);
     assert_eq!(saga.undone("a"), ["a undone", "compensated"]);
 }
@@ -235,10 +207,7 @@ fn a_stuck_compensation_can_be_skipped() {
 #[test]
 fn a_stuck_compensation_can_be_done_by_hand() {
     let mut saga = stuck();
-    assert_eq!(
-        saga.resolve("b", Resolution::Done),
-        ["b resolved done", "undo a 1"]
-    );
+    assert_eq!(saga.resolve("b", Resolution::Done), ["b resolved done", "undo a 1"]);
     assert_eq!(saga.step("b"), StepStatus::Compensated);
     assert_eq!(saga.undone("a"), ["a undone", "compensated"]);
 }
@@ -249,10 +218,7 @@ fn the_last_resolution_ends_the_saga_when_nothing_else_is_to_be_undone() {
     saga.done("a");
     saga.fails("b", ErrorKind::Failed);
     saga.undo_fails("a", ErrorKind::Failed);
-    assert_eq!(
-        saga.resolve("a", Resolution::Skip),
-        ["a resolved skip", "compensated"]
-    );
+    assert_eq!(saga.resolve("a", Resolution::Skip), ["a resolved skip", "compensated"]);
 }
 
 #[test]
@@ -263,14 +229,8 @@ fn a_resolved_saga_fails_again_while_another_compensation_is_stuck() {
     saga.fails("c", ErrorKind::Failed);
     saga.undo_fails("b", ErrorKind::Failed);
     saga.undo_fails("a", ErrorKind::Failed);
-    assert_eq!(
-        saga.resolve("a", Resolution::Done),
-        ["a resolved done", "failed at b"]
-    );
-    assert_eq!(
-        saga.resolve("b", Resolution::Retry),
-        ["b resolved retry", "undo b 2"]
-    );
+    assert_eq!(saga.resolve("a", Resolution::Done), ["a resolved done", "failed at b"]);
+    assert_eq!(saga.resolve("b", Resolution::Retry), ["b resolved retry", "undo b 2"]);
     assert_eq!(saga.undone("b"), ["b undone", "compensated"]);
 }
 
@@ -283,29 +243,16 @@ fn two_stuck() -> Play {
     }
     saga.fails("d", ErrorKind::Failed);
     saga.undo_fails("c", ErrorKind::Failed);
-    assert_eq!(
-        saga.undo_fails("b", ErrorKind::Failed),
-        ["b stuck", "failed at b"]
-    );
+    assert_eq!(saga.undo_fails("b", ErrorKind::Failed), ["b stuck", "failed at b"]);
     saga
 }
 
 #[test]
 fn a_retry_a_person_asked_for_is_made_though_another_compensation_is_stuck() {
     let mut saga = two_stuck();
-    assert_eq!(
-        saga.resolve("c", Resolution::Retry),
-        ["c resolved retry", "undo c 2"]
-    );
-    assert_eq!(
-        saga.undone("c"),
-        ["c undone", "failed at b"],
-        "`b` still stops the others"
-    );
-    assert_eq!(
-        saga.resolve("b", Resolution::Skip),
-        ["b resolved skip", "undo a 1"]
-    );
+    assert_eq!(saga.resolve("c", Resolution::Retry), ["c resolved retry", "undo c 2"]);
+    assert_eq!(saga.undone("c"), ["c undone", "failed at b"], "`b` still stops the others");
+    assert_eq!(saga.resolve("b", Resolution::Skip), ["b resolved skip", "undo a 1"]);
     assert_eq!(saga.undone("a"), ["a undone", "compensated"]);
 }
 
@@ -326,10 +273,7 @@ fn only_a_stuck_compensation_of_a_failed_saga_can_be_resolved() {
     assert_eq!(saga.input(retry()), Err(Rejected::NotFailed(Status::Running)));
     saga.done("a");
     saga.fails("b", ErrorKind::Failed);
-    assert_eq!(
-        saga.input(retry()),
-        Err(Rejected::NotFailed(Status::Compensating))
-    );
+    assert_eq!(saga.input(retry()), Err(Rejected::NotFailed(Status::Compensating)));
     saga.undo_fails("a", ErrorKind::Failed);
     let other = resolution("b", Resolution::Retry);
     assert_eq!(saga.input(other), Err(Rejected::NotStuck("b".into())));

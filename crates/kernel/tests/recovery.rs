@@ -25,10 +25,7 @@ fn the_answer_of_an_interrupted_attempt_is_stale() {
     let mut saga = Play::start(sequence(&["a"]));
     let answer = saga.answer("a", Phase::Do, Outcome::Succeeded(Payload::null()));
     saga.adopt();
-    let stale = Rejected::Stale {
-        step: "a".into(),
-        attempt: 1,
-    };
+    let stale = Rejected::Stale { step: "a".into(), attempt: 1 };
     assert_eq!(saga.input(answer), Err(stale));
 }
 
@@ -39,10 +36,7 @@ fn an_interruption_costs_no_retry() {
     assert_eq!(saga.fails("a", ErrorKind::Failed), ["a do 4/5, again at 10"]);
     saga.wake(10);
     saga.adopt();
-    assert_eq!(
-        saga.fails("a", ErrorKind::Failed),
-        ["a in doubt", "turn at a", "undo a 1"]
-    );
+    assert_eq!(saga.fails("a", ErrorKind::Failed), ["a in doubt", "turn at a", "undo a 1"]);
 }
 
 #[test]
@@ -52,28 +46,18 @@ fn a_wait_goes_on_under_the_new_owner() {
     assert_eq!(saga.adopt(), ["adopted"]);
     assert_eq!(saga.wake(9), [""; 0]);
     assert_eq!(saga.wake(10), ["do a 2"]);
-    assert_eq!(
-        saga.state.steps[0].forward.interruptions, 0,
-        "nothing was in flight"
-    );
+    assert_eq!(saga.state.steps[0].forward.interruptions, 0, "nothing was in flight");
 }
 
 #[test]
 fn an_interrupted_attempt_may_have_taken_effect() {
     let mut saga = Play::start(sequence(&["a"]));
     saga.adopt();
-    assert_eq!(
-        saga.fails("a", ErrorKind::Refused),
-        ["a in doubt", "turn at a", "undo a 1"]
-    );
+    assert_eq!(saga.fails("a", ErrorKind::Refused), ["a in doubt", "turn at a", "undo a 1"]);
 
     let mut saga = Play::start(sequence(&["a"]));
     saga.adopt();
-    assert_eq!(
-        saga.done("a"),
-        ["a done", "succeeded"],
-        "unless a later one succeeds"
-    );
+    assert_eq!(saga.done("a"), ["a done", "succeeded"], "unless a later one succeeds");
 }
 
 #[test]
@@ -97,10 +81,7 @@ fn one_step_that_is_interrupted_too_often_turns_its_siblings_round_as_well() {
     saga.adopt();
     saga.wake(10);
     let news = saga.adopt();
-    assert_eq!(
-        news,
-        ["adopted", "c in doubt", "turn at c", "b in doubt", "undo b 1"]
-    );
+    assert_eq!(news, ["adopted", "c in doubt", "turn at c", "b in doubt", "undo b 1"]);
 }
 
 #[test]
@@ -108,10 +89,7 @@ fn two_steps_that_are_interrupted_too_often_turn_the_saga_round_once() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[])]));
     interrupt(&mut saga, 4);
     let news = saga.adopt();
-    assert_eq!(
-        news,
-        ["adopted", "a in doubt", "turn at a", "b in doubt", "undo b 1"]
-    );
+    assert_eq!(news, ["adopted", "a in doubt", "turn at a", "b in doubt", "undo b 1"]);
 }
 
 #[test]
@@ -127,10 +105,7 @@ fn an_interrupted_compensation_is_run_again_and_costs_no_retry() {
     saga.done("a");
     saga.fails("b", ErrorKind::Failed);
     assert_eq!(saga.adopt(), ["adopted", "undo a 2"]);
-    assert_eq!(
-        saga.undo_fails("a", ErrorKind::Failed),
-        ["a undo 2/3, again at 10"]
-    );
+    assert_eq!(saga.undo_fails("a", ErrorKind::Failed), ["a undo 2/3, again at 10"]);
     assert_eq!(saga.adopt(), ["adopted"]);
     assert_eq!(saga.wake(10), ["undo a 3"]);
     assert_eq!(saga.undone("a"), ["a undone", "compensated"]);
@@ -161,10 +136,7 @@ fn a_limited_step_asks_for_room_again_after_an_interruption() {
 fn an_ended_saga_is_not_adopted() {
     let mut saga = Play::start(sequence(&["a"]));
     saga.done("a");
-    let adopted = backstitch_kernel::saga::Input::Adopted {
-        node: "second".to_owned(),
-        epoch: 2,
-    };
+    let adopted = backstitch_kernel::saga::Input::Adopted { node: "second".to_owned(), epoch: 2 };
     assert_eq!(saga.input(adopted), Err(Rejected::Ended(Status::Succeeded)));
 }
 
@@ -173,10 +145,7 @@ fn found_adopted(mut saga: Play) -> Play {
     let adopted = Recorded {
         seq: saga.state.seq + 1,
         at: Timestamp::from_micros(saga.state.at.as_micros()),
-        event: Event::SagaAdopted {
-            node: "second".to_owned(),
-            epoch: 2,
-        },
+        event: Event::SagaAdopted { node: "second".to_owned(), epoch: 2 },
     };
     saga.log.push(adopted);
     Play::read(saga.definition, saga.log, saga.now)

@@ -11,10 +11,7 @@ fn a_failed_step_turns_the_saga_round_and_the_others_are_undone_in_reverse_order
     let mut saga = Play::start(sequence(&["a", "b", "c"]));
     saga.done("a");
     saga.done("b");
-    assert_eq!(
-        saga.fails("c", ErrorKind::Failed),
-        ["c failed", "turn at c", "undo b 1"]
-    );
+    assert_eq!(saga.fails("c", ErrorKind::Failed), ["c failed", "turn at c", "undo b 1"]);
     assert_eq!(saga.status(), Status::Compensating);
     assert_eq!(saga.undone("b"), ["b undone", "undo a 1"]);
     assert_eq!(saga.undone("a"), ["a undone", "compensated"]);
@@ -37,10 +34,7 @@ fn failing_with_nothing_to_undo_ends_compensated() {
 fn a_timed_out_step_is_compensated_too() {
     let mut saga = Play::start(sequence(&["a", "b"]));
     saga.done("a");
-    assert_eq!(
-        saga.fails("b", ErrorKind::TimedOut),
-        ["b timed out", "turn at b", "undo b 1"]
-    );
+    assert_eq!(saga.fails("b", ErrorKind::TimedOut), ["b timed out", "turn at b", "undo b 1"]);
     assert_eq!(saga.undone("b"), ["b undone", "undo a 1"]);
 }
 
@@ -48,11 +42,7 @@ fn a_timed_out_step_is_compensated_too() {
 fn whatever_leaves_doubt_is_compensated() {
     for kind in [ErrorKind::InDoubt, ErrorKind::Panicked] {
         let mut saga = Play::start(sequence(&["a"]));
-        assert_eq!(
-            saga.fails("a", kind),
-            ["a in doubt", "turn at a", "undo a 1"],
-            "{kind:?}"
-        );
+        assert_eq!(saga.fails("a", kind), ["a in doubt", "turn at a", "undo a 1"], "{kind:?}");
         assert_eq!(saga.step("a"), StepStatus::Compensating);
     }
 }
@@ -133,26 +123,18 @@ fn a_sibling_that_waits_for_its_retry_is_given_up_at_the_turn() {
 
 #[test]
 fn what_finished_last_is_undone_first() {
-    let mut saga = Play::start(graph(&[
-        ("a", &[]),
-        ("b", &[]),
-        ("c", &[]),
-        ("d", &["a", "b", "c"]),
-    ]));
+    let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &[]), ("d", &["a", "b", "c"])]));
     saga.done("b");
     saga.done("c");
     saga.done("a");
-    assert_eq!(
-        saga.fails("d", ErrorKind::Failed),
-        ["d failed", "turn at d", "undo a 1"]
-    );
+    assert_eq!(saga.fails("d", ErrorKind::Failed), ["d failed", "turn at d", "undo a 1"]);
     assert_eq!(saga.undone("a"), ["a undone", "undo c 1"]);
     assert_eq!(saga.undone("c"), ["c undone", "undo b 1"]);
 }
 
 #[test]
 fn a_step_waits_for_all_that_came_after_it_even_across_one_without_compensation() {
-    // `x` finished after `a` and before the others, so only the order of dependence keeps `a` last.
+    // There is room for all of them at once, so only what depends on what keeps `a` waiting.
     let draft = graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"]), ("d", &["c"])])
         .without_undo("b")
         .undoing_at_once(3);
@@ -160,10 +142,7 @@ fn a_step_waits_for_all_that_came_after_it_even_across_one_without_compensation(
     for step in ["a", "b", "c"] {
         saga.done(step);
     }
-    assert_eq!(
-        saga.fails("d", ErrorKind::Refused),
-        ["d failed", "turn at d", "undo c 1"]
-    );
+    assert_eq!(saga.fails("d", ErrorKind::Refused), ["d failed", "turn at d", "undo c 1"]);
     assert_eq!(saga.undone("c"), ["c undone", "undo a 1"]);
     assert_eq!(saga.undone("a"), ["a undone", "compensated"]);
     assert_eq!(saga.step("b"), StepStatus::Succeeded, "it has nothing to undo");
@@ -175,10 +154,7 @@ fn compensations_run_one_at_a_time_unless_more_are_allowed() {
     for (at_once, expected) in [
         (1, vec!["d failed", "turn at d", "undo c 1"]),
         (2, vec!["d failed", "turn at d", "undo c 1", "undo b 1"]),
-        (
-            9,
-            vec!["d failed", "turn at d", "undo c 1", "undo b 1", "undo a 1"],
-        ),
+        (9, vec!["d failed", "turn at d", "undo c 1", "undo b 1", "undo a 1"]),
     ] {
         let mut saga = Play::start(graph(steps).undoing_at_once(at_once));
         for step in ["a", "b", "c"] {
@@ -194,10 +170,7 @@ fn a_compensation_that_waits_keeps_its_place() {
     saga.done("a");
     saga.done("b");
     saga.fails("c", ErrorKind::Failed);
-    assert_eq!(
-        saga.undo_fails("b", ErrorKind::Failed),
-        ["b undo 1/2, again at 10"]
-    );
+    assert_eq!(saga.undo_fails("b", ErrorKind::Failed), ["b undo 1/2, again at 10"]);
     assert_eq!(saga.state.next_due(), Some(seconds(10)));
     assert_eq!(saga.step("b"), StepStatus::Compensating);
     assert_eq!(saga.wake(9), [""; 0]);
@@ -207,21 +180,13 @@ fn a_compensation_that_waits_keeps_its_place() {
 
 #[test]
 fn a_compensation_is_tried_again_whatever_the_failure() {
-    for kind in [
-        ErrorKind::Refused,
-        ErrorKind::Failed,
-        ErrorKind::InDoubt,
-        ErrorKind::TimedOut,
-        ErrorKind::Panicked,
-    ] {
+    for kind in
+        [ErrorKind::Refused, ErrorKind::Failed, ErrorKind::InDoubt, ErrorKind::TimedOut, ErrorKind::Panicked]
+    {
         let mut saga = Play::start(sequence(&["a", "b"]).undo_retrying("a", 2));
         saga.done("a");
         saga.fails("b", ErrorKind::Failed);
-        assert_eq!(
-            saga.undo_fails("a", kind),
-            ["a undo 1/3, again at 10"],
-            "{kind:?}"
-        );
+        assert_eq!(saga.undo_fails("a", kind), ["a undo 1/3, again at 10"], "{kind:?}");
         saga.wake(10);
         assert_eq!(saga.undo_fails("a", kind), ["a undo 2/3, again at 20"]);
         saga.wake(20);
@@ -238,10 +203,7 @@ fn by_default_a_failed_compensation_stops_the_rollback() {
     saga.done("a");
     saga.done("b");
     saga.fails("c", ErrorKind::Failed);
-    assert_eq!(
-        saga.undo_fails("b", ErrorKind::Failed),
-        ["b stuck", "failed at b"]
-    );
+    assert_eq!(saga.undo_fails("b", ErrorKind::Failed), ["b stuck", "failed at b"]);
     assert_eq!(saga.step("a"), StepStatus::Succeeded);
 }
 
@@ -256,10 +218,7 @@ fn a_stopped_rollback_awaits_the_compensations_that_are_in_progress() {
     }
     saga.fails("d", ErrorKind::Failed);
     assert_eq!(saga.undo_fails("c", ErrorKind::Failed), ["c stuck"]);
-    assert_eq!(
-        saga.undo_fails("b", ErrorKind::Failed),
-        ["b undo 1/2, again at 10"]
-    );
+    assert_eq!(saga.undo_fails("b", ErrorKind::Failed), ["b undo 1/2, again at 10"]);
     assert_eq!(saga.wake(10), ["undo b 2"]);
     assert_eq!(saga.undone("b"), ["b undone", "failed at c"]);
     assert_eq!(saga.step("a"), StepStatus::Succeeded);
@@ -283,10 +242,7 @@ fn a_failed_rollback_names_the_compensation_that_failed_last() {
     saga.done("b");
     saga.fails("c", ErrorKind::Failed);
     saga.undo_fails("b", ErrorKind::Failed);
-    assert_eq!(
-        saga.undo_fails("a", ErrorKind::Refused),
-        ["a stuck", "failed at a"]
-    );
+    assert_eq!(saga.undo_fails("a", ErrorKind::Refused), ["a stuck", "failed at a"]);
 }
 
 #[test]
@@ -321,9 +277,5 @@ fn a_held_back_node_starts_no_compensation() {
     saga.hold = false;
     saga.wake(32);
     saga.hold = true;
-    assert_eq!(
-        saga.undone("a"),
-        ["a undone", "compensated"],
-        "an end starts nothing"
-    );
+    assert_eq!(saga.undone("a"), ["a undone", "compensated"], "an end starts nothing");
 }

@@ -42,15 +42,9 @@ fn a_log_has_no_gaps_and_no_doubles() {
 #[test]
 fn a_log_fits_its_definition() {
     let unknown = misfit(|log| {
-        log[1].event = Event::StepStarted {
-            step: "nowhere".into(),
-            attempt: 1,
-        };
+        log[1].event = Event::StepStarted { step: "nowhere".into(), attempt: 1 };
     });
-    let expected = Misfit::UnknownStep {
-        seq: 2,
-        step: "nowhere".into(),
-    };
+    let expected = Misfit::UnknownStep { seq: 2, step: "nowhere".into() };
     assert_eq!(unknown, expected);
     let cause = misfit(|log| {
         log.push(Recorded {
@@ -96,10 +90,7 @@ fn the_result_and_the_error_of_a_step_are_kept() {
     let mut saga = played();
     saga.fails("b", ErrorKind::TimedOut);
     let b = &saga.state.steps[1];
-    assert_eq!(
-        b.forward.error.as_ref().map(|error| error.kind),
-        Some(ErrorKind::TimedOut)
-    );
+    assert_eq!(b.forward.error.as_ref().map(|error| error.kind), Some(ErrorKind::TimedOut));
     assert_eq!(b.result, None);
     assert!(saga.state.steps[0].result.is_some());
     saga.undone("b");
@@ -111,10 +102,7 @@ fn the_result_and_the_error_of_a_step_are_kept() {
 }
 
 fn phase(progress: Progress) -> PhaseState {
-    PhaseState {
-        progress,
-        ..PhaseState::default()
-    }
+    PhaseState { progress, ..PhaseState::default() }
 }
 
 #[test]
@@ -130,20 +118,10 @@ fn a_step_is_told_in_one_word() {
         (Progress::Failed, Progress::Idle, true, StepStatus::InDoubt),
         (Progress::Skipped, Progress::Idle, false, StepStatus::Skipped),
         (Progress::Done, Progress::Running, false, StepStatus::Compensating),
-        (
-            Progress::Done,
-            Progress::Interrupted,
-            false,
-            StepStatus::Compensating,
-        ),
+        (Progress::Done, Progress::Interrupted, false, StepStatus::Compensating),
         (Progress::Failed, waiting(), true, StepStatus::Compensating),
         (Progress::Done, Progress::Done, false, StepStatus::Compensated),
-        (
-            Progress::Done,
-            Progress::Failed,
-            false,
-            StepStatus::CompensationFailed,
-        ),
+        (Progress::Done, Progress::Failed, false, StepStatus::CompensationFailed),
         (Progress::Done, Progress::Skipped, false, StepStatus::Skipped),
     ];
     for (forward, undo, in_doubt, expected) in table {

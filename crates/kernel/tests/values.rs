@@ -52,11 +52,7 @@ fn an_error_says_what_is_known() {
         (Cancelled, false, true),
         (DeadlineExceeded, false, true),
     ] {
-        assert_eq!(
-            (kind.leaves_doubt(), kind.is_retryable()),
-            (doubt, again),
-            "{kind:?}"
-        );
+        assert_eq!((kind.leaves_doubt(), kind.is_retryable()), (doubt, again), "{kind:?}");
     }
     assert_eq!(StepError::failed("x").kind, Failed);
     assert_eq!(StepError::refused("x").kind, Refused);

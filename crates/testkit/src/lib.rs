@@ -1,3 +1,4 @@
 //! Test support.
 
+pub mod oracle;
 pub mod postgres;

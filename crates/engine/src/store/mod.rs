@@ -8,7 +8,11 @@ pub mod jobs;
 pub mod memory;
 pub mod nodes;
 pub mod outbox;
+#[cfg(feature = "postgres")]
+pub mod postgres;
 mod query;
+#[cfg(feature = "sqlite")]
+pub mod sqlite;
 
 use async_trait::async_trait;
 

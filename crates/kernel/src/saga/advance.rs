@@ -34,9 +34,7 @@ pub(super) fn advance(next: &mut Transition<'_>) {
 
 /// Turns round: from here on nothing new starts but compensations. What is in flight is awaited.
 pub(super) fn begin_rollback(next: &mut Transition<'_>, failed_step: Option<StepId>, error: StepError) {
-    let place = failed_step
-        .as_ref()
-        .and_then(|step| next.definition.position(step));
+    let place = failed_step.as_ref().and_then(|step| next.definition.position(step));
     let event = Event::SagaCompensating { failed_step, error };
     match place {
         Some(position) => next.emit_at(position, event),
@@ -56,21 +54,13 @@ pub(super) fn fail_step(next: &mut Transition<'_>, position: usize, error: StepE
         Event::StepTimedOut { step, attempt, error }
     } else {
         let in_doubt = state.in_doubt || error.kind.leaves_doubt();
-        Event::StepFailed {
-            step,
-            attempt,
-            error,
-            in_doubt,
-        }
+        Event::StepFailed { step, attempt, error, in_doubt }
     };
     next.emit_at(position, event);
 }
 
 fn interrupted() -> StepError {
-    StepError::new(
-        ErrorKind::Interrupted,
-        "the node that ran the attempt went away before it ended",
-    )
+    StepError::new(ErrorKind::Interrupted, "the node that ran the attempt went away before it ended")
 }
 
 fn give_up_on_the_often_interrupted(next: &mut Transition<'_>) {
@@ -152,12 +142,7 @@ fn take_compensations_up_again(next: &mut Transition<'_>) {
 
 fn start_compensations(next: &mut Transition<'_>) {
     loop {
-        let busy = next
-            .state
-            .steps
-            .iter()
-            .filter(|step| step.undo.in_progress())
-            .count();
+        let busy = next.state.steps.iter().filter(|step| step.undo.in_progress()).count();
         if busy >= next.definition.compensation_concurrency() {
             return;
         }
@@ -180,11 +165,7 @@ fn end_rollback(next: &mut Transition<'_>) {
         _ if busy || held_back => {}
         Some(position) => {
             let step = next.definition.steps()[position].id.clone();
-            let error = next.state.steps[position]
-                .undo
-                .error
-                .clone()
-                .unwrap_or_else(interrupted);
+            let error = next.state.steps[position].undo.error.clone().unwrap_or_else(interrupted);
             next.emit_at(position, Event::SagaFailed { step, error });
         }
         None => next.emit(Event::SagaCompensated),
@@ -197,17 +178,11 @@ impl Transition<'_> {
     }
 
     pub(super) fn is_late(&self) -> bool {
-        self.state
-            .started
-            .deadline
-            .is_some_and(|deadline| deadline <= self.now.at)
+        self.state.started.deadline.is_some_and(|deadline| deadline <= self.now.at)
     }
 
     fn all_succeeded(&self) -> bool {
-        self.state
-            .steps
-            .iter()
-            .all(|step| step.forward.progress == Progress::Done)
+        self.state.steps.iter().all(|step| step.forward.progress == Progress::Done)
     }
 
     /// Whether a step's action is due to start, be it for the first time or again.
@@ -241,11 +216,7 @@ impl Transition<'_> {
             Phase::Undo => Event::StepCompensating { step, attempt },
         };
         self.emit_at(position, event);
-        self.perform(Effect::Run {
-            position,
-            phase,
-            attempt,
-        });
+        self.perform(Effect::Run { position, phase, attempt });
     }
 
     fn policy(&self, position: usize, phase: Phase) -> Option<&Retry> {
@@ -259,8 +230,7 @@ impl Transition<'_> {
     /// Whether the attempt that has just failed may be followed by another.
     pub(super) fn may_retry(&self, position: usize, phase: Phase) -> bool {
         let failures = self.state.steps[position].phase(phase).failures + 1;
-        self.policy(position, phase)
-            .is_some_and(|policy| policy.allows_another(failures))
+        self.policy(position, phase).is_some_and(|policy| policy.allows_another(failures))
     }
 
     pub(super) fn retry_later(&mut self, saga: SagaId, position: usize, phase: Phase, error: StepError) {
@@ -270,9 +240,7 @@ impl Transition<'_> {
         let (step, state) = self.step(position);
         let state = state.phase(phase);
         let wished = error.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
-        let wait = policy
-            .wait(state.failures + 1, spread(saga, position))
-            .max(wished);
+        let wait = policy.wait(state.failures + 1, spread(saga, position)).max(wished);
         let event = Event::StepRetry {
             step: step.id.clone(),
             phase,
@@ -296,10 +264,7 @@ impl Transition<'_> {
     fn can_be_undone(&self, position: usize) -> bool {
         self.owes_compensation(position)
             && (!self.is_stopped_by_a_failed_compensation() || self.was_asked_for_again(position))
-            && self.definition.steps()[position]
-                .successors
-                .iter()
-                .all(|&after| self.is_out_of_the_way(after))
+            && self.definition.steps()[position].successors.iter().all(|&after| self.is_out_of_the_way(after))
     }
 
     fn is_out_of_the_way(&self, position: usize) -> bool {
@@ -312,11 +277,7 @@ impl Transition<'_> {
 
     fn is_stopped_by_a_failed_compensation(&self) -> bool {
         !self.definition.continues_past_failed_compensation()
-            && self
-                .state
-                .steps
-                .iter()
-                .any(|step| step.undo.progress == Progress::Failed)
+            && self.state.steps.iter().any(|step| step.undo.progress == Progress::Failed)
     }
 
     /// Whether a person asked for this compensation again: then it is tried though another one is stuck.

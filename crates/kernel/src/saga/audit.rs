@@ -29,11 +29,7 @@ pub struct Violation {
 
 impl fmt::Display for Violation {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(
-            f,
-            "event {} breaks invariant {}: {}",
-            self.seq, self.invariant, self.message
-        )
+        write!(f, "event {} breaks invariant {}: {}", self.seq, self.invariant, self.message)
     }
 }
 
@@ -41,12 +37,7 @@ impl fmt::Display for Violation {
 /// asked is whether it is right so far.
 #[must_use]
 pub fn audit(definition: &Definition, log: &[Recorded]) -> Vec<Violation> {
-    let mut audit = Audit {
-        definition,
-        books: Books::open(definition),
-        last: None,
-        violations: Vec::new(),
-    };
+    let mut audit = Audit { definition, books: Books::open(definition), last: None, violations: Vec::new() };
     if log.is_empty() {
         audit.blame(1, "the log is empty");
     }
@@ -66,11 +57,7 @@ struct Audit<'a> {
 impl Audit<'_> {
     fn blame(&mut self, invariant: u8, message: impl Into<String>) {
         let seq = self.last.map_or(0, |(seq, _)| seq);
-        self.violations.push(Violation {
-            invariant,
-            seq,
-            message: message.into(),
-        });
+        self.violations.push(Violation { invariant, seq, message: message.into() });
     }
 
     fn require(&mut self, invariant: u8, holds: bool, message: impl FnOnce() -> String) {
@@ -115,21 +102,11 @@ impl Audit<'_> {
                 self.answered(position, Phase::Do, *attempt);
                 self.books.end_action(position, Ending::Succeeded);
             }
-            Event::StepFailed {
-                attempt,
-                error,
-                in_doubt,
-                ..
-            } => self.action_fails(position, *attempt, *in_doubt, error),
+            Event::StepFailed { attempt, error, in_doubt, .. } => {
+                self.action_fails(position, *attempt, *in_doubt, error);
+            }
             Event::StepTimedOut { attempt, error, .. } => self.action_fails(position, *attempt, true, error),
-            Event::StepRetry {
-                phase,
-                attempt,
-                max_attempts,
-                error,
-                retry_at,
-                ..
-            } => {
+            Event::StepRetry { phase, attempt, max_attempts, error, retry_at, .. } => {
                 self.answered(position, *phase, *attempt);
                 self.require(17, attempt < max_attempts, || {
                     format!("attempt {attempt} of {max_attempts} cannot be followed by another")
@@ -165,9 +142,7 @@ impl Audit<'_> {
     fn check_place(&mut self, before: Option<(u64, Timestamp)>, recorded: &Recorded) {
         let (seq, at) = before.unwrap_or((0, recorded.at));
         self.require(3, recorded.seq == seq + 1, || format!("it follows event {seq}"));
-        self.require(3, recorded.at >= at, || {
-            "it is earlier than the event before it".into()
-        });
+        self.require(3, recorded.at >= at, || "it is earlier than the event before it".into());
         if before.is_none() {
             let begins = matches!(recorded.event, Event::SagaStarted(_));
             self.require(1, begins, || "the log does not begin with saga.started".into());
@@ -176,9 +151,7 @@ impl Audit<'_> {
         match self.books.ended {
             Some(Ending::Failed) if resolution => {}
             Some(_) => self.blame(5, format!("{} follows the saga's end", recorded.event.name())),
-            None => self.require(5, !resolution, || {
-                "a resolution of a saga that has not failed".into()
-            }),
+            None => self.require(5, !resolution, || "a resolution of a saga that has not failed".into()),
         }
     }
 
@@ -208,9 +181,7 @@ impl Audit<'_> {
             Standing::Running => self.blame(17, format!("{name} starts while attempt {before} is in flight")),
             Standing::Over => self.blame(17, format!("{name} starts again though it is over")),
             Standing::Waiting(until) => {
-                self.require(17, at >= until, || {
-                    format!("{name} starts before its wait is over")
-                });
+                self.require(17, at >= until, || format!("{name} starts before its wait is over"));
             }
             Standing::Cut => self.require(17, interruptions < MAX_INTERRUPTIONS, || {
                 format!("{name} starts again after {interruptions} interruptions")
@@ -251,12 +222,8 @@ impl Audit<'_> {
         self.require(17, failures <= limit, || {
             format!("{name} is tried again after {failures} failures; {limit} retries are allowed")
         });
-        self.require(17, until >= at, || {
-            format!("{name} waits for a time that has passed")
-        });
-        self.require(8, !turned, || {
-            format!("{name} gets a new attempt after the rollback began")
-        });
+        self.require(17, until >= at, || format!("{name} waits for a time that has passed"));
+        self.require(8, !turned, || format!("{name} gets a new attempt after the rollback began"));
     }
 
     fn action_fails(&mut self, position: usize, attempt: u32, in_doubt: bool, error: &StepError) {
@@ -271,9 +238,7 @@ impl Audit<'_> {
         }
         let doubt = self.books.steps[position].doubt || error.kind.leaves_doubt();
         let name = self.named(position);
-        self.require(10, in_doubt || !doubt, || {
-            format!("{name} fails and forgets that it is in doubt")
-        });
+        self.require(10, in_doubt || !doubt, || format!("{name} fails and forgets that it is in doubt"));
         self.books.steps[position].doubt = doubt || in_doubt;
         self.books.end_action(position, Ending::Failed);
     }
@@ -281,29 +246,19 @@ impl Audit<'_> {
     fn compensation_starts(&mut self, position: usize, attempt: u32, at: Timestamp) {
         let name = self.named(position);
         let step = &self.books.steps[position];
-        let (never_ran, done) = (
-            step.action.attempts == 0,
-            step.ending == Some(Ending::Succeeded) || step.doubt,
-        );
+        let (never_ran, done) =
+            (step.action.attempts == 0, step.ending == Some(Ending::Succeeded) || step.doubt);
         let fate = step.fate;
         let fresh = step.undo.standing == Standing::Untouched;
-        self.require(12, !never_ran, || {
-            format!("{name} is compensated though it never started")
-        });
+        self.require(12, !never_ran, || format!("{name} is compensated though it never started"));
         self.require(12, never_ran || done, || {
             format!("{name} is compensated though it left nothing behind")
         });
         let defined = self.definition.steps()[position].compensation.is_some();
-        self.require(12, defined, || {
-            format!("{name} is compensated though it has no compensation")
-        });
+        self.require(12, defined, || format!("{name} is compensated though it has no compensation"));
         let rolling_back = self.books.rolling_back;
-        self.require(9, rolling_back, || {
-            format!("{name} is compensated before the rollback began")
-        });
-        self.require(10, fate != Fate::Undone, || {
-            format!("{name} is compensated twice")
-        });
+        self.require(9, rolling_back, || format!("{name} is compensated before the rollback began"));
+        self.require(10, fate != Fate::Undone, || format!("{name} is compensated twice"));
         if let Some(running) = self.books.action_in_flight() {
             let other = self.named(running);
             self.blame(9, format!("{name} is compensated while {other} is in flight"));
@@ -356,9 +311,7 @@ impl Audit<'_> {
     fn resolved(&mut self, position: usize, action: Resolution) {
         let stuck = self.books.steps[position].fate == Fate::Stuck;
         let name = self.named(position);
-        self.require(13, stuck, || {
-            format!("{name} is resolved though its compensation has not failed")
-        });
+        self.require(13, stuck, || format!("{name} is resolved though its compensation has not failed"));
         self.books.ended = None;
         match action {
             Resolution::Retry => self.books.reopen(position),
@@ -375,14 +328,10 @@ impl Audit<'_> {
             self.require(11, ended == Some(Ending::Succeeded), || {
                 format!("the saga succeeds, but {name} did not")
             });
-            self.require(11, !touched, || {
-                format!("the saga succeeds, but {name} was compensated")
-            });
+            self.require(11, !touched, || format!("the saga succeeds, but {name} was compensated"));
         }
         let forward = !self.books.rolling_back;
-        self.require(11, forward, || {
-            "the saga succeeds after its rollback began".into()
-        });
+        self.require(11, forward, || "the saga succeeds after its rollback began".into());
         self.books.ended = Some(Ending::Succeeded);
     }
 
@@ -391,9 +340,7 @@ impl Audit<'_> {
             let (name, owed) = (self.named(position), self.is_owed(position));
             let step = &self.books.steps[position];
             let (fate, open) = (step.fate, step.is_open());
-            self.require(10, !open, || {
-                format!("the saga is compensated before {name} ended")
-            });
+            self.require(10, !open, || format!("the saga is compensated before {name} ended"));
             self.require(13, fate != Fate::Stuck, || {
                 format!("the saga is compensated, but the compensation of {name} failed")
             });
@@ -409,20 +356,14 @@ impl Audit<'_> {
     fn failed(&mut self, named: usize) {
         let stuck = self.books.steps[named].fate == Fate::Stuck;
         let name = self.named(named);
-        self.require(13, stuck, || {
-            format!("the saga fails for {name}, whose compensation has not failed")
-        });
+        self.require(13, stuck, || format!("the saga fails for {name}, whose compensation has not failed"));
         let busy = self.books.compensations_in_progress() > 0 || self.books.action_in_flight().is_some();
-        self.require(13, !busy, || {
-            "the saga fails while something is in progress".into()
-        });
+        self.require(13, !busy, || "the saga fails while something is in progress".into());
         for position in 0..self.books.steps.len() {
             let left = self.is_owed(position) && self.books.steps[position].fate == Fate::Open;
             let dropped = left && self.definition.continues_past_failed_compensation();
             let name = self.named(position);
-            self.require(13, !dropped, || {
-                format!("the saga fails before {name} is compensated")
-            });
+            self.require(13, !dropped, || format!("the saga fails before {name} is compensated"));
         }
         self.books.ended = Some(Ending::Failed);
     }

@@ -23,27 +23,17 @@ impl Draft {
         if self.version == 0 {
             check.problem("version", "versions count from 1");
         }
-        if self
-            .metadata
-            .as_ref()
-            .is_some_and(|metadata| metadata.len() > MAX_METADATA_LEN)
-        {
+        if self.metadata.as_ref().is_some_and(|metadata| metadata.len() > MAX_METADATA_LEN) {
             check.problem("metadata", format!("is larger than {MAX_METADATA_LEN} bytes"));
         }
         if self.compensation_concurrency == 0 {
-            check.problem(
-                "compensation_concurrency",
-                "is 0: nothing could be undone; use 1 or more",
-            );
+            check.problem("compensation_concurrency", "is 0: nothing could be undone; use 1 or more");
         }
         if self.steps.is_empty() {
             check.problem("steps", "is empty: a saga needs at least one step");
         }
         if self.steps.len() > MAX_STEPS {
-            check.problem(
-                "steps",
-                format!("has {} steps; the limit is {MAX_STEPS}", self.steps.len()),
-            );
+            check.problem("steps", format!("has {} steps; the limit is {MAX_STEPS}", self.steps.len()));
         }
         for (position, step) in self.steps.iter().enumerate() {
             check.step(&format!("steps[{position}]"), step);
@@ -53,11 +43,7 @@ impl Draft {
         if self.steps.len() <= MAX_STEPS {
             check.cycles(&self.steps, &parents);
         }
-        if check.problems.is_empty() {
-            Ok(self.assemble(parents))
-        } else {
-            Err(Problems(check.problems))
-        }
+        if check.problems.is_empty() { Ok(self.assemble(parents)) } else { Err(Problems(check.problems)) }
     }
 
     fn assemble(self, parents: Vec<Vec<usize>>) -> Definition {
@@ -73,25 +59,16 @@ impl Draft {
                 successors,
                 timeout: step.timeout,
                 retry: step.retry.clone(),
-                compensation: step.compensate.as_ref().map(|undo| Compensation {
-                    timeout: undo.timeout,
-                    retry: undo.retry.clone(),
-                }),
+                compensation: step
+                    .compensate
+                    .as_ref()
+                    .map(|undo| Compensation { timeout: undo.timeout, retry: undo.retry.clone() }),
                 limited: step.concurrency.is_some(),
             })
             .collect();
-        let index = steps
-            .iter()
-            .enumerate()
-            .map(|(position, step)| (step.id.clone(), position))
-            .collect();
+        let index = steps.iter().enumerate().map(|(position, step)| (step.id.clone(), position)).collect();
         let fingerprint = fingerprint(&self, &steps);
-        Definition {
-            draft: self,
-            steps,
-            index,
-            fingerprint,
-        }
+        Definition { draft: self, steps, index, fingerprint }
     }
 }
 
@@ -102,28 +79,16 @@ struct Check {
 
 impl Check {
     fn problem(&mut self, place: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem {
-            place: place.into(),
-            message: message.into(),
-        });
+        self.problems.push(Problem { place: place.into(), message: message.into() });
     }
 
     fn id(&mut self, place: &str, id: &str) {
         if id.is_empty() {
             self.problem(place, "is empty");
         } else if id.len() > MAX_ID_LEN {
-            self.problem(
-                place,
-                format!("is {} bytes long; the limit is {MAX_ID_LEN}", id.len()),
-            );
-        } else if let Some(odd) = id
-            .chars()
-            .find(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.'))
-        {
-            self.problem(
-                place,
-                format!("contains {odd:?}: use letters, digits, `-`, `_` and `.`"),
-            );
+            self.problem(place, format!("is {} bytes long; the limit is {MAX_ID_LEN}", id.len()));
+        } else if let Some(odd) = id.chars().find(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
+            self.problem(place, format!("contains {odd:?}: use letters, digits, `-`, `_` and `.`"));
         }
     }
 
@@ -139,10 +104,7 @@ impl Check {
         self.timeout(&format!("{place}.timeout"), step.timeout);
         self.retry(&format!("{place}.retry"), &step.retry);
         if step.concurrency == Some(0) {
-            self.problem(
-                format!("{place}.concurrency"),
-                "is 0: the step could never run; use 1 or more",
-            );
+            self.problem(format!("{place}.concurrency"), "is 0: the step could never run; use 1 or more");
         }
         if let Some(undo) = &step.compensate {
             self.timeout(&format!("{place}.compensate.timeout"), undo.timeout);
@@ -160,10 +122,7 @@ impl Check {
 
     fn retry(&mut self, place: &str, retry: &Retry) {
         if retry.count > MAX_RETRIES {
-            self.problem(
-                format!("{place}.count"),
-                format!("is {}; the limit is {MAX_RETRIES}", retry.count),
-            );
+            self.problem(format!("{place}.count"), format!("is {}; the limit is {MAX_RETRIES}", retry.count));
         }
         let longest = match &retry.backoff {
             Backoff::Fixed(delay) => *delay,
@@ -239,18 +198,11 @@ impl Check {
                 }
                 walk.push(up);
             };
-            let mut names: Vec<_> = ring
-                .iter()
-                .rev()
-                .map(|&at| format!("`{}`", steps[at].id))
-                .collect();
+            let mut names: Vec<_> = ring.iter().rev().map(|&at| format!("`{}`", steps[at].id)).collect();
             if let Some(first) = names.first().cloned() {
                 names.push(first);
             }
-            self.problem(
-                "steps",
-                format!("depend on each other in a circle: {}", names.join(" → ")),
-            );
+            self.problem("steps", format!("depend on each other in a circle: {}", names.join(" → ")));
             // The way to this ring may be part of another one.
             left.retain(|at| !ring.contains(at));
             // What only hangs on the ring just reported is no circle of its own.
@@ -316,12 +268,7 @@ fn fingerprint(draft: &Draft, steps: &[Step]) -> u64 {
         .map(|step| {
             let parents: BTreeSet<&str> = step.depends_on.iter().map(|&at| steps[at].id.as_str()).collect();
             let parents: Vec<&str> = parents.into_iter().collect();
-            format!(
-                "/{}<{}:{}",
-                step.id,
-                parents.join(","),
-                step.compensation.is_some()
-            )
+            format!("/{}<{}:{}", step.id, parents.join(","), step.compensation.is_some())
         })
         .collect();
     let mut text = format!(
@@ -329,7 +276,6 @@ fn fingerprint(draft: &Draft, steps: &[Step]) -> u64 {
         draft.name, draft.continue_on_compensation_failure, draft.compensation_concurrency
     );
     text.extend(shape);
-    text.bytes().fold(0xCBF2_9CE4_8422_2325, |hash, byte| {
-        (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3)
-    })
+    text.bytes()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
 }

@@ -73,42 +73,28 @@ pub fn data(event: &Event) -> Option<String> {
         Event::SagaFailed { error, .. }
         | Event::SagaCompensating { error, .. }
         | Event::StepTimedOut { error, .. }
-        | Event::StepCompensationFailed { error, .. } => Data {
-            error: Some(Cow::Borrowed(error)),
-            ..Data::default()
-        },
-        Event::StepFailed { error, in_doubt, .. } => Data {
-            error: Some(Cow::Borrowed(error)),
-            in_doubt: *in_doubt,
-            ..Data::default()
-        },
-        Event::StepRetry {
-            phase,
-            max_attempts,
-            error,
-            retry_at,
-            ..
-        } => Data {
+        | Event::StepCompensationFailed { error, .. } => {
+            Data { error: Some(Cow::Borrowed(error)), ..Data::default() }
+        }
+        Event::StepFailed { error, in_doubt, .. } => {
+            Data { error: Some(Cow::Borrowed(error)), in_doubt: *in_doubt, ..Data::default() }
+        }
+        Event::StepRetry { phase, max_attempts, error, retry_at, .. } => Data {
             error: Some(Cow::Borrowed(error)),
             phase: Some(*phase),
             max_attempts: Some(*max_attempts),
             retry_at: Some(*retry_at),
             ..Data::default()
         },
-        Event::SagaPaused { note } | Event::SagaResumed { note } => Data {
-            note: Some(Cow::Borrowed(note)),
-            ..Data::default()
-        },
-        Event::StepResolved { action, note, .. } => Data {
-            action: Some(*action),
-            note: Some(Cow::Borrowed(note)),
-            ..Data::default()
-        },
-        Event::SagaAdopted { node, epoch } => Data {
-            node: Some(Cow::Borrowed(node)),
-            epoch: Some(*epoch),
-            ..Data::default()
-        },
+        Event::SagaPaused { note } | Event::SagaResumed { note } => {
+            Data { note: Some(Cow::Borrowed(note)), ..Data::default() }
+        }
+        Event::StepResolved { action, note, .. } => {
+            Data { action: Some(*action), note: Some(Cow::Borrowed(note)), ..Data::default() }
+        }
+        Event::SagaAdopted { node, epoch } => {
+            Data { node: Some(Cow::Borrowed(node)), epoch: Some(*epoch), ..Data::default() }
+        }
     };
     serde_json::to_string(&data).ok()
 }
@@ -123,23 +109,14 @@ pub fn event(
     attempt: Option<u32>,
     data: Option<&str>,
 ) -> Result<Event, Unreadable> {
-    let row = Row {
-        name,
-        step,
-        attempt,
-        data,
-    };
+    let row = Row { name, step, attempt, data };
     Ok(match name {
         "saga.started" => Event::SagaStarted(Arc::new(row.json::<Started>()?)),
         "saga.succeeded" => Event::SagaSucceeded,
-        "saga.failed" => Event::SagaFailed {
-            step: row.step()?,
-            error: row.error()?,
-        },
-        "saga.compensating" => Event::SagaCompensating {
-            failed_step: step.map(StepId::from),
-            error: row.error()?,
-        },
+        "saga.failed" => Event::SagaFailed { step: row.step()?, error: row.error()? },
+        "saga.compensating" => {
+            Event::SagaCompensating { failed_step: step.map(StepId::from), error: row.error()? }
+        }
         "saga.compensated" => Event::SagaCompensated,
         "saga.paused" => Event::SagaPaused { note: row.note()? },
         "saga.resumed" => Event::SagaResumed { note: row.note()? },
@@ -150,15 +127,10 @@ pub fn event(
                 epoch: row.present("data.epoch", data.epoch)?,
             }
         }
-        "step.started" => Event::StepStarted {
-            step: row.step()?,
-            attempt: row.attempt()?,
-        },
-        "step.succeeded" => Event::StepSucceeded {
-            step: row.step()?,
-            attempt: row.attempt()?,
-            result: row.result()?,
-        },
+        "step.started" => Event::StepStarted { step: row.step()?, attempt: row.attempt()? },
+        "step.succeeded" => {
+            Event::StepSucceeded { step: row.step()?, attempt: row.attempt()?, result: row.result()? }
+        }
         "step.failed" => {
             let data: Data<'_> = row.json()?;
             Event::StepFailed {
@@ -168,11 +140,9 @@ pub fn event(
                 error: row.present("data.error", data.error)?.into_owned(),
             }
         }
-        "step.timed_out" => Event::StepTimedOut {
-            step: row.step()?,
-            attempt: row.attempt()?,
-            error: row.error()?,
-        },
+        "step.timed_out" => {
+            Event::StepTimedOut { step: row.step()?, attempt: row.attempt()?, error: row.error()? }
+        }
         "step.retry" => {
             let data: Data<'_> = row.json()?;
             Event::StepRetry {
@@ -184,19 +154,11 @@ pub fn event(
                 error: row.present("data.error", data.error)?.into_owned(),
             }
         }
-        "step.compensating" => Event::StepCompensating {
-            step: row.step()?,
-            attempt: row.attempt()?,
-        },
-        "step.compensated" => Event::StepCompensated {
-            step: row.step()?,
-            attempt: row.attempt()?,
-        },
-        "step.compensation_failed" => Event::StepCompensationFailed {
-            step: row.step()?,
-            attempt: row.attempt()?,
-            error: row.error()?,
-        },
+        "step.compensating" => Event::StepCompensating { step: row.step()?, attempt: row.attempt()? },
+        "step.compensated" => Event::StepCompensated { step: row.step()?, attempt: row.attempt()? },
+        "step.compensation_failed" => {
+            Event::StepCompensationFailed { step: row.step()?, attempt: row.attempt()?, error: row.error()? }
+        }
         "step.resolved" => {
             let data: Data<'_> = row.json()?;
             Event::StepResolved {
@@ -218,10 +180,7 @@ struct Row<'a> {
 
 impl<'a> Row<'a> {
     fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, Unreadable> {
-        value.ok_or_else(|| Unreadable::Missing {
-            name: self.name.to_owned(),
-            column,
-        })
+        value.ok_or_else(|| Unreadable::Missing { name: self.name.to_owned(), column })
     }
 
     fn step(&self) -> Result<StepId, Unreadable> {
@@ -233,10 +192,8 @@ impl<'a> Row<'a> {
     }
 
     fn json<T: Deserialize<'a>>(&self) -> Result<T, Unreadable> {
-        serde_json::from_str(self.present("data", self.data)?).map_err(|source| Unreadable::Data {
-            name: self.name.to_owned(),
-            source,
-        })
+        serde_json::from_str(self.present("data", self.data)?)
+            .map_err(|source| Unreadable::Data { name: self.name.to_owned(), source })
     }
 
     fn error(&self) -> Result<StepError, Unreadable> {

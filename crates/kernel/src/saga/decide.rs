@@ -47,25 +47,12 @@ pub fn decide(
             next.emit(Event::SagaAdopted { node, epoch });
         }
 
-        (
-            Pending | Running | Compensating,
-            Input::Finished {
-                step,
-                phase: Phase::Do,
-                attempt,
-                outcome,
-            },
-        ) => {
+        (Pending | Running | Compensating, Input::Finished { step, phase: Phase::Do, attempt, outcome }) => {
             finish_action(&mut next, saga, &step, attempt, outcome)?;
         }
         (
             Pending | Running | Compensating,
-            Input::Finished {
-                step,
-                phase: Phase::Undo,
-                attempt,
-                outcome,
-            },
+            Input::Finished { step, phase: Phase::Undo, attempt, outcome },
         ) => {
             finish_compensation(&mut next, saga, &step, attempt, outcome)?;
         }
@@ -102,9 +89,7 @@ pub fn decide(
 }
 
 fn position(next: &Transition<'_>, step: &StepId) -> Result<usize, Rejected> {
-    next.definition
-        .position(step)
-        .ok_or_else(|| Rejected::UnknownStep(step.clone()))
+    next.definition.position(step).ok_or_else(|| Rejected::UnknownStep(step.clone()))
 }
 
 /// Only the answer of the attempt in flight counts; any other comes too late.
@@ -114,10 +99,7 @@ fn in_flight(next: &Transition<'_>, step: &StepId, phase: Phase, attempt: u32) -
     if current.in_flight() && current.attempts == attempt {
         Ok(position)
     } else {
-        Err(Rejected::Stale {
-            step: step.clone(),
-            attempt,
-        })
+        Err(Rejected::Stale { step: step.clone(), attempt })
     }
 }
 
@@ -131,14 +113,7 @@ fn finish_action(
     let position = in_flight(next, step, Phase::Do, attempt)?;
     match outcome {
         Outcome::Succeeded(result) => {
-            next.emit_at(
-                position,
-                Event::StepSucceeded {
-                    step: step.clone(),
-                    attempt,
-                    result,
-                },
-            );
+            next.emit_at(position, Event::StepSucceeded { step: step.clone(), attempt, result });
         }
         // Once the rollback has begun nothing gets a new attempt.
         Outcome::Failed(error)
@@ -190,13 +165,6 @@ fn resolve(
     if next.state.steps[position].undo.progress != Progress::Failed {
         return Err(Rejected::NotStuck(step.clone()));
     }
-    next.emit_at(
-        position,
-        Event::StepResolved {
-            step: step.clone(),
-            action,
-            note,
-        },
-    );
+    next.emit_at(position, Event::StepResolved { step: step.clone(), action, note });
     Ok(())
 }

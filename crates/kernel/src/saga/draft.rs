@@ -109,10 +109,7 @@ pub struct DraftCompensation {
 
 impl Default for DraftCompensation {
     fn default() -> Self {
-        Self {
-            timeout: DEFAULT_COMPENSATION_TIMEOUT,
-            retry: default_compensation_retry(),
-        }
+        Self { timeout: DEFAULT_COMPENSATION_TIMEOUT, retry: default_compensation_retry() }
     }
 }
 

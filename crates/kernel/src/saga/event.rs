@@ -275,9 +275,6 @@ impl Event {
     /// Whether the saga is at its end with it.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
-        matches!(
-            self,
-            Self::SagaSucceeded | Self::SagaCompensated | Self::SagaFailed { .. }
-        )
+        matches!(self, Self::SagaSucceeded | Self::SagaCompensated | Self::SagaFailed { .. })
     }
 }

@@ -44,11 +44,9 @@ impl State {
     pub fn fold(definition: &Definition, log: &[Recorded]) -> Result<Self, Misfit> {
         let mut log = log.iter();
         let mut state = match log.next() {
-            Some(Recorded {
-                seq: 1,
-                at,
-                event: Event::SagaStarted(started),
-            }) => Self::begin(definition, started.clone(), *at),
+            Some(Recorded { seq: 1, at, event: Event::SagaStarted(started) }) => {
+                Self::begin(definition, started.clone(), *at)
+            }
             _ => return Err(Misfit::NoStart),
         };
         for recorded in log {
@@ -63,17 +61,15 @@ impl State {
     /// When it is not the next one or does not fit the definition.
     pub fn append(&mut self, definition: &Definition, recorded: &Recorded) -> Result<(), Misfit> {
         if recorded.seq != self.seq + 1 {
-            return Err(Misfit::Gap {
-                expected: self.seq + 1,
-                found: recorded.seq,
-            });
+            return Err(Misfit::Gap { expected: self.seq + 1, found: recorded.seq });
         }
         let position = match recorded.event.step() {
             None => None,
-            Some(step) => Some(definition.position(step).ok_or_else(|| Misfit::UnknownStep {
-                seq: recorded.seq,
-                step: step.clone(),
-            })?),
+            Some(step) => Some(
+                definition
+                    .position(step)
+                    .ok_or_else(|| Misfit::UnknownStep { seq: recorded.seq, step: step.clone() })?,
+            ),
         };
         if matches!(recorded.event, Event::SagaStarted(_)) {
             return Err(Misfit::SecondStart(recorded.seq));
@@ -105,10 +101,7 @@ impl State {
             Event::SagaCompensated => self.status = Status::Compensated,
             Event::SagaCompensating { failed_step, error } => {
                 self.status = Status::Compensating;
-                self.cause = Some(Arc::new(Cause {
-                    failed_step: failed_step.clone(),
-                    error: error.clone(),
-                }));
+                self.cause = Some(Arc::new(Cause { failed_step: failed_step.clone(), error: error.clone() }));
             }
             Event::SagaPaused { .. } => self.paused = true,
             Event::SagaResumed { .. } => self.paused = false,
@@ -157,12 +150,7 @@ impl State {
                 step.in_doubt = true;
                 step.settled_seq = recorded.seq;
             }
-            Event::StepRetry {
-                phase,
-                error,
-                retry_at,
-                ..
-            } => {
+            Event::StepRetry { phase, error, retry_at, .. } => {
                 if *phase == Phase::Do {
                     step.in_doubt |= error.kind.leaves_doubt();
                 }

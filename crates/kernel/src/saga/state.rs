@@ -58,10 +58,7 @@ impl PhaseState {
     /// Whether it has begun and not ended.
     #[must_use]
     pub fn in_progress(&self) -> bool {
-        matches!(
-            self.progress,
-            Progress::Running | Progress::Interrupted | Progress::Waiting { .. }
-        )
+        matches!(self.progress, Progress::Running | Progress::Interrupted | Progress::Waiting { .. })
     }
 
     pub(super) fn begin(&mut self, attempt: u32) {
@@ -187,9 +184,7 @@ impl State {
     /// Whether an attempt of any step is in flight.
     #[must_use]
     pub fn anything_in_flight(&self) -> bool {
-        self.steps
-            .iter()
-            .any(|step| step.forward.in_flight() || step.undo.in_flight())
+        self.steps.iter().any(|step| step.forward.in_flight() || step.undo.in_flight())
     }
 
     /// When the saga has to be looked at again though nothing happens: a retry, or the deadline.

@@ -24,14 +24,8 @@ pub enum Status {
 
 impl Status {
     /// All of them.
-    pub const ALL: [Self; 6] = [
-        Self::Pending,
-        Self::Running,
-        Self::Succeeded,
-        Self::Failed,
-        Self::Compensating,
-        Self::Compensated,
-    ];
+    pub const ALL: [Self; 6] =
+        [Self::Pending, Self::Running, Self::Succeeded, Self::Failed, Self::Compensating, Self::Compensated];
 
     /// Its name in the database, in answers and filters.
     #[must_use]

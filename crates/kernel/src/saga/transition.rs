@@ -16,17 +16,8 @@ pub(super) struct Transition<'a> {
 impl<'a> Transition<'a> {
     pub(super) fn from(definition: &'a Definition, state: State, now: Now) -> Self {
         // A log's times never go backwards, whatever the clock does.
-        let now = Now {
-            at: now.at.max(state.at),
-            ..now
-        };
-        Self {
-            definition,
-            state,
-            now,
-            events: Vec::new(),
-            effects: Vec::new(),
-        }
+        let now = Now { at: now.at.max(state.at), ..now };
+        Self { definition, state, now, events: Vec::new(), effects: Vec::new() }
     }
 
     /// Takes up an event that is not about a step.
@@ -40,22 +31,14 @@ impl<'a> Transition<'a> {
     }
 
     fn record(&mut self, position: Option<usize>, event: Event) {
-        let recorded = Recorded {
-            seq: self.state.seq + 1,
-            at: self.now.at,
-            event,
-        };
+        let recorded = Recorded { seq: self.state.seq + 1, at: self.now.at, event };
         self.state.apply(position, &recorded);
         self.events.push(recorded);
     }
 
     /// The saga's first event: the state already holds it.
     pub(super) fn recorded_start(&mut self, event: Event) {
-        self.events.push(Recorded {
-            seq: 1,
-            at: self.now.at,
-            event,
-        });
+        self.events.push(Recorded { seq: 1, at: self.now.at, event });
     }
 
     pub(super) fn perform(&mut self, effect: Effect) {
@@ -63,10 +46,6 @@ impl<'a> Transition<'a> {
     }
 
     pub(super) fn into_decision(self) -> Decision {
-        Decision {
-            events: self.events,
-            effects: self.effects,
-            state: self.state,
-        }
+        Decision { events: self.events, effects: self.effects, state: self.state }
     }
 }

@@ -31,28 +31,19 @@ pub(crate) fn step(id: &str, after: Option<&[&str]>) -> DraftStep {
         depends_on: after.map(|after| after.iter().map(|&id| id.to_owned()).collect()),
         timeout: Duration::from_secs(30),
         retry: Retry::none(),
-        compensate: Some(DraftCompensation {
-            timeout: Duration::from_secs(30),
-            retry: Retry::none(),
-        }),
+        compensate: Some(DraftCompensation { timeout: Duration::from_secs(30), retry: Retry::none() }),
         concurrency: None,
     }
 }
 
 /// One after the other, without retries, each with a compensation.
 pub(crate) fn sequence(ids: &[&str]) -> Draft {
-    Draft {
-        steps: ids.iter().map(|id| step(id, None)).collect(),
-        ..Draft::new("played")
-    }
+    Draft { steps: ids.iter().map(|id| step(id, None)).collect(), ..Draft::new("played") }
 }
 
 /// Steps with what each depends on.
 pub(crate) fn graph(steps: &[(&str, &[&str])]) -> Draft {
-    Draft {
-        steps: steps.iter().map(|(id, after)| step(id, Some(after))).collect(),
-        ..Draft::new("played")
-    }
+    Draft { steps: steps.iter().map(|(id, after)| step(id, Some(after))).collect(), ..Draft::new("played") }
 }
 
 /// Changes to a draft that read as words.
@@ -124,10 +115,7 @@ impl Play {
     }
 
     pub(crate) fn due(draft: Draft, deadline: i64) -> Self {
-        let start = Start {
-            deadline: Some(seconds(deadline)),
-            ..Start::default()
-        };
+        let start = Start { deadline: Some(seconds(deadline)), ..Start::default() };
         Self::start_with(draft, start, false)
     }
 
@@ -151,33 +139,18 @@ impl Play {
     /// A saga with this log, as a node that has just read it sees it.
     pub(crate) fn read(definition: Definition, log: Vec<Recorded>, now: i64) -> Self {
         let state = State::fold(&definition, &log).unwrap_or_else(|misfit| panic!("{misfit}"));
-        Self {
-            definition,
-            state,
-            log,
-            news: Vec::new(),
-            effects: Vec::new(),
-            now,
-            hold: false,
-        }
+        Self { definition, state, log, news: Vec::new(), effects: Vec::new(), now, hold: false }
     }
 
     pub(crate) fn input(&mut self, input: Input) -> Result<(), Rejected> {
-        let now = Now {
-            at: seconds(self.now),
-            hold: self.hold,
-        };
+        let now = Now { at: seconds(self.now), hold: self.hold };
         let decision = saga::decide(&self.definition, SAGA, &self.state, input, now)?;
         self.keep(decision);
         Ok(())
     }
 
     fn keep(&mut self, decision: saga::Decision) {
-        self.news = decision
-            .events
-            .iter()
-            .map(|recorded| short(&recorded.event))
-            .collect();
+        self.news = decision.events.iter().map(|recorded| short(&recorded.event)).collect();
         for recorded in &decision.events {
             assert_survives_its_row(&recorded.event);
         }
@@ -185,25 +158,16 @@ impl Play {
         self.effects = decision.effects;
         self.state = decision.state;
         let folded = State::fold(&self.definition, &self.log);
-        assert_eq!(
-            folded.as_ref(),
-            Ok(&self.state),
-            "the state is the fold of the log"
-        );
+        assert_eq!(folded.as_ref(), Ok(&self.state), "the state is the fold of the log");
         assert_eq!(saga::audit(&self.definition, &self.log), [], "{:#?}", self.news);
         let announced = self.news.iter().filter(|news| is_start(news)).count();
-        let run = self
-            .effects
-            .iter()
-            .filter(|effect| matches!(effect, Effect::Run { .. }))
-            .count();
+        let run = self.effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count();
         assert_eq!(announced, run, "whatever is announced is run, and nothing else");
     }
 
     fn must(&mut self, input: Input) -> Vec<&str> {
         let asked = format!("{input:?}");
-        self.input(input)
-            .unwrap_or_else(|rejected| panic!("{asked}: {rejected}"));
+        self.input(input).unwrap_or_else(|rejected| panic!("{asked}: {rejected}"));
         self.news()
     }
 
@@ -251,10 +215,7 @@ impl Play {
     }
 
     pub(crate) fn adopt(&mut self) -> Vec<&str> {
-        self.must(Input::Adopted {
-            node: "second".to_owned(),
-            epoch: 2,
-        })
+        self.must(Input::Adopted { node: "second".to_owned(), epoch: 2 })
     }
 
     pub(crate) fn admit(&mut self, step: &str) -> Result<(), Rejected> {
@@ -262,29 +223,19 @@ impl Play {
     }
 
     pub(crate) fn cancel(&mut self) -> Vec<&str> {
-        self.must(Input::Cancel {
-            note: "changed my mind".to_owned(),
-        })
+        self.must(Input::Cancel { note: "changed my mind".to_owned() })
     }
 
     pub(crate) fn pause(&mut self) -> Vec<&str> {
-        self.must(Input::Pause {
-            note: "wait".to_owned(),
-        })
+        self.must(Input::Pause { note: "wait".to_owned() })
     }
 
     pub(crate) fn resume(&mut self) -> Vec<&str> {
-        self.must(Input::Resume {
-            note: "go".to_owned(),
-        })
+        self.must(Input::Resume { note: "go".to_owned() })
     }
 
     pub(crate) fn resolve(&mut self, step: &str, action: Resolution) -> Vec<&str> {
-        self.must(Input::Resolve {
-            step: step.into(),
-            action,
-            note: "looked at".to_owned(),
-        })
+        self.must(Input::Resolve { step: step.into(), action, note: "looked at".to_owned() })
     }
 
     pub(crate) fn status(&self) -> Status {
@@ -329,19 +280,9 @@ pub(crate) fn short(event: &Event) -> String {
         Event::StepFailed { step, in_doubt, .. } if *in_doubt => format!("{step} in doubt"),
         Event::StepFailed { step, .. } => format!("{step} failed"),
         Event::StepTimedOut { step, .. } => format!("{step} timed out"),
-        Event::StepRetry {
-            step,
-            phase,
-            attempt,
-            max_attempts,
-            retry_at,
-            ..
-        } => {
+        Event::StepRetry { step, phase, attempt, max_attempts, retry_at, .. } => {
             let at = retry_at.as_micros() / 1_000_000;
-            format!(
-                "{step} {} {attempt}/{max_attempts}, again at {at}",
-                phase.as_str()
-            )
+            format!("{step} {} {attempt}/{max_attempts}, again at {at}", phase.as_str())
         }
         Event::StepCompensating { step, attempt } => format!("undo {step} {attempt}"),
         Event::StepCompensated { step, .. } => format!("{step} undone"),

@@ -20,7 +20,7 @@ claimed as (
 locked as (
     select id, inbox_seq
     from backstitch.sagas
-    where id = any ($25::uuid[])
+    where id = any ($22::uuid[])
     order by id
     for no key update
 ),
@@ -39,7 +39,7 @@ gate as (
                     select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq - 1
                 )
         end
-        and (not f.claims or (f.saga_id in (select saga_id from claimed)))
+        and (f.saga_id in (select saga_id from claimed) or not f.claims)
         and (f.inbox_seen is null or f.inbox_seen = l.inbox_seq)
     on conflict do nothing
     returning saga_id
@@ -60,8 +60,8 @@ new_rows as (
         n.id, n.created_at, n.created_at, n.owner, n.wake_at, n.version, n.status, n.definition, n.failed_step,
         n.correlation_id
     from unnest(
-            $31::uuid[], $32::timestamptz[], $33::bigint[], $34::timestamptz[], $35::integer[], $36::text[],
-            $37::text[], $38::text[], $39::text[]
+            $29::uuid[], $30::timestamptz[], $31::bigint[], $32::timestamptz[], $33::integer[], $34::text[],
+            $35::text[], $36::text[], $37::text[]
         ) as n (id, created_at, owner, wake_at, version, status, definition, failed_step, correlation_id)
         join gate on gate.saga_id = n.id
 ),
@@ -70,23 +70,23 @@ changed_rows as (
     set updated_at = u.updated_at, owner = u.owner, wake_at = u.wake_at, paused = u.paused, status = u.status,
         failed_step = u.failed_step
     from unnest(
-            $25::uuid[], $22::timestamptz[], $26::bigint[], $27::timestamptz[], $28::boolean[], $29::text[],
-            $30::text[]
+            $22::uuid[], $23::timestamptz[], $24::bigint[], $25::timestamptz[], $26::boolean[], $27::text[],
+            $28::text[]
         ) as u (id, updated_at, owner, wake_at, paused, status, failed_step)
         join gate on gate.saga_id = u.id
-    where s.id = u.id and s.id = any ($25::uuid[])
+    where s.id = u.id and s.id = any ($22::uuid[])
 ),
 new_attributes as (
     insert into backstitch.saga_attributes (saga_id, name, value)
     select a.saga_id, a.name, a.value
-    from unnest($40::uuid[], $41::text[], $42::text[]) as a (saga_id, name, value)
+    from unnest($38::uuid[], $39::text[], $40::text[]) as a (saga_id, name, value)
         join gate using (saga_id)
 ),
 consumed as (
     delete from backstitch.saga_inbox i
-    using unnest($23::uuid[], $24::integer[]) as c (saga_id, through)
+    using unnest($41::uuid[], $42::integer[]) as c (saga_id, through)
         join gate using (saga_id)
-    where i.saga_id = c.saga_id and i.seq <= c.through and i.saga_id = any ($23::uuid[])
+    where i.saga_id = c.saga_id and i.seq <= c.through and i.saga_id = any ($41::uuid[])
 ),
 new_jobs as (
     insert into backstitch.jobs (until, created_at, saga_id, queue, subject, payload)

@@ -87,7 +87,7 @@ impl<'c> Writer<'c> {
             return Ok(Verdict::Fenced);
         };
         if let Some(claim) = &commit.claim
-            && let Some(lost) = self.judge(claim, commit.saga)?
+            && let Some(lost) = self.judge(claim)?
         {
             return Ok(lost);
         }
@@ -110,22 +110,20 @@ impl<'c> Writer<'c> {
     }
 
     /// What the ledger says about this key, if it says anything.
-    fn judge(&self, claim: &Claim, saga: SagaId) -> Result<Option<Verdict>, Fault> {
+    fn judge(&self, claim: &Claim) -> Result<Option<Verdict>, Fault> {
         let mut find = self.connection.prepare_cached(sql!("find_claim"))?;
         let mut rows = find.query(params![claim.scope, claim.key])?;
         let Some(row) = rows.next()? else {
             return Ok(None);
         };
-        let row = Reading::of("idempotency_ledger", saga, row);
+        let row = Reading::of("idempotency_ledger", &claim.key, row);
         let digest = Digest(row.bytes(0, "digest")?);
         Ok(match idempotency::judge(Some(&digest), &claim.digest) {
             idempotency::Verdict::Fresh => None,
             idempotency::Verdict::Replay => Some(Verdict::Replay(row.saga(1, "saga_id")?)),
-            idempotency::Verdict::Conflict => Some(Verdict::Conflict {
-                saga: row.saga(1, "saga_id")?,
-                digest,
-                at: row.time(2, "at")?,
-            }),
+            idempotency::Verdict::Conflict => {
+                Some(Verdict::Conflict { saga: row.saga(1, "saga_id")?, digest, at: row.time(2, "at")? })
+            }
         })
     }
 
@@ -140,19 +138,19 @@ impl<'c> Writer<'c> {
         let Some(row) = rows.next()? else {
             return Ok(Some(Verdict::Fenced));
         };
-        let row = Reading::of("sagas", saga, row);
+        let row = Reading::of("sagas", &saga, row);
         let reopens = update.is_some_and(|update| update.status == Status::Compensating);
         let open = match row.status(0)? {
             Status::Pending | Status::Running | Status::Compensating => true,
             Status::Failed => reopens,
             Status::Succeeded | Status::Compensated => false,
         };
-        let head = row.count(2, "seq")?;
+        let head: u64 = row.count(2, "seq")?;
         if !open || first.seq != head + 1 {
             return Ok(Some(Verdict::Fenced));
         }
         let seen = update.and_then(|update| update.inbox_seen);
-        let newest = row.count(1, "inbox_seq")?;
+        let newest: u64 = row.count(1, "inbox_seq")?;
         Ok(seen.filter(|seen| *seen != newest).map(|_| Verdict::MailWaiting))
     }
 

@@ -34,7 +34,10 @@ impl Connections {
     }
 
     /// Writes on the calling thread, which waits for whoever writes now.
-    pub(super) fn write_here<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Error> {
+    pub(super) fn write_here<T>(
+        &self,
+        work: impl FnOnce(&Connection) -> Result<T, Fault>,
+    ) -> Result<T, Error> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
         if !writer.is_autocommit() {
             // A panic or a failed commit left its transaction open; nothing of it was acknowledged.

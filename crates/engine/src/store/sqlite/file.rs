@@ -21,8 +21,8 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements kept ready; there are fewer, so none is ever prepared twice.
 const STATEMENTS: usize = 64;
 
-/// The first two count only for a new file, and only before anything is written to it.
-const WRITER: &str = "
+/// How the connection that writes is set up. The first two count only for a new file, before anything is written.
+pub const WRITER_SETTINGS: &str = "
     pragma page_size = 4096;
     pragma auto_vacuum = incremental;
     pragma journal_mode = wal;
@@ -79,7 +79,7 @@ impl Held {
         }
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
-        connection.execute_batch(WRITER)?;
+        connection.execute_batch(WRITER_SETTINGS)?;
         schema::migrate(&connection, now)?;
         Ok(connection)
     }
@@ -99,7 +99,8 @@ fn supported(version: i32) -> Result<(), Error> {
     if version >= OLDEST_SQLITE {
         return Ok(());
     }
-    let dotted = |number: i32| format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000);
+    let dotted =
+        |number: i32| format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000);
     Err(Error::Refused(format!(
         "this program was built with SQLite {}, which can damage its file: build it with SQLite {} or newer",
         dotted(version),

@@ -13,18 +13,9 @@ struct Migration {
 
 /// In the order they are applied; the first one is version 1.
 const MIGRATIONS: &[Migration] = &[
-    Migration {
-        name: "sagas",
-        sql: include_str!("../../../migrations/sqlite/0001_sagas.sql"),
-    },
-    Migration {
-        name: "jobs",
-        sql: include_str!("../../../migrations/sqlite/0002_jobs.sql"),
-    },
-    Migration {
-        name: "outbox",
-        sql: include_str!("../../../migrations/sqlite/0003_outbox.sql"),
-    },
+    Migration { name: "sagas", sql: include_str!("../../../migrations/sqlite/0001_sagas.sql") },
+    Migration { name: "jobs", sql: include_str!("../../../migrations/sqlite/0002_jobs.sql") },
+    Migration { name: "outbox", sql: include_str!("../../../migrations/sqlite/0003_outbox.sql") },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.
@@ -61,11 +52,7 @@ fn newest() -> i64 {
 
 fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
     let migrated = connection
-        .query_row(
-            "select 1 from sqlite_schema where name = 'backstitch_migrations'",
-            [],
-            |_| Ok(()),
-        )
+        .query_row("select 1 from sqlite_schema where name = 'backstitch_migrations'", [], |_| Ok(()))
         .optional()?;
     if migrated.is_none() {
         return Ok(0);

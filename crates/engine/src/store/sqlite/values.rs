@@ -34,12 +34,7 @@ impl<'r> Reading<'r> {
     }
 
     fn corrupt(&self, column: &'static str, why: &impl ToString) -> Corrupt {
-        Corrupt {
-            table: self.table,
-            column,
-            id: self.id.to_string(),
-            why: why.to_string(),
-        }
+        Corrupt { table: self.table, column, id: self.id.to_string(), why: why.to_string() }
     }
 
     /// The value as it stands.

@@ -126,9 +126,7 @@ impl Books {
     }
 
     pub(super) fn action_in_flight(&self) -> Option<usize> {
-        self.steps
-            .iter()
-            .position(|step| step.action.standing == Standing::Running)
+        self.steps.iter().position(|step| step.action.standing == Standing::Running)
     }
 
     pub(super) fn compensations_in_progress(&self) -> usize {

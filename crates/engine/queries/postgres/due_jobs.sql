@@ -1,0 +1,26 @@
+-- Each queue gives its oldest, found by index; the oldest of those are leased.
+with
+due as (
+    select oldest.id
+    from (select distinct unnest($1::text[])) as wanted (queue)
+        cross join lateral (
+            select id, until
+            from jobs
+            where status = 'pending' and queue = wanted.queue and until <= now()
+            order by until, id
+            limit $3
+            for update skip locked
+        ) as oldest
+    order by oldest.until, oldest.id
+    limit $3
+),
+leased as (
+    update jobs
+    set status = 'leased', token = token + 1, until = now() + $2 * interval '1 ms'
+    from due
+    where jobs.id = due.id
+    returning jobs.*
+)
+select id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error
+from leased
+order by id

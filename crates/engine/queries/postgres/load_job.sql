@@ -1,0 +1,3 @@
+select id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error
+from jobs
+where id = $1

@@ -1,0 +1,26 @@
+-- Answers with each job as it was before, from which follows whether the report counted.
+with
+report as (
+    select *
+    from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[], $6::text[])
+        as r (id, token, status, retry_at, lease_ms, error)
+),
+found as (
+    select id, status, token
+    from jobs
+    where id = any ($1)
+    order by id
+    for no key update
+),
+settled as (
+    update jobs
+    set status = r.status,
+        until = coalesce(r.retry_at, now() + r.lease_ms * interval '1 ms', until),
+        attempts = attempts + case when r.status = 'leased' then 0 else 1 end,
+        last_error = coalesce(r.error, last_error)
+    from report r
+        join found f using (id)
+    where jobs.id = r.id and f.status = 'leased' and f.token = r.token
+)
+select id, status, token
+from found

@@ -1,0 +1,87 @@
+-- Takes sagas over: of owners who are not among the living, then those that are due and that nobody owns. A row is
+-- this node's only if its `saga.adopted` is the next event of the log; who appended meanwhile keeps the saga.
+with recursive
+-- A node that was struck off takes nothing.
+known as (
+    select definition, version
+    from unnest($1::text[], $2::integer[]) as k (definition, version)
+    where exists (select from nodes where epoch = $3)
+),
+-- Every owner of a saga of these definitions, each found by one step through the index.
+owners as (
+    select
+        k.definition, k.version,
+        (
+            select min(s.owner)
+            from sagas s
+            where s.owner is not null and s.definition = k.definition and s.version = k.version
+        ) as epoch
+    from known k
+    union all
+    select
+        o.definition, o.version,
+        (
+            select min(s.owner)
+            from sagas s
+            where s.owner is not null
+                and s.definition = o.definition
+                and s.version = o.version
+                and s.owner > o.epoch
+        )
+    from owners o
+    where o.epoch is not null
+),
+orphaned as (
+    select s.id
+    from owners o
+        cross join lateral (
+            select id
+            from sagas
+            where owner is not null
+                and definition = o.definition
+                and version = o.version
+                and owner = o.epoch
+                and status in ('pending', 'running', 'compensating')
+            limit $4
+            for no key update skip locked
+        ) as s
+    where o.epoch is not null and not exists (select from nodes n where n.epoch = o.epoch)
+    limit $4
+),
+due as (
+    select s.id
+    from known k
+        cross join lateral (
+            select id
+            from sagas
+            where owner is null
+                and wake_at is not null
+                and definition = k.definition
+                and version = k.version
+                and wake_at <= now()
+                and status in ('pending', 'running', 'compensating')
+            order by wake_at
+            limit greatest($4 - (select count(*) from orphaned), 0)
+            for no key update skip locked
+        ) as s
+    limit greatest($4 - (select count(*) from orphaned), 0)
+),
+appended as (
+    insert into saga_events (at, saga_id, seq, type, data)
+    select greatest(head.at, $5), taken.id, head.seq + 1, 'saga.adopted', $6
+    from (select id from orphaned union all select id from due order by id) as taken
+        cross join lateral (
+            select seq, at
+            from saga_events
+            where saga_id = taken.id
+            order by seq desc
+            limit 1
+        ) as head
+    on conflict do nothing
+    returning saga_id
+)
+update sagas
+set owner = $3, wake_at = null
+from appended
+where sagas.id = appended.saga_id
+returning sagas.id

@@ -1,0 +1,139 @@
+//! One statement for a batch of decisions, and what its answer means.
+
+use std::collections::HashMap;
+use std::time::Duration;
+
+use backstitch_kernel::SagaId;
+use backstitch_kernel::idempotency::{self, Digest};
+use deadpool_postgres::{Object, PoolError};
+use tokio_postgres::{GenericClient, Row, Statement, Transaction};
+use uuid::Uuid;
+
+use super::batch::{Batch, judged_unsent};
+use super::fault::{self, Fault};
+use super::session::Sessions;
+use super::value::timestamp;
+use crate::store::{Claim, Commit, Error, Verdict};
+
+const COMMIT: &str = include_str!("commit.sql");
+const FIND_CLAIM: &str = super::sql!("find_claim");
+
+/// More than the server's own limit for a committer's statement, so that it is the server who gives up first.
+const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+
+/// The server takes messages of up to a gigabyte.
+const MAX_BYTES: usize = 256 << 20;
+
+/// Writes one decision inside the caller's own transaction: what is applied stands or falls with it, and what is not
+/// applied leaves nothing behind. The caller's `search_path` does not matter.
+///
+/// The engine finds the saga once the transaction is committed, at the latest when its next look for due work comes.
+///
+/// # Errors
+/// When the database cannot be read or written. As after any failed statement, `PostgreSQL` then refuses all but a
+/// rollback.
+pub async fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdict, Error> {
+    if let Some(verdict) = judged_unsent(commit) {
+        return Ok(verdict);
+    }
+    let told = |why: tokio_postgres::Error| fault::error(&why);
+    let batch = Batch::of(&[commit]);
+    let statement = transaction.prepare(COMMIT).await.map_err(told)?;
+    let rows = transaction.query(&statement, &batch.parameters()).await.map_err(told)?;
+    let find_claim = transaction.prepare(FIND_CLAIM).await.map_err(told)?;
+    let verdicts = verdicts(transaction, &find_claim, &[commit], &rows).await.map_err(told)?;
+    let open = || Error::Unavailable("the idempotency key was given up a moment ago: try again".to_owned());
+    verdicts.into_iter().next().flatten().ok_or_else(open)
+}
+
+/// Writes decisions that are sorted by saga, no saga and no key twice. A verdict that is missing asks for another
+/// try.
+pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec<Option<Verdict>>, Fault> {
+    let batch = Batch::of(commits);
+    if batch.bytes() > MAX_BYTES {
+        return Err(Fault::Data(format!("{} bytes are too many for one transaction", batch.bytes())));
+    }
+    let client = sessions.to_commit().await.map_err(unsent)?;
+    let statement = client.prepare_cached(COMMIT).await.map_err(not_prepared)?;
+    let find_claim = client.prepare_cached(FIND_CLAIM).await.map_err(not_prepared)?;
+    match tokio::time::timeout(ANSWER_WITHIN, client.query(&statement, &batch.parameters())).await {
+        Ok(Ok(rows)) => {
+            let verdicts = verdicts(&**client, &find_claim, commits, &rows).await;
+            // The batch itself is on disk by now.
+            verdicts.map_err(|why| Fault::Lost(fault::error(&why).to_string()))
+        }
+        Ok(Err(why)) => Err(settled(Fault::of(&why), client)),
+        Err(_) => Err(settled(Fault::Lost("no answer in time".to_owned()), client)),
+    }
+}
+
+/// A connection that lost an answer is not used again.
+fn settled(fault: Fault, client: Object) -> Fault {
+    if matches!(fault, Fault::Lost(_)) {
+        drop(Object::take(client));
+    }
+    fault
+}
+
+fn unsent(error: PoolError) -> Fault {
+    match fault::no_connection(&error) {
+        Error::Unavailable(why) => Fault::Undone(why),
+        other => Fault::Hopeless(other),
+    }
+}
+
+fn not_prepared(error: tokio_postgres::Error) -> Fault {
+    match fault::error(&error) {
+        Error::Unavailable(why) => Fault::Undone(why),
+        other => Fault::Hopeless(other),
+    }
+}
+
+/// The answer names those that did not pass, and why.
+async fn verdicts(
+    client: &impl GenericClient,
+    find_claim: &Statement,
+    commits: &[&Commit],
+    rows: &[Row],
+) -> Result<Vec<Option<Verdict>>, tokio_postgres::Error> {
+    if rows.is_empty() {
+        return Ok(vec![Some(Verdict::Applied); commits.len()]);
+    }
+    let mut stopped = HashMap::with_capacity(rows.len());
+    for row in rows {
+        let key_used: bool = row.try_get("key_used")?;
+        let mail_waiting: Option<bool> = row.try_get("mail_waiting")?;
+        stopped.insert(row.try_get::<_, Uuid>("saga_id")?, (key_used, mail_waiting.unwrap_or(false)));
+    }
+    let mut verdicts = Vec::with_capacity(commits.len());
+    for commit in commits {
+        verdicts.push(match (stopped.get(&commit.saga.0), &commit.claim) {
+            (None, _) => Some(Verdict::Applied),
+            (Some((true, _)), Some(claim)) => used(client, find_claim, claim).await?,
+            (Some((_, true)), _) => Some(Verdict::MailWaiting),
+            (Some(_), _) => Some(Verdict::Fenced),
+        });
+    }
+    Ok(verdicts)
+}
+
+/// What a key that is not fresh stands for; nothing when it was given up since.
+async fn used(
+    client: &impl GenericClient,
+    find_claim: &Statement,
+    claim: &Claim,
+) -> Result<Option<Verdict>, tokio_postgres::Error> {
+    let Some(row) = client.query_opt(find_claim, &[&claim.scope, &claim.key]).await? else {
+        return Ok(None);
+    };
+    let saga = SagaId(row.try_get("saga_id")?);
+    let digest = Digest(row.try_get::<_, &[u8]>("digest")?.try_into().unwrap_or_default());
+    Ok(Some(match idempotency::judge(Some(&digest), &claim.digest) {
+        idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Verdict::Replay(saga),
+        idempotency::Verdict::Conflict => Verdict::Conflict {
+            saga,
+            digest,
+            at: timestamp(row.try_get("at")?),
+        },
+    }))
+}

@@ -1,0 +1,101 @@
+//! What `PostgreSQL` says went wrong, and what that means for the work in hand.
+
+use std::error::Error as _;
+
+use deadpool_postgres::PoolError;
+use tokio_postgres::error::{DbError, Severity, SqlState};
+
+use crate::store::Error;
+
+/// Why a batch was not answered.
+#[derive(Debug)]
+pub(super) enum Fault {
+    /// Something in the batch cannot be written. Nothing of the batch was.
+    Data(String),
+    /// Somebody holds a lock for too long. Nothing of the batch was written.
+    Blocked(String),
+    /// Nothing of the batch was written, and the same batch can succeed.
+    Undone(String),
+    /// The connection is gone, and with it the answer: the batch may be on disk.
+    Lost(String),
+    /// Trying again will not help soon.
+    Hopeless(Error),
+}
+
+impl Fault {
+    /// Judges an error of a statement that was sent.
+    pub(super) fn of(error: &tokio_postgres::Error) -> Self {
+        match error.as_db_error() {
+            Some(said) => Self::said(said),
+            None => Self::Lost(told(error)),
+        }
+    }
+
+    fn said(error: &DbError) -> Self {
+        let why = in_words(error);
+        // Whoever is told this is about to lose its connection, and may have committed already.
+        if matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
+            return Self::Lost(why);
+        }
+        match (error.code(), class(error.code())) {
+            (&SqlState::LOCK_NOT_AVAILABLE, _) => Self::Blocked(why),
+            (_, "40") | (&SqlState::QUERY_CANCELED, _) => Self::Undone(why),
+            // Bad values, broken constraints, too much for an index, and what the triggers refuse.
+            (_, "21" | "22" | "23" | "44" | "54" | "P0") => Self::Data(why),
+            _ => Self::Hopeless(judged(error)),
+        }
+    }
+}
+
+/// The error that tells whoever runs the engine what to do.
+pub(super) fn error(error: &tokio_postgres::Error) -> Error {
+    match error.as_db_error() {
+        Some(said) => judged(said),
+        None => Error::Unavailable(told(error)),
+    }
+}
+
+/// The same for a connection that could not be had.
+pub(super) fn no_connection(error: &PoolError) -> Error {
+    match error {
+        PoolError::Backend(error) => self::error(error),
+        other => Error::Unavailable(other.to_string()),
+    }
+}
+
+/// The same for a row that does not have the shape it was given.
+pub(super) fn unreadable(error: &tokio_postgres::Error) -> Error {
+    Error::Refused(told(error))
+}
+
+fn judged(error: &DbError) -> Error {
+    let why = in_words(error);
+    match (error.code(), class(error.code())) {
+        (&SqlState::DISK_FULL, _) => Error::Full(why),
+        (&SqlState::READ_ONLY_SQL_TRANSACTION, _) => {
+            Error::Unavailable(format!("{why}: this server is a standby"))
+        }
+        (_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX") => Error::Unavailable(why),
+        _ => Error::Refused(why),
+    }
+}
+
+fn class(code: &SqlState) -> &str {
+    code.code().get(..2).unwrap_or_default()
+}
+
+fn in_words(error: &DbError) -> String {
+    let mut words = error.message().to_owned();
+    if let Some(detail) = error.detail() {
+        words.push_str(": ");
+        words.push_str(detail);
+    }
+    words
+}
+
+/// The driver says what it did, its cause says what happened.
+fn told(error: &tokio_postgres::Error) -> String {
+    error
+        .source()
+        .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+}

@@ -1,0 +1,37 @@
+//! Messages for sagas.
+
+use backstitch_kernel::saga::Status;
+use backstitch_kernel::{SagaId, Timestamp};
+use deadpool_postgres::Object;
+
+use super::sql;
+use super::value::{get, time};
+use crate::inbox::{Message, Posted};
+use crate::store::nodes::Epoch;
+use crate::store::{Corrupt, Error};
+
+pub(super) async fn post(
+    client: &Object,
+    saga: SagaId,
+    message: &Message,
+    at: Timestamp,
+) -> Result<Posted, Error> {
+    let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
+    let rows = super::query(client, sql!("post_message"), &[&saga.0, &time(at), &body]).await?;
+    let Some(row) = rows.first() else {
+        return Ok(Posted::Unknown);
+    };
+    let name: &str = get(row, "status")?;
+    let unknown = || Corrupt::of("sagas", "status", saga, &format!("`{name}` is no status"));
+    let status = Status::parse(name).ok_or_else(unknown)?;
+    Ok(if status.is_terminal() {
+        Posted::Ended(status)
+    } else {
+        Posted::Accepted
+    })
+}
+
+pub(super) async fn mail(client: &Object, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    let rows = super::query(client, sql!("mail"), &[&epoch]).await?;
+    rows.iter().map(|row| get(row, "saga_id").map(SagaId)).collect()
+}

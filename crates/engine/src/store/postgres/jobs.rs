@@ -1,0 +1,159 @@
+//! The lease queue.
+
+use std::collections::{HashMap, HashSet};
+use std::time::{Duration, SystemTime};
+
+use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
+use backstitch_kernel::{Payload, SagaId, Timestamp};
+use deadpool_postgres::Object;
+use tokio_postgres::Row;
+
+use super::sql;
+use super::value::{get, get_time, limit, millis, readable, time};
+use crate::store::jobs::{Job, Leased, Report, Settled, Settlement};
+use crate::store::{Corrupt, Error};
+
+pub(super) async fn lease(
+    client: &Object,
+    queues: &[String],
+    lease: Duration,
+    rows: usize,
+) -> Result<Vec<Leased>, Error> {
+    let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
+    super::query(client, sql!("expired_jobs"), &[&queues, &fifth]).await?;
+    let leased = super::query(client, sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
+    leased.iter().map(|row| job(row).map(|job| Leased { job })).collect()
+}
+
+pub(super) async fn load(client: &Object, id: i64) -> Result<Option<Job>, Error> {
+    let rows = super::query(client, sql!("load_job"), &[&id]).await?;
+    rows.first().map(job).transpose()
+}
+
+/// In the order asked. One statement takes one report of each job, so a job's second report waits for the next.
+pub(super) async fn settle(client: &Object, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+    let mut settled: Vec<Option<Settled>> = vec![None; settlements.len()];
+    loop {
+        let mut jobs = HashSet::new();
+        let mut wave = Vec::new();
+        for (index, settlement) in settlements.iter().enumerate() {
+            if settled[index].is_none() && jobs.insert(settlement.id) {
+                wave.push(index);
+            }
+        }
+        if wave.is_empty() {
+            return Ok(settled.into_iter().flatten().collect());
+        }
+        let found = settle_once(client, wave.iter().map(|index| &settlements[*index])).await?;
+        for index in wave {
+            let Settlement { id, token, .. } = settlements[index];
+            let counted = |lease: &Lease| lease.complete(token).map(|_| ());
+            settled[index] = Some(found.get(&id).map_or(Err(Refused::Unavailable), counted));
+        }
+    }
+}
+
+/// What leasing looks at in each of these jobs, as it was before.
+async fn settle_once(
+    client: &Object,
+    settlements: impl Iterator<Item = &Settlement>,
+) -> Result<HashMap<i64, Lease>, Error> {
+    let mut reports = Reports::default();
+    for settlement in settlements {
+        reports.add(settlement);
+    }
+    let rows = super::query(
+        client,
+        sql!("settle_job"),
+        &[
+            &reports.id,
+            &reports.token,
+            &reports.status,
+            &reports.retry_at,
+            &reports.lease_ms,
+            &reports.error,
+        ],
+    )
+    .await?;
+    let before = rows.iter().map(|row| {
+        let id: i64 = get(row, "id")?;
+        let lease = Lease {
+            status: status(row, id)?,
+            token: get(row, "token")?,
+            ..Lease::due_at(Timestamp::default())
+        };
+        Ok((id, lease))
+    });
+    before.collect()
+}
+
+#[derive(Default)]
+struct Reports {
+    id: Vec<i64>,
+    token: Vec<i64>,
+    status: Vec<&'static str>,
+    retry_at: Vec<Option<SystemTime>>,
+    lease_ms: Vec<Option<i64>>,
+    error: Vec<Option<String>>,
+}
+
+impl Reports {
+    fn add(&mut self, settlement: &Settlement) {
+        let (status, retry, lease, error) = match &settlement.report {
+            Report::Completed => ("completed", None, None, None),
+            Report::StillWorking { lease } => ("leased", None, Some(millis(*lease)), None),
+            Report::Failed {
+                error,
+                retry_at: Some(at),
+            } => ("pending", Some(time(*at)), None, Some(readable(error))),
+            Report::Failed { error, retry_at: None } => ("failed", None, None, Some(readable(error))),
+        };
+        self.id.push(settlement.id);
+        self.token.push(settlement.token);
+        self.status.push(status);
+        self.retry_at.push(retry);
+        self.lease_ms.push(lease);
+        self.error.push(error);
+    }
+}
+
+fn job(row: &Row) -> Result<Job, Error> {
+    let id: i64 = get(row, "id")?;
+    let payload = Payload::parse(get::<&str>(row, "payload")?);
+    Ok(Job {
+        id,
+        saga: SagaId(get(row, "saga_id")?),
+        queue: get(row, "queue")?,
+        subject: get(row, "subject")?,
+        payload: payload.map_err(|why| corrupt("payload", id, why.to_string()))?,
+        lease: Lease {
+            status: status(row, id)?,
+            token: get(row, "token")?,
+            until: get_time(row, "until")?,
+            attempts: get::<i32>(row, "attempts")?.unsigned_abs(),
+            expiries: get::<i32>(row, "expiries")?.unsigned_abs(),
+        },
+        last_error: get(row, "last_error")?,
+    })
+}
+
+fn status(row: &Row, id: i64) -> Result<Status, Error> {
+    match get(row, "status")? {
+        "pending" => Ok(Status::Pending),
+        "leased" => Ok(Status::Leased),
+        "completed" => Ok(Status::Completed),
+        "failed" => Ok(Status::Failed),
+        other => Err(corrupt("status", id, format!("`{other}` is no status"))),
+    }
+}
+
+fn corrupt(column: &'static str, job: i64, why: String) -> Error {
+    let id = format!("job {job}");
+    Corrupt {
+        table: "jobs",
+        column,
+        id,
+        why,
+    }
+    .into()
+}

@@ -1,0 +1,109 @@
+//! Wake-ups from other processes.
+
+use std::future::poll_fn;
+use std::time::Duration;
+
+use backstitch_kernel::SagaId;
+use tokio::sync::mpsc;
+use tokio::task::JoinHandle;
+use tokio::time::sleep;
+use tokio_postgres::{AsyncMessage, Client, Config};
+use tracing::{info, warn};
+
+use super::fault;
+use super::session::dial;
+use crate::store::Error;
+
+/// As the statements and functions of the database call them.
+const INBOX: &str = "backstitch_inbox";
+const START: &str = "backstitch_start";
+
+/// Wake-ups kept for a receiver that is busy.
+const KEPT: usize = 1024;
+
+const FIRST_PAUSE: Duration = Duration::from_millis(50);
+const LONGEST_PAUSE: Duration = Duration::from_secs(5);
+
+/// Something to look at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A message came in for this saga.
+    Mail(SagaId),
+    /// This saga was started in somebody's transaction and waits for an owner.
+    Started(SagaId),
+    /// Notices may have been missed: look at everything. The first one of all, and one after every new connection.
+    Missed,
+}
+
+/// Starts to listen; from when this returns on, nothing is missed without a notice that says so.
+pub(super) async fn listen(address: Config) -> Result<mpsc::Receiver<Notice>, Error> {
+    let (notices, receiver) = mpsc::channel(KEPT);
+    let first = connect(&address, &notices).await?;
+    tokio::spawn(stay_connected(address, notices, first));
+    Ok(receiver)
+}
+
+async fn stay_connected(address: Config, notices: mpsc::Sender<Notice>, mut line: Line) {
+    loop {
+        tokio::select! {
+            _ = &mut line.ended => {}
+            () = notices.closed() => return,
+        }
+        warn!("the connection that hears of messages is lost: connecting again");
+        let mut pause = FIRST_PAUSE;
+        line = loop {
+            tokio::select! {
+                () = sleep(pause) => {}
+                () = notices.closed() => return,
+            }
+            match connect(&address, &notices).await {
+                Ok(line) => break line,
+                Err(why) => warn!(%why, "cannot hear of messages yet"),
+            }
+            pause = (pause * 2).min(LONGEST_PAUSE);
+        };
+        info!("messages are heard again");
+    }
+}
+
+/// A connection that is listened on.
+struct Line {
+    /// The connection closes with it.
+    _client: Client,
+    ended: JoinHandle<()>,
+}
+
+async fn connect(address: &Config, notices: &mpsc::Sender<Notice>) -> Result<Line, Error> {
+    let (client, mut connection) = dial(address).await?;
+    let heard = notices.clone();
+    let ended = tokio::spawn(async move {
+        // Whoever is slow to take notices slows this connection down, and nobody else.
+        while let Some(Ok(message)) = poll_fn(|context| connection.poll_message(context)).await {
+            if let Some(notice) = notice(&message)
+                && heard.send(notice).await.is_err()
+            {
+                return;
+            }
+        }
+    });
+    let listen = format!("listen {INBOX}; listen {START}");
+    client.batch_execute(&listen).await.map_err(|why| fault::error(&why))?;
+    // Nobody there to be told is no mistake: the next look at the channel ends it all.
+    let _ = notices.send(Notice::Missed).await;
+    Ok(Line {
+        _client: client,
+        ended,
+    })
+}
+
+fn notice(message: &AsyncMessage) -> Option<Notice> {
+    let AsyncMessage::Notification(notification) = message else {
+        return None;
+    };
+    let saga: SagaId = notification.payload().parse().ok()?;
+    match notification.channel() {
+        INBOX => Some(Notice::Mail(saga)),
+        START => Some(Notice::Started(saga)),
+        _ => None,
+    }
+}

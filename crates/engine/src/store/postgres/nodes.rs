@@ -1,0 +1,70 @@
+//! Who lives, and who runs what. Only the database's clock decides.
+
+use backstitch_kernel::saga::{Event, codec};
+use backstitch_kernel::{SagaId, Timestamp};
+use deadpool_postgres::Object;
+
+use super::sql;
+use super::value::{get, limit, millis, readable, time, timestamp};
+use crate::store::Error;
+use crate::store::nodes::{Epoch, Known, Node};
+
+const JOIN: &str = "insert into nodes (name, lease_ms) values ($1, $2) returning epoch";
+
+/// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
+const BEAT: &str = "update nodes set heartbeat_at = now()
+    where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > now() returning epoch";
+
+/// Whoever is struck off can never come back, so from then on its sagas can be taken.
+const STRIKE: &str = "delete from nodes where heartbeat_at + lease_ms * interval '1 ms' <= now()";
+
+pub(super) async fn join(client: &Object, node: &Node) -> Result<Epoch, Error> {
+    let name = readable(&node.name);
+    let rows = super::query(client, JOIN, &[&name, &millis(node.lease)]).await?;
+    let none = || Error::Unavailable("the database gave the node no number".to_owned());
+    rows.first().map(|row| get(row, "epoch")).ok_or_else(none)?
+}
+
+pub(super) async fn heartbeat(client: &Object, epoch: Epoch) -> Result<bool, Error> {
+    Ok(!super::query(client, BEAT, &[&epoch]).await?.is_empty())
+}
+
+pub(super) async fn leave(client: &Object, epoch: Epoch) -> Result<(), Error> {
+    super::query(client, sql!("release_sagas"), &[&epoch]).await.map(|_| ())
+}
+
+pub(super) async fn adopt(
+    client: &Object,
+    node: &Node,
+    epoch: Epoch,
+    known: &[Known],
+    at: Timestamp,
+    rows: usize,
+) -> Result<Vec<SagaId>, Error> {
+    let (names, versions) = columns(known);
+    let event = codec::data(&Event::SagaAdopted {
+        node: node.name.clone(),
+        epoch,
+    });
+    super::query(client, STRIKE, &[]).await?;
+    let adopted = super::query(
+        client,
+        include_str!("adopt.sql"),
+        &[&names, &versions, &epoch, &limit(rows), &time(at), &event],
+    )
+    .await?;
+    adopted.iter().map(|row| get(row, "id").map(SagaId)).collect()
+}
+
+pub(super) async fn next_wake(client: &Object, known: &[Known]) -> Result<Option<Timestamp>, Error> {
+    let (names, versions) = columns(known);
+    let rows = super::query(client, sql!("next_wake"), &[&names, &versions]).await?;
+    let wake_at = rows.first().map(|row| get::<Option<_>>(row, "wake_at")).transpose()?;
+    Ok(wake_at.flatten().map(timestamp))
+}
+
+/// A version that no column can hold is the version of no saga.
+fn columns(known: &[Known]) -> (Vec<&str>, Vec<i32>) {
+    let holdable = known.iter().filter_map(|it| Some((&*it.name, i32::try_from(it.version).ok()?)));
+    holdable.filter(|(name, _)| super::value::is_text(name)).unzip()
+}

@@ -1,0 +1,249 @@
+//! What is kept about sagas, read back.
+
+use std::collections::HashMap;
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use backstitch_kernel::saga::{Recorded, Status, codec};
+use backstitch_kernel::{SagaId, StepId, Timestamp};
+use deadpool_postgres::Object;
+use futures::future::try_join3;
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{IsolationLevel, Row};
+use uuid::Uuid;
+
+use super::value::{get, get_count, get_time, is_text, limit, time, timestamp};
+use super::{fault, sql};
+use crate::inbox::Received;
+use crate::store::nodes::Known;
+use crate::store::{Corrupt, Cursor, Error, Filter, Health, Page, Stored, Summary, Unregistered};
+
+const SUMMARY: &str = "select
+    id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
+from sagas
+where true";
+
+/// Rows, logs and inboxes of the same moment.
+pub(super) async fn load(client: &mut Object, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+    let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
+    let told = |why: tokio_postgres::Error| fault::error(&why);
+    let moment = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
+    let moment = moment.start().await.map_err(told)?;
+    let load_row = moment.prepare_cached(sql!("load_row")).await.map_err(told)?;
+    let load_logs = moment.prepare_cached(include_str!("load_logs.sql")).await.map_err(told)?;
+    let load_inbox = moment.prepare_cached(sql!("load_inbox")).await.map_err(told)?;
+    let ids: &[&(dyn ToSql + Sync)] = &[&ids];
+    let (rows, events, messages) = try_join3(
+        moment.query(&load_row, ids),
+        moment.query(&load_logs, ids),
+        moment.query(&load_inbox, ids),
+    )
+    .await
+    .map_err(told)?;
+    moment.commit().await.map_err(told)?;
+
+    let mut logs: HashMap<SagaId, Vec<Recorded>> = HashMap::with_capacity(rows.len());
+    for event in &events {
+        let saga = SagaId(get(event, "saga_id")?);
+        logs.entry(saga).or_default().push(recorded(event, saga)?);
+    }
+    let mut inboxes: HashMap<SagaId, Vec<Received>> = HashMap::new();
+    for message in &messages {
+        let saga = SagaId(get(message, "saga_id")?);
+        inboxes.entry(saga).or_default().push(received(message, saga)?);
+    }
+    let stored = rows.iter().map(|row| {
+        let summary = summary(row)?;
+        Ok(Stored {
+            log: logs.remove(&summary.id).unwrap_or_default(),
+            inbox: inboxes.remove(&summary.id).unwrap_or_default(),
+            inbox_seq: get_count::<u64>(row, "sagas", "inbox_seq", summary.id)?,
+            summary,
+        })
+    });
+    stored.collect()
+}
+
+pub(super) async fn log(
+    client: &Object,
+    saga: SagaId,
+    after: u64,
+    rows: usize,
+) -> Result<Vec<Recorded>, Error> {
+    let after = i32::try_from(after).unwrap_or(i32::MAX);
+    let events = super::query(client, sql!("load_log"), &[&saga.0, &after, &limit(rows)]).await?;
+    events.iter().map(|event| recorded(event, saga)).collect()
+}
+
+pub(super) async fn list(client: &Object, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+    if !holdable(filter) {
+        return Ok(Page {
+            items: Vec::new(),
+            next: None,
+        });
+    }
+    let status = filter.status.map(Status::as_str);
+    let before = cursor.before.map(|saga| saga.0);
+    let one_more = limit(cursor.limit).saturating_add(1);
+    let mut search = Search::new(SUMMARY);
+    if let Some(status) = &status {
+        search.add(" and status = ?", &[status]);
+    }
+    if let Some(definition) = &filter.definition {
+        search.add(" and definition = ?", &[definition]);
+    }
+    if let Some(correlation_id) = &filter.correlation_id {
+        search.add(" and correlation_id = ?", &[correlation_id]);
+    }
+    for (name, value) in &filter.attributes {
+        let having = " and id in (select saga_id from saga_attributes where name = ? and value = ?)";
+        search.add(having, &[name, value]);
+    }
+    if let Some(before) = &before {
+        search.add(" and id < ?", &[before]);
+    }
+    search.add(" order by id desc limit ?", &[&one_more]);
+    let rows = super::query(client, &search.text, &search.values).await?;
+
+    let more = rows.len() > cursor.limit;
+    let items: Vec<Summary> = rows.iter().take(cursor.limit).map(summary).collect::<Result<_, _>>()?;
+    let next = items.last().map(|row| row.id).filter(|_| more);
+    Ok(Page { items, next })
+}
+
+/// A statement that has only the conditions asked for, so that its plan is the one for these conditions.
+struct Search<'a> {
+    text: String,
+    values: Vec<&'a (dyn ToSql + Sync)>,
+}
+
+impl<'a> Search<'a> {
+    fn new(text: &str) -> Self {
+        Self {
+            text: text.to_owned(),
+            values: Vec::new(),
+        }
+    }
+
+    /// Goes on with `text`, where each question mark stands for the next of the values.
+    fn add(&mut self, text: &str, values: &[&'a (dyn ToSql + Sync)]) {
+        let mut parts = text.split('?');
+        self.text.push_str(parts.next().unwrap_or_default());
+        for (part, value) in parts.zip(values) {
+            self.values.push(*value);
+            let _ = write!(self.text, "${}{part}", self.values.len());
+        }
+    }
+}
+
+/// What no column can hold is not there to be found.
+fn holdable(filter: &Filter) -> bool {
+    let attributes = filter.attributes.iter().flat_map(|(name, value)| [name, value]);
+    let mut texts = attributes.chain(&filter.definition).chain(&filter.correlation_id);
+    texts.all(|text| is_text(text))
+}
+
+pub(super) async fn health(
+    client: &Object,
+    known: &[Known],
+    stuck_since: Timestamp,
+    stuck: usize,
+) -> Result<Health, Error> {
+    let stuck_since = time(stuck_since);
+    let stuck = limit(stuck);
+    let (active, stuck, unregistered) = try_join3(
+        super::query(client, sql!("health_active"), &[]),
+        super::query(client, sql!("health_stuck"), &[&stuck_since, &stuck]),
+        super::query(client, sql!("health_unregistered"), &[]),
+    )
+    .await?;
+    let mut health = Health::default();
+    for row in &active {
+        let sagas: i64 = get(row, "count")?;
+        health.active.insert(status(row, None)?, sagas.unsigned_abs());
+    }
+    health.stuck = stuck.iter().map(summary).collect::<Result<_, _>>()?;
+    for row in &unregistered {
+        let waiting = Unregistered {
+            definition: get(row, "definition")?,
+            version: get::<i32>(row, "version")?.unsigned_abs(),
+            sagas: get::<i64>(row, "sagas")?.unsigned_abs(),
+        };
+        let is_waiting = |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
+        if !known.iter().any(is_waiting) {
+            health.unregistered.push(waiting);
+        }
+    }
+    Ok(health)
+}
+
+fn summary(row: &Row) -> Result<Summary, Error> {
+    let id = SagaId(get(row, "id")?);
+    Ok(Summary {
+        id,
+        definition: get::<&str>(row, "definition").map(Arc::from)?,
+        version: get_count(row, "sagas", "version", id)?,
+        status: status(row, Some(id))?,
+        paused: get(row, "paused")?,
+        failed_step: get::<Option<&str>>(row, "failed_step")?.map(StepId::from),
+        owner: get(row, "owner")?,
+        wake_at: get::<Option<_>>(row, "wake_at")?.map(timestamp),
+        correlation_id: get(row, "correlation_id")?,
+        created_at: get_time(row, "created_at")?,
+        updated_at: get_time(row, "updated_at")?,
+    })
+}
+
+fn status(row: &Row, saga: Option<SagaId>) -> Result<Status, Error> {
+    let name: &str = get(row, "status")?;
+    let unknown = || {
+        Error::from(Corrupt {
+            table: "sagas",
+            column: "status",
+            id: saga.map_or_else(|| "some saga".to_owned(), |saga| saga.to_string()),
+            why: format!("`{name}` is no status"),
+        })
+    };
+    Status::parse(name).ok_or_else(unknown)
+}
+
+fn recorded(row: &Row, saga: SagaId) -> Result<Recorded, Error> {
+    let attempt: Option<i32> = get(row, "attempt")?;
+    let event = codec::event(
+        get(row, "type")?,
+        get(row, "step")?,
+        attempt.map(i32::unsigned_abs),
+        get(row, "data")?,
+    );
+    Ok(Recorded {
+        seq: get_count(row, "saga_events", "seq", saga)?,
+        at: get_time(row, "at")?,
+        event: event.map_err(|why| Corrupt::of("saga_events", "data", saga, &why))?,
+    })
+}
+
+fn received(row: &Row, saga: SagaId) -> Result<Received, Error> {
+    let message = serde_json::from_str(get(row, "body")?);
+    Ok(Received {
+        seq: get_count(row, "saga_inbox", "seq", saga)?,
+        message: message.map_err(|why| Corrupt::of("saga_inbox", "body", saga, &why))?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_numbers_its_values_as_they_come() {
+        let mut search = Search::new("select 1 where true");
+        search.add(" and a = ?", &[&"a"]);
+        search.add(" and b in (select c from d where e = ? and f = ?)", &[&1, &2]);
+        search.add(" limit ?", &[&3]);
+        assert_eq!(
+            search.text,
+            "select 1 where true and a = $1 and b in (select c from d where e = $2 and f = $3) limit $4"
+        );
+        assert_eq!(search.values.len(), 4);
+    }
+}

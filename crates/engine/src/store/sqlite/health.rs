@@ -1,0 +1,51 @@
+//! How the sagas are doing.
+
+use backstitch_kernel::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::fault::Fault;
+use super::sagas::summary;
+use super::sql;
+use super::values::{Reading, limit};
+use crate::store::nodes::Known;
+use crate::store::{Health, Unregistered};
+
+pub(super) fn health(
+    connection: &Connection,
+    known: &[Known],
+    stuck_since: Timestamp,
+    now: Timestamp,
+    at_most: usize,
+) -> Result<Health, Fault> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut health = Health::default();
+
+    let mut statement = snapshot.prepare_cached(sql!("health_active"))?;
+    let mut rows = statement.query([])?;
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("sagas", &"a group", row);
+        health.active.insert(row.status(0)?, row.count(1, "count")?);
+    }
+
+    let mut statement = snapshot.prepare_cached(sql!("health_stuck"))?;
+    let mut rows = statement.query(params![stuck_since.as_micros(), now.as_micros(), limit(at_most)])?;
+    while let Some(row) = rows.next()? {
+        health.stuck.push(summary(row)?);
+    }
+
+    let mut statement = snapshot.prepare_cached(sql!("health_unregistered"))?;
+    let mut rows = statement.query([now.as_micros()])?;
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("sagas", &"a group", row);
+        let waiting = Unregistered {
+            definition: row.get(0, "definition")?,
+            version: row.count(1, "version")?,
+            sagas: row.count(2, "count")?,
+        };
+        let is_known = |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
+        if !known.iter().any(is_known) {
+            health.unregistered.push(waiting);
+        }
+    }
+    Ok(health)
+}

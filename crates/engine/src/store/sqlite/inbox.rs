@@ -1,0 +1,53 @@
+//! Messages for sagas.
+
+use backstitch_kernel::{SagaId, Timestamp};
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::fault::Fault;
+use super::sql;
+use super::values::Reading;
+use crate::inbox::{Message, Posted};
+use crate::store::Error;
+use crate::store::nodes::Epoch;
+
+pub(super) fn post(
+    connection: &Connection,
+    saga: SagaId,
+    message: &Message,
+    at: Timestamp,
+) -> Result<Posted, Fault> {
+    let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
+    let id = saga.0.as_bytes();
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let seq: Option<i64> = transaction
+        .prepare_cached(sql!("post_message"))?
+        .query_row(params![id, at.as_micros()], |row| row.get(0))
+        .optional()?;
+    let Some(seq) = seq else {
+        return refusal(&transaction, saga);
+    };
+    transaction
+        .prepare_cached("insert into saga_inbox (saga_id, seq, body, at) values (?1, ?2, ?3, ?4)")?
+        .execute(params![id, seq, body, at.as_micros()])?;
+    transaction.commit()?;
+    Ok(Posted::Accepted)
+}
+
+fn refusal(connection: &Connection, saga: SagaId) -> Result<Posted, Fault> {
+    let mut statement = connection.prepare_cached("select status from sagas where id = ?1")?;
+    let mut rows = statement.query([saga.0.as_bytes()])?;
+    match rows.next()? {
+        Some(row) => Ok(Posted::Ended(Reading::of("sagas", &saga, row).status(0)?)),
+        None => Ok(Posted::Unknown),
+    }
+}
+
+pub(super) fn mail(connection: &Connection, epoch: Epoch) -> Result<Vec<SagaId>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("mail"))?;
+    let mut rows = statement.query([epoch])?;
+    let mut sagas = Vec::new();
+    while let Some(row) = rows.next()? {
+        sagas.push(Reading::of("saga_inbox", &"?", row).saga(0, "saga_id")?);
+    }
+    Ok(sagas)
+}

@@ -1,0 +1,150 @@
+//! Jobs and their leases. What a lease becomes is the kernel's to say; here it is read and written back.
+
+use std::time::Duration;
+
+use backstitch_kernel::Timestamp;
+use backstitch_kernel::lease::{Lease, Refused, Status};
+use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params};
+
+use super::fault::Fault;
+use super::sql;
+use super::values::{Reading, limit};
+use crate::store::Corrupt;
+use crate::store::jobs::{Job, Leased, Report, Settled, Settlement};
+
+/// Why a lease ran out, as it is told to whoever looks at the job.
+const LEASE_EXPIRED: &str = "lease_expired";
+
+pub(super) fn lease(
+    connection: &Connection,
+    queues: &[String],
+    duration: Duration,
+    now: Timestamp,
+    at_most: usize,
+) -> Result<Vec<Leased>, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut due = Vec::new();
+    for queue in queues {
+        expire(&transaction, queue, now)?;
+        let values = params![queue, now.as_micros(), limit(at_most)];
+        due.extend(select(&transaction, sql!("due_jobs"), values)?);
+    }
+    due.sort_by_key(|job| (job.lease.until, job.id));
+    due.truncate(at_most);
+    let mut leased = Vec::with_capacity(due.len());
+    for mut job in due {
+        if let Ok(lease) = job.lease.lease(duration, now) {
+            job.lease = lease;
+            write(&transaction, &job)?;
+            leased.push(Leased { job });
+        }
+    }
+    transaction.commit()?;
+    Ok(leased)
+}
+
+fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<(), Fault> {
+    for mut job in select(connection, sql!("expired_jobs"), params![queue, now.as_micros()])? {
+        if let Some(lease) = job.lease.expire(now) {
+            job.lease = lease;
+            job.last_error = Some(LEASE_EXPIRED.to_owned());
+            write(connection, &job)?;
+        }
+    }
+    Ok(())
+}
+
+pub(super) fn settle(
+    connection: &Connection,
+    settlements: &[Settlement],
+    now: Timestamp,
+) -> Result<Vec<Settled>, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut settled = Vec::with_capacity(settlements.len());
+    for settlement in settlements {
+        settled.push(settle_one(&transaction, settlement, now)?);
+    }
+    transaction.commit()?;
+    Ok(settled)
+}
+
+fn settle_one(connection: &Connection, settlement: &Settlement, now: Timestamp) -> Result<Settled, Fault> {
+    let Some(mut job) = job(connection, settlement.id)? else {
+        return Ok(Err(Refused::Unavailable));
+    };
+    let token = settlement.token;
+    let lease = match &settlement.report {
+        Report::Completed => job.lease.complete(token),
+        Report::Failed { retry_at, .. } => job.lease.fail(token, *retry_at),
+        Report::StillWorking { lease } => job.lease.heartbeat(token, *lease, now),
+    };
+    job.lease = match lease {
+        Ok(lease) => lease,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if let Report::Failed { error, .. } = &settlement.report {
+        job.last_error = Some(error.clone());
+    }
+    write(connection, &job)?;
+    Ok(Ok(()))
+}
+
+pub(super) fn job(connection: &Connection, id: i64) -> Result<Option<Job>, Fault> {
+    Ok(select(connection, sql!("load_job"), [id])?.pop())
+}
+
+fn select(connection: &Connection, sql: &str, values: impl Params) -> Result<Vec<Job>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
+    let mut jobs = Vec::new();
+    while let Some(row) = rows.next()? {
+        jobs.push(read(row)?);
+    }
+    Ok(jobs)
+}
+
+fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
+    let id = Reading::of("jobs", &"?", row).get(0, "id")?;
+    let row = Reading::of("jobs", &id, row);
+    let status = match row.text(5, "status")? {
+        "pending" => Status::Pending,
+        "leased" => Status::Leased,
+        "completed" => Status::Completed,
+        // The table's check leaves nothing else.
+        _ => Status::Failed,
+    };
+    Ok(Job {
+        id,
+        saga: row.saga(1, "saga_id")?,
+        queue: row.get(2, "queue")?,
+        subject: row.get(3, "subject")?,
+        payload: row.payload(4, "payload")?,
+        lease: Lease {
+            status,
+            token: row.get(6, "token")?,
+            until: row.time(7, "until")?,
+            attempts: row.count(8, "attempts")?,
+            expiries: row.count(9, "expiries")?,
+        },
+        last_error: row.get(10, "last_error")?,
+    })
+}
+
+fn write(connection: &Connection, job: &Job) -> Result<(), Fault> {
+    let status = match job.lease.status {
+        Status::Pending => "pending",
+        Status::Leased => "leased",
+        Status::Completed => "completed",
+        Status::Failed => "failed",
+    };
+    connection.prepare_cached(sql!("settle_job"))?.execute(params![
+        job.id,
+        status,
+        job.lease.token,
+        job.lease.until.as_micros(),
+        job.lease.attempts,
+        job.lease.expiries,
+        job.last_error
+    ])?;
+    Ok(())
+}

@@ -1,0 +1,184 @@
+//! A store in one file, for one engine.
+//!
+//! One connection writes, behind a mutex: decisions on the thread of the engine's committer, everything else on
+//! threads that may wait. A few other connections read; in WAL mode they and the writer never wait for each other.
+//! An operating system lock beside the file keeps a second engine out.
+
+mod commit;
+mod connections;
+mod definitions;
+mod fault;
+mod file;
+mod health;
+mod inbox;
+mod jobs;
+mod list;
+mod nodes;
+mod outbox;
+mod sagas;
+mod schema;
+mod values;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::{SagaId, Timestamp};
+
+pub use commit::commit_in;
+pub use file::WRITER_SETTINGS;
+
+use super::jobs::{Job, Leased, Settled, Settlement};
+use super::nodes::{Epoch, Known, Node, Registered};
+use super::outbox::{Outgoing, Sent};
+use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
+use crate::clock::Clock;
+use crate::inbox::{Message, Posted};
+use connections::Connections;
+use file::Held;
+
+/// The text of a query.
+macro_rules! sql {
+    ($name:literal) => {
+        include_str!(concat!("../../../queries/sqlite/", $name, ".sql"))
+    };
+}
+use sql;
+
+/// Keeps everything in a `SQLite` file.
+pub struct SqliteStore {
+    connections: Arc<Connections>,
+    clock: Arc<dyn Clock>,
+}
+
+impl SqliteStore {
+    /// Opens the file, or makes it, and brings its schema up to date. Due times and leases go by this clock.
+    ///
+    /// # Errors
+    /// [`Error::InUse`] when another engine has the file, [`Error::NewerSchema`] when a newer program wrote it,
+    /// [`Error::ReadOnly`] when it cannot be written, [`Error::Refused`] when it is no database.
+    pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        let connections = Connections::open(Held::take(path)?, clock.now())?;
+        Ok(Self { connections: Arc::new(connections), clock })
+    }
+}
+
+#[async_trait]
+impl Store for SqliteStore {
+    fn commits_on_the_calling_thread(&self) -> bool {
+        true
+    }
+
+    async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {
+        self.connections.write_here(|connection| commit::write(connection, batch))
+    }
+
+    async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+        let ids = sagas.to_vec();
+        self.connections.read(move |connection| sagas::load(connection, &ids)).await
+    }
+
+    async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.connections.read(move |connection| sagas::log(connection, saga, after, limit)).await
+    }
+
+    async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+        let (filter, cursor) = (filter.clone(), cursor.clone());
+        self.connections.read(move |connection| list::list(connection, &filter, &cursor)).await
+    }
+
+    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
+        let (known, now) = (known.to_vec(), self.clock.now());
+        self.connections
+            .read(move |connection| health::health(connection, &known, stuck_since, now, limit))
+            .await
+    }
+
+    async fn join(&self, node: &Node) -> Result<Epoch, Error> {
+        let (node, now) = (node.clone(), self.clock.now());
+        self.connections.write(move |connection| nodes::join(connection, &node, now)).await
+    }
+
+    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
+        let now = self.clock.now();
+        self.connections.write(move |connection| nodes::heartbeat(connection, epoch, now)).await
+    }
+
+    async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
+        let now = self.clock.now();
+        self.connections.write(move |connection| nodes::leave(connection, epoch, now)).await
+    }
+
+    async fn adopt(
+        &self,
+        node: &Node,
+        epoch: Epoch,
+        known: &[Known],
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SagaId>, Error> {
+        let (node, known) = (node.clone(), known.to_vec());
+        self.connections
+            .write(move |connection| nodes::adopt(connection, &node, epoch, &known, at, limit))
+            .await
+    }
+
+    async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
+        let known = known.to_vec();
+        self.connections.read(move |connection| nodes::next_wake(connection, &known)).await
+    }
+
+    async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
+        let message = message.clone();
+        self.connections.write(move |connection| inbox::post(connection, saga, &message, at)).await
+    }
+
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        self.connections.read(move |connection| inbox::mail(connection, epoch)).await
+    }
+
+    async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
+        let (definition, now) = (definition.clone(), self.clock.now());
+        self.connections.write(move |connection| definitions::register(connection, &definition, now)).await
+    }
+
+    async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
+        let name = name.to_owned();
+        self.connections.read(move |connection| definitions::load(connection, &name, version)).await
+    }
+
+    async fn lease_jobs(
+        &self,
+        queues: &[String],
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Leased>, Error> {
+        let (queues, now) = (queues.to_vec(), self.clock.now());
+        self.connections.write(move |connection| jobs::lease(connection, &queues, lease, now, limit)).await
+    }
+
+    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+        let (settlements, now) = (settlements.to_vec(), self.clock.now());
+        self.connections.write(move |connection| jobs::settle(connection, &settlements, now)).await
+    }
+
+    async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
+        self.connections.read(move |connection| jobs::job(connection, id)).await
+    }
+
+    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
+        let now = self.clock.now();
+        self.connections.write(move |connection| outbox::claim(connection, lease, now, limit)).await
+    }
+
+    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
+        let sent = sent.to_vec();
+        self.connections.write(move |connection| outbox::settle(connection, &sent)).await
+    }
+
+    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        self.connections.read(outbox::next_due).await
+    }
+}

@@ -1,0 +1,119 @@
+//! Lives of processes, and what they own.
+//!
+//! Whoever has the file's lock is the only process that lives, so nobody waits for a lease to end: a new life
+//! strikes off all before it and may take over what they owned at once.
+
+use backstitch_kernel::saga::{Event, Recorded};
+use backstitch_kernel::{SagaId, Timestamp};
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use super::commit::append;
+use super::fault::Fault;
+use super::sql;
+use super::values::{Reading, limit};
+use crate::store::nodes::{Epoch, Known, Node};
+
+pub(super) fn join(connection: &Connection, node: &Node, now: Timestamp) -> Result<Epoch, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    transaction.execute("delete from nodes", [])?;
+    let lease_ms = i64::try_from(node.lease.as_millis()).unwrap_or(i64::MAX).max(1);
+    transaction.execute(
+        "insert into nodes (name, started_at, heartbeat_at, lease_ms) values (?1, ?2, ?2, ?3)",
+        params![node.name, now.as_micros(), lease_ms],
+    )?;
+    let epoch = transaction.last_insert_rowid();
+    transaction.commit()?;
+    Ok(epoch)
+}
+
+pub(super) fn heartbeat(connection: &Connection, epoch: Epoch, now: Timestamp) -> Result<bool, Fault> {
+    let mut statement = connection.prepare_cached("update nodes set heartbeat_at = ?2 where epoch = ?1")?;
+    Ok(statement.execute(params![epoch, now.as_micros()])? > 0)
+}
+
+pub(super) fn leave(connection: &Connection, epoch: Epoch, now: Timestamp) -> Result<(), Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    transaction.execute(sql!("release_sagas"), params![epoch, now.as_micros()])?;
+    transaction.execute("delete from nodes where epoch = ?1", [epoch])?;
+    transaction.commit()?;
+    Ok(())
+}
+
+pub(super) fn adopt(
+    connection: &Connection,
+    node: &Node,
+    epoch: Epoch,
+    known: &[Known],
+    at: Timestamp,
+    at_most: usize,
+) -> Result<Vec<SagaId>, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut sagas = Vec::new();
+    for known in known {
+        candidates(&transaction, epoch, known, at, at_most - sagas.len(), &mut sagas)?;
+    }
+    let event = Event::SagaAdopted { node: node.name.clone(), epoch };
+    for saga in &sagas {
+        take_over(&transaction, *saga, epoch, &event, at)?;
+    }
+    transaction.commit()?;
+    Ok(sagas)
+}
+
+fn candidates(
+    connection: &Connection,
+    epoch: Epoch,
+    known: &Known,
+    at: Timestamp,
+    at_most: usize,
+    found: &mut Vec<SagaId>,
+) -> Result<(), Fault> {
+    let mut statement = connection.prepare_cached(sql!("adopt_candidates"))?;
+    let values = params![known.name, known.version, epoch, at.as_micros(), limit(at_most)];
+    let mut rows = statement.query(values)?;
+    while let Some(row) = rows.next()? {
+        found.push(Reading::of("sagas", &"?", row).saga(0, "id")?);
+    }
+    Ok(())
+}
+
+/// Appending at the next number is what keeps the old owner's decisions out, whenever they arrive.
+fn take_over(
+    connection: &Connection,
+    saga: SagaId,
+    epoch: Epoch,
+    event: &Event,
+    at: Timestamp,
+) -> Result<(), Fault> {
+    let head = "select seq, at from saga_events where saga_id = ?1 order by seq desc limit 1";
+    let mut head = connection.prepare_cached(head)?;
+    let mut rows = head.query([saga.0.as_bytes()])?;
+    let (seq, head_at) = match rows.next()? {
+        Some(row) => {
+            let row = Reading::of("saga_events", &saga, row);
+            (row.count(0, "seq")?, row.time(1, "at")?)
+        }
+        None => (0_u64, at),
+    };
+    let adopted = Recorded {
+        seq: seq + 1,
+        // A log's times never go backwards, whatever the clock does between two lives.
+        at: at.max(head_at),
+        event: event.clone(),
+    };
+    append(&mut connection.prepare_cached(sql!("append_event"))?, saga, &adopted)?;
+    connection
+        .prepare_cached("update sagas set owner = ?2, wake_at = null where id = ?1")?
+        .execute(params![saga.0.as_bytes(), epoch])?;
+    Ok(())
+}
+
+pub(super) fn next_wake(connection: &Connection, known: &[Known]) -> Result<Option<Timestamp>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("next_wake"))?;
+    let mut next = None;
+    for known in known {
+        let due: Option<i64> = statement.query_row(params![known.name, known.version], |row| row.get(0))?;
+        next = [next, due].into_iter().flatten().min();
+    }
+    Ok(next.map(Timestamp::from_micros))
+}

@@ -1,0 +1,87 @@
+//! The floor: a bare loop that writes the rows of the measured run once more, with the same settings and in groups
+//! of the same size, and does nothing else.
+
+mod postgres;
+mod sqlite;
+
+use std::time::Duration;
+
+use super::Failure;
+use super::load::Measured;
+use super::target::Target;
+
+/// Replaying longer than this tells nothing new.
+const LONG_ENOUGH: Duration = Duration::from_secs(5);
+
+/// One event as the store keeps it.
+struct EventRow {
+    seq: i32,
+    at: i64,
+    name: String,
+    step: Option<String>,
+    attempt: Option<i32>,
+    data: Option<String>,
+}
+
+/// What one commit of one saga wrote.
+struct CommitRows {
+    events: Vec<EventRow>,
+    row: Option<RowChange>,
+}
+
+/// What it did to the saga's row.
+enum RowChange {
+    Insert,
+    Update { status: &'static str, failed_step: Option<String>, owned: bool },
+}
+
+/// One saga, commit by commit.
+struct SagaRows {
+    id: [u8; 16],
+    definition: String,
+    version: i32,
+    created_at: i64,
+    commits: Vec<CommitRows>,
+}
+
+/// Sagas a second of the bare loop; `None` where there is no disk to compare with.
+pub(super) async fn measure(target: &Target, measured: &Measured) -> Result<Option<f64>, Failure> {
+    let group = usize::try_from(measured.stats.decisions.div_ceil(measured.stats.transactions.max(1)))?.max(1);
+    let empty = target.sibling().await?;
+    let rate = match (target.address(), empty.address()) {
+        (Some(from), Some(to)) if matches!(target, Target::Sqlite { .. }) => {
+            tokio::task::spawn_blocking(move || sqlite::replay(&from, &to, group)).await??
+        }
+        (Some(from), Some(to)) => postgres::replay(&from, &to, group).await?,
+        _ => return Ok(None),
+    };
+    empty.remove().await?;
+    Ok(Some(rate))
+}
+
+/// Cuts a saga's log into its commits: the events of one decision have one time.
+fn commits(events: Vec<EventRow>) -> Vec<CommitRows> {
+    let mut commits: Vec<CommitRows> = Vec::new();
+    for event in events {
+        match commits.last_mut() {
+            Some(open) if open.events.last().is_some_and(|last| last.at == event.at) => open.events.push(event),
+            _ => commits.push(CommitRows { events: vec![event], row: None }),
+        }
+    }
+    for commit in &mut commits {
+        commit.row = commit.events.iter().filter_map(row_change).next_back();
+    }
+    commits
+}
+
+fn row_change(event: &EventRow) -> Option<RowChange> {
+    let (status, owned) = match event.name.as_str() {
+        "saga.started" => return Some(RowChange::Insert),
+        "saga.compensating" => ("compensating", true),
+        "saga.compensated" => ("compensated", false),
+        "saga.succeeded" => ("succeeded", false),
+        _ => return None,
+    };
+    let failed_step = if owned { event.step.clone() } else { None };
+    Some(RowChange::Update { status, failed_step, owned })
+}

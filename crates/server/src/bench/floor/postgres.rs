@@ -1,0 +1,150 @@
+//! The floor of a database server.
+
+use std::time::{Duration, Instant};
+
+use tokio_postgres::{Client, Statement};
+use uuid::Uuid;
+
+use super::super::Failure;
+use super::super::target::connect;
+use super::{EventRow, LONG_ENOUGH, RowChange, SagaRows, commits};
+
+/// Sagas read from the measured run; more would only take longer to read than to write.
+const SAGAS: i64 = 50_000;
+
+const WRITE: &str = "
+    with events as (
+        insert into backstitch.saga_events (saga_id, seq, at, type, step, attempt, data)
+        select e.id, e.seq, to_timestamp(e.at / 1e6), e.type, e.step, e.attempt, e.data
+        from unnest($1::uuid[], $2::int[], $3::bigint[], $4::text[], $5::text[], $6::int[], $7::text[])
+            as e (id, seq, at, type, step, attempt, data)
+    ), rows as (
+        insert into backstitch.sagas (id, definition, version, status, owner, created_at, updated_at)
+        select r.id, r.definition, r.version, 'running', 1, to_timestamp(r.at / 1e6), to_timestamp(r.at / 1e6)
+        from unnest($8::uuid[], $9::text[], $10::int[], $11::bigint[]) as r (id, definition, version, at)
+    )
+    update backstitch.sagas s
+    set status = u.status, failed_step = u.failed_step, owner = u.owner, updated_at = to_timestamp(u.at / 1e6)
+    from unnest($12::uuid[], $13::text[], $14::text[], $15::bigint[], $16::bigint[])
+        as u (id, status, failed_step, owner, at)
+    where s.id = u.id and s.id = any ($12::uuid[])";
+
+/// Copies sagas of one database to another, empty one; only the writing is timed.
+pub(super) async fn replay(from: &str, to: &str, group: usize) -> Result<f64, Failure> {
+    // Made by the store itself, so that tables, indexes and triggers are the same.
+    backstitch::Engine::open(to).await?.shutdown().await?;
+    let source = connect(from).await?;
+    let writer = connect(to).await?;
+    writer.batch_execute("set synchronous_commit = on").await?;
+    let statement = writer.prepare(WRITE).await?;
+    let sagas = read(&source).await?;
+    let (mut written, mut spent) = (0_u32, Duration::ZERO);
+    for batch in sagas.chunks(group) {
+        let began = Instant::now();
+        write(&writer, &statement, batch).await?;
+        spent += began.elapsed();
+        written += u32::try_from(batch.len())?;
+        if spent > LONG_ENOUGH {
+            break;
+        }
+    }
+    Ok(f64::from(written) / spent.as_secs_f64())
+}
+
+async fn read(source: &Client) -> Result<Vec<SagaRows>, Failure> {
+    let sql = "select id, definition, version, (extract(epoch from created_at) * 1e6)::bigint \
+               from backstitch.sagas order by id limit $1";
+    let rows = source.query(sql, &[&SAGAS]).await?;
+    let mut sagas = Vec::with_capacity(rows.len());
+    let log = source
+        .prepare(
+            "select seq, (extract(epoch from at) * 1e6)::bigint, type, step, attempt, data \
+             from backstitch.saga_events where saga_id = $1 order by seq",
+        )
+        .await?;
+    for row in rows {
+        let id: Uuid = row.get(0);
+        let events = source.query(&log, &[&id]).await?;
+        let events = events.iter().map(|row| EventRow {
+            seq: row.get(0),
+            at: row.get(1),
+            name: row.get(2),
+            step: row.get(3),
+            attempt: row.get(4),
+            data: row.get(5),
+        });
+        sagas.push(SagaRows {
+            id: *id.as_bytes(),
+            definition: row.get(1),
+            version: row.get(2),
+            created_at: row.get(3),
+            commits: commits(events.collect()),
+        });
+    }
+    Ok(sagas)
+}
+
+/// Writes the first commits of all these sagas as one statement, then the second ones, and so on.
+async fn write(writer: &Client, statement: &Statement, batch: &[SagaRows]) -> Result<(), Failure> {
+    let longest = batch.iter().map(|saga| saga.commits.len()).max().unwrap_or(0);
+    for turn in 0..longest {
+        let mut columns = Columns::default();
+        for saga in batch {
+            columns.add(saga, turn);
+        }
+        columns.execute(writer, statement).await?;
+    }
+    Ok(())
+}
+
+#[derive(Default)]
+struct Columns<'a> {
+    events: (Vec<Uuid>, Vec<i32>, Vec<i64>, Vec<&'a str>, Vec<Option<&'a str>>, Vec<Option<i32>>, Vec<Option<&'a str>>),
+    inserts: (Vec<Uuid>, Vec<&'a str>, Vec<i32>, Vec<i64>),
+    updates: (Vec<Uuid>, Vec<&'static str>, Vec<Option<&'a str>>, Vec<Option<i64>>, Vec<i64>),
+}
+
+impl<'a> Columns<'a> {
+    fn add(&mut self, saga: &'a SagaRows, turn: usize) {
+        let Some(commit) = saga.commits.get(turn) else { return };
+        let id = Uuid::from_bytes(saga.id);
+        for event in &commit.events {
+            self.events.0.push(id);
+            self.events.1.push(event.seq);
+            self.events.2.push(event.at);
+            self.events.3.push(&event.name);
+            self.events.4.push(event.step.as_deref());
+            self.events.5.push(event.attempt);
+            self.events.6.push(event.data.as_deref());
+        }
+        match &commit.row {
+            Some(RowChange::Insert) => {
+                self.inserts.0.push(id);
+                self.inserts.1.push(&saga.definition);
+                self.inserts.2.push(saga.version);
+                self.inserts.3.push(saga.created_at);
+            }
+            Some(RowChange::Update { status, failed_step, owned }) => {
+                self.updates.0.push(id);
+                self.updates.1.push(status);
+                self.updates.2.push(failed_step.as_deref());
+                self.updates.3.push(owned.then_some(1));
+                self.updates.4.push(commit.events.first().map_or(0, |event| event.at));
+            }
+            None => {}
+        }
+    }
+
+    async fn execute(&self, writer: &Client, statement: &Statement) -> Result<(), Failure> {
+        let Self { events: e, inserts: i, updates: u } = self;
+        writer
+            .execute(
+                statement,
+                &[
+                    &e.0, &e.1, &e.2, &e.3, &e.4, &e.5, &e.6, &i.0, &i.1, &i.2, &i.3, &u.0, &u.1, &u.2, &u.3, &u.4,
+                ],
+            )
+            .await?;
+        Ok(())
+    }
+}

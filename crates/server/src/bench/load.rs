@@ -1,0 +1,127 @@
+//! The load: so many users, each starting a saga, waiting for its end, and starting the next.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::{Duration, Instant};
+
+use backstitch::{Engine, Stats, Status};
+use hdrhistogram::Histogram;
+
+use super::target::Target;
+use super::workload::{self, Order};
+use super::{Failure, Variant};
+
+/// Sagas at both ends of a long run that are compared.
+const EDGE: u64 = 10_000;
+
+/// When to stop.
+#[derive(Clone, Copy)]
+pub(super) enum Until {
+    After(Duration),
+    Sagas(u64),
+}
+
+impl Until {
+    pub(super) fn seconds(seconds: u64) -> Self {
+        Self::After(Duration::from_secs(seconds))
+    }
+}
+
+/// What a run showed.
+pub(super) struct Measured {
+    pub(super) sagas: u64,
+    pub(super) elapsed: Duration,
+    pub(super) latency: Histogram<u64>,
+    pub(super) stats: Stats,
+    /// Rate of the last 10,000 sagas as a part of that of the first 10,000; only long runs have it.
+    pub(super) last_to_first: Option<f64>,
+}
+
+pub(super) async fn measure(
+    target: &Target,
+    variant: Variant,
+    concurrency: usize,
+    until: Until,
+) -> Result<Measured, Failure> {
+    let engine = match target.address() {
+        Some(address) => Engine::open(&address).await?,
+        None => Engine::in_memory().await?,
+    };
+    engine.register(workload::saga(variant)?)?;
+    let expected = if variant == Variant::Success { Status::Succeeded } else { Status::Compensated };
+    // Prepares statements, pages and the definition, which are paid once in a process's life.
+    engine.start(workload::NAME, &Order { order_id: 0 }).await?.outcome().await?;
+    let before = engine.stats();
+    let clock = Arc::new(Clock { began: Instant::now(), until, started: AtomicU64::new(0) });
+    let users: Vec<_> =
+        (0..concurrency).map(|_| tokio::spawn(user(engine.clone(), clock.clone(), expected))).collect();
+    let mut latency = Histogram::new(3)?;
+    let mut ends = Vec::new();
+    for user in users {
+        let (histogram, finished) = user.await??;
+        latency.add(histogram)?;
+        ends.extend(finished);
+    }
+    let elapsed = clock.began.elapsed();
+    let after = engine.stats();
+    engine.shutdown().await?;
+    let stats = Stats {
+        decisions: after.decisions - before.decisions,
+        transactions: after.transactions - before.transactions,
+        ..after
+    };
+    Ok(Measured { sagas: latency.len(), elapsed, latency, stats, last_to_first: last_to_first(ends) })
+}
+
+struct Clock {
+    began: Instant,
+    until: Until,
+    started: AtomicU64,
+}
+
+impl Clock {
+    /// The number of the next saga; `None` when it is enough.
+    fn next(&self) -> Option<u64> {
+        let number = self.started.fetch_add(1, Ordering::Relaxed);
+        let go_on = match self.until {
+            Until::After(time) => self.began.elapsed() < time,
+            Until::Sagas(sagas) => number < sagas,
+        };
+        go_on.then_some(number)
+    }
+}
+
+/// One user; gives the latencies, and for a long run when each saga ended.
+async fn user(
+    engine: Engine,
+    clock: Arc<Clock>,
+    expected: Status,
+) -> Result<(Histogram<u64>, Vec<Duration>), Failure> {
+    let mut latency = Histogram::new(3)?;
+    let mut ends = Vec::new();
+    while let Some(order_id) = clock.next() {
+        let began = Instant::now();
+        let outcome = engine.start(workload::NAME, &Order { order_id }).await?.outcome().await?;
+        if outcome.status != expected {
+            return Err(format!("saga {} ended {} instead of {expected}", outcome.id, outcome.status).into());
+        }
+        latency.record(u64::try_from(began.elapsed().as_micros())?)?;
+        if let Until::Sagas(sagas) = clock.until
+            && (order_id < EDGE || order_id + EDGE >= sagas)
+        {
+            ends.push(clock.began.elapsed());
+        }
+    }
+    Ok((latency, ends))
+}
+
+fn last_to_first(mut ends: Vec<Duration>) -> Option<f64> {
+    let edge = usize::try_from(EDGE).ok()?;
+    if ends.len() < 2 * edge {
+        return None;
+    }
+    ends.sort_unstable();
+    let first = ends[edge - 1];
+    let last = ends[ends.len() - 1].checked_sub(ends[ends.len() - edge])?;
+    Some(first.as_secs_f64() / last.as_secs_f64())
+}

@@ -1,0 +1,107 @@
+//! `backstitch bench`: load on this machine, and how near it comes to a bare loop over the same rows.
+
+mod floor;
+mod load;
+mod report;
+mod target;
+mod workload;
+
+use clap::ValueEnum;
+
+pub(crate) use report::Report;
+
+/// What any part of the benchmark may fail with: it is shown to a person and ends the run.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// How the load is made.
+#[derive(clap::Args)]
+pub(crate) struct Args {
+    /// `memory`, `sqlite`, `sqlite:PATH` or `postgres://…` (a server: the run makes a database of its own there and
+    /// drops it afterwards).
+    #[arg(long, default_value = "sqlite")]
+    store: String,
+    /// Every saga succeeds, or its third step fails and two are undone.
+    #[arg(long, value_enum, default_value_t = Variant::Success)]
+    variant: Variant,
+    /// Sagas under way at once; several values are run one after the other.
+    #[arg(long, value_delimiter = ',', default_value = "1,16,256")]
+    concurrency: Vec<usize>,
+    /// How long each round lasts.
+    #[arg(long, default_value_t = 5)]
+    seconds: u64,
+    /// Run this many sagas instead, once, and compare the rates of the first and the last 10,000.
+    #[arg(long)]
+    sagas: Option<u64>,
+    /// Rounds of load and floor, interleaved; the best of each counts.
+    #[arg(long, default_value_t = 3)]
+    rounds: u32,
+    /// One JSON object a run instead of a table.
+    #[arg(long)]
+    json: bool,
+}
+
+/// What the sagas do.
+#[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
+pub(crate) enum Variant {
+    /// Three steps that succeed.
+    Success,
+    /// The third one is refused, the first two are undone.
+    Rollback,
+}
+
+impl Variant {
+    fn name(self) -> &'static str {
+        match self {
+            Self::Success => "success",
+            Self::Rollback => "rollback",
+        }
+    }
+}
+
+/// Runs the benchmark and prints what it found.
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    if args.concurrency.contains(&0) || args.rounds == 0 || (args.seconds == 0 && args.sagas.is_none()) {
+        return Err("concurrency, rounds and seconds must be at least 1".into());
+    }
+    let mut printer = report::Printer::new(args.json);
+    for &concurrency in &args.concurrency {
+        let report = match args.sagas {
+            Some(sagas) => long_run(&args, concurrency, sagas).await?,
+            None => rounds(&args, concurrency).await?,
+        };
+        printer.print(&report)?;
+    }
+    Ok(())
+}
+
+/// Load and floor in turn, so that both see the machine in the same mood.
+async fn rounds(args: &Args, concurrency: usize) -> Result<Report, Failure> {
+    let mut best: Option<Report> = None;
+    let mut floor_per_s: Option<f64> = None;
+    for _ in 0..args.rounds {
+        let target = target::Target::make(&args.store).await?;
+        let measured =
+            load::measure(&target, args.variant, concurrency, load::Until::seconds(args.seconds)).await?;
+        let mut report = Report::of(args, concurrency, &measured);
+        report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
+        let floor = floor::measure(&target, &measured).await?;
+        target.remove().await?;
+        floor_per_s = floor_per_s.into_iter().chain(floor).reduce(f64::max);
+        if best.as_ref().is_none_or(|best| best.sagas_per_s < report.sagas_per_s) {
+            best = Some(report);
+        }
+    }
+    let mut report = best.ok_or("no round was run")?;
+    report.against(floor_per_s);
+    Ok(report)
+}
+
+/// Many sagas in one store: does it stay as fast as it was?
+async fn long_run(args: &Args, concurrency: usize, sagas: u64) -> Result<Report, Failure> {
+    let target = target::Target::make(&args.store).await?;
+    let measured = load::measure(&target, args.variant, concurrency, load::Until::Sagas(sagas)).await?;
+    let mut report = Report::of(args, concurrency, &measured);
+    report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
+    target.remove().await?;
+    Ok(report)
+}

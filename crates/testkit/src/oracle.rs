@@ -1,0 +1,365 @@
+//! A second opinion on what a saga does, written from the rules and not from the kernel.
+//!
+//! Where the kernel folds events into a state, the oracle keeps plain lists of what was tried and how each try
+//! ended, and asks every question of those lists anew. Slow and obvious is the point: two programs this unlike
+//! do not share their mistakes. Waits must be without jitter, which is a matter between kernel and saga id.
+
+mod history;
+mod script;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use backstitch_kernel::saga::{Definition, Input, Now, Outcome, Phase, Resolution, Status};
+use backstitch_kernel::{StepId, Timestamp};
+
+use self::history::{End, Fate, History, Known};
+pub use self::script::{Behaviour, Script, predict};
+
+/// A try that should be in flight: where its step stands, what is tried, and its number.
+pub type Try = (usize, Phase, u32);
+
+/// What the rules say about a saga, given all that happened to it.
+#[derive(Clone, Debug)]
+pub struct Oracle<'a> {
+    definition: &'a Definition,
+    steps: Vec<History>,
+    /// Whose action is over, in the order it came to that.
+    over: Vec<usize>,
+    /// What is in flight, oldest first.
+    flying: Vec<(usize, Phase)>,
+    /// Turned round, and for which step.
+    turned: Option<Option<usize>>,
+    paused: bool,
+    ended: Option<Status>,
+    deadline: Option<Timestamp>,
+    clock: Timestamp,
+}
+
+/// How a saga should stand.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Prediction {
+    /// Where.
+    pub status: Status,
+    /// The step whose failure turned it round, if one did.
+    pub failed_step: Option<StepId>,
+    /// What is undone, by call or by hand.
+    pub compensated: BTreeSet<StepId>,
+    /// What could not be undone.
+    pub stuck: BTreeSet<StepId>,
+    /// Of two steps undone by call, the first must be undone before the second is begun with.
+    pub before: Vec<(StepId, StepId)>,
+    /// Calls of each step: actions, compensations.
+    pub calls: BTreeMap<StepId, (u32, u32)>,
+}
+
+impl<'a> Oracle<'a> {
+    /// A saga that has just been accepted.
+    #[must_use]
+    pub fn start(definition: &'a Definition, deadline: Option<Timestamp>, now: Now) -> Self {
+        let mut oracle = Self {
+            definition,
+            steps: vec![History::default(); definition.steps().len()],
+            over: Vec::new(),
+            flying: Vec::new(),
+            turned: None,
+            paused: false,
+            ended: None,
+            deadline,
+            clock: now.at,
+        };
+        oracle.settle(now.hold);
+        oracle
+    }
+
+    /// Takes in what happened; `false` when the rules forbid it, and then nothing changes.
+    pub fn take(&mut self, now: Now, input: &Input) -> bool {
+        let mut next = self.clone();
+        next.clock = next.clock.max(now.at);
+        let allowed = next.happen(now.hold, input);
+        if allowed {
+            next.settle(now.hold);
+            *self = next;
+        }
+        allowed
+    }
+
+    fn happen(&mut self, hold: bool, input: &Input) -> bool {
+        if self.ended.is_some() {
+            return match input {
+                Input::Resolve { step, action, .. } => self.resolve(step, *action),
+                _ => false,
+            };
+        }
+        match input {
+            Input::Wake => true,
+            Input::Resolve { .. } => false,
+            Input::Adopted { .. } => {
+                for (step, phase) in std::mem::take(&mut self.flying) {
+                    self.steps[step].finish(phase, End::Cut);
+                }
+                true
+            }
+            Input::Finished { step, phase, attempt, outcome } => self.answer(step, *phase, *attempt, outcome),
+            Input::Admitted { step } => {
+                let Some(step) = self.definition.position(step) else {
+                    return false;
+                };
+                if self.turned.is_some() {
+                    return false;
+                }
+                if self.is_late() {
+                    return true;
+                }
+                let admitted = self.may_act(step) && !self.paused && !hold;
+                if admitted {
+                    self.launch(step, Phase::Do);
+                }
+                admitted
+            }
+            Input::Cancel { .. } => {
+                let first = self.turned.is_none();
+                self.turned = self.turned.or(Some(None));
+                first
+            }
+            Input::Pause { .. } => !std::mem::replace(&mut self.paused, true),
+            Input::Resume { .. } => std::mem::replace(&mut self.paused, false),
+        }
+    }
+
+    fn answer(&mut self, step: &StepId, phase: Phase, attempt: u32, outcome: &Outcome) -> bool {
+        let Some(step) = self.definition.position(step) else {
+            return false;
+        };
+        let expected = self.in_flight().contains(&(step, phase, attempt));
+        if expected {
+            self.flying.retain(|&flying| flying != (step, phase));
+            let end = match outcome {
+                Outcome::Succeeded(_) => End::Good,
+                Outcome::Failed(error) => {
+                    End::Bad { kind: error.kind, at: self.clock, wish: error.retry_after }
+                }
+            };
+            self.steps[step].finish(phase, end);
+        }
+        expected
+    }
+
+    fn resolve(&mut self, step: &StepId, action: Resolution) -> bool {
+        let Some(step) = self.definition.position(step) else {
+            return false;
+        };
+        if self.ended != Some(Status::Failed) || self.steps[step].fate != Fate::Stuck {
+            return false;
+        }
+        self.ended = None;
+        self.steps[step].fate = match action {
+            Resolution::Skip => Fate::Skipped,
+            Resolution::Done => Fate::ByHand,
+            Resolution::Retry => {
+                self.steps[step].new_round();
+                Fate::Owing
+            }
+        };
+        true
+    }
+
+    /// Draws every conclusion from what happened.
+    fn settle(&mut self, hold: bool) {
+        let everyone = 0..self.steps.len();
+        self.note_who_is_over(|oracle, step| oracle.known(step) != Known::Open);
+        let failed = everyone.clone().find(|&step| matches!(self.known(step), Known::No | Known::Doubtful));
+        let all_done = everyone.clone().all(|step| self.known(step) == Known::Yes);
+        if self.turned.is_none() && failed.is_some() {
+            self.turned = Some(failed);
+        }
+        if self.turned.is_none() && self.is_late() && !all_done {
+            self.turned = Some(None);
+        }
+        // Nobody tries again after the turn, so whoever is not in flight is over.
+        self.note_who_is_over(|oracle, step| oracle.known(step) != Known::Open);
+        let resting = !self.paused && !hold;
+        if self.turned.is_some() {
+            self.go_back(resting);
+        } else if all_done {
+            self.ended = Some(Status::Succeeded);
+        } else if resting {
+            for step in everyone {
+                if self.may_act(step) && !self.definition.steps()[step].limited {
+                    self.launch(step, Phase::Do);
+                }
+            }
+        }
+    }
+
+    fn note_who_is_over(&mut self, is_over: impl Fn(&Self, usize) -> bool) {
+        for step in 0..self.steps.len() {
+            let tried = !self.steps[step].tries.is_empty();
+            if tried && !self.over.contains(&step) && is_over(self, step) {
+                self.over.push(step);
+            }
+        }
+    }
+
+    fn go_back(&mut self, may_start: bool) {
+        for step in 0..self.steps.len() {
+            if self.steps[step].fate == Fate::Owing {
+                let limit = self.definition.steps()[step].compensation.as_ref().map_or(0, |undo| undo.retry.count);
+                self.steps[step].judge_compensation(limit);
+            }
+        }
+        if self.flying.iter().any(|&(_, phase)| phase == Phase::Do) {
+            return;
+        }
+        if may_start {
+            for step in 0..self.steps.len() {
+                let undo = self.definition.steps()[step].compensation.as_ref();
+                if undo.is_some_and(|undo| self.steps[step].compensation_is_due(&undo.retry, self.clock)) {
+                    self.launch(step, Phase::Undo);
+                }
+            }
+            while self.compensations_under_way() < self.definition.compensation_concurrency() {
+                let last = self.over.iter().rev().copied().find(|&step| self.may_be_undone(step));
+                let Some(step) = last else { break };
+                self.launch(step, Phase::Undo);
+            }
+        }
+        let more = (0..self.steps.len()).any(|step| self.may_be_undone(step));
+        if self.compensations_under_way() == 0 && !more {
+            let stuck = self.steps.iter().any(|step| step.fate == Fate::Stuck);
+            self.ended = Some(if stuck { Status::Failed } else { Status::Compensated });
+        }
+    }
+
+    fn launch(&mut self, step: usize, phase: Phase) {
+        self.steps[step].begin(phase);
+        self.flying.push((step, phase));
+    }
+
+    /// What is known about a step's action by now.
+    fn known(&self, step: usize) -> Known {
+        self.steps[step].known(self.definition.steps()[step].retry.count, self.turned.is_some())
+    }
+
+    fn is_late(&self) -> bool {
+        self.deadline.is_some_and(|deadline| deadline <= self.clock)
+    }
+
+    /// Whether a step's action may be started now, for the first time or again.
+    fn may_act(&self, step: usize) -> bool {
+        let rules = &self.definition.steps()[step];
+        let free = rules.depends_on.iter().all(|&parent| self.known(parent) == Known::Yes);
+        free && self.known(step) == Known::Open && self.steps[step].action_is_due(&rules.retry, self.clock)
+    }
+
+    fn compensations_under_way(&self) -> usize {
+        self.steps.iter().filter(|step| step.is_being_undone()).count()
+    }
+
+    /// Whether a step took effect, or may have, and can be undone.
+    fn leaves_a_duty(&self, step: usize) -> bool {
+        let happened = matches!(self.known(step), Known::Yes | Known::Doubtful);
+        happened && self.definition.steps()[step].compensation.is_some()
+    }
+
+    fn may_be_undone(&self, step: usize) -> bool {
+        let history = &self.steps[step];
+        let goes_on = self.definition.continues_past_failed_compensation();
+        let stopped = !goes_on && self.steps.iter().any(|other| other.fate == Fate::Stuck);
+        self.leaves_a_duty(step)
+            && history.fate == Fate::Owing
+            && !history.is_being_undone()
+            && (!stopped || history.was_asked_for_again())
+            && self.everything_after(step).into_iter().all(|after| match self.steps[after].fate {
+                Fate::Undone | Fate::Skipped | Fate::ByHand => true,
+                Fate::Stuck => goes_on,
+                Fate::Owing => !self.leaves_a_duty(after),
+            })
+    }
+
+    fn everything_after(&self, step: usize) -> BTreeSet<usize> {
+        let mut all = BTreeSet::new();
+        for (after, rules) in self.definition.steps().iter().enumerate() {
+            if rules.depends_on.contains(&step) {
+                all.insert(after);
+                all.extend(self.everything_after(after));
+            }
+        }
+        all
+    }
+
+    /// What should be in flight now.
+    #[must_use]
+    pub fn in_flight(&self) -> BTreeSet<Try> {
+        self.flying.iter().map(|&(step, phase)| (step, phase, self.steps[step].count(phase))).collect()
+    }
+
+    /// The limited steps that should be asking for room, on a node that is not held back.
+    #[must_use]
+    pub fn asking_for_room(&self) -> BTreeSet<usize> {
+        if self.paused || self.turned.is_some() || self.ended.is_some() {
+            return BTreeSet::new();
+        }
+        let limited = |&step: &usize| self.definition.steps()[step].limited;
+        (0..self.steps.len()).filter(limited).filter(|&step| self.may_act(step)).collect()
+    }
+
+    /// When something is due though nothing happens.
+    #[must_use]
+    pub fn next_due(&self) -> Option<Timestamp> {
+        if self.ended.is_some() {
+            return None;
+        }
+        let back = self.turned.is_some();
+        let deadline = self.deadline.filter(|_| !back);
+        let waits = (0..self.steps.len()).filter(|_| !self.paused).filter_map(|step| {
+            let rules = &self.definition.steps()[step];
+            match (back, &rules.compensation) {
+                (false, _) => self.steps[step].action_waits_until(&rules.retry),
+                (true, Some(undo)) => self.steps[step].compensation_waits_until(&undo.retry),
+                (true, None) => None,
+            }
+        });
+        waits.chain(deadline).min()
+    }
+
+    /// Where the saga should stand.
+    #[must_use]
+    pub fn status(&self) -> Status {
+        let begun = self.steps.iter().any(|step| !step.tries.is_empty());
+        match (self.ended, self.turned) {
+            (Some(end), _) => end,
+            (None, Some(_)) => Status::Compensating,
+            (None, None) if begun => Status::Running,
+            (None, None) => Status::Pending,
+        }
+    }
+
+    /// Everything that can be compared with what a real saga did.
+    #[must_use]
+    pub fn prediction(&self) -> Prediction {
+        let id = |step: usize| self.definition.steps()[step].id.clone();
+        let with = |fates: &[Fate]| -> BTreeSet<usize> {
+            (0..self.steps.len()).filter(|&step| fates.contains(&self.steps[step].fate)).collect()
+        };
+        let called = with(&[Fate::Undone]);
+        let mut before = Vec::new();
+        for &step in &called {
+            for after in self.everything_after(step).intersection(&called) {
+                before.push((id(*after), id(step)));
+            }
+        }
+        Prediction {
+            status: self.status(),
+            failed_step: self.turned.flatten().map(id),
+            compensated: with(&[Fate::Undone, Fate::ByHand]).into_iter().map(id).collect(),
+            stuck: with(&[Fate::Stuck]).into_iter().map(id).collect(),
+            before,
+            calls: (0..self.steps.len())
+                .map(|step| {
+                    let history = &self.steps[step];
+                    (id(step), (history.count(Phase::Do), history.count(Phase::Undo)))
+                })
+                .collect(),
+        }
+    }
+}

@@ -1,0 +1,91 @@
+//! What should come of a saga whose services behave by a script.
+
+use std::collections::BTreeMap;
+
+use backstitch_kernel::saga::{Definition, Input, Now, Outcome, Phase, Status};
+use backstitch_kernel::{ErrorKind, Payload, StepError, Timestamp};
+
+use super::{Oracle, Prediction};
+
+/// What comes of one try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Behaviour {
+    /// It is done.
+    Succeed,
+    /// It is not done, and may be tried again.
+    Fail,
+    /// The service says no.
+    Refuse,
+    /// The connection is lost after the call was sent.
+    Doubt,
+    /// No answer comes in time.
+    TimeOut,
+    /// The node that makes the call goes away meanwhile.
+    Crash,
+}
+
+impl Behaviour {
+    /// What the saga is told of it.
+    #[must_use]
+    pub fn outcome(self) -> Option<Outcome> {
+        let kind = match self {
+            Self::Succeed => return Some(Outcome::Succeeded(Payload::null())),
+            Self::Crash => return None,
+            Self::Fail => ErrorKind::Failed,
+            Self::Refuse => ErrorKind::Refused,
+            Self::Doubt => ErrorKind::InDoubt,
+            Self::TimeOut => ErrorKind::TimedOut,
+        };
+        Some(Outcome::Failed(StepError::new(kind, format!("{self:?}"))))
+    }
+}
+
+/// How every try of every step ends, by step id; what the lists do not reach succeeds.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Script {
+    /// Tries of the actions, in their order.
+    pub actions: BTreeMap<String, Vec<Behaviour>>,
+    /// Tries of the compensations, in their order.
+    pub compensations: BTreeMap<String, Vec<Behaviour>>,
+}
+
+impl Script {
+    /// What comes of this try; they count from 1.
+    #[must_use]
+    pub fn behaviour(&self, step: &str, phase: Phase, attempt: u32) -> Behaviour {
+        let tries = match phase {
+            Phase::Do => self.actions.get(step),
+            Phase::Undo => self.compensations.get(step),
+        };
+        let nth = usize::try_from(attempt).unwrap_or(usize::MAX).saturating_sub(1);
+        tries.and_then(|tries| tries.get(nth)).copied().unwrap_or(Behaviour::Succeed)
+    }
+}
+
+/// What the saga comes to if every try is answered before the next one that was begun after it. For steps in a
+/// sequence no other order exists, so there the prediction holds whatever the timing.
+#[must_use]
+pub fn predict(definition: &Definition, script: &Script) -> Prediction {
+    let mut now = Now::at(Timestamp::default());
+    let mut oracle = Oracle::start(definition, None, now);
+    while !oracle.status().is_terminal() {
+        let input = if let Some(&(step, phase)) = oracle.flying.first() {
+            let id = definition.steps()[step].id.clone();
+            let attempt = oracle.steps[step].count(phase);
+            match script.behaviour(id.as_str(), phase, attempt).outcome() {
+                Some(outcome) => Input::Finished { step: id, phase, attempt, outcome },
+                None => Input::Adopted { node: String::new(), epoch: 0 },
+            }
+        } else if let Some(step) = oracle.asking_for_room().first() {
+            Input::Admitted { step: definition.steps()[*step].id.clone() }
+        } else {
+            now.at = oracle.next_due().unwrap_or(now.at);
+            Input::Wake
+        };
+        if !oracle.take(now, &input) {
+            debug_assert_eq!(oracle.status(), Status::Failed, "{input:?}");
+            break;
+        }
+    }
+    oracle.prediction()
+}

@@ -1,0 +1,476 @@
+//! What happens next.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::time::Duration;
+
+use backstitch_kernel::saga::{
+    self, Decision, Effect, Input, Now, Outcome, Phase, Resolution, State, Status, StepStatus,
+};
+use backstitch_kernel::{ErrorKind, Payload, StepError, StepId, Timestamp};
+
+use super::journal::{Journal, Refusal};
+use super::plan::Plan;
+use super::random::Random;
+use super::services::{Ledger, Made};
+use super::{Failure, Run, Turn};
+
+/// No saga of a plan lasts this long unless something is wrong.
+const MOST_TURNS: usize = 5_000;
+
+/// The kinds of things that happen.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum Kind {
+    /// A call is answered.
+    Answer,
+    /// A call is answered after its attempt is over.
+    LateAnswer,
+    /// There is room for a limited step.
+    Room,
+    /// There is room for a step that may not have asked.
+    RoomForNobody,
+    /// The saga is looked at for no reason.
+    Glance,
+    /// Time passes until the next thing is due.
+    Due,
+    /// The node dies.
+    Crash,
+    /// The node dies with a decision in its hands.
+    LostDecision,
+    /// The node dies between a decision's append and its effects.
+    LostEffects,
+    /// A node that lost the saga without noticing takes an answer and tries to append what follows.
+    Zombie,
+    /// Somebody cancels.
+    Cancel,
+    /// Somebody pauses.
+    Pause,
+    /// Somebody resumes.
+    Resume,
+    /// The node starts nothing new.
+    Hold,
+    /// The node is ready again.
+    Release,
+    /// The clock jumps ahead.
+    ClockAhead,
+    /// The clock jumps back.
+    ClockBack,
+    /// Somebody decides about a failed compensation.
+    Resolve,
+    /// Somebody wants to resolve what has not failed.
+    ResolveNothing,
+}
+
+/// A call on its way. How it ends is drawn when it is made.
+#[derive(Clone, Debug)]
+struct Call {
+    position: usize,
+    phase: Phase,
+    attempt: u32,
+    outcome: Outcome,
+    works: bool,
+}
+
+pub(super) struct World<'j, J> {
+    plan: Plan,
+    random: Random,
+    journal: &'j mut J,
+    state: State,
+    clock: Timestamp,
+    hold: bool,
+    faults: u32,
+    patience: u32,
+    epoch: i64,
+    calls: Vec<Call>,
+    /// Calls nobody waits for any more; some still arrive.
+    ghosts: Vec<Call>,
+    asks: BTreeSet<usize>,
+    /// The state of a node that does not know that it lost the saga, and a call it waits for.
+    zombie: Option<(State, Call)>,
+    ledger: Ledger,
+    turns: Vec<Turn>,
+    seen: BTreeMap<Kind, u32>,
+}
+
+impl<'j, J: Journal> World<'j, J> {
+    pub(super) fn begin(plan: Plan, random: Random, journal: &'j mut J) -> Result<Self, Failure> {
+        let now = Now { at: plan.at, hold: plan.faults > 0 && plan.saga.0.as_bytes()[0] < 25 };
+        let decision = saga::start(&plan.definition, plan.start.clone(), now);
+        append(journal, &plan, 0, &decision)?;
+        let mut world = Self {
+            random,
+            journal,
+            state: decision.state.clone(),
+            clock: plan.at,
+            hold: now.hold,
+            faults: plan.faults,
+            patience: plan.patience,
+            epoch: 1,
+            calls: Vec::new(),
+            ghosts: Vec::new(),
+            asks: BTreeSet::new(),
+            zombie: None,
+            ledger: Ledger::default(),
+            turns: Vec::new(),
+            seen: BTreeMap::new(),
+            plan,
+        };
+        world.keep(now, None, decision)?;
+        Ok(world)
+    }
+
+    pub(super) fn play(mut self) -> Result<Run, Failure> {
+        while !self.is_over() {
+            if self.turns.len() > MOST_TURNS {
+                return Err(Failure::Endless { turns: self.turns.len() });
+            }
+            let kind = self.draw()?;
+            *self.seen.entry(kind).or_default() += 1;
+            self.happen(kind)?;
+        }
+        // What is still on its way arrives after all is over.
+        for call in std::mem::take(&mut self.ghosts) {
+            self.arrive(&call);
+        }
+        let log = self.journal.load(self.plan.saga).map_err(broken)?;
+        Ok(Run { plan: self.plan, log, turns: self.turns, ledger: self.ledger, seen: self.seen })
+    }
+
+    fn is_over(&self) -> bool {
+        match self.state.status {
+            Status::Failed => !self.plan.cared_for,
+            status => status.is_terminal(),
+        }
+    }
+
+    /// Draws what happens next among all that can.
+    fn draw(&mut self) -> Result<Kind, Failure> {
+        if self.state.status == Status::Failed {
+            return Ok(Kind::Resolve);
+        }
+        let idle = self.calls.is_empty() && self.asks.is_empty();
+        let due = self.state.next_due().is_some();
+        if idle && !due && !self.state.paused && !self.hold {
+            return Err(Failure::Silent { seq: self.state.seq });
+        }
+        let trouble = u64::from(self.faults > 0);
+        let chances = [
+            (Kind::Answer, 10 * self.calls.len() as u64),
+            (Kind::Room, 8 * self.asks.len() as u64),
+            (Kind::Due, if idle && due { 30 } else { 0 }),
+            (Kind::Glance, 1),
+            (Kind::LateAnswer, 2 * u64::from(!self.ghosts.is_empty())),
+            (Kind::Zombie, 4 * u64::from(self.zombie.is_some())),
+            (Kind::Resume, 4 * u64::from(self.state.paused)),
+            (Kind::Release, 4 * u64::from(self.hold)),
+            (Kind::Crash, 2 * trouble),
+            (Kind::Pause, trouble),
+            (Kind::Hold, trouble),
+            (Kind::ClockAhead, trouble),
+            (Kind::ClockBack, trouble),
+            (Kind::RoomForNobody, trouble),
+            (Kind::ResolveNothing, trouble),
+            (Kind::Cancel, trouble),
+        ];
+        let all: u64 = chances.iter().map(|(_, weight)| weight).sum();
+        let mut left = self.random.below(all);
+        for (kind, weight) in chances {
+            if left < weight {
+                return Ok(kind);
+            }
+            left -= weight;
+        }
+        Ok(Kind::Glance)
+    }
+
+    fn happen(&mut self, kind: Kind) -> Result<(), Failure> {
+        let passing = self.random.below(2_000_000);
+        self.clock = self.clock.plus(Duration::from_micros(passing));
+        let note = || "simulated".to_owned();
+        match kind {
+            Kind::Answer => {
+                let nth = self.random.index(self.calls.len());
+                let call = self.calls.swap_remove(nth);
+                self.answer(&call)
+            }
+            Kind::LateAnswer => {
+                let nth = self.random.index(self.ghosts.len());
+                let call = self.ghosts.swap_remove(nth);
+                self.answer(&call)
+            }
+            Kind::Room => {
+                let nth = self.random.index(self.asks.len());
+                let Some(position) = self.asks.iter().nth(nth).copied() else { return Ok(()) };
+                self.asks.remove(&position);
+                self.say(Input::Admitted { step: self.step(position) })
+            }
+            Kind::RoomForNobody => {
+                let position = self.any_position();
+                self.fault();
+                self.say(Input::Admitted { step: self.step(position) })
+            }
+            Kind::Glance => self.say(Input::Wake),
+            Kind::Due => {
+                self.clock = self.state.next_due().map_or(self.clock, |due| due.max(self.clock));
+                self.say(Input::Wake)
+            }
+            Kind::Crash => {
+                self.fault();
+                self.recover()
+            }
+            Kind::Zombie => self.let_the_zombie_try(),
+            Kind::Cancel => {
+                self.fault();
+                self.say(Input::Cancel { note: note() })
+            }
+            Kind::Pause => {
+                self.fault();
+                self.say(Input::Pause { note: note() })
+            }
+            Kind::Resume => self.say(Input::Resume { note: note() }),
+            Kind::Hold => {
+                self.fault();
+                self.hold = true;
+                Ok(())
+            }
+            Kind::Release => {
+                self.hold = false;
+                self.say(Input::Wake)
+            }
+            Kind::ClockAhead => {
+                self.fault();
+                self.clock = self.clock.plus(Duration::from_secs(self.random.below(300)));
+                Ok(())
+            }
+            Kind::ClockBack => {
+                self.fault();
+                let back = i64::try_from(self.random.below(120_000_000)).unwrap_or(0);
+                self.clock = Timestamp::from_micros(self.clock.as_micros() - back);
+                Ok(())
+            }
+            Kind::Resolve => self.resolve(),
+            Kind::ResolveNothing => {
+                let position = self.any_position();
+                self.fault();
+                self.say(Input::Resolve {
+                    step: self.step(position),
+                    action: Resolution::Retry,
+                    note: note(),
+                })
+            }
+            // These two befall a decision; see `say`.
+            Kind::LostDecision | Kind::LostEffects => Ok(()),
+        }
+    }
+
+    fn fault(&mut self) {
+        self.faults = self.faults.saturating_sub(1);
+    }
+
+    fn any_position(&mut self) -> usize {
+        self.random.index(self.plan.definition.steps().len())
+    }
+
+    fn step(&self, position: usize) -> StepId {
+        self.plan.definition.steps()[position].id.clone()
+    }
+
+    /// A call arrives where it was going, at last.
+    fn arrive(&mut self, call: &Call) {
+        if call.works {
+            let step = self.step(call.position);
+            self.ledger.take_effect(&step, call.phase);
+        }
+    }
+
+    fn answer(&mut self, call: &Call) -> Result<(), Failure> {
+        // A call that timed out may arrive long after the saga stopped waiting for it.
+        let silent = matches!(&call.outcome, Outcome::Failed(error) if error.kind == ErrorKind::TimedOut);
+        if silent && self.random.chance(50) {
+            let late = Outcome::Succeeded(Payload::null());
+            self.ghosts.push(Call { outcome: late, ..call.clone() });
+        } else {
+            self.arrive(call);
+        }
+        let finished = self.finished(call);
+        self.say(finished)
+    }
+
+    fn finished(&self, call: &Call) -> Input {
+        Input::Finished {
+            step: self.step(call.position),
+            phase: call.phase,
+            attempt: call.attempt,
+            outcome: call.outcome.clone(),
+        }
+    }
+
+    /// Says something to the saga and sees to what it answers, unless the node dies over it.
+    fn say(&mut self, input: Input) -> Result<(), Failure> {
+        let now = Now { at: self.clock, hold: self.hold };
+        let decision = saga::decide(&self.plan.definition, self.plan.saga, &self.state, input.clone(), now);
+        let decision = match decision {
+            Ok(decision) => decision,
+            Err(rejected) => {
+                let calls = Some(self.in_flight());
+                self.turns.push(Turn {
+                    now,
+                    input: Some(input),
+                    rejected: Some(rejected),
+                    state: self.state.clone(),
+                    calls,
+                    asks: None,
+                });
+                return Ok(());
+            }
+        };
+        if self.faults > 0 && !decision.events.is_empty() && self.random.chance(3) {
+            self.fault();
+            *self.seen.entry(Kind::LostDecision).or_default() += 1;
+            return self.recover();
+        }
+        append(self.journal, &self.plan, self.state.seq, &decision)?;
+        self.keep(now, Some(input), decision)
+    }
+
+    fn keep(&mut self, now: Now, input: Option<Input>, decision: Decision) -> Result<(), Failure> {
+        self.state = decision.state;
+        let dies = self.faults > 0 && !decision.effects.is_empty() && self.random.chance(3);
+        let turn =
+            Turn { now, input, rejected: None, state: self.state.clone(), calls: None, asks: None };
+        if dies {
+            self.fault();
+            *self.seen.entry(Kind::LostEffects).or_default() += 1;
+            self.turns.push(turn);
+            return self.recover();
+        }
+        let mut asked = BTreeSet::new();
+        for effect in decision.effects {
+            match effect {
+                Effect::Run { position, phase, attempt } => self.call(position, phase, attempt),
+                Effect::Admit { position } => {
+                    asked.insert(position);
+                }
+                Effect::SignalRollback => {}
+            }
+        }
+        self.asks.extend(&asked);
+        self.turns.push(Turn { calls: Some(self.in_flight()), asks: Some(asked), ..turn });
+        Ok(())
+    }
+
+    fn in_flight(&self) -> BTreeSet<(usize, Phase, u32)> {
+        self.calls.iter().map(|call| (call.position, call.phase, call.attempt)).collect()
+    }
+
+    fn call(&mut self, position: usize, phase: Phase, attempt: u32) {
+        let lucky = self.random.chance(self.plan.luck) || (self.faults == 0 && self.random.chance(80));
+        let (outcome, works) = if lucky {
+            let result = Payload::encode(&attempt).unwrap_or_default();
+            (Outcome::Succeeded(result), true)
+        } else {
+            let kind = self.random.pick([
+                ErrorKind::Failed,
+                ErrorKind::Refused,
+                ErrorKind::InDoubt,
+                ErrorKind::TimedOut,
+                ErrorKind::Panicked,
+            ]);
+            let mut error = StepError::new(kind, format!("{kind:?}"));
+            if self.random.chance(10) {
+                error = error.with_retry_after(Duration::from_secs(self.random.below(100)));
+            }
+            (Outcome::Failed(error), kind.leaves_doubt() && self.random.chance(50))
+        };
+        self.ledger.call(Made { step: self.step(position), phase, attempt });
+        self.calls.push(Call { position, phase, attempt, outcome, works });
+    }
+
+    /// Another node takes over, knowing nothing but the log.
+    fn recover(&mut self) -> Result<(), Failure> {
+        let log = self.journal.load(self.plan.saga).map_err(broken)?;
+        let read = State::fold(&self.plan.definition, &log)?;
+        if read != self.state {
+            return Err(Failure::Lost { seq: self.state.seq });
+        }
+        let before = std::mem::replace(&mut self.state, read);
+        let lost = std::mem::take(&mut self.calls);
+        self.asks.clear();
+        self.hold = false;
+        let waited_for = lost.last().cloned();
+        for call in lost {
+            // Some had arrived, some are on their way, some never left.
+            match self.random.below(3) {
+                0 => self.arrive(&call),
+                1 => self.ghosts.push(call),
+                _ => {}
+            }
+        }
+        if self.state.status.is_terminal() {
+            return Ok(());
+        }
+        self.epoch += 1;
+        let adopted = Input::Adopted { node: format!("node-{}", self.epoch), epoch: self.epoch };
+        self.say(adopted)?;
+        if let Some(call) = waited_for
+            && self.state.seq > before.seq
+        {
+            self.zombie = Some((before, call));
+        }
+        Ok(())
+    }
+
+    fn let_the_zombie_try(&mut self) -> Result<(), Failure> {
+        let Some((state, call)) = self.zombie.take() else { return Ok(()) };
+        let now = Now { at: self.clock, hold: false };
+        let input = self.finished(&call);
+        let decided = saga::decide(&self.plan.definition, self.plan.saga, &state, input, now);
+        let Ok(decision) = decided else { return Ok(()) };
+        match append(self.journal, &self.plan, state.seq, &decision) {
+            Err(Failure::Fenced { .. }) => Ok(()),
+            Err(other) => Err(other),
+            Ok(()) => Err(Failure::NotFenced { seq: state.seq + 1 }),
+        }
+    }
+
+    fn resolve(&mut self) -> Result<(), Failure> {
+        let stuck: Vec<usize> = (0..self.state.steps.len())
+            .filter(|&position| self.state.steps[position].status() == StepStatus::CompensationFailed)
+            .collect();
+        let nth = self.random.index(stuck.len());
+        let Some(position) = stuck.get(nth).copied() else {
+            return Err(Failure::Silent { seq: self.state.seq });
+        };
+        let action = if self.patience > 0 {
+            self.patience -= 1;
+            Resolution::Retry
+        } else {
+            self.random.pick([Resolution::Skip, Resolution::Done])
+        };
+        let step = self.step(position);
+        if action == Resolution::Done {
+            self.ledger.take_effect(&step, Phase::Undo);
+        }
+        self.say(Input::Resolve { step, action, note: "simulated".to_owned() })
+    }
+}
+
+fn append<J: Journal>(
+    journal: &mut J,
+    plan: &Plan,
+    expected_seq: u64,
+    decision: &Decision,
+) -> Result<(), Failure> {
+    if decision.events.is_empty() {
+        return Ok(());
+    }
+    match journal.append(plan.saga, expected_seq, &decision.events) {
+        Ok(()) => Ok(()),
+        Err(Refusal::Fenced) => Err(Failure::Fenced { seq: expected_seq + 1 }),
+        Err(refusal @ Refusal::Broken(_)) => Err(broken(refusal)),
+    }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is handed to map_err")]
+fn broken(refusal: Refusal) -> Failure {
+    Failure::Journal(refusal.to_string())
+}

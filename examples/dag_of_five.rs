@@ -1,0 +1,79 @@
+//! Steps that say what they depend on: whatever does not depend on each other runs at the same time.
+//!
+//! Nothing here needs to survive the process, so the engine keeps it in memory; and time is simulated, so that
+//! days of work pass at once. `cargo run -p backstitch --example dag_of_five`
+
+use std::error::Error;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::clock::TokioClock;
+use backstitch::{Context, Engine, Event, Options, Retry, Saga, SagaState, Status, Step, StepError, Undo, secs};
+use futures::StreamExt;
+
+const DAY: Duration = secs(24 * 3600);
+
+/// A piece of work that takes a while. The input names the one that goes wrong.
+fn work(id: &'static str, days: u32) -> Step<String, String> {
+    Step::new(id, move |ctx: Context<String>| async move {
+        tokio::time::sleep(days * DAY).await;
+        if ctx.input() == id { Err(StepError::refused("it does not work")) } else { Ok(format!("{id} is ready")) }
+    })
+    .compensate(move |_, _: Undo<String>| async move {
+        println!("         {id} is thrown away");
+        Ok(())
+    })
+    .timeout(30 * DAY)
+    .retry(Retry::none())
+}
+
+fn saga() -> Result<Saga, backstitch::Problems> {
+    Saga::builder("complex-feature")
+        .step(work("design-architecture", 2))
+        .step(work("design-database", 3).depends_on(["design-architecture"]))
+        .step(work("implement-backend", 4).depends_on(["design-database"]))
+        .step(work("implement-frontend", 6).depends_on(["design-architecture"]))
+        .step(work("run-tests", 1).depends_on(["implement-backend", "implement-frontend"]))
+        .build()
+}
+
+/// Runs it and prints on which day each step began and ended.
+async fn run(engine: &Engine, breaks_at: &str) -> Result<SagaState, Box<dyn Error>> {
+    let begun = tokio::time::Instant::now();
+    let run = engine.start("complex-feature", breaks_at).await?;
+    let mut events = Box::pin(run.events());
+    while let Some(recorded) = events.next().await {
+        let day = begun.elapsed().as_secs() / DAY.as_secs();
+        match recorded?.event {
+            Event::StepStarted { step, .. } => println!("day {day:>2}: {step} begins"),
+            Event::StepSucceeded { step, .. } => println!("day {day:>2}: {step} is done"),
+            Event::StepFailed { step, error, .. } => println!("day {day:>2}: {step} fails: {error}"),
+            _ => {}
+        }
+    }
+    let ended = run.outcome().await?;
+    println!("{} after {} days", ended.status, begun.elapsed().as_secs() / DAY.as_secs());
+    Ok(ended)
+}
+
+#[tokio::main(flavor = "current_thread", start_paused = true)]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let options = Options { clock: Arc::new(TokioClock::default()), ..Options::default() };
+    let engine = Engine::in_memory_with(options).await?;
+    engine.register(saga()?)?;
+
+    println!("All goes well: backend and frontend begin as soon as what they need is there");
+    let begun = tokio::time::Instant::now();
+    expect(run(&engine, "").await?.succeeded(), "all steps succeed")?;
+    // One after the other it would take 16 days.
+    expect(begun.elapsed().as_secs() / DAY.as_secs() == 10, "the longest way takes ten days")?;
+
+    println!("The tests fail: what was finished last is undone first");
+    let ended = run(&engine, "run-tests").await?;
+    expect(ended.status == Status::Compensated && ended.compensated().len() == 4, "all is undone")?;
+    Ok(())
+}
+
+fn expect(holds: bool, what: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("not so: {what}")) }
+}

@@ -1,0 +1,118 @@
+//! What to do about a failure depends on its code; and a compensation that may run twice, and says what it does.
+//!
+//! `cargo run -p backstitch --example error_handling_by_kind`
+
+use std::collections::BTreeSet;
+use std::error::Error;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use backstitch::{Context, Engine, Retry, Saga, SagaState, Status, Step, StepError, Undo, secs};
+use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc;
+
+#[derive(Serialize, Deserialize)]
+struct NewUser {
+    user_id: String,
+    /// The code that the second step fails with, if it is to fail.
+    fails_with: Option<String>,
+}
+
+async fn create_user(ctx: Context<NewUser>) -> Result<String, StepError> {
+    let user_id = ctx.input().user_id.clone();
+    println!("  user {user_id} created");
+    users().insert(user_id.clone());
+    Ok(user_id)
+}
+
+/// Undoing it twice is the same as undoing it once: it looks whether there is anything left to do.
+async fn delete_user(ctx: Context<NewUser>, undo: Undo<String>) -> Result<(), StepError> {
+    let user_id = undo.result.unwrap_or_else(|| ctx.input().user_id.clone());
+    println!("  [Compensate] Starting user deletion: {user_id}");
+    if !users().remove(&user_id) {
+        println!("  [Compensate] User {user_id} already deleted");
+        return Ok(());
+    }
+    if ctx.attempt() == 1 {
+        // The user is deleted, but the answer got lost: an error makes the engine try again.
+        let error = StepError::in_doubt("connection reset").with_code("NETWORK_ERROR");
+        println!("  [Compensate] Failed to delete user {user_id}: {error}");
+        return Err(error);
+    }
+    println!("  [Compensate] User {user_id} deleted successfully");
+    Ok(())
+}
+
+async fn grant_access(ctx: Context<NewUser>) -> Result<(), StepError> {
+    match &ctx.input().fails_with {
+        Some(code) => Err(StepError::refused("access cannot be granted").with_code(code)),
+        None => Ok(()),
+    }
+}
+
+/// What is done about a saga that failed.
+#[derive(Debug, PartialEq)]
+enum Measure {
+    RetryLater(String),
+    TellUser(String),
+    AlertOps(String),
+}
+
+fn measure_for(ended: &SagaState) -> Measure {
+    let code = ended.error.as_ref().and_then(|error| error.code.as_deref());
+    match code {
+        Some("NETWORK_ERROR") => Measure::RetryLater(ended.input.as_str().to_owned()),
+        Some("VALIDATION_ERROR") => Measure::TellUser("the data is not valid, please check it".into()),
+        other => Measure::AlertOps(format!("saga {}: {}", ended.id, other.unwrap_or("no code"))),
+    }
+}
+
+#[tokio::main]
+async fn main() -> Result<(), Box<dyn Error>> {
+    let (measures, mut taken) = mpsc::unbounded_channel();
+    let engine = Engine::in_memory().await?;
+    engine.register(
+        Saga::builder("critical-operation")
+            .compensation_retry(Retry::fixed(5, Duration::from_millis(20)))
+            .step(Step::new("create-user", create_user).compensate(delete_user))
+            .step(Step::new("grant-access", grant_access))
+            // Called at least once for every saga that was rolled back; an error here has it called again.
+            .on_failure(move |ended| {
+                let sent = measures.send(measure_for(&ended));
+                async move { Ok(sent?) }
+            })
+            .build()?,
+    )?;
+
+    for (user, code) in [("ada", "NETWORK_ERROR"), ("bob", "VALIDATION_ERROR"), ("eve", "SEGFAULT")] {
+        println!("{user}: the second step fails with {code}");
+        let input = NewUser { user_id: user.into(), fails_with: Some(code.into()) };
+        let ended = engine.start("critical-operation", &input).await?.outcome().await?;
+        expect(ended.status == Status::Compensated && users().is_empty(), "the user is gone again")?;
+        let measure = tokio::time::timeout(secs(30), taken.recv()).await?.ok_or("a measure is taken")?;
+        match (code, measure) {
+            ("NETWORK_ERROR", Measure::RetryLater(input)) => {
+                println!("  may be different next time: starting it again");
+                let mut input: NewUser = serde_json::from_str(&input)?;
+                input.fails_with = None;
+                let ended = engine.start("critical-operation", &input).await?.outcome().await?;
+                println!("  second try: {}", ended.status);
+                expect(ended.succeeded() && users().remove(user), "the second try succeeds")?;
+            }
+            ("VALIDATION_ERROR", Measure::TellUser(text)) => println!("  the user reads: {text}"),
+            ("SEGFAULT", Measure::AlertOps(text)) => println!("  somebody is woken up: {text}"),
+            (_, measure) => return Err(format!("not the right measure: {measure:?}").into()),
+        }
+    }
+    Ok(())
+}
+
+static USERS: Mutex<BTreeSet<String>> = Mutex::new(BTreeSet::new());
+
+fn users() -> MutexGuard<'static, BTreeSet<String>> {
+    USERS.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+fn expect(holds: bool, what: &str) -> Result<(), String> {
+    if holds { Ok(()) } else { Err(format!("not so: {what}")) }
+}
