@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use backstitch::{Context, Engine, Event, FeedEvent, Saga, SagaState, Step, StepError, Undo, secs};
+use backstitch::{Context, Engine, Event, FeedEvent, Saga, SagaState, Step, StepError, StepId, Undo, secs};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -56,8 +56,9 @@ async fn cancel_tasks(_: Context<Team>, undo: Undo<usize>) -> Result<(), StepErr
 }
 
 async fn tell_coordinator(ended: SagaState) -> Result<(), StepError> {
-    let error = ended.error.map(|error| error.message).unwrap_or_default();
-    println!("[Coordinator] team_creation_failed at {}: {error}", ended.failed_step.unwrap_or_default());
+    if let (Some(step), Some(error)) = (&ended.failed_step, &ended.error) {
+        println!("[Coordinator] team_creation_failed at {step}: {}", error.message);
+    }
     TOLD.notify_one();
     Ok(())
 }
@@ -68,14 +69,19 @@ struct Answer {
     error: Option<String>,
 }
 
-async fn execute_phase_5(engine: &Engine, user_input: &str, team_name: &str) -> Result<Answer, Box<dyn Error>> {
+async fn execute_phase_5(
+    engine: &Engine,
+    user_input: &str,
+    team_name: &str,
+) -> Result<Answer, Box<dyn Error>> {
     let input = Team { team_name: team_name.into(), user_input: user_input.into() };
     let result = engine.start("create-dev-team", &input).await?.outcome().await?;
     if result.succeeded() {
         println!("[Phase 5] Team {team_name} created successfully");
         return Ok(Answer { success: true, error: None });
     }
-    println!("[Phase 5] Team creation failed: {}", result.failed_step.unwrap_or_default());
+    let failed_step = result.failed_step.as_ref().map_or("no step", StepId::as_str);
+    println!("[Phase 5] Team creation failed: {failed_step}");
     Ok(Answer { success: false, error: result.error.map(|error| error.to_string()) })
 }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::TokioClock;
-use backstitch::{Context, Engine, Event, Options, Retry, Saga, SagaState, Status, Step, StepError, Undo, secs};
+use backstitch::{
+    Context, Engine, Event, Options, Retry, Saga, SagaState, Status, Step, StepError, Undo, secs,
+};
 use futures::StreamExt;
 
 const DAY: Duration = secs(24 * 3600);
@@ -17,7 +19,11 @@ const DAY: Duration = secs(24 * 3600);
 fn work(id: &'static str, days: u32) -> Step<String, String> {
     Step::new(id, move |ctx: Context<String>| async move {
         tokio::time::sleep(days * DAY).await;
-        if ctx.input() == id { Err(StepError::refused("it does not work")) } else { Ok(format!("{id} is ready")) }
+        if ctx.input() == id {
+            Err(StepError::refused("it does not work"))
+        } else {
+            Ok(format!("{id} is ready"))
+        }
     })
     .compensate(move |_, _: Undo<String>| async move {
         println!("         {id} is thrown away");

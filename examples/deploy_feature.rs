@@ -30,7 +30,8 @@ async fn create_branch(ctx: Context<Feature>) -> Result<Branch, StepError> {
 
 async fn delete_branch(ctx: Context<Feature>, undo: Undo<Branch>) -> Result<(), StepError> {
     // Without a result nobody knows whether the branch was created, so its name is worked out again.
-    let name = undo.result.map_or_else(|| format!("feature/{}", ctx.input().feature_name), |it| it.branch_name);
+    let name =
+        undo.result.map_or_else(|| format!("feature/{}", ctx.input().feature_name), |it| it.branch_name);
     remove(&format!("branch {name}"));
     Ok(())
 }
@@ -59,8 +60,9 @@ async fn undeploy(ctx: Context<Feature>, _: Undo<()>) -> Result<(), StepError> {
 }
 
 async fn report_failure(ended: SagaState) -> Result<(), StepError> {
-    let (step, error) = (ended.failed_step, ended.error);
-    println!("Saga failed at step {}: {}", step.unwrap_or_default(), error.map_or_else(String::new, |it| it.to_string()));
+    if let (Some(step), Some(error)) = (&ended.failed_step, &ended.error) {
+        println!("Saga failed at step {step}: {error}");
+    }
     REPORTED.notify_one();
     Ok(())
 }

@@ -5,9 +5,7 @@
 use std::error::Error;
 use std::time::Duration;
 
-use backstitch::{
-    Context, Cursor, Engine, Filter, STUCK_AFTER, Saga, Status, Step, StepError, Undo, secs,
-};
+use backstitch::{Context, Cursor, Engine, Filter, STUCK_AFTER, Saga, Status, Step, StepError, Undo, secs};
 
 async fn deploy(ctx: Context<String>) -> Result<(), StepError> {
     match ctx.input().as_str() {

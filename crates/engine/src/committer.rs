@@ -32,7 +32,7 @@ struct Ticket {
 
 impl Committer {
     /// Starts writing. A store that works on the calling thread gets one of its own.
-    pub(crate) fn start(store: Arc<dyn Store>) -> Result<Self, store::Error> {
+    pub(crate) fn start(store: &Arc<dyn Store>) -> Result<Self, store::Error> {
         let (tickets, queue) = mpsc::unbounded_channel();
         let written = Arc::new(Written::default());
         let writing = write(store.clone(), queue, written.clone());

@@ -121,6 +121,12 @@ impl Engine {
         Starting::new(self.shared().clone(), definition, input)
     }
 
+    /// Looks at once for sagas that are due and nobody's, such as those started in a transaction that has just been
+    /// committed. Without it they are found within the tick.
+    pub fn look_for_work(&self) {
+        self.shared().adoption.nudge();
+    }
+
     /// A saga that was started before, here or elsewhere.
     ///
     /// # Errors

@@ -6,6 +6,7 @@ mod committer;
 mod context;
 mod engine;
 mod error;
+mod in_transaction;
 pub mod inbox;
 mod inspect;
 mod live;
@@ -17,6 +18,7 @@ mod runtime;
 mod saga;
 mod start;
 pub mod store;
+pub mod testing;
 mod view;
 
 pub use backstitch_kernel as kernel;

@@ -12,11 +12,12 @@ use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
+use crate::in_transaction;
 use crate::live::Live;
 use crate::registry::Registered;
 use crate::run::Run;
 use crate::runtime::{Circumstances, Driver, Shared, plan};
-use crate::store::{self, Claim, Verdict};
+use crate::store::{Claim, Verdict};
 
 /// The longest idempotency key, correlation id, attribute name or value, in bytes.
 pub const MAX_LABEL: usize = 512;
@@ -26,9 +27,9 @@ pub const MAX_ATTRIBUTES: usize = 32;
 /// A start in the making; `.await` it.
 #[must_use = "nothing is started before this is awaited"]
 pub struct Starting {
-    shared: Arc<Shared>,
-    definition: String,
-    request: Result<Request, Error>,
+    pub(crate) shared: Arc<Shared>,
+    pub(crate) definition: String,
+    pub(crate) request: Result<Request, Error>,
 }
 
 /// Everything a start is made of.
@@ -123,12 +124,7 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
         Ok(Verdict::Applied) => {}
         answer => {
             shared.live.leave(saga, crate::live::End::LetGo);
-            return match answer? {
-                Verdict::Replay(first) => Ok(Run::of(shared.clone(), first)),
-                Verdict::Conflict { saga, at, .. } => Err(Error::KeyConflict { saga, at }),
-                Verdict::Refused(why) => Err(store::Error::Refused(why).into()),
-                Verdict::Applied | Verdict::Fenced | Verdict::MailWaiting => Err(Error::Raced(saga)),
-            };
+            return in_transaction::accepted(saga, answer?).map(|first| Run::of(shared.clone(), first));
         }
     }
     shared.announce(saga, &definition.name, &decision.events, &live);

@@ -41,13 +41,16 @@ fn a_payload_is_decoded_into_what_is_asked_for() {
 
 #[test]
 fn an_error_says_what_is_known() {
-    use ErrorKind::{Cancelled, DeadlineExceeded, Failed, InDoubt, Interrupted, Panicked, Refused, TimedOut};
+    use ErrorKind::{
+        Cancelled, DeadlineExceeded, Failed, InDoubt, Interrupted, Panicked, Refused, TimedOut, Unusable,
+    };
     for (kind, doubt, again) in [
         (Failed, false, true),
         (Refused, false, false),
         (InDoubt, true, true),
         (TimedOut, true, true),
         (Panicked, true, true),
+        (Unusable, true, false),
         (Interrupted, true, true),
         (Cancelled, false, true),
         (DeadlineExceeded, false, true),

@@ -2,3 +2,4 @@
 
 pub mod oracle;
 pub mod postgres;
+pub mod simulate;

@@ -27,12 +27,17 @@ pub struct Oracle<'a> {
     over: Vec<usize>,
     /// What is in flight, oldest first.
     flying: Vec<(usize, Phase)>,
-    /// Turned round, and for which step.
-    turned: Option<Option<usize>>,
+    /// Whether it was turned round.
+    turned: bool,
+    /// The step that turned it round, if one did.
+    turned_by: Option<usize>,
     paused: bool,
     ended: Option<Status>,
     deadline: Option<Timestamp>,
+    /// The time of what happens now: what the clock says, but never before what happened last.
     clock: Timestamp,
+    /// When something happened last.
+    last: Timestamp,
 }
 
 /// How a saga should stand.
@@ -61,11 +66,13 @@ impl<'a> Oracle<'a> {
             steps: vec![History::default(); definition.steps().len()],
             over: Vec::new(),
             flying: Vec::new(),
-            turned: None,
+            turned: false,
+            turned_by: None,
             paused: false,
             ended: None,
             deadline,
             clock: now.at,
+            last: now.at,
         };
         oracle.settle(now.hold);
         oracle
@@ -74,13 +81,22 @@ impl<'a> Oracle<'a> {
     /// Takes in what happened; `false` when the rules forbid it, and then nothing changes.
     pub fn take(&mut self, now: Now, input: &Input) -> bool {
         let mut next = self.clone();
-        next.clock = next.clock.max(now.at);
+        next.clock = next.last.max(now.at);
         let allowed = next.happen(now.hold, input);
         if allowed {
             next.settle(now.hold);
+            // A mere look at the saga leaves no trace unless something comes of it.
+            let look = matches!(input, Input::Wake | Input::Admitted { .. });
+            if !look || !next.is_like(self) {
+                next.last = next.clock;
+            }
             *self = next;
         }
         allowed
+    }
+
+    fn is_like(&self, other: &Self) -> bool {
+        self.flying == other.flying && self.turned == other.turned && self.ended == other.ended
     }
 
     fn happen(&mut self, hold: bool, input: &Input) -> bool {
@@ -104,7 +120,7 @@ impl<'a> Oracle<'a> {
                 let Some(step) = self.definition.position(step) else {
                     return false;
                 };
-                if self.turned.is_some() {
+                if self.turned {
                     return false;
                 }
                 if self.is_late() {
@@ -116,11 +132,7 @@ impl<'a> Oracle<'a> {
                 }
                 admitted
             }
-            Input::Cancel { .. } => {
-                let first = self.turned.is_none();
-                self.turned = self.turned.or(Some(None));
-                first
-            }
+            Input::Cancel { .. } => !std::mem::replace(&mut self.turned, true),
             Input::Pause { .. } => !std::mem::replace(&mut self.paused, true),
             Input::Resume { .. } => std::mem::replace(&mut self.paused, false),
         }
@@ -166,19 +178,18 @@ impl<'a> Oracle<'a> {
     /// Draws every conclusion from what happened.
     fn settle(&mut self, hold: bool) {
         let everyone = 0..self.steps.len();
-        self.note_who_is_over(|oracle, step| oracle.known(step) != Known::Open);
+        self.note_who_is_over();
         let failed = everyone.clone().find(|&step| matches!(self.known(step), Known::No | Known::Doubtful));
         let all_done = everyone.clone().all(|step| self.known(step) == Known::Yes);
-        if self.turned.is_none() && failed.is_some() {
-            self.turned = Some(failed);
+        if !self.turned && failed.is_some() {
+            self.turned = true;
+            self.turned_by = failed;
         }
-        if self.turned.is_none() && self.is_late() && !all_done {
-            self.turned = Some(None);
-        }
+        self.turned |= self.is_late() && !all_done;
         // Nobody tries again after the turn, so whoever is not in flight is over.
-        self.note_who_is_over(|oracle, step| oracle.known(step) != Known::Open);
+        self.note_who_is_over();
         let resting = !self.paused && !hold;
-        if self.turned.is_some() {
+        if self.turned {
             self.go_back(resting);
         } else if all_done {
             self.ended = Some(Status::Succeeded);
@@ -191,10 +202,9 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    fn note_who_is_over(&mut self, is_over: impl Fn(&Self, usize) -> bool) {
+    fn note_who_is_over(&mut self) {
         for step in 0..self.steps.len() {
-            let tried = !self.steps[step].tries.is_empty();
-            if tried && !self.over.contains(&step) && is_over(self, step) {
+            if self.known(step) != Known::Open && !self.over.contains(&step) {
                 self.over.push(step);
             }
         }
@@ -203,7 +213,8 @@ impl<'a> Oracle<'a> {
     fn go_back(&mut self, may_start: bool) {
         for step in 0..self.steps.len() {
             if self.steps[step].fate == Fate::Owing {
-                let limit = self.definition.steps()[step].compensation.as_ref().map_or(0, |undo| undo.retry.count);
+                let limit =
+                    self.definition.steps()[step].compensation.as_ref().map_or(0, |undo| undo.retry.count);
                 self.steps[step].judge_compensation(limit);
             }
         }
@@ -237,7 +248,7 @@ impl<'a> Oracle<'a> {
 
     /// What is known about a step's action by now.
     fn known(&self, step: usize) -> Known {
-        self.steps[step].known(self.definition.steps()[step].retry.count, self.turned.is_some())
+        self.steps[step].known(self.definition.steps()[step].retry.count, self.turned)
     }
 
     fn is_late(&self) -> bool {
@@ -296,7 +307,7 @@ impl<'a> Oracle<'a> {
     /// The limited steps that should be asking for room, on a node that is not held back.
     #[must_use]
     pub fn asking_for_room(&self) -> BTreeSet<usize> {
-        if self.paused || self.turned.is_some() || self.ended.is_some() {
+        if self.paused || self.turned || self.ended.is_some() {
             return BTreeSet::new();
         }
         let limited = |&step: &usize| self.definition.steps()[step].limited;
@@ -309,7 +320,7 @@ impl<'a> Oracle<'a> {
         if self.ended.is_some() {
             return None;
         }
-        let back = self.turned.is_some();
+        let back = self.turned;
         let deadline = self.deadline.filter(|_| !back);
         let waits = (0..self.steps.len()).filter(|_| !self.paused).filter_map(|step| {
             let rules = &self.definition.steps()[step];
@@ -328,9 +339,9 @@ impl<'a> Oracle<'a> {
         let begun = self.steps.iter().any(|step| !step.tries.is_empty());
         match (self.ended, self.turned) {
             (Some(end), _) => end,
-            (None, Some(_)) => Status::Compensating,
-            (None, None) if begun => Status::Running,
-            (None, None) => Status::Pending,
+            (None, true) => Status::Compensating,
+            (None, false) if begun => Status::Running,
+            (None, false) => Status::Pending,
         }
     }
 
@@ -344,13 +355,16 @@ impl<'a> Oracle<'a> {
         let called = with(&[Fate::Undone]);
         let mut before = Vec::new();
         for &step in &called {
-            for after in self.everything_after(step).intersection(&called) {
-                before.push((id(*after), id(step)));
+            for &after in self.everything_after(step).intersection(&called) {
+                // What was stuck meanwhile may have been passed over.
+                if !self.steps[after].was_asked_for_again() {
+                    before.push((id(after), id(step)));
+                }
             }
         }
         Prediction {
             status: self.status(),
-            failed_step: self.turned.flatten().map(id),
+            failed_step: self.turned_by.map(id),
             compensated: with(&[Fate::Undone, Fate::ByHand]).into_iter().map(id).collect(),
             stuck: with(&[Fate::Stuck]).into_iter().map(id).collect(),
             before,

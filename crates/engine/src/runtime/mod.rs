@@ -80,7 +80,7 @@ impl Shared {
         let node = Node { name: options.node.clone(), lease: options.lease };
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
-        let committer = Committer::start(store.clone())?;
+        let committer = Committer::start(&store)?;
         let (backlog, waiting) = mpsc::unbounded_channel();
         let shared = Arc::new(Self {
             liveness: Liveness::new(store.is_shared().then_some(options.lease), joined),

@@ -88,12 +88,12 @@ impl History {
         let Some(last) = self.tries.last() else {
             return Known::Open;
         };
-        let refused = matches!(last, Some(End::Bad { kind: ErrorKind::Refused, .. }));
+        let hopeless = matches!(last, Some(End::Bad { kind: ErrorKind::Refused | ErrorKind::Unusable, .. }));
         let used_up = failures(&self.tries) > retries || cuts(&self.tries) >= MAX_INTERRUPTIONS;
         match last {
             None => Known::Open,
             Some(End::Good) => Known::Yes,
-            Some(_) if !(refused || used_up || turned) => Known::Open,
+            Some(_) if !(hopeless || used_up || turned) => Known::Open,
             Some(_) if self.tries.iter().flatten().any(leaves_doubt) => Known::Doubtful,
             Some(_) => Known::No,
         }
@@ -178,8 +178,14 @@ fn leaves_doubt(end: &End) -> bool {
         End::Good => false,
         End::Cut => true,
         End::Bad { kind, .. } => match kind {
-            ErrorKind::InDoubt | ErrorKind::TimedOut | ErrorKind::Panicked | ErrorKind::Interrupted => true,
-            ErrorKind::Failed | ErrorKind::Refused | ErrorKind::Cancelled | ErrorKind::DeadlineExceeded => false,
+            ErrorKind::InDoubt
+            | ErrorKind::TimedOut
+            | ErrorKind::Panicked
+            | ErrorKind::Unusable
+            | ErrorKind::Interrupted => true,
+            ErrorKind::Failed | ErrorKind::Refused | ErrorKind::Cancelled | ErrorKind::DeadlineExceeded => {
+                false
+            }
         },
     }
 }

@@ -5,7 +5,6 @@ use std::time::Duration;
 use backstitch_kernel::saga::draft::{DraftCompensation, DraftStep, Problems};
 use backstitch_kernel::saga::{Definition, Draft, Start};
 use backstitch_kernel::{Backoff, Payload, Retry, SagaId, Timestamp};
-use uuid::Uuid;
 
 use super::random::Random;
 
@@ -23,10 +22,16 @@ pub struct Plan {
     pub start: Start,
     /// When.
     pub at: Timestamp,
-    /// How many calls of a hundred go well while faults are let loose.
+    /// Whether the node that takes the start is not ready to work.
+    pub held: bool,
+    /// For how many turns faults are let loose.
+    pub storm: usize,
+    /// How many calls of a hundred go well during the storm.
     pub luck: u64,
     /// How many faults there are to let loose.
     pub faults: u32,
+    /// How likely it is that the fault is a crash.
+    pub crashes: u64,
     /// How often a person retries what is stuck before skipping it or doing it by hand.
     pub patience: u32,
     /// Whether anybody looks after a failed rollback at all.
@@ -46,8 +51,11 @@ impl Plan {
             definition,
             start: Start { input: Payload::null(), deadline, ..Start::default() },
             at: BEGINNING,
-            luck: random.pick([100, 97, 90, 75, 50, 20]),
+            held: random.chance(5),
+            storm: random.index(80),
+            luck: random.pick([100, 90, 75, 50, 30, 10]),
             faults: random.pick([0, 2, 6, 12, 30]),
+            crashes: random.pick([1, 2, 4, 25]),
             patience: random.pick([0, 1, 3]),
             cared_for: random.chance(80),
         })
@@ -61,8 +69,8 @@ fn seconds(random: &mut Random, below: u64) -> Duration {
 /// Shaped like the ids of real sagas, so that every store takes it.
 fn saga_id(random: &mut Random) -> SagaId {
     let mut bytes = [0; 16];
-    bytes[..8].copy_from_slice(&random.next().to_be_bytes());
-    bytes[8..].copy_from_slice(&random.next().to_be_bytes());
+    bytes[..8].copy_from_slice(&random.draw().to_be_bytes());
+    bytes[8..].copy_from_slice(&random.draw().to_be_bytes());
     let id = uuid::Builder::from_bytes(bytes);
     SagaId(id.with_version(uuid::Version::SortRand).with_variant(uuid::Variant::RFC4122).into_uuid())
 }

@@ -93,7 +93,7 @@ pub(super) struct World<'j, J> {
 
 impl<'j, J: Journal> World<'j, J> {
     pub(super) fn begin(plan: Plan, random: Random, journal: &'j mut J) -> Result<Self, Failure> {
-        let now = Now { at: plan.at, hold: plan.faults > 0 && plan.saga.0.as_bytes()[0] < 25 };
+        let now = Now { at: plan.at, hold: plan.held };
         let decision = saga::start(&plan.definition, plan.start.clone(), now);
         append(journal, &plan, 0, &decision)?;
         let mut world = Self {
@@ -128,8 +128,8 @@ impl<'j, J: Journal> World<'j, J> {
             self.happen(kind)?;
         }
         // What is still on its way arrives after all is over.
-        for call in std::mem::take(&mut self.ghosts) {
-            self.arrive(&call);
+        while let Some(call) = self.ghosts.pop() {
+            self.answer(&call)?;
         }
         let log = self.journal.load(self.plan.saga).map_err(broken)?;
         Ok(Run { plan: self.plan, log, turns: self.turns, ledger: self.ledger, seen: self.seen })
@@ -145,14 +145,15 @@ impl<'j, J: Journal> World<'j, J> {
     /// Draws what happens next among all that can.
     fn draw(&mut self) -> Result<Kind, Failure> {
         if self.state.status == Status::Failed {
-            return Ok(Kind::Resolve);
+            let pastime = if self.ghosts.is_empty() { Kind::Cancel } else { Kind::LateAnswer };
+            return Ok(if self.random.chance(70) { Kind::Resolve } else { pastime });
         }
         let idle = self.calls.is_empty() && self.asks.is_empty();
         let due = self.state.next_due().is_some();
         if idle && !due && !self.state.paused && !self.hold {
             return Err(Failure::Silent { seq: self.state.seq });
         }
-        let trouble = u64::from(self.faults > 0);
+        let trouble = u64::from(self.is_stormy() && self.faults > 0);
         let chances = [
             (Kind::Answer, 10 * self.calls.len() as u64),
             (Kind::Room, 8 * self.asks.len() as u64),
@@ -162,7 +163,7 @@ impl<'j, J: Journal> World<'j, J> {
             (Kind::Zombie, 4 * u64::from(self.zombie.is_some())),
             (Kind::Resume, 4 * u64::from(self.state.paused)),
             (Kind::Release, 4 * u64::from(self.hold)),
-            (Kind::Crash, 2 * trouble),
+            (Kind::Crash, self.plan.crashes * trouble),
             (Kind::Pause, trouble),
             (Kind::Hold, trouble),
             (Kind::ClockAhead, trouble),
@@ -262,6 +263,10 @@ impl<'j, J: Journal> World<'j, J> {
         }
     }
 
+    fn is_stormy(&self) -> bool {
+        self.turns.len() < self.plan.storm
+    }
+
     fn fault(&mut self) {
         self.faults = self.faults.saturating_sub(1);
     }
@@ -323,7 +328,7 @@ impl<'j, J: Journal> World<'j, J> {
                 return Ok(());
             }
         };
-        if self.faults > 0 && !decision.events.is_empty() && self.random.chance(3) {
+        if self.is_stormy() && self.faults > 0 && !decision.events.is_empty() && self.random.chance(3) {
             self.fault();
             *self.seen.entry(Kind::LostDecision).or_default() += 1;
             return self.recover();
@@ -334,9 +339,9 @@ impl<'j, J: Journal> World<'j, J> {
 
     fn keep(&mut self, now: Now, input: Option<Input>, decision: Decision) -> Result<(), Failure> {
         self.state = decision.state;
-        let dies = self.faults > 0 && !decision.effects.is_empty() && self.random.chance(3);
-        let turn =
-            Turn { now, input, rejected: None, state: self.state.clone(), calls: None, asks: None };
+        let dies =
+            self.is_stormy() && self.faults > 0 && !decision.effects.is_empty() && self.random.chance(3);
+        let turn = Turn { now, input, rejected: None, state: self.state.clone(), calls: None, asks: None };
         if dies {
             self.fault();
             *self.seen.entry(Kind::LostEffects).or_default() += 1;
@@ -363,7 +368,7 @@ impl<'j, J: Journal> World<'j, J> {
     }
 
     fn call(&mut self, position: usize, phase: Phase, attempt: u32) {
-        let lucky = self.random.chance(self.plan.luck) || (self.faults == 0 && self.random.chance(80));
+        let lucky = self.random.chance(self.plan.luck) || (!self.is_stormy() && self.random.chance(80));
         let (outcome, works) = if lucky {
             let result = Payload::encode(&attempt).unwrap_or_default();
             (Outcome::Succeeded(result), true)
@@ -374,6 +379,7 @@ impl<'j, J: Journal> World<'j, J> {
                 ErrorKind::InDoubt,
                 ErrorKind::TimedOut,
                 ErrorKind::Panicked,
+                ErrorKind::Unusable,
             ]);
             let mut error = StepError::new(kind, format!("{kind:?}"));
             if self.random.chance(10) {

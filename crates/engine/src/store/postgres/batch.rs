@@ -25,7 +25,9 @@ pub(super) fn judged_unsent(commit: &Commit) -> Option<Verdict> {
 fn refusal(commit: &Commit) -> Option<String> {
     let mut texts: Vec<(&str, &str)> = Vec::new();
     for recorded in &commit.events {
-        if i32::try_from(recorded.seq).is_err() || recorded.event.attempt().is_some_and(|it| int(it).is_none()) {
+        if i32::try_from(recorded.seq).is_err()
+            || recorded.event.attempt().is_some_and(|it| int(it).is_none())
+        {
             return Some("the log or the attempts of the saga exceed two billion".to_owned());
         }
         texts.extend(recorded.event.step().map(|step| ("a step's id", step.as_str())));
@@ -173,29 +175,61 @@ impl<'a> Batch<'a> {
 
     /// In the order of the statement's parameters.
     pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
-        let Self {
-            claims,
-            first,
-            more,
-            changed,
-            new,
-            jobs,
-            messages,
-            ..
-        } = self;
+        let Self { claims, first, more, changed, new, jobs, messages, .. } = self;
         vec![
-            &claims.at, &claims.saga, &claims.scope, &claims.key, &claims.digest,
-            &first.at, &first.saga, &first.seq, &first.attempt, &first.name, &first.step, &first.data,
-            &self.claiming, &self.inbox_seen,
-            &more.at, &more.saga, &more.seq, &more.attempt, &more.name, &more.step, &more.data,
-            &changed.id, &changed.updated_at, &changed.owner, &changed.wake_at, &changed.paused, &changed.status,
+            &claims.at,
+            &claims.saga,
+            &claims.scope,
+            &claims.key,
+            &claims.digest,
+            &first.at,
+            &first.saga,
+            &first.seq,
+            &first.attempt,
+            &first.name,
+            &first.step,
+            &first.data,
+            &self.claiming,
+            &self.inbox_seen,
+            &more.at,
+            &more.saga,
+            &more.seq,
+            &more.attempt,
+            &more.name,
+            &more.step,
+            &more.data,
+            &changed.id,
+            &changed.updated_at,
+            &changed.owner,
+            &changed.wake_at,
+            &changed.paused,
+            &changed.status,
             &changed.failed_step,
-            &new.id, &new.created_at, &new.owner, &new.wake_at, &new.version, &new.status, &new.definition,
-            &new.failed_step, &new.correlation_id,
-            &self.attributes.0, &self.attributes.1, &self.attributes.2,
-            &self.consumed.0, &self.consumed.1,
-            &jobs.due_at, &jobs.created_at, &jobs.saga, &jobs.queue, &jobs.subject, &jobs.payload,
-            &messages.at, &messages.saga, &messages.topic, &messages.key, &messages.ordering_key,
+            &new.id,
+            &new.created_at,
+            &new.owner,
+            &new.wake_at,
+            &new.version,
+            &new.status,
+            &new.definition,
+            &new.failed_step,
+            &new.correlation_id,
+            &self.attributes.0,
+            &self.attributes.1,
+            &self.attributes.2,
+            &self.consumed.0,
+            &self.consumed.1,
+            &jobs.due_at,
+            &jobs.created_at,
+            &jobs.saga,
+            &jobs.queue,
+            &jobs.subject,
+            &jobs.payload,
+            &messages.at,
+            &messages.saga,
+            &messages.topic,
+            &messages.key,
+            &messages.ordering_key,
             &messages.payload,
         ]
     }
@@ -267,7 +301,8 @@ impl<'a> Batch<'a> {
 
     /// Keys are claimed in one order by everybody, so that no two batches wait for each other.
     fn sort_keys(&mut self, commits: &[&'a Commit]) {
-        let claims = commits.iter().filter_map(|it| Some((it.claim.as_ref()?, it.events.first()?, it.saga.0)));
+        let claims =
+            commits.iter().filter_map(|it| Some((it.claim.as_ref()?, it.events.first()?, it.saga.0)));
         let mut claims: Vec<(&Claim, &Recorded, Uuid)> = claims.collect();
         claims.sort_unstable_by_key(|(claim, ..)| (&claim.scope, &claim.key));
         for (claim, first, saga) in claims {

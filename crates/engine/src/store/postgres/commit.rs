@@ -130,10 +130,8 @@ async fn used(
     let digest = Digest(row.try_get::<_, &[u8]>("digest")?.try_into().unwrap_or_default());
     Ok(Some(match idempotency::judge(Some(&digest), &claim.digest) {
         idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Verdict::Replay(saga),
-        idempotency::Verdict::Conflict => Verdict::Conflict {
-            saga,
-            digest,
-            at: timestamp(row.try_get("at")?),
-        },
+        idempotency::Verdict::Conflict => {
+            Verdict::Conflict { saga, digest, at: timestamp(row.try_get("at")?) }
+        }
     }))
 }

@@ -9,8 +9,7 @@ with
 claimed as (
     insert into backstitch.idempotency_ledger (at, saga_id, scope, key, digest)
     select c.at, c.saga_id, c.scope, c.key, c.digest
-    from unnest($1::timestamptz[], $2::uuid[], $3::text[], $4::text[], $5::bytea[])
-        as c (at, saga_id, scope, key, digest)
+    from (select unnest($1::timestamptz[]) as at, unnest($2::uuid[]) as saga_id, unnest($3::text[]) as scope, unnest($4::text[]) as key, unnest($5::bytea[]) as digest) as c
     where (select true from backstitch.saga_events e where e.saga_id = c.saga_id and e.seq = 1) is null
     on conflict do nothing
     returning saga_id
@@ -27,10 +26,7 @@ locked as (
 gate as (
     insert into backstitch.saga_events (at, saga_id, seq, attempt, type, step, data)
     select f.at, f.saga_id, f.seq, f.attempt, f.type, f.step, f.data
-    from unnest(
-            $6::timestamptz[], $7::uuid[], $8::integer[], $9::integer[], $10::text[], $11::text[], $12::text[],
-            $13::boolean[], $14::integer[]
-        ) as f (at, saga_id, seq, attempt, type, step, data, claims, inbox_seen)
+    from (select unnest($6::timestamptz[]) as at, unnest($7::uuid[]) as saga_id, unnest($8::integer[]) as seq, unnest($9::integer[]) as attempt, unnest($10::text[]) as type, unnest($11::text[]) as step, unnest($12::text[]) as data, unnest($13::boolean[]) as claims, unnest($14::integer[]) as inbox_seen) as f
         left join locked l on l.id = f.saga_id
     where case
             when f.seq = 1 then true
@@ -47,9 +43,7 @@ gate as (
 more_events as (
     insert into backstitch.saga_events (at, saga_id, seq, attempt, type, step, data)
     select m.at, m.saga_id, m.seq, m.attempt, m.type, m.step, m.data
-    from unnest(
-            $15::timestamptz[], $16::uuid[], $17::integer[], $18::integer[], $19::text[], $20::text[], $21::text[]
-        ) as m (at, saga_id, seq, attempt, type, step, data)
+    from (select unnest($15::timestamptz[]) as at, unnest($16::uuid[]) as saga_id, unnest($17::integer[]) as seq, unnest($18::integer[]) as attempt, unnest($19::text[]) as type, unnest($20::text[]) as step, unnest($21::text[]) as data) as m
         join gate using (saga_id)
 ),
 new_rows as (
@@ -59,48 +53,40 @@ new_rows as (
     select
         n.id, n.created_at, n.created_at, n.owner, n.wake_at, n.version, n.status, n.definition, n.failed_step,
         n.correlation_id
-    from unnest(
-            $29::uuid[], $30::timestamptz[], $31::bigint[], $32::timestamptz[], $33::integer[], $34::text[],
-            $35::text[], $36::text[], $37::text[]
-        ) as n (id, created_at, owner, wake_at, version, status, definition, failed_step, correlation_id)
+    from (select unnest($29::uuid[]) as id, unnest($30::timestamptz[]) as created_at, unnest($31::bigint[]) as owner, unnest($32::timestamptz[]) as wake_at, unnest($33::integer[]) as version, unnest($34::text[]) as status, unnest($35::text[]) as definition, unnest($36::text[]) as failed_step, unnest($37::text[]) as correlation_id) as n
         join gate on gate.saga_id = n.id
 ),
 changed_rows as (
     update backstitch.sagas s
     set updated_at = u.updated_at, owner = u.owner, wake_at = u.wake_at, paused = u.paused, status = u.status,
         failed_step = u.failed_step
-    from unnest(
-            $22::uuid[], $23::timestamptz[], $24::bigint[], $25::timestamptz[], $26::boolean[], $27::text[],
-            $28::text[]
-        ) as u (id, updated_at, owner, wake_at, paused, status, failed_step)
+    from (select unnest($22::uuid[]) as id, unnest($23::timestamptz[]) as updated_at, unnest($24::bigint[]) as owner, unnest($25::timestamptz[]) as wake_at, unnest($26::boolean[]) as paused, unnest($27::text[]) as status, unnest($28::text[]) as failed_step) as u
         join gate on gate.saga_id = u.id
     where s.id = u.id and s.id = any ($22::uuid[])
 ),
 new_attributes as (
     insert into backstitch.saga_attributes (saga_id, name, value)
     select a.saga_id, a.name, a.value
-    from unnest($38::uuid[], $39::text[], $40::text[]) as a (saga_id, name, value)
+    from (select unnest($38::uuid[]) as saga_id, unnest($39::text[]) as name, unnest($40::text[]) as value) as a
         join gate using (saga_id)
 ),
 consumed as (
     delete from backstitch.saga_inbox i
-    using unnest($41::uuid[], $42::integer[]) as c (saga_id, through)
+    using (select unnest($41::uuid[]) as saga_id, unnest($42::integer[]) as through) as c
         join gate using (saga_id)
     where i.saga_id = c.saga_id and i.seq <= c.through and i.saga_id = any ($41::uuid[])
 ),
 new_jobs as (
     insert into backstitch.jobs (until, created_at, saga_id, queue, subject, payload)
     select j.until, j.created_at, j.saga_id, j.queue, j.subject, j.payload
-    from unnest($43::timestamptz[], $44::timestamptz[], $45::uuid[], $46::text[], $47::text[], $48::text[])
-        as j (until, created_at, saga_id, queue, subject, payload)
+    from (select unnest($43::timestamptz[]) as until, unnest($44::timestamptz[]) as created_at, unnest($45::uuid[]) as saga_id, unnest($46::text[]) as queue, unnest($47::text[]) as subject, unnest($48::text[]) as payload) as j
         join gate using (saga_id)
     on conflict do nothing
 ),
 new_messages as (
     insert into backstitch.outbox (due_at, created_at, topic, idempotency_key, ordering_key, payload)
     select m.at, m.at, m.topic, m.idempotency_key, m.ordering_key, m.payload
-    from unnest($49::timestamptz[], $50::uuid[], $51::text[], $52::text[], $53::text[], $54::text[])
-        as m (at, saga_id, topic, idempotency_key, ordering_key, payload)
+    from (select unnest($49::timestamptz[]) as at, unnest($50::uuid[]) as saga_id, unnest($51::text[]) as topic, unnest($52::text[]) as idempotency_key, unnest($53::text[]) as ordering_key, unnest($54::text[]) as payload) as m
         join gate using (saga_id)
     on conflict do nothing
 )
@@ -112,6 +98,6 @@ select
         and (
             select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq
         ) is null as mail_waiting
-from unnest($7::uuid[], $8::integer[], $13::boolean[], $14::integer[]) as f (saga_id, seq, claims, inbox_seen)
+from (select unnest($7::uuid[]) as saga_id, unnest($8::integer[]) as seq, unnest($13::boolean[]) as claims, unnest($14::integer[]) as inbox_seen) as f
     left join locked l on l.id = f.saga_id
 where f.saga_id not in (select saga_id from gate)

@@ -47,10 +47,5 @@ fn registered(row: &Row) -> Result<Registered, Error> {
         id: format!("{name} version {version}"),
         why: why.to_string(),
     })?;
-    Ok(Registered {
-        fingerprint: get::<i64>(row, "fingerprint")?.cast_unsigned(),
-        name,
-        version,
-        body,
-    })
+    Ok(Registered { fingerprint: get::<i64>(row, "fingerprint")?.cast_unsigned(), name, version, body })
 }

@@ -95,7 +95,5 @@ fn in_words(error: &DbError) -> String {
 
 /// The driver says what it did, its cause says what happened.
 fn told(error: &tokio_postgres::Error) -> String {
-    error
-        .source()
-        .map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
+    error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

@@ -24,11 +24,7 @@ pub(super) async fn post(
     let name: &str = get(row, "status")?;
     let unknown = || Corrupt::of("sagas", "status", saga, &format!("`{name}` is no status"));
     let status = Status::parse(name).ok_or_else(unknown)?;
-    Ok(if status.is_terminal() {
-        Posted::Ended(status)
-    } else {
-        Posted::Accepted
-    })
+    Ok(if status.is_terminal() { Posted::Ended(status) } else { Posted::Accepted })
 }
 
 pub(super) async fn mail(client: &Object, epoch: Epoch) -> Result<Vec<SagaId>, Error> {

@@ -65,14 +65,7 @@ async fn settle_once(
     let rows = super::query(
         client,
         sql!("settle_job"),
-        &[
-            &reports.id,
-            &reports.token,
-            &reports.status,
-            &reports.retry_at,
-            &reports.lease_ms,
-            &reports.error,
-        ],
+        &[&reports.id, &reports.token, &reports.status, &reports.retry_at, &reports.lease_ms, &reports.error],
     )
     .await?;
     let before = rows.iter().map(|row| {
@@ -102,10 +95,9 @@ impl Reports {
         let (status, retry, lease, error) = match &settlement.report {
             Report::Completed => ("completed", None, None, None),
             Report::StillWorking { lease } => ("leased", None, Some(millis(*lease)), None),
-            Report::Failed {
-                error,
-                retry_at: Some(at),
-            } => ("pending", Some(time(*at)), None, Some(readable(error))),
+            Report::Failed { error, retry_at: Some(at) } => {
+                ("pending", Some(time(*at)), None, Some(readable(error)))
+            }
             Report::Failed { error, retry_at: None } => ("failed", None, None, Some(readable(error))),
         };
         self.id.push(settlement.id);
@@ -149,11 +141,5 @@ fn status(row: &Row, id: i64) -> Result<Status, Error> {
 
 fn corrupt(column: &'static str, job: i64, why: String) -> Error {
     let id = format!("job {job}");
-    Corrupt {
-        table: "jobs",
-        column,
-        id,
-        why,
-    }
-    .into()
+    Corrupt { table: "jobs", column, id, why }.into()
 }

@@ -90,10 +90,7 @@ async fn connect(address: &Config, notices: &mpsc::Sender<Notice>) -> Result<Lin
     client.batch_execute(&listen).await.map_err(|why| fault::error(&why))?;
     // Nobody there to be told is no mistake: the next look at the channel ends it all.
     let _ = notices.send(Notice::Missed).await;
-    Ok(Line {
-        _client: client,
-        ended,
-    })
+    Ok(Line { _client: client, ended })
 }
 
 fn notice(message: &AsyncMessage) -> Option<Notice> {

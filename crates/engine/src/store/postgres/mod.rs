@@ -175,11 +175,7 @@ impl Store for PostgresStore {
 }
 
 /// Asks once; the statement is prepared the first time a connection is asked it.
-async fn query(
-    client: &Object,
-    statement: &str,
-    values: &[&(dyn ToSql + Sync)],
-) -> Result<Vec<Row>, Error> {
+async fn query(client: &Object, statement: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
     let asked = async {
         let statement = client.prepare_cached(statement).await?;
         client.query(&statement, values).await

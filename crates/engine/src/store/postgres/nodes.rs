@@ -42,10 +42,7 @@ pub(super) async fn adopt(
     rows: usize,
 ) -> Result<Vec<SagaId>, Error> {
     let (names, versions) = columns(known);
-    let event = codec::data(&Event::SagaAdopted {
-        node: node.name.clone(),
-        epoch,
-    });
+    let event = codec::data(&Event::SagaAdopted { node: node.name.clone(), epoch });
     super::query(client, STRIKE, &[]).await?;
     let adopted = super::query(
         client,

@@ -77,10 +77,7 @@ pub(super) async fn log(
 
 pub(super) async fn list(client: &Object, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
     if !holdable(filter) {
-        return Ok(Page {
-            items: Vec::new(),
-            next: None,
-        });
+        return Ok(Page { items: Vec::new(), next: None });
     }
     let status = filter.status.map(Status::as_str);
     let before = cursor.before.map(|saga| saga.0);
@@ -119,10 +116,7 @@ struct Search<'a> {
 
 impl<'a> Search<'a> {
     fn new(text: &str) -> Self {
-        Self {
-            text: text.to_owned(),
-            values: Vec::new(),
-        }
+        Self { text: text.to_owned(), values: Vec::new() }
     }
 
     /// Goes on with `text`, where each question mark stands for the next of the values.
@@ -169,7 +163,8 @@ pub(super) async fn health(
             version: get::<i32>(row, "version")?.unsigned_abs(),
             sagas: get::<i64>(row, "sagas")?.unsigned_abs(),
         };
-        let is_waiting = |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
+        let is_waiting =
+            |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
         if !known.iter().any(is_waiting) {
             health.unregistered.push(waiting);
         }
@@ -209,12 +204,8 @@ fn status(row: &Row, saga: Option<SagaId>) -> Result<Status, Error> {
 
 fn recorded(row: &Row, saga: SagaId) -> Result<Recorded, Error> {
     let attempt: Option<i32> = get(row, "attempt")?;
-    let event = codec::event(
-        get(row, "type")?,
-        get(row, "step")?,
-        attempt.map(i32::unsigned_abs),
-        get(row, "data")?,
-    );
+    let event =
+        codec::event(get(row, "type")?, get(row, "step")?, attempt.map(i32::unsigned_abs), get(row, "data")?);
     Ok(Recorded {
         seq: get_count(row, "saga_events", "seq", saga)?,
         at: get_time(row, "at")?,

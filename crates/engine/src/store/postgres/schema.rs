@@ -12,18 +12,9 @@ struct Migration {
 
 /// In the order they are applied; the first one is version 1.
 const MIGRATIONS: &[Migration] = &[
-    Migration {
-        name: "sagas",
-        sql: include_str!("../../../migrations/postgres/0001_sagas.sql"),
-    },
-    Migration {
-        name: "jobs",
-        sql: include_str!("../../../migrations/postgres/0002_jobs.sql"),
-    },
-    Migration {
-        name: "outbox",
-        sql: include_str!("../../../migrations/postgres/0003_outbox.sql"),
-    },
+    Migration { name: "sagas", sql: include_str!("../../../migrations/postgres/0001_sagas.sql") },
+    Migration { name: "jobs", sql: include_str!("../../../migrations/postgres/0002_jobs.sql") },
+    Migration { name: "outbox", sql: include_str!("../../../migrations/postgres/0003_outbox.sql") },
 ];
 
 /// Whoever migrates holds this lock of the database; the number is "backstit" in ASCII.
@@ -60,10 +51,7 @@ async fn apply(client: &mut Object) -> Result<Option<Error>, tokio_postgres::Err
         .await?;
     let found = version(&transaction).await?;
     if found > newest() {
-        return Ok(Some(Error::NewerSchema {
-            found,
-            known: newest(),
-        }));
+        return Ok(Some(Error::NewerSchema { found, known: newest() }));
     }
     for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
         transaction.batch_execute(migration.sql).await?;

@@ -139,7 +139,11 @@ fn pool(address: &Config, size: usize, settings: &'static str) -> Result<Pool, E
 fn without_password(url: &str) -> String {
     let Some((scheme, rest)) = url.split_once("://") else {
         // `host=… password=…`: rather show too little.
-        return url.split_whitespace().filter(|part| !part.starts_with("password")).collect::<Vec<_>>().join(" ");
+        return url
+            .split_whitespace()
+            .filter(|part| !part.starts_with("password"))
+            .collect::<Vec<_>>()
+            .join(" ");
     };
     match rest.rsplit_once('@') {
         Some((login, place)) => {

@@ -64,7 +64,8 @@ impl Open<'_> {
             if self.verdicts[index].is_some() {
                 continue;
             }
-            let first_of_key = commit.claim.as_ref().is_none_or(|claim| keys.insert((&claim.scope, &claim.key)));
+            let first_of_key =
+                commit.claim.as_ref().is_none_or(|claim| keys.insert((&claim.scope, &claim.key)));
             if sagas.insert(commit.saga) && first_of_key {
                 wave.push(index);
             }
@@ -74,10 +75,7 @@ impl Open<'_> {
     }
 
     async fn settle(&mut self, wave: Vec<usize>) -> Result<(), Error> {
-        let mut groups = vec![Group {
-            members: wave,
-            in_doubt: false,
-        }];
+        let mut groups = vec![Group { members: wave, in_doubt: false }];
         while let Some(mut group) = groups.pop() {
             let commits: Vec<&Commit> = group.members.iter().map(|index| &self.commits[*index]).collect();
             match send(self.sessions, &commits).await {
@@ -95,7 +93,10 @@ impl Open<'_> {
                     groups.push(group);
                 }
                 Err(Fault::Lost(why)) => {
-                    warn!(decisions = group.members.len(), why, "the answer to a commit was lost: reading the log");
+                    warn!(
+                        decisions = group.members.len(),
+                        why, "the answer to a commit was lost: reading the log"
+                    );
                     self.patience.pause(&why).await?;
                     group.in_doubt = true;
                     group.members = self.missing_in_log(group.members).await?;
@@ -111,7 +112,11 @@ impl Open<'_> {
     }
 
     /// Takes the answers of a group, and gives back those that must be sent again.
-    async fn answered(&mut self, group: Group, verdicts: Vec<Option<Verdict>>) -> Result<Option<Group>, Error> {
+    async fn answered(
+        &mut self,
+        group: Group,
+        verdicts: Vec<Option<Verdict>>,
+    ) -> Result<Option<Group>, Error> {
         let mut unsure = Vec::new();
         let mut again = Vec::new();
         for (index, verdict) in group.members.into_iter().zip(verdicts) {
@@ -127,10 +132,7 @@ impl Open<'_> {
         }
         // The first sending may have been on its way to the disk while the log was read.
         self.missing_in_log(unsure).await?;
-        Ok((!again.is_empty()).then_some(Group {
-            members: again,
-            in_doubt: group.in_doubt,
-        }))
+        Ok((!again.is_empty()).then_some(Group { members: again, in_doubt: group.in_doubt }))
     }
 
     async fn answer(&mut self, alone: Group, verdict: Verdict) -> Result<(), Error> {
@@ -143,7 +145,8 @@ impl Open<'_> {
     async fn blocked(&mut self, alone: Group, why: String) -> Result<Option<Group>, Error> {
         let claims = |index: &usize| self.commits[*index].claim.is_some();
         if alone.members.iter().all(claims) {
-            let why = format!("the idempotency key is held by a transaction that is still open ({why}): try again");
+            let why =
+                format!("the idempotency key is held by a transaction that is still open ({why}): try again");
             self.answer(alone, Verdict::Refused(why)).await?;
             return Ok(None);
         }
@@ -199,13 +202,7 @@ impl Group {
         let second = self.members.split_off(self.members.len() / 2);
         let in_doubt = self.in_doubt;
         // The first half comes out first.
-        Ok([
-            Self {
-                members: second,
-                in_doubt,
-            },
-            self,
-        ])
+        Ok([Self { members: second, in_doubt }, self])
     }
 }
 

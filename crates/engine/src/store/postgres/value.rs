@@ -19,11 +19,7 @@ const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 pub(super) fn time(at: Timestamp) -> SystemTime {
     let micros = at.as_micros().max(EARLIEST_MICROS);
     let distance = Duration::from_micros(micros.unsigned_abs());
-    if micros < 0 {
-        UNIX_EPOCH - distance
-    } else {
-        UNIX_EPOCH + distance
-    }
+    if micros < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
 }
 
 /// A point in time as the driver gives it.
