@@ -25,9 +25,13 @@ pub(crate) struct Written {
     pub(crate) transactions: AtomicU64,
 }
 
-struct Ticket {
-    commit: Commit,
-    answer: oneshot::Sender<Result<Verdict, Arc<store::Error>>>,
+#[expect(
+    clippy::large_enum_variant,
+    reason = "commits are the rule: a box for each would cost more than the room"
+)]
+enum Ticket {
+    Commit(Commit, oneshot::Sender<Result<Verdict, Arc<store::Error>>>),
+    Close(oneshot::Sender<()>),
 }
 
 impl Committer {
@@ -47,6 +51,15 @@ impl Committer {
         Ok(Self { tickets, written })
     }
 
+    /// Writes what is waiting and lets go of the store; whatever comes later is refused.
+    pub(crate) async fn close(&self) {
+        let (closed, done) = oneshot::channel();
+        // Either way it is closed: now, or by somebody else before.
+        if self.tickets.send(Ticket::Close(closed)).is_ok() {
+            let _ = done.await;
+        }
+    }
+
     pub(crate) fn written(&self) -> &Written {
         &self.written
     }
@@ -55,7 +68,7 @@ impl Committer {
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Verdict, Arc<store::Error>> {
         let (answer, answered) = oneshot::channel();
         let gone = || Arc::new(store::Error::Unavailable("the engine has stopped".to_owned()));
-        self.tickets.send(Ticket { commit, answer }).map_err(|_| gone())?;
+        self.tickets.send(Ticket::Commit(commit, answer)).map_err(|_| gone())?;
         answered.await.unwrap_or_else(|_| Err(gone()))
     }
 }
@@ -65,9 +78,15 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut answers = Vec::with_capacity(MAX_BATCH);
     while queue.recv_many(&mut tickets, MAX_BATCH).await > 0 {
+        let mut closing = None;
         for ticket in tickets.drain(..) {
-            batch.push(ticket.commit);
-            answers.push(ticket.answer);
+            match ticket {
+                Ticket::Commit(commit, answer) => {
+                    batch.push(commit);
+                    answers.push(answer);
+                }
+                Ticket::Close(closed) => closing = Some(closed),
+            }
         }
         let verdicts = store.commit(&batch).await.map_err(Arc::new);
         written.decisions.fetch_add(batch.len() as u64, Ordering::Relaxed);
@@ -85,6 +104,12 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>
                     let _ = answer.send(Err(error.clone()));
                 }
             }
+        }
+        if let Some(closed) = closing {
+            queue.close();
+            drop(store);
+            let _ = closed.send(());
+            return;
         }
     }
 }

@@ -292,7 +292,7 @@ impl Engine {
     }
 
     /// Stops: nothing new starts, what is in flight gets the grace period to finish, and the rest is handed to
-    /// whoever opens the store next. Nothing is lost.
+    /// whoever opens the store next. Nothing is lost. The store is let go with the last handle to this engine.
     ///
     /// # Errors
     /// When the store cannot be written; the sagas are then taken up once the lease is over.
@@ -307,8 +307,9 @@ impl Engine {
         while shared.live.count() > 0 {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
-        shared.store.leave(shared.epoch()).await?;
-        Ok(())
+        let left = shared.store.leave(shared.epoch()).await;
+        shared.wind_up().await;
+        Ok(left?)
     }
 }
 

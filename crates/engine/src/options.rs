@@ -23,6 +23,9 @@ pub struct Options {
     pub release_after: Duration,
     /// How often work is looked for that nobody announced.
     pub tick: Duration,
+    /// How long one send of an outgoing message may take. A message whose sender went away is sent again by somebody
+    /// else after twice this.
+    pub send_timeout: Duration,
     /// Where outgoing messages go.
     pub sink: Arc<dyn Sink>,
     /// Where the time comes from.
@@ -41,6 +44,7 @@ impl Default for Options {
             grace: Duration::from_secs(30),
             release_after: Duration::from_secs(60),
             tick: Duration::from_secs(1),
+            send_timeout: Duration::from_secs(30),
             sink: Arc::new(LogSink),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds::default()),

@@ -5,14 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::{Payload, Retry};
+use tokio::time::Instant;
 
 use crate::runtime::Shared;
 use crate::store::outbox::{Outgoing, Report, Sent};
 
-/// How long one claim of a message lasts: longer than any send may take.
-const LEASE: Duration = Duration::from_secs(60);
-/// How long one send may take.
-const SEND_TIMEOUT: Duration = Duration::from_secs(30);
 /// Messages claimed at once.
 const BATCH: usize = 256;
 /// Sends of one message before it is given up.
@@ -61,6 +58,11 @@ impl Sink for LogSink {
     }
 }
 
+/// How long one claim of a message lasts: longer than any send may take.
+fn lease(shared: &Shared) -> Duration {
+    shared.options.send_timeout * 2
+}
+
 /// Waits between sends of one message: 5 s, doubling.
 fn backoff() -> Retry {
     Retry::after_each([5, 10, 20, 40, 80, 160].map(Duration::from_secs).to_vec())
@@ -68,8 +70,14 @@ fn backoff() -> Retry {
 
 /// Sends what is due, for as long as the engine runs.
 pub(crate) async fn relay(shared: Arc<Shared>) {
+    let mut swept: Option<Instant> = None;
     while !shared.is_stopping() {
-        let wait = match send_due(&shared).await {
+        // What a sender took and never settled has no due time: now and then, and first of all, it is looked for.
+        let sweep = swept.is_none_or(|at| at.elapsed() >= lease(&shared) / 2);
+        if sweep {
+            swept = Some(Instant::now());
+        }
+        let wait = match send_due(&shared, sweep).await {
             Ok(BATCH) => Duration::ZERO,
             Ok(_) => shared.options.tick,
             Err(error) => {
@@ -82,15 +90,17 @@ pub(crate) async fn relay(shared: Arc<Shared>) {
 }
 
 /// Sends one batch; says how many messages it held.
-async fn send_due(shared: &Shared) -> Result<usize, crate::store::Error> {
+async fn send_due(shared: &Shared, sweep: bool) -> Result<usize, crate::store::Error> {
     let now = shared.options.clock.now();
-    if shared.store.next_outgoing().await?.is_none_or(|due| due > now) {
+    if !sweep && shared.store.next_outgoing().await?.is_none_or(|due| due > now) {
         return Ok(0);
     }
-    let claimed = shared.store.claim_outbox(LEASE, BATCH).await?;
+    let claimed = shared.store.claim_outbox(lease(shared), BATCH).await?;
     let sends = claimed.iter().map(|outgoing| send(shared, outgoing));
     let sent: Vec<Sent> = futures::future::join_all(sends).await;
-    shared.store.settle_outbox(&sent).await?;
+    if !sent.is_empty() {
+        shared.store.settle_outbox(&sent).await?;
+    }
     Ok(claimed.len())
 }
 
@@ -102,13 +112,13 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
         payload: outgoing.message.payload.clone(),
         in_doubt: outgoing.in_doubt,
     };
-    let result = tokio::time::timeout(SEND_TIMEOUT, shared.options.sink.send(&message)).await;
+    let result = tokio::time::timeout(shared.options.send_timeout, shared.options.sink.send(&message)).await;
     let error = match result {
         Ok(Ok(())) => {
             return Sent { id: outgoing.id, lock: outgoing.lock, report: Report::Delivered };
         }
         Ok(Err(error)) => error,
-        Err(_) => format!("no answer within {} s", SEND_TIMEOUT.as_secs()),
+        Err(_) => format!("no answer within {} ms", shared.options.send_timeout.as_millis()),
     };
     let attempts = outgoing.attempts + 1;
     let report = if attempts >= MAX_ATTEMPTS {

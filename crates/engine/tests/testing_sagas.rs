@@ -110,7 +110,6 @@ async fn a_saga_with_hooks_long_waits_and_an_unreliable_service_passes() {
     let world = World::default();
     let flaky = || {
         let making = world.clone();
-        good("middle", &world).title("kept").timeout(secs(3600)).retry(Retry::fixed(3, secs(600)));
         Step::new("middle", move |ctx: Context<()>| {
             let world = making.clone();
             async move {

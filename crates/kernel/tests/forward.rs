@@ -69,6 +69,13 @@ fn a_refusal_is_not_tried_again() {
 }
 
 #[test]
+fn an_answer_that_cannot_be_kept_is_not_asked_for_again_and_the_step_is_undone() {
+    let mut saga = Play::start(sequence(&["a"]).retrying("a", 2));
+    let news = saga.fails("a", ErrorKind::Unusable);
+    assert_eq!(news, ["a in doubt", "turn at a", "undo a 1"]);
+}
+
+#[test]
 fn every_other_kind_of_failure_is_tried_again() {
     for kind in [ErrorKind::Failed, ErrorKind::InDoubt, ErrorKind::TimedOut, ErrorKind::Panicked] {
         let mut saga = Play::start(sequence(&["a"]).retrying("a", 1));

@@ -16,7 +16,10 @@ fn played() -> Play {
 fn misfit(change: impl FnOnce(&mut Vec<Recorded>)) -> Misfit {
     let mut saga = played();
     change(&mut saga.log);
-    State::fold(&saga.definition, &saga.log).unwrap_err()
+    match State::fold(&saga.definition, &saga.log) {
+        Err(misfit) => misfit,
+        Ok(state) => panic!("it folds to {state:?}"),
+    }
 }
 
 #[test]

@@ -1,5 +1,6 @@
 //! Test support.
 
+pub mod chaos;
 pub mod oracle;
 pub mod postgres;
 pub mod simulate;

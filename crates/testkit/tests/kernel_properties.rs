@@ -10,7 +10,7 @@ use proptest::prelude::*;
 
 proptest! {
     #![proptest_config(ProptestConfig {
-        cases: ProptestConfig::default().cases.max(6_000),
+        cases: ProptestConfig::default().cases.max(4_000),
         failure_persistence: None,
         max_shrink_iters: 0,
         ..ProptestConfig::default()

@@ -1,19 +1,23 @@
 //! Finding sagas that nobody runs, and running them.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::State;
-use tokio::sync::mpsc;
+use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{Driver, Shared};
+use crate::live::{End, Live};
 use crate::store::{self, Stored};
 
 /// Sagas taken over in one transaction.
 const ADOPT_BATCH: usize = 1000;
 /// Sagas read at once before they are run.
 const LOAD_BATCH: usize = 64;
+/// How long a saga waits that could not be taken up at once.
+const AGAIN_AFTER: Duration = Duration::from_millis(20);
 
 /// Takes over what is due or orphaned, for as long as the engine runs.
 pub(super) async fn adopt_what_is_due(shared: Arc<Shared>) {
@@ -60,54 +64,105 @@ async fn look(shared: &Shared, nudged: bool) -> Result<Duration, store::Error> {
 
 /// Runs sagas that are ours as soon as there is room for them.
 pub(super) async fn drive_backlog(shared: Arc<Shared>, mut waiting: mpsc::UnboundedReceiver<SagaId>) {
-    let mut batch = Vec::with_capacity(LOAD_BATCH);
-    while waiting.recv_many(&mut batch, LOAD_BATCH).await > 0 {
-        if shared.is_stopping() {
-            return;
-        }
-        match shared.store.load(&batch).await {
-            Ok(found) => {
-                for stored in found {
-                    resume(&shared, stored).await;
-                }
-            }
+    loop {
+        let entered = tokio::select! {
+            entered = enter(&shared, &mut waiting) => entered,
+            () = shared.stopping() => return,
+        };
+        let sagas: Vec<SagaId> = entered.keys().copied().collect();
+        match shared.store.load(&sagas).await {
+            Ok(found) => resume_all(&shared, entered, found),
             Err(error) => {
                 tracing::warn!(%error, "cannot read sagas that are due");
-                tokio::time::sleep(shared.options.tick).await;
-                for saga in &batch {
-                    let _ = shared.backlog.send(*saga);
+                for saga in sagas {
+                    shared.live.leave(saga, End::LetGo);
+                    try_again(&shared, saga);
                 }
             }
         }
-        batch.clear();
     }
 }
 
-async fn resume(shared: &Arc<Shared>, stored: Stored) {
+/// A saga's place among those under way.
+struct Place {
+    live: Arc<Live>,
+    room: OwnedSemaphorePermit,
+}
+
+/// Waits for a saga and for room, and takes as many more as there are and as fit. They count as under way before they
+/// are read, so that whoever leaves a message from now on knows whom to tell.
+async fn enter(
+    shared: &Arc<Shared>,
+    waiting: &mut mpsc::UnboundedReceiver<SagaId>,
+) -> HashMap<SagaId, Place> {
+    let mut entered = HashMap::new();
+    while entered.is_empty() {
+        let room = shared.room.clone().acquire_owned().await;
+        let (Ok(mut room), Some(mut saga)) = (room, waiting.recv().await) else {
+            // Neither is ever closed while the engine runs.
+            return std::future::pending().await;
+        };
+        loop {
+            match shared.live.enter(saga) {
+                Some(live) => {
+                    entered.insert(saga, Place { live, room });
+                }
+                // Its former driver here is about to leave.
+                None => try_again(shared, saga),
+            }
+            if entered.len() >= LOAD_BATCH {
+                break;
+            }
+            let Ok(more) = shared.room.clone().try_acquire_owned() else { break };
+            let Ok(next) = waiting.try_recv() else { break };
+            (room, saga) = (more, next);
+        }
+    }
+    entered
+}
+
+/// Puts a saga back after a moment.
+fn try_again(shared: &Arc<Shared>, saga: SagaId) {
+    let shared = shared.clone();
+    tokio::spawn(async move {
+        tokio::time::sleep(AGAIN_AFTER).await;
+        // Nobody takes it only when the engine has stopped.
+        let _ = shared.backlog.send(saga);
+    });
+}
+
+fn resume_all(shared: &Arc<Shared>, mut entered: HashMap<SagaId, Place>, found: Vec<Stored>) {
+    for stored in found {
+        let saga = stored.summary.id;
+        let Some(place) = entered.remove(&saga) else { continue };
+        if !resume(shared, stored, place) {
+            shared.live.leave(saga, End::LetGo);
+        }
+    }
+    for saga in entered.into_keys() {
+        shared.live.leave(saga, End::LetGo);
+    }
+}
+
+/// Runs a saga on; `false` if it is not ours to run.
+fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) -> bool {
     let row = &stored.summary;
     let epoch = shared.epoch();
     if row.status.is_terminal() || row.owner != Some(epoch) {
-        return;
+        return false;
     }
-    let Some(definition) = shared.registry.version(&row.definition, row.version) else {
-        return;
-    };
+    let Some(definition) = shared.registry.version(&row.definition, row.version) else { return false };
     let state = match State::fold(&definition.definition, &stored.log) {
         Ok(state) => state,
         Err(misfit) => {
             tracing::error!(saga = %row.id, %misfit, "the log does not fit the definition: this saga stays as it is");
-            return;
+            return false;
         }
     };
-    let Ok(room) = shared.room.clone().acquire_owned().await else {
-        return;
-    };
-    let Some(live) = shared.live.enter(row.id) else {
-        return;
-    };
-    live.advanced_to(state.seq);
-    let driver = Driver::new(shared.clone(), row.id, definition, state, epoch, live, room);
+    place.live.advanced_to(state.seq);
+    let driver = Driver::new(shared.clone(), row.id, definition, state, epoch, place.live, place.room);
     tokio::spawn(driver.run_adopted(stored.inbox, stored.inbox_seq));
+    true
 }
 
 /// Tells running sagas of messages that other processes left for them.
@@ -120,6 +175,9 @@ pub(super) async fn fetch_mail(shared: Arc<Shared>) {
             }
             Err(error) => tracing::warn!(%error, "cannot look for messages"),
         }
-        tokio::time::sleep(shared.options.tick).await;
+        tokio::select! {
+            () = tokio::time::sleep(shared.options.tick) => {}
+            () = shared.stopping() => {}
+        }
     }
 }

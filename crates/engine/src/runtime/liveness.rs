@@ -64,7 +64,11 @@ pub(super) async fn keep_alive(shared: Arc<Shared>) {
             Ok(false) => rejoin(&shared).await,
             Err(error) => tracing::warn!(%error, "heartbeat failed"),
         }
-        tokio::time::sleep(pause).await;
+        // While draining the node still has work in flight, so it still has to be heard of.
+        tokio::select! {
+            () = tokio::time::sleep(pause) => {}
+            () = shared.stopped() => {}
+        }
     }
 }
 

@@ -8,12 +8,13 @@ mod liveness;
 mod plan;
 mod signal;
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicI64, AtomicU8, AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
-use tokio::sync::{Semaphore, broadcast, mpsc};
+use tokio::sync::{Semaphore, broadcast, mpsc, watch};
+use tokio::task::JoinHandle;
 
 use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
@@ -49,7 +50,18 @@ pub(crate) struct Shared {
     pub(crate) counters: Counters,
     node: Node,
     epoch: AtomicI64,
-    phase: AtomicU8,
+    phase: watch::Sender<Phase>,
+    loops: Mutex<Vec<JoinHandle<()>>>,
+}
+
+/// Where an engine is in its life; it never goes back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Phase {
+    Running,
+    /// Nothing new starts; what is in flight goes on.
+    Draining,
+    /// Everything is dropped.
+    Stopped,
 }
 
 /// An event as it happens.
@@ -70,10 +82,6 @@ pub(crate) struct Counters {
     pub(crate) fenced: AtomicU64,
 }
 
-const RUNNING: u8 = 0;
-const DRAINING: u8 = 1;
-const STOPPED: u8 = 2;
-
 impl Shared {
     /// Joins the nodes of this store and starts the loops.
     pub(crate) async fn start(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, store::Error> {
@@ -93,21 +101,25 @@ impl Shared {
             outbox: Signal::default(),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
-            phase: AtomicU8::new(RUNNING),
+            phase: watch::Sender::new(Phase::Running),
+            loops: Mutex::default(),
             store,
             committer,
             options,
             backlog,
             node,
         });
-        tokio::spawn(adoption::adopt_what_is_due(shared.clone()));
-        tokio::spawn(adoption::drive_backlog(shared.clone(), waiting));
-        tokio::spawn(hooks::call_hooks(shared.clone()));
-        tokio::spawn(crate::relay::relay(shared.clone()));
+        let mut loops = vec![
+            tokio::spawn(adoption::adopt_what_is_due(shared.clone())),
+            tokio::spawn(adoption::drive_backlog(shared.clone(), waiting)),
+            tokio::spawn(hooks::call_hooks(shared.clone())),
+            tokio::spawn(crate::relay::relay(shared.clone())),
+        ];
         if shared.store.is_shared() {
-            tokio::spawn(liveness::keep_alive(shared.clone()));
-            tokio::spawn(adoption::fetch_mail(shared.clone()));
+            loops.push(tokio::spawn(liveness::keep_alive(shared.clone())));
+            loops.push(tokio::spawn(adoption::fetch_mail(shared.clone())));
         }
+        *shared.loops.lock().unwrap_or_else(PoisonError::into_inner) = loops;
         Ok(shared)
     }
 
@@ -121,16 +133,31 @@ impl Shared {
 
     /// Whether nothing new is to start.
     pub(crate) fn is_stopping(&self) -> bool {
-        self.phase.load(Ordering::Acquire) != RUNNING
+        *self.phase.borrow() >= Phase::Draining
     }
 
     /// Whether drivers are to drop everything.
     pub(crate) fn is_stopped(&self) -> bool {
-        self.phase.load(Ordering::Acquire) == STOPPED
+        *self.phase.borrow() == Phase::Stopped
     }
 
-    fn enter_phase(&self, phase: u8) {
-        self.phase.fetch_max(phase, Ordering::AcqRel);
+    /// Waits until nothing new is to start.
+    async fn stopping(&self) {
+        // The sender is part of this very value, so waiting cannot fail.
+        let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::Draining).await;
+    }
+
+    /// Waits until everything is to be dropped.
+    async fn stopped(&self) {
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
+    }
+
+    fn enter_phase(&self, phase: Phase) {
+        self.phase.send_if_modified(|now| {
+            let later = phase > *now;
+            *now = phase.max(*now);
+            later
+        });
         self.live.nudge_all();
         self.adoption.nudge();
         self.jobs.nudge();
@@ -139,12 +166,23 @@ impl Shared {
 
     /// Starts nothing new; what is in flight goes on.
     pub(crate) fn drain(&self) {
-        self.enter_phase(DRAINING);
+        self.enter_phase(Phase::Draining);
     }
 
     /// Drops everything; the store is left as it is.
     pub(crate) fn stop(&self) {
-        self.enter_phase(STOPPED);
+        self.enter_phase(Phase::Stopped);
+    }
+
+    /// Waits for the loops to end and for the last commit to be written, once stopped.
+    pub(crate) async fn wind_up(&self) {
+        let loops = std::mem::take(&mut *self.loops.lock().unwrap_or_else(PoisonError::into_inner));
+        for ended in futures::future::join_all(loops).await {
+            if let Err(why) = ended {
+                tracing::error!(%why, "a part of the engine had broken down");
+            }
+        }
+        self.committer.close().await;
     }
 
     /// Tells whoever listens what has just been committed.

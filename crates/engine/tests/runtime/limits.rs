@@ -1,0 +1,119 @@
+//! How much runs at once.
+
+use std::sync::{Arc, Mutex};
+
+use backstitch::{Context, Engine, Saga, Status, Step, StepStatus, secs};
+
+use crate::support::*;
+
+/// Counts who is inside at once.
+#[derive(Clone, Default)]
+struct Gauge(Arc<Mutex<(usize, usize)>>);
+
+impl Gauge {
+    fn step(&self, id: &'static str) -> Step<serde_json::Value, ()> {
+        let gauge = self.clone();
+        Step::new(id, move |_: Context<serde_json::Value>| {
+            let gauge = gauge.clone();
+            async move {
+                {
+                    let mut inside = gauge.0.lock().unwrap();
+                    inside.0 += 1;
+                    inside.1 = inside.1.max(inside.0);
+                }
+                tokio::time::sleep(secs(1)).await;
+                gauge.0.lock().unwrap().0 -= 1;
+                Ok(())
+            }
+        })
+    }
+
+    fn most(&self) -> usize {
+        self.0.lock().unwrap().1
+    }
+}
+
+async fn run_many(engine: &Engine, count: usize) {
+    let mut runs = Vec::new();
+    for _ in 0..count {
+        runs.push(start(engine, "s").await);
+    }
+    for run in runs {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_runs_only_so_many_sagas_at_once_and_the_others_wait() {
+    let gauge = Gauge::default();
+    let bench = Bench::with(|options| options.max_active = 3);
+    let engine = bench.open_with(Saga::builder("s").step(gauge.step("a")).build().unwrap()).await;
+    run_many(&engine, 20).await;
+    assert_eq!(gauge.most(), 3);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_waits_for_its_turn_is_on_disk_and_can_be_cancelled() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.max_active = 1);
+    let engine = bench
+        .open_with(Saga::builder("long").step(hanging("a", &trace).timeout(secs(100))).build().unwrap())
+        .await;
+    engine.register(Saga::builder("s").step(noting("b", &trace)).build().unwrap()).unwrap();
+    start(&engine, "long").await;
+    let waiting = start(&engine, "s").await;
+    tokio::time::sleep(secs(5)).await;
+    assert_eq!(engine.load(waiting.id()).await.unwrap().unwrap().status, Status::Pending);
+    engine.cancel(waiting.id(), "too slow").await.unwrap();
+    let ended = waiting.outcome().await.unwrap();
+    assert_eq!(ended.status, Status::Compensated);
+    assert_eq!(trace.count("do b"), 0, "it never began");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_waits_for_its_turn_survives_the_process() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.max_active = 1);
+    let long = || Saga::builder("long").step(hanging("a", &trace).timeout(secs(100))).build().unwrap();
+    let short = || Saga::builder("s").step(noting("b", &trace)).build().unwrap();
+    let engine = bench.open_with(long()).await;
+    engine.register(short()).unwrap();
+    start(&engine, "long").await;
+    let waiting = start(&engine, "s").await.id();
+    drop(engine);
+    let engine = bench.open_with(short()).await;
+    assert!(engine.find(waiting).await.unwrap().outcome().await.unwrap().succeeded());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_step_runs_only_so_many_times_at_once_across_sagas_and_versions() {
+    let (limited, free) = (Gauge::default(), Gauge::default());
+    let saga = |version| {
+        let saga = Saga::builder("s").version(version).step(free.step("free"));
+        saga.step(limited.step("limited").concurrency(2)).build().unwrap()
+    };
+    let engine = engine_with(saga(1)).await;
+    let old: Vec<_> = futures::future::join_all((0..5).map(|_| start(&engine, "s"))).await;
+    engine.register(saga(2)).unwrap();
+    run_many(&engine, 5).await;
+    for run in old {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+    assert_eq!(limited.most(), 2);
+    assert!(free.most() >= 5);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_waits_for_room_can_be_cancelled() {
+    let trace = Trace::default();
+    let saga = Saga::builder("s").step(noting("a", &trace)).step(hanging("b", &trace).concurrency(1)).build();
+    let engine = engine_with(saga.unwrap()).await;
+    let first = start(&engine, "s").await;
+    wait_for_start_of(&first, "b").await;
+    let second = start(&engine, "s").await;
+    eventually("the second waits", async || trace.count("do a") == 2).await;
+    engine.cancel(second.id(), "no").await.unwrap();
+    let ended = second.outcome().await.unwrap();
+    assert_eq!(ended.step("b").unwrap().status, StepStatus::Pending);
+    assert_eq!(trace.count("do b"), 1);
+}

@@ -1,0 +1,20 @@
+//! What the runtime does with a saga, on the in-memory store and under time that waits for nobody.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod support;
+
+mod crashes;
+mod deadlines;
+mod doubt;
+mod hooks;
+mod inputs;
+mod limits;
+mod listing;
+mod messages;
+mod operations;
+mod releases;
+mod retries;
+mod rollbacks;
+mod shutdowns;
+mod streams;

@@ -1,0 +1,197 @@
+//! An engine to be played with, and steps that note what they do.
+
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch::clock::TokioClock;
+use backstitch::relay::{Message, Sink};
+use backstitch::store::memory::MemoryStore;
+use backstitch::{
+    Context, Engine, Event, Options, Recorded, Retry, Run, Saga, SagaState, Step, StepError, Undo,
+};
+use futures::StreamExt;
+use tokio::time::Instant;
+
+/// A store that engines can be opened on, one after the other.
+pub(crate) struct Bench {
+    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) options: Options,
+}
+
+impl Bench {
+    pub(crate) fn new() -> Self {
+        Self::with(|_| {})
+    }
+
+    pub(crate) fn with(change: impl FnOnce(&mut Options)) -> Self {
+        let clock = Arc::new(TokioClock::default());
+        let mut options = Options { clock: clock.clone(), ..Options::default() };
+        change(&mut options);
+        Self { store: Arc::new(MemoryStore::new(clock)), options }
+    }
+
+    pub(crate) async fn open(&self) -> Engine {
+        Engine::on_store(self.store.clone(), self.options.clone()).await.unwrap()
+    }
+
+    pub(crate) async fn open_with(&self, saga: Saga) -> Engine {
+        let engine = self.open().await;
+        engine.register(saga).unwrap();
+        engine
+    }
+}
+
+/// An engine with one saga.
+pub(crate) async fn engine_with(saga: Saga) -> Engine {
+    Bench::new().open_with(saga).await
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+pub(crate) struct Trace(Arc<Mutex<Vec<String>>>);
+
+impl Trace {
+    pub(crate) fn say(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    pub(crate) fn said(&self) -> Vec<String> {
+        self.0.lock().unwrap().clone()
+    }
+
+    pub(crate) fn count(&self, what: &str) -> usize {
+        self.said().iter().filter(|said| *said == what).count()
+    }
+}
+
+/// A step that notes what it does, and is undone likewise.
+pub(crate) fn noting(id: &'static str, trace: &Trace) -> Step<serde_json::Value, String> {
+    acting(id, trace, |_| Ok(()))
+}
+
+/// A step that notes what it does and then answers as told, attempt by attempt.
+pub(crate) fn acting(
+    id: &'static str,
+    trace: &Trace,
+    answer: impl Fn(u32) -> Result<(), StepError> + Send + Sync + 'static,
+) -> Step<serde_json::Value, String> {
+    let (done, undone) = (trace.clone(), trace.clone());
+    Step::new(id, move |ctx: Context<serde_json::Value>| {
+        done.say(format!("do {id}"));
+        let answer = answer(ctx.attempt());
+        async move { answer.map(|()| format!("{id} done")) }
+    })
+    .compensate(move |_, undo: Undo<String>| {
+        undone.say(format!("undo {id} {}", undo.result.as_deref().unwrap_or("in doubt")));
+        async { Ok(()) }
+    })
+    .retry(Retry::none())
+}
+
+/// A step that refuses.
+pub(crate) fn refusing(id: &'static str, trace: &Trace) -> Step<serde_json::Value, String> {
+    acting(id, trace, |_| Err(StepError::refused("no").with_code("NOPE")))
+}
+
+/// A step that begins and never ends.
+pub(crate) fn hanging(id: &'static str, trace: &Trace) -> Step<serde_json::Value, String> {
+    let (done, undone) = (trace.clone(), trace.clone());
+    Step::new(id, move |_: Context<serde_json::Value>| {
+        done.say(format!("do {id}"));
+        std::future::pending::<Result<String, StepError>>()
+    })
+    .compensate(move |_, undo: Undo<String>| {
+        undone.say(format!("undo {id} {}", undo.result.as_deref().unwrap_or("in doubt")));
+        async { Ok(()) }
+    })
+    .retry(Retry::none())
+}
+
+/// A compensation that fails as often as it is called.
+pub(crate) fn stubborn(id: &'static str, trace: &Trace) -> Step<serde_json::Value, String> {
+    let undone = trace.clone();
+    noting(id, trace).compensate(move |_, _: Undo<String>| {
+        undone.say(format!("undo {id} fails"));
+        async { Err(StepError::refused("it stays")) }
+    })
+}
+
+pub(crate) async fn start(engine: &Engine, saga: &str) -> Run {
+    engine.start(saga, &serde_json::Value::Null).await.unwrap()
+}
+
+/// Starts a saga and waits for its end.
+pub(crate) async fn execute(engine: &Engine, saga: &str) -> SagaState {
+    start(engine, saga).await.outcome().await.unwrap()
+}
+
+/// Runs a saga on an engine of its own.
+pub(crate) async fn run_alone(saga: Saga) -> SagaState {
+    let name = saga.definition().name().to_owned();
+    execute(&engine_with(saga).await, &name).await
+}
+
+pub(crate) async fn log(run: &Run) -> Vec<Recorded> {
+    run.events().map(Result::unwrap).collect().await
+}
+
+pub(crate) fn names(log: &[Recorded]) -> Vec<&'static str> {
+    log.iter().map(|recorded| recorded.event.name()).collect()
+}
+
+/// Waits for the first event that is meant.
+pub(crate) async fn wait_for(run: &Run, meant: impl Fn(&Event) -> bool) {
+    let mut events = Box::pin(run.events());
+    while let Some(recorded) = events.next().await {
+        if meant(&recorded.unwrap().event) {
+            return;
+        }
+    }
+    panic!("the saga ended without it");
+}
+
+pub(crate) async fn wait_for_start_of(run: &Run, step: &str) {
+    wait_for(
+        run,
+        |event| matches!(event, Event::StepStarted { step: started, .. } if started.as_str() == step),
+    )
+    .await;
+}
+
+/// Waits, in simulated time, until something holds; an hour is enough for everything here.
+pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+    let begun = Instant::now();
+    while !holds().await {
+        assert!(begun.elapsed() < Duration::from_secs(3600), "never so: {what}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+}
+
+/// Keeps what is sent, and fails the first sends if told to.
+#[derive(Clone, Default)]
+pub(crate) struct Post {
+    pub(crate) sent: Arc<Mutex<Vec<Message>>>,
+    pub(crate) failures: Arc<Mutex<u32>>,
+    pub(crate) tries: Arc<Mutex<u32>>,
+}
+
+#[async_trait]
+impl Sink for Post {
+    async fn send(&self, message: &Message) -> Result<(), String> {
+        *self.tries.lock().unwrap() += 1;
+        let mut failures = self.failures.lock().unwrap();
+        if *failures > 0 {
+            *failures -= 1;
+            return Err("the broker is down".to_owned());
+        }
+        self.sent.lock().unwrap().push(message.clone());
+        Ok(())
+    }
+}
+
+impl Post {
+    pub(crate) fn topics(&self) -> Vec<String> {
+        self.sent.lock().unwrap().iter().map(|message| message.topic.clone()).collect()
+    }
+}

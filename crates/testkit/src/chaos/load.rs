@@ -1,0 +1,95 @@
+//! What is started: every start follows from its key, so that whoever knows the key can repeat it.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::store::Store;
+use backstitch::{Engine, Error, Options, SagaId};
+
+use super::ledger::Ledger;
+use super::messages::FileSink;
+use super::sagas::{self, NAMES, Order};
+
+/// A start that can be repeated: the part of the key after the last dash says what is started.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Request {
+    /// The idempotency key, and the correlation id.
+    pub key: String,
+    /// What is started.
+    pub definition: &'static str,
+    /// The input.
+    pub order: Order,
+}
+
+impl Request {
+    /// Start number `n` of a caller.
+    #[must_use]
+    pub fn numbered(caller: &str, n: u64) -> Self {
+        let definition = NAMES[usize::try_from(n % NAMES.len() as u64).unwrap_or(0)];
+        Self { key: format!("{caller}-{n}"), definition, order: Order { n } }
+    }
+
+    /// The start that this key was made for.
+    #[must_use]
+    pub fn of(key: &str) -> Option<Self> {
+        let (caller, n) = key.rsplit_once('-')?;
+        Some(Self::numbered(caller, n.parse().ok()?))
+    }
+
+    /// Starts it, or finds what it started before.
+    ///
+    /// # Errors
+    /// When the engine does not take it.
+    pub async fn start(&self, engine: &Engine) -> Result<SagaId, Error> {
+        let starting = engine.start(self.definition, &self.order);
+        Ok(starting.key(&self.key).correlation_id(&self.key).await?.id())
+    }
+}
+
+/// Settings that make leases and sends end soon, with everything outside kept in this folder.
+///
+/// # Errors
+/// When the files there cannot be opened.
+pub fn options(folder: &Path, name: &str, lease: Duration) -> std::io::Result<Options> {
+    Ok(Options {
+        node: name.to_owned(),
+        lease,
+        tick: Duration::from_millis(100),
+        grace: Duration::from_secs(5),
+        send_timeout: Duration::from_millis(500),
+        sink: Arc::new(FileSink::open(folder)?),
+        ..Options::default()
+    })
+}
+
+/// An engine on this store that runs all sagas of [`sagas`].
+///
+/// # Errors
+/// When the store or the files in the folder cannot be written.
+pub async fn engine(
+    store: Arc<dyn Store>,
+    folder: &Path,
+    name: &str,
+    lease: Duration,
+) -> Result<Engine, Box<dyn std::error::Error + Send + Sync>> {
+    let ledger = Arc::new(Ledger::open(folder, name)?);
+    let engine = Engine::on_store(store, options(folder, name, lease)?).await?;
+    for saga in sagas::all(&ledger)? {
+        engine.register(saga)?;
+    }
+    Ok(engine)
+}
+
+/// The store at an address of either kind.
+///
+/// # Errors
+/// When it cannot be opened.
+pub async fn store(address: &str) -> Result<Arc<dyn Store>, backstitch::store::Error> {
+    use backstitch::clock::SystemClock;
+    use backstitch::store::{postgres::PostgresStore, sqlite::SqliteStore};
+    match address.strip_prefix("sqlite:") {
+        Some(path) => Ok(Arc::new(SqliteStore::open(Path::new(path), Arc::new(SystemClock))?)),
+        None => Ok(Arc::new(PostgresStore::connect(address).await?)),
+    }
+}

@@ -1,0 +1,80 @@
+//! The kill loop: start a node, let it work for a random while, kill it, and again.
+
+use std::fmt;
+use std::io;
+use std::time::Duration;
+
+use super::check::Acknowledged;
+use super::process::{Node, Settings};
+
+/// A node is killed between this long and ...
+const EARLIEST_KILL: Duration = Duration::from_millis(20);
+/// ... this long after it began to work.
+const LATEST_KILL: Duration = Duration::from_millis(300);
+/// How long a node may take to start on a busy machine.
+const START_WITHIN: Duration = Duration::from_secs(30);
+
+/// Numbers that look random and follow from a seed.
+#[derive(Clone, Debug)]
+pub struct Dice(u64);
+
+impl Dice {
+    /// The numbers of this seed.
+    #[must_use]
+    pub fn new(seed: u64) -> Self {
+        Self(seed)
+    }
+
+    /// The next number below `limit`.
+    pub fn below(&mut self, limit: u64) -> u64 {
+        self.0 = self.0.wrapping_add(0x9E37_79B9_7F4A_7C15);
+        let mut mixed = self.0;
+        mixed = (mixed ^ (mixed >> 30)).wrapping_mul(0xBF58_476D_1CE4_E5B9);
+        mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94D0_49BB_1331_11EB);
+        (mixed ^ (mixed >> 31)) % limit.max(1)
+    }
+
+    /// When to kill next.
+    fn kill_after(&mut self) -> Duration {
+        let span = u64::try_from((LATEST_KILL - EARLIEST_KILL).as_micros()).unwrap_or(u64::MAX);
+        EARLIEST_KILL + Duration::from_micros(self.below(span))
+    }
+}
+
+/// What the kills came to.
+#[derive(Debug, Default)]
+pub struct Killed {
+    /// How many processes were killed.
+    pub kills: usize,
+    /// How many of them had acknowledged a start.
+    pub while_loaded: usize,
+    /// All that was acknowledged.
+    pub acknowledged: Vec<Acknowledged>,
+}
+
+impl fmt::Display for Killed {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { kills, while_loaded, acknowledged } = self;
+        write!(f, "{kills} kills, {while_loaded} under load, {} starts acknowledged", acknowledged.len())
+    }
+}
+
+/// Kills this many nodes, one after the other, on the same store.
+///
+/// # Errors
+/// When a node cannot be started, or ends before it is killed.
+pub fn kill_in_a_loop(settings: &Settings, seed: u64, kills: usize) -> io::Result<Killed> {
+    let mut dice = Dice::new(seed);
+    let mut killed = Killed::default();
+    for round in 0..kills {
+        let mut node = Node::spawn(settings, &format!("life{round}"))?;
+        node.until_ready(START_WITHIN)?;
+        // The moment is the fault: nothing is waited for here.
+        std::thread::sleep(dice.kill_after());
+        let acknowledged = node.kill()?;
+        killed.kills += 1;
+        killed.while_loaded += usize::from(!acknowledged.is_empty());
+        killed.acknowledged.extend(acknowledged);
+    }
+    Ok(killed)
+}
