@@ -1,7 +1,7 @@
 //! Steps that say what they depend on: whatever does not depend on each other runs at the same time.
 //!
 //! Nothing here needs to survive the process, so the engine keeps it in memory; and time is simulated, so that
-//! days of work pass at once. `cargo run -p backstitch --example dag_of_five`
+//! hours of work pass at once. `cargo run -p backstitch --example dag_of_five`
 
 use std::error::Error;
 use std::sync::Arc;
@@ -13,12 +13,12 @@ use backstitch::{
 };
 use futures::StreamExt;
 
-const DAY: Duration = secs(24 * 3600);
+const HOUR: Duration = secs(3600);
 
 /// A piece of work that takes a while. The input names the one that goes wrong.
-fn work(id: &'static str, days: u32) -> Step<String, String> {
+fn work(id: &'static str, hours: u32) -> Step<String, String> {
     Step::new(id, move |ctx: Context<String>| async move {
-        tokio::time::sleep(days * DAY).await;
+        tokio::time::sleep(hours * HOUR).await;
         if ctx.input() == id {
             Err(StepError::refused("it does not work"))
         } else {
@@ -29,7 +29,7 @@ fn work(id: &'static str, days: u32) -> Step<String, String> {
         println!("         {id} is thrown away");
         Ok(())
     })
-    .timeout(30 * DAY)
+    .timeout(30 * HOUR)
     .retry(Retry::none())
 }
 
@@ -43,22 +43,22 @@ fn saga() -> Result<Saga, backstitch::Problems> {
         .build()
 }
 
-/// Runs it and prints on which day each step began and ended.
+/// Runs it and prints in which hour each step began and ended.
 async fn run(engine: &Engine, breaks_at: &str) -> Result<SagaState, Box<dyn Error>> {
     let begun = tokio::time::Instant::now();
     let run = engine.start("complex-feature", breaks_at).await?;
     let mut events = Box::pin(run.events());
     while let Some(recorded) = events.next().await {
-        let day = begun.elapsed().as_secs() / DAY.as_secs();
+        let hour = begun.elapsed().as_secs() / HOUR.as_secs();
         match recorded?.event {
-            Event::StepStarted { step, .. } => println!("day {day:>2}: {step} begins"),
-            Event::StepSucceeded { step, .. } => println!("day {day:>2}: {step} is done"),
-            Event::StepFailed { step, error, .. } => println!("day {day:>2}: {step} fails: {error}"),
+            Event::StepStarted { step, .. } => println!("hour {hour:>2}: {step} begins"),
+            Event::StepSucceeded { step, .. } => println!("hour {hour:>2}: {step} is done"),
+            Event::StepFailed { step, error, .. } => println!("hour {hour:>2}: {step} fails: {error}"),
             _ => {}
         }
     }
     let ended = run.outcome().await?;
-    println!("{} after {} days", ended.status, begun.elapsed().as_secs() / DAY.as_secs());
+    println!("{} after {} hours", ended.status, begun.elapsed().as_secs() / HOUR.as_secs());
     Ok(ended)
 }
 
@@ -71,8 +71,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     println!("All goes well: backend and frontend begin as soon as what they need is there");
     let begun = tokio::time::Instant::now();
     expect(run(&engine, "").await?.succeeded(), "all steps succeed")?;
-    // One after the other it would take 16 days.
-    expect(begun.elapsed().as_secs() / DAY.as_secs() == 10, "the longest way takes ten days")?;
+    // One after the other it would take 16 hours.
+    expect(begun.elapsed().as_secs() / HOUR.as_secs() == 10, "the longest way takes ten hours")?;
 
     println!("The tests fail: what was finished last is undone first");
     let ended = run(&engine, "run-tests").await?;

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
+use crate::planted;
 use crate::store::{self, Commit, Store, Verdict};
 
 /// The most decisions written as one transaction: enough to drown the cost of a sync, few enough that nobody
@@ -77,6 +78,7 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>
     let mut tickets = Vec::with_capacity(MAX_BATCH);
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut answers = Vec::with_capacity(MAX_BATCH);
+    let mut late_messages = Vec::new();
     while queue.recv_many(&mut tickets, MAX_BATCH).await > 0 {
         let mut closing = None;
         for ticket in tickets.drain(..) {
@@ -88,6 +90,7 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>
                 Ticket::Close(closed) => closing = Some(closed),
             }
         }
+        planted::put_off_messages(&mut batch, &mut late_messages);
         let verdicts = store.commit(&batch).await.map_err(Arc::new);
         written.decisions.fetch_add(batch.len() as u64, Ordering::Relaxed);
         written.transactions.fetch_add(1, Ordering::Relaxed);

@@ -4,7 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Input, Now, Resolution, decide};
+use backstitch_kernel::saga::state::Misfit;
+use backstitch_kernel::saga::{Input, Now, Resolution, State, decide};
 use backstitch_kernel::{SagaId, StepId};
 use futures::Stream;
 use serde::Serialize;
@@ -239,13 +240,20 @@ impl Engine {
             .registry
             .version(&row.definition, row.version)
             .ok_or_else(|| Error::UnknownDefinition(format!("{} version {}", row.definition, row.version)))?;
-        let state = backstitch_kernel::saga::State::fold(&definition.definition, &stored.log)
-            .map_err(|misfit| store::Error::Refused(misfit.to_string()))?;
+        let state = State::fold(&definition.definition, &stored.log).map_err(|misfit| refused(&misfit))?;
         let room = shared.room.clone().acquire_owned().await.map_err(|_| Error::ShuttingDown)?;
         let now = Now { at: shared.options.clock.now(), hold: shared.is_stopping() };
         let input = Input::Resolve { step: StepId::from(step), action, note: note.to_owned() };
-        let decision = decide(&definition.definition, saga, &state, input, now)
+        let mut decision = decide(&definition.definition, saga, &state, input, now)
             .map_err(|why| Error::Rejected { saga, why })?;
+        // The row of a failed rollback may change to `compensating` and to nothing else, so the resolution is written
+        // by itself; what follows from it, be it the end, is the next decision.
+        decision.events.truncate(1);
+        decision.effects.clear();
+        decision.state = state.clone();
+        for recorded in &decision.events {
+            decision.state.append(&definition.definition, recorded).map_err(|misfit| refused(&misfit))?;
+        }
         let epoch = shared.epoch();
         let on = Circumstances {
             saga,
@@ -260,15 +268,24 @@ impl Engine {
         let live = shared.live.enter(saga).ok_or(Error::Raced(saga))?;
         match shared.committer.commit(planned.commit).await {
             Ok(Verdict::Applied) => {}
-            answer => {
+            Ok(_) => {
                 shared.live.leave(saga, End::LetGo);
-                answer?;
                 return Err(Error::Raced(saga));
+            }
+            Err(error) => {
+                let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
+                let (events, effects) = (decision.events, decision.effects);
+                tokio::spawn(driver.continue_if_written(events, effects, stored.inbox_seq));
+                return Err(error.into());
             }
         }
         shared.announce(saga, &definition.name, &decision.events, &live);
-        let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
-        tokio::spawn(driver.continue_from(decision.effects, stored.inbox_seq));
+        if planned.released {
+            shared.live.leave(saga, End::LetGo);
+        } else {
+            let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
+            tokio::spawn(driver.run_adopted(Vec::new(), stored.inbox_seq));
+        }
         Ok(())
     }
 
@@ -311,6 +328,10 @@ impl Engine {
         shared.wind_up().await;
         Ok(left?)
     }
+}
+
+fn refused(misfit: &Misfit) -> store::Error {
+    store::Error::Refused(format!("the log does not fit the definition: {misfit}"))
 }
 
 #[cfg_attr(not(feature = "sqlite"), expect(unused_variables, reason = "only a file needs the clock"))]

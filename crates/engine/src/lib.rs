@@ -11,6 +11,10 @@ pub mod inbox;
 mod inspect;
 mod live;
 mod options;
+#[cfg(not(feature = "planted-bugs"))]
+mod planted;
+#[cfg(feature = "planted-bugs")]
+pub mod planted;
 mod registry;
 pub mod relay;
 mod run;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::{Event, Recorded};
+use backstitch_kernel::saga::{Event, Recorded, Status};
 use futures::Stream;
 use tokio::sync::watch;
 
@@ -51,6 +51,8 @@ impl Run {
             if let Some(progress) = &mut self.progress
                 && let Ok(reached) = progress.wait_for(|progress| progress.end.is_some()).await
                 && let Some(End::Final(definition, state)) = &reached.end
+                // A failed rollback may have been taken up again since.
+                && state.status != Status::Failed
             {
                 return Ok(SagaState::of(self.id, &definition.definition, state));
             }

@@ -122,16 +122,26 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
     let live = shared.live.enter(saga).unwrap_or_else(|| Arc::new(Live::default()));
     match shared.committer.commit(planned.commit).await {
         Ok(Verdict::Applied) => {}
-        answer => {
+        Ok(verdict) => {
             shared.live.leave(saga, crate::live::End::LetGo);
-            return in_transaction::accepted(saga, answer?).map(|first| Run::of(shared.clone(), first));
+            return in_transaction::accepted(saga, verdict).map(|first| Run::of(shared.clone(), first));
+        }
+        Err(error) => {
+            if let Some(room) = room {
+                let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
+                tokio::spawn(driver.continue_if_written(decision.events, decision.effects, 0));
+            } else {
+                shared.live.leave(saga, crate::live::End::LetGo);
+                let _ = shared.backlog.send(saga);
+            }
+            return Err(error.into());
         }
     }
     shared.announce(saga, &definition.name, &decision.events, &live);
     let run = Run::watching(shared.clone(), saga, &live);
     if let Some(room) = room {
         let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
-        tokio::spawn(driver.continue_from(decision.effects, 0));
+        tokio::spawn(driver.run_started(decision.effects));
     } else {
         shared.live.leave(saga, crate::live::End::LetGo);
         let _ = shared.backlog.send(saga);

@@ -9,6 +9,7 @@ pub mod id;
 pub mod idempotency;
 pub mod lease;
 pub mod payload;
+pub mod planted;
 pub mod retry;
 pub mod saga;
 pub mod time;

@@ -142,13 +142,7 @@ impl ThrowawayPostgres {
             .tempdir()
             .map_err(Error::io("make a temporary directory"))?;
         let account = give_away_if_root(directory.path())?;
-        let mut postgres = Self {
-            running: None,
-            binaries,
-            account,
-            port: 0,
-            directory,
-        };
+        let mut postgres = Self { running: None, binaries, account, port: 0, directory };
         postgres.initdb()?;
         postgres.launch_on(free_port)?;
         Ok(postgres)
@@ -187,10 +181,7 @@ impl ThrowawayPostgres {
     ///
     /// When it is not running, or cannot be stopped.
     pub fn stop_immediate(&mut self) -> Result<(), Error> {
-        let Running {
-            mut server,
-            mut watchdog,
-        } = self.running.take().ok_or(Error::NotRunning)?;
+        let Running { mut server, mut watchdog } = self.running.take().ok_or(Error::NotRunning)?;
         let stopped = stop(&mut server);
         // Only now: until the server is gone, somebody must be left to end it.
         let released = watchdog.kill().and_then(|()| watchdog.wait());
@@ -237,12 +228,7 @@ impl ThrowawayPostgres {
     fn initdb(&self) -> Result<(), Error> {
         let output = self
             .command(&self.binaries.initdb)
-            .args([
-                "--username=postgres",
-                "--auth=trust",
-                "--encoding=UTF8",
-                "--locale=C",
-            ])
+            .args(["--username=postgres", "--auth=trust", "--encoding=UTF8", "--locale=C"])
             // A half-made data directory is thrown away anyway. The server itself syncs.
             .arg("--no-sync")
             .arg("--pgdata")
@@ -252,9 +238,7 @@ impl ThrowawayPostgres {
         if output.status.success() {
             return Ok(());
         }
-        Err(Error::Initdb {
-            output: String::from_utf8_lossy(&output.stderr).into_owned(),
-        })
+        Err(Error::Initdb { output: String::from_utf8_lossy(&output.stderr).into_owned() })
     }
 
     /// Between finding a free port and listening on it somebody else may take it: then try again.
@@ -407,9 +391,7 @@ async fn create_database_beside(url: &str) -> Result<String, Error> {
 fn with_database(url: &str, database: &str) -> String {
     let (address, parameters) = url.split_once('?').map_or((url, None), |(a, p)| (a, Some(p)));
     let authority = address.find("://").map_or(0, |scheme| scheme + "://".len());
-    let server = address[authority..]
-        .find('/')
-        .map_or(address, |slash| &address[..authority + slash]);
+    let server = address[authority..].find('/').map_or(address, |slash| &address[..authority + slash]);
     match parameters {
         Some(parameters) => format!("{server}/{database}?{parameters}"),
         None => format!("{server}/{database}"),
@@ -419,17 +401,12 @@ fn with_database(url: &str, database: &str) -> String {
 fn free_port() -> Result<u16, Error> {
     let listener =
         TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("listen on the loopback interface"))?;
-    Ok(listener
-        .local_addr()
-        .map_err(Error::io("find a free port"))?
-        .port())
+    Ok(listener.local_addr().map_err(Error::io("find a free port"))?.port())
 }
 
 /// Who owns a directory we just made tells who we are, without a system call of our own.
 fn give_away_if_root(directory: &Path) -> Result<Option<Account>, Error> {
-    let owner = fs::metadata(directory)
-        .map_err(Error::io("read the temporary directory"))?
-        .uid();
+    let owner = fs::metadata(directory).map_err(Error::io("read the temporary directory"))?.uid();
     if owner != 0 {
         return Ok(None);
     }
@@ -469,9 +446,7 @@ fn stop(server: &mut Child) -> Result<(), Error> {
     send_signal(&[server.id()], Signal::Quit).map_err(Error::io("stop the server"))?;
     // A suspended server would not hear the signal. It may also be gone by now, hence no check.
     processes::resume_tree(server.id()).ok();
-    let stopped = poll(STOP_LIMIT, "the server to stop", || {
-        Ok(has_ended(server)?.then_some(()))
-    });
+    let stopped = poll(STOP_LIMIT, "the server to stop", || Ok(has_ended(server)?.then_some(())));
     if stopped.is_err() {
         server.kill().map_err(Error::io("kill the server"))?;
         server.wait().map_err(Error::io("wait for the killed server"))?;
@@ -508,18 +483,9 @@ mod tests {
     #[test]
     fn a_database_name_replaces_the_one_in_the_address() {
         for (url, expected) in [
-            (
-                "postgres://postgres@127.0.0.1:5432/postgres",
-                "postgres://postgres@127.0.0.1:5432/x",
-            ),
-            (
-                "postgres://postgres@127.0.0.1:5432",
-                "postgres://postgres@127.0.0.1:5432/x",
-            ),
-            (
-                "postgres://u:p@db.example/a?sslmode=disable",
-                "postgres://u:p@db.example/x?sslmode=disable",
-            ),
+            ("postgres://postgres@127.0.0.1:5432/postgres", "postgres://postgres@127.0.0.1:5432/x"),
+            ("postgres://postgres@127.0.0.1:5432", "postgres://postgres@127.0.0.1:5432/x"),
+            ("postgres://u:p@db.example/a?sslmode=disable", "postgres://u:p@db.example/x?sslmode=disable"),
         ] {
             assert_eq!(with_database(url, "x"), expected);
         }

@@ -6,9 +6,11 @@
 //! over two [`Journal`]s gives two equal logs, or one of the journals is wrong.
 
 mod journal;
+mod kind;
 mod plan;
 mod random;
 mod services;
+mod stored;
 mod world;
 
 use backstitch_kernel::saga::draft::Problems;
@@ -18,10 +20,11 @@ use backstitch_kernel::saga::{Input, Now, Recorded, Rejected, State};
 use std::collections::{BTreeMap, BTreeSet};
 
 pub use self::journal::{Journal, Memory, Refusal};
+pub use self::kind::Kind;
 pub use self::plan::Plan;
 pub use self::random::Random;
 pub use self::services::{Ledger, Made};
-pub use self::world::Kind;
+pub use self::stored::Stored;
 use self::world::World;
 use crate::oracle::Try;
 

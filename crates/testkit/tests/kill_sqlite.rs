@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use backstitch_testkit::chaos::{check, process, rounds};
+use backstitch_testkit::chaos::check::{self, Terms};
+use backstitch_testkit::chaos::{process, rounds, setting};
 
 const KILLS: usize = 60;
 const SEED: u64 = 1;
@@ -19,14 +20,11 @@ async fn nothing_is_lost_however_often_the_process_is_killed() {
     let killed =
         tokio::task::spawn_blocking(move || rounds::kill_in_a_loop(&settings, seed, kills)).await.unwrap();
     let killed = killed.unwrap();
-    let report = check::address(&address, folder.path(), LEASE, &killed.acknowledged).await.unwrap();
+    let report = check::address(&address, folder.path(), Terms::promised(LEASE), &killed.acknowledged);
+    let report = report.await.unwrap();
     println!("seed {seed}: {killed}; {report}");
     report.assert_clean();
     assert!(killed.while_loaded * 2 > kills, "most kills came before any start was acknowledged: {killed}");
     assert!(report.adopters * 2 > kills, "most kills left no saga in flight: {report}");
     assert!(report.interrupted > kills, "hardly any attempt was cut short: {report}");
-}
-
-fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
 }

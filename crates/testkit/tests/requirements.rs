@@ -11,14 +11,10 @@ const LOG_VARIABLE: &str = "BACKSTITCH_TEST_LOG";
 
 #[test]
 fn every_test_named_in_the_requirements_exists() {
-    let functions: BTreeSet<String> = repository::rust_sources()
-        .iter()
-        .flat_map(|(_, source)| function_names(source))
-        .collect();
-    let missing: Vec<_> = named_tests()
-        .into_iter()
-        .filter(|test| !functions.contains(test.function()))
-        .collect();
+    let functions: BTreeSet<String> =
+        repository::rust_sources().iter().flat_map(|(_, source)| function_names(source)).collect();
+    let missing: Vec<_> =
+        named_tests().into_iter().filter(|test| !functions.contains(test.function())).collect();
     assert!(
         missing.is_empty(),
         "docs/requirements.md names tests that do not exist; correct the name or write the test:\n{}",
@@ -34,10 +30,7 @@ fn every_test_named_in_the_requirements_passed_in_the_full_run() {
         return;
     };
     let passed = passed_tests(&repository::read(&repository::root().join(log)));
-    let missing: Vec<_> = tests
-        .into_iter()
-        .filter(|test| !passed.contains(test.function()))
-        .collect();
+    let missing: Vec<_> = tests.into_iter().filter(|test| !passed.contains(test.function())).collect();
     assert!(
         missing.is_empty(),
         "docs/requirements.md names tests that did not run, or did not pass, in the full run:\n{}",
@@ -63,10 +56,7 @@ fn only_tables_with_shown_by_as_their_last_column_name_tests() {
 | 1 | `an_example` |
 ```
 ";
-    let names: Vec<_> = tests_named_in(document)
-        .into_iter()
-        .map(|test| test.name)
-        .collect();
+    let names: Vec<_> = tests_named_in(document).into_iter().map(|test| test.name).collect();
     assert_eq!(names, ["orders::one", "two", "three"]);
 }
 
@@ -81,16 +71,8 @@ test four - should panic ... ok
 test crates/kernel/src/lib.rs - decide (line 3) ... ok
 ";
     let passed = passed_tests(log);
-    assert!(
-        ["one", "four"].iter().all(|name| passed.contains(*name)),
-        "{passed:?}"
-    );
-    assert!(
-        !["two", "three", "decide"]
-            .iter()
-            .any(|name| passed.contains(*name)),
-        "{passed:?}"
-    );
+    assert!(["one", "four"].iter().all(|name| passed.contains(*name)), "{passed:?}");
+    assert!(!["two", "three", "decide"].iter().any(|name| passed.contains(*name)), "{passed:?}");
 }
 
 struct NamedTest {
@@ -138,15 +120,8 @@ fn tests_named_in(document: &str) -> Vec<NamedTest> {
             None => table = Some(cell == "Shown by"),
             Some(false) => {}
             Some(true) => {
-                let names = cell
-                    .split('`')
-                    .skip(1)
-                    .step_by(2)
-                    .filter(|token| is_test_name(token));
-                tests.extend(names.map(|name| NamedTest {
-                    line: index + 1,
-                    name: name.to_owned(),
-                }));
+                let names = cell.split('`').skip(1).step_by(2).filter(|token| is_test_name(token));
+                tests.extend(names.map(|name| NamedTest { line: index + 1, name: name.to_owned() }));
             }
         }
     }
@@ -155,10 +130,7 @@ fn tests_named_in(document: &str) -> Vec<NamedTest> {
 
 fn last_cell(row: &str) -> &str {
     let row = row.strip_suffix('|').unwrap_or(row);
-    let start = row
-        .rmatch_indices('|')
-        .map(|(at, _)| at)
-        .find(|at| !row[..*at].ends_with('\\'));
+    let start = row.rmatch_indices('|').map(|(at, _)| at).find(|at| !row[..*at].ends_with('\\'));
     row[start.map_or(0, |at| at + 1)..].trim()
 }
 
@@ -197,9 +169,6 @@ fn passed_tests(log: &str) -> BTreeSet<String> {
 }
 
 fn lines(tests: &[NamedTest]) -> String {
-    let lines: Vec<_> = tests
-        .iter()
-        .map(|test| format!("  line {}: `{}`", test.line, test.name))
-        .collect();
+    let lines: Vec<_> = tests.iter().map(|test| format!("  line {}: `{}`", test.line, test.name)).collect();
     lines.join("\n")
 }

@@ -18,10 +18,7 @@ const PATIENCE: Duration = Duration::from_secs(30);
 async fn a_throwaway_server_answers_and_keeps_its_durability_switches_on() {
     let postgres = ThrowawayPostgres::start().unwrap();
     let client = connect(&postgres.url("postgres")).await;
-    assert_eq!(
-        client.query_one("select 1", &[]).await.unwrap().get::<_, i32>(0),
-        1
-    );
+    assert_eq!(client.query_one("select 1", &[]).await.unwrap().get::<_, i32>(0), 1);
     for (setting, expected) in [
         ("fsync", "on"),
         ("synchronous_commit", "on"),
@@ -30,10 +27,7 @@ async fn a_throwaway_server_answers_and_keeps_its_durability_switches_on() {
         ("max_connections", "200"),
         ("server_encoding", "UTF8"),
     ] {
-        let row = client
-            .query_one("select current_setting($1)", &[&setting])
-            .await
-            .unwrap();
+        let row = client.query_one("select current_setting($1)", &[&setting]).await.unwrap();
         assert_eq!(row.get::<_, &str>(0), expected, "{setting}");
     }
 }
@@ -41,86 +35,51 @@ async fn a_throwaway_server_answers_and_keeps_its_durability_switches_on() {
 #[tokio::test]
 async fn every_database_is_a_new_one() {
     let postgres = ThrowawayPostgres::start().unwrap();
-    let (first, second) = (
-        postgres.create_database().await.unwrap(),
-        postgres.create_database().await.unwrap(),
-    );
+    let (first, second) =
+        (postgres.create_database().await.unwrap(), postgres.create_database().await.unwrap());
     assert_ne!(first, second);
-    connect(&first)
-        .await
-        .batch_execute("create table t ()")
-        .await
-        .unwrap();
-    connect(&second)
-        .await
-        .batch_execute("create table t ()")
-        .await
-        .unwrap();
+    connect(&first).await.batch_execute("create table t ()").await.unwrap();
+    connect(&second).await.batch_execute("create table t ()").await.unwrap();
 }
 
 #[tokio::test]
 async fn fresh_databases_of_the_shared_server_are_apart() {
     let (first, second) = tokio::join!(fresh_database(), fresh_database());
     assert_ne!(first, second);
-    connect(&first)
-        .await
-        .batch_execute("create table t ()")
-        .await
-        .unwrap();
-    connect(&second)
-        .await
-        .batch_execute("create table t ()")
-        .await
-        .unwrap();
+    connect(&first).await.batch_execute("create table t ()").await.unwrap();
+    connect(&second).await.batch_execute("create table t ()").await.unwrap();
 }
 
 #[tokio::test]
 async fn committed_rows_survive_an_immediate_stop() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
     let url = postgres.create_database().await.unwrap();
-    connect(&url)
-        .await
-        .batch_execute("create table t (x int); insert into t values (42)")
-        .await
-        .unwrap();
+    connect(&url).await.batch_execute("create table t (x int); insert into t values (42)").await.unwrap();
     let first_pid = postgres.pid();
 
     postgres.stop_immediate().unwrap();
     assert_eq!(postgres.pid(), None);
-    assert!(
-        tokio_postgres::connect(&url, NoTls).await.is_err(),
-        "nobody listens on a stopped server's port"
-    );
+    assert!(tokio_postgres::connect(&url, NoTls).await.is_err(), "nobody listens on a stopped server's port");
     assert!(matches!(postgres.stop_immediate(), Err(Error::NotRunning)));
 
     postgres.start_again().unwrap();
     assert_ne!(postgres.pid(), first_pid);
     assert!(matches!(postgres.start_again(), Err(Error::StillRunning)));
-    let row = connect(&url)
-        .await
-        .query_one("select x from t", &[])
-        .await
-        .unwrap();
+    let row = connect(&url).await.query_one("select x from t", &[]).await.unwrap();
     assert_eq!(row.get::<_, i32>(0), 42);
 }
 
 #[test]
 fn a_server_waits_for_its_port_when_somebody_took_it() {
     let mut postgres = ThrowawayPostgres::start().unwrap();
-    let port = postgres
-        .url("")
-        .parse::<tokio_postgres::Config>()
-        .unwrap()
-        .get_ports()[0];
+    let port = postgres.url("").parse::<tokio_postgres::Config>().unwrap().get_ports()[0];
     let log = postgres.directory().join("server.log");
     postgres.stop_immediate().unwrap();
 
     let intruder = TcpListener::bind((Ipv4Addr::LOCALHOST, port)).unwrap();
     let restart = thread::spawn(move || postgres.start_again().map(|()| postgres));
     wait_until("the server to find its port taken", || {
-        fs::read_to_string(&log)
-            .unwrap()
-            .contains("Address already in use")
+        fs::read_to_string(&log).unwrap().contains("Address already in use")
     });
     drop(intruder);
     restart.join().unwrap().unwrap();
@@ -178,11 +137,7 @@ async fn a_terminated_wrapper_takes_its_server_along() {
 #[tokio::test]
 async fn a_server_does_not_outlive_a_killed_parent() {
     let (mut wrapper, url) = waiting_wrapper();
-    let directory = connect(&url)
-        .await
-        .query_one("show unix_socket_directories", &[])
-        .await
-        .unwrap();
+    let directory = connect(&url).await.query_one("show unix_socket_directories", &[]).await.unwrap();
     let directory = Path::new(directory.get::<_, &str>(0)).to_owned();
     send_signal(&[wrapper.id()], Signal::Kill).unwrap();
     wrapper.wait().unwrap();
@@ -212,10 +167,7 @@ fn is_process(pid: u32) -> bool {
 
 fn wrapper(script: &str) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_with-postgres"));
-    command
-        .args(["sh", "-c", script])
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped());
+    command.args(["sh", "-c", script]).stdin(Stdio::piped()).stdout(Stdio::piped());
     command
 }
 
@@ -225,13 +177,7 @@ fn waiting_wrapper() -> (Child, String) {
         .spawn()
         .unwrap_or_else(|error| panic!("cannot run with-postgres: {error}"));
     let mut url = String::new();
-    let read = wrapper
-        .stdout
-        .as_mut()
-        .map(|stdout| BufReader::new(stdout).read_line(&mut url));
-    assert!(
-        matches!(read, Some(Ok(1..))),
-        "with-postgres printed no address: {read:?}"
-    );
+    let read = wrapper.stdout.as_mut().map(|stdout| BufReader::new(stdout).read_line(&mut url));
+    assert!(matches!(read, Some(Ok(1..))), "with-postgres printed no address: {read:?}");
     (wrapper, url.trim().to_owned())
 }

@@ -17,11 +17,7 @@ fn the_kernel_depends_on_nothing_that_does_io() {
     let manifests = manifests();
     let uuid = shipped_dependencies(package(&manifests, "backstitch-kernel")).find(|it| it["name"] == "uuid");
     let features = uuid.map(|uuid| uuid["features"].clone()).unwrap_or_default();
-    let random = features
-        .as_array()
-        .into_iter()
-        .flatten()
-        .find(|it| **it == "v4" || **it == "v7");
+    let random = features.as_array().into_iter().flatten().find(|it| **it == "v4" || **it == "v7");
     assert_eq!(
         random, None,
         "the kernel's `uuid` has a feature that makes ids: take ids as arguments, the engine makes them"
@@ -38,10 +34,7 @@ fn the_kernel_never_names_a_file_a_socket_or_a_clock() {
             found.extend(names.into_iter().map(|name| format!("{}: {name}", shown(&path))));
         }
     }
-    assert_none(
-        &found,
-        "the kernel is pure: move I/O to the engine and take the time as an argument",
-    );
+    assert_none(&found, "the kernel is pure: move I/O to the engine and take the time as an argument");
 }
 
 #[test]
@@ -56,17 +49,9 @@ fn impure_names_are_found_in_code_and_not_in_comments() {
 fn dependencies_point_one_way() {
     forbid_dependencies(
         "backstitch-kernel",
-        &[
-            "backstitch",
-            "backstitch-modules",
-            "backstitch-server",
-            "backstitch-testkit",
-        ],
+        &["backstitch", "backstitch-modules", "backstitch-server", "backstitch-testkit"],
     );
-    forbid_dependencies(
-        "backstitch",
-        &["backstitch-modules", "backstitch-server", "backstitch-testkit"],
-    );
+    forbid_dependencies("backstitch", &["backstitch-modules", "backstitch-server", "backstitch-testkit"]);
     forbid_dependencies("backstitch-modules", &["backstitch-server", "backstitch-testkit"]);
     forbid_dependencies("backstitch-server", &["backstitch-testkit"]);
 }
@@ -104,10 +89,7 @@ fn no_source_file_is_too_long_to_read() {
         .filter(|(_, lines)| *lines > MAX_LINES)
         .map(|(path, lines)| format!("{}: {lines} lines", shown(path)))
         .collect();
-    assert_none(
-        &long,
-        &format!("over {MAX_LINES} lines: split the file by its reasons to exist"),
-    );
+    assert_none(&long, &format!("over {MAX_LINES} lines: split the file by its reasons to exist"));
 }
 
 #[test]
@@ -133,10 +115,7 @@ fn manifests() -> Vec<Value> {
         .output()
         .unwrap_or_else(|error| panic!("cannot run cargo metadata: {error}"));
     let metadata: Value = serde_json::from_slice(&output.stdout).unwrap_or_else(|error| {
-        panic!(
-            "cargo metadata: {error}\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        )
+        panic!("cargo metadata: {error}\n{}", String::from_utf8_lossy(&output.stderr))
     });
     metadata["packages"].as_array().cloned().unwrap_or_default()
 }
@@ -148,11 +127,7 @@ fn package<'a>(manifests: &'a [Value], name: &str) -> &'a Value {
 
 /// Development dependencies may point anywhere: they are not shipped.
 fn shipped_dependencies(package: &Value) -> impl Iterator<Item = &Value> {
-    package["dependencies"]
-        .as_array()
-        .into_iter()
-        .flatten()
-        .filter(|dependency| dependency["kind"] != "dev")
+    package["dependencies"].as_array().into_iter().flatten().filter(|dependency| dependency["kind"] != "dev")
 }
 
 fn forbid_dependencies(name: &str, forbidden: &[&str]) {
@@ -169,15 +144,10 @@ fn forbid_dependencies(name: &str, forbidden: &[&str]) {
 }
 
 fn impure_names(source: &str) -> Vec<&'static str> {
-    let code: String = source
-        .lines()
-        .filter(|line| !line.trim_start().starts_with("//"))
-        .collect::<Vec<_>>()
-        .join("\n");
+    let code: String =
+        source.lines().filter(|line| !line.trim_start().starts_with("//")).collect::<Vec<_>>().join("\n");
     let words = |text: &str| -> BTreeSet<String> {
-        text.split(|c: char| !c.is_alphanumeric() && c != '_')
-            .map(str::to_owned)
-            .collect()
+        text.split(|c: char| !c.is_alphanumeric() && c != '_').map(str::to_owned).collect()
     };
     let grouped: BTreeSet<String> = code
         .split("std::{")
@@ -191,11 +161,7 @@ fn impure_names(source: &str) -> Vec<&'static str> {
             found.push(path);
         }
     }
-    found.extend(
-        ["SystemTime", "Instant"]
-            .into_iter()
-            .filter(|name| all.contains(*name)),
-    );
+    found.extend(["SystemTime", "Instant"].into_iter().filter(|name| all.contains(*name)));
     found
 }
 
@@ -215,10 +181,7 @@ fn names_under(directory: &Path) -> BTreeSet<String> {
 }
 
 fn shown(path: &Path) -> String {
-    path.strip_prefix(repository::root())
-        .unwrap_or(path)
-        .display()
-        .to_string()
+    path.strip_prefix(repository::root()).unwrap_or(path).display().to_string()
 }
 
 fn assert_none(found: &[String], advice: &str) {

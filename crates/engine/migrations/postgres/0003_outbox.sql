@@ -63,6 +63,51 @@ as $$
     )::uuid
 $$;
 
+-- One spelling for every spelling of a document: no spaces, keys in order, no zeros at the end of a fraction. The
+-- same one as the library's, but for numbers that no double holds exactly and those written with an exponent.
+create function canonical(document jsonb) returns text
+    language sql immutable parallel safe strict
+    set search_path = pg_catalog, pg_temp
+as $$
+    select case jsonb_typeof(document)
+        when 'object' then (
+            select concat(
+                '{',
+                string_agg(
+                    to_json(m.key)::text || ':' || backstitch.canonical(m.value), ',' order by m.key collate "C"
+                ),
+                '}'
+            )
+            from jsonb_each(document) as m
+        )
+        when 'array' then (
+            select concat('[', string_agg(backstitch.canonical(m.value), ',' order by m.place), ']')
+            from jsonb_array_elements(document) with ordinality as m (value, place)
+        )
+        when 'number' then (
+            select case
+                when scale(m.number) = 0 then m.number::text
+                when scale(trim_scale(m.number)) = 0 then trim_scale(m.number)::text || '.0'
+                else trim_scale(m.number)::text
+            end
+            from (select document::numeric) as m (number)
+        )
+        else document::text
+    end
+$$;
+
+-- What tells the same request from another one. A document that cannot be looked into is its own only spelling.
+create function digest(document text) returns bytea
+    language plpgsql immutable parallel safe strict
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return sha256(convert_to(backstitch.canonical(document::jsonb), 'UTF8'));
+exception when data_exception then
+    return sha256(convert_to(document, 'UTF8'));
+end;
+$$;
+
 -- Starts a saga in the caller's transaction: it exists if and only if that transaction commits. It runs with the
 -- rights of the schema's owner, so a program needs no more than USAGE on the schema and EXECUTE on this function.
 create function start(
@@ -79,11 +124,10 @@ create function start(
 as $$
 #variable_conflict use_variable
 declare
-    saga   uuid  := backstitch.uuid_v7();
-    given  text  := coalesce(input::text, 'null');
-    digest bytea := sha256(convert_to(given, 'UTF8'));
+    saga   uuid := backstitch.uuid_v7();
+    given  text := coalesce(input::text, 'null');
     latest integer;
-    first  record;
+    claim  record;
 begin
     select max(d.version) into latest from backstitch.definitions d where d.name = definition;
     if latest is null then
@@ -99,19 +143,19 @@ begin
     end if;
 
     if idempotency_key is not null then
-        insert into backstitch.idempotency_ledger as l (scope, key, digest, saga_id, at)
-        values ('saga/' || definition, idempotency_key, digest, saga, now())
+        insert into backstitch.idempotency_ledger (scope, key, digest, saga_id, at)
+        values ('saga/' || definition, idempotency_key, backstitch.digest(given), saga, now())
         on conflict do nothing;
         if not found then
-            select l.saga_id, l.digest, l.at into first
+            select l.saga_id, l.at, l.digest = backstitch.digest(given) as same into claim
             from backstitch.idempotency_ledger l
             where l.scope = 'saga/' || definition and l.key = idempotency_key;
-            if first.digest is distinct from digest then
-                raise exception 'the idempotency key "%" was first used for another input, at %, and started saga %',
-                    idempotency_key, first.at, first.saga_id
-                    using errcode = 'unique_violation', hint = 'Use a new key for a new request.';
+            if claim.same then
+                return claim.saga_id;
             end if;
-            return first.saga_id;
+            raise exception 'the idempotency key "%" was first used for another input, at %, and started saga %',
+                idempotency_key, claim.at, claim.saga_id
+                using errcode = 'unique_violation', hint = 'Use a new key for a new request.';
         end if;
     end if;
 
@@ -170,4 +214,3 @@ $$;
 -- A role gets these one by one: GRANT USAGE ON SCHEMA backstitch, GRANT EXECUTE ON FUNCTION backstitch.start.
 revoke execute on function start(text, json, text, text, jsonb, timestamptz, boolean) from public;
 revoke execute on function publish(text, text, jsonb, text) from public;
-revoke execute on function uuid_v7() from public;

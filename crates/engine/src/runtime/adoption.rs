@@ -31,9 +31,7 @@ pub(super) async fn adopt_what_is_due(shared: Arc<Shared>) {
                 shared.options.tick
             }
         };
-        let before = tokio::time::Instant::now();
-        shared.adoption.wait(wait).await;
-        nudged = before.elapsed() < wait;
+        nudged = shared.adoption.wait(wait).await;
     }
 }
 
@@ -97,8 +95,9 @@ async fn enter(
 ) -> HashMap<SagaId, Place> {
     let mut entered = HashMap::new();
     while entered.is_empty() {
-        let room = shared.room.clone().acquire_owned().await;
-        let (Ok(mut room), Some(mut saga)) = (room, waiting.recv().await) else {
+        // In this order: room that waits for a saga would be room that nobody else can use.
+        let saga = waiting.recv().await;
+        let (Some(mut saga), Ok(mut room)) = (saga, shared.room.clone().acquire_owned().await) else {
             // Neither is ever closed while the engine runs.
             return std::future::pending().await;
         };

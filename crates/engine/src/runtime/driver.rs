@@ -5,7 +5,9 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Decision, Effect, Input, Now, Outcome, Phase, Rejected, State, decide};
+use backstitch_kernel::saga::{
+    Decision, Effect, Input, Now, Outcome, Phase, Recorded, Rejected, State, decide,
+};
 use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId};
 use futures::StreamExt;
 use futures::future::BoxFuture;
@@ -17,6 +19,7 @@ use super::{Shared, attempt};
 use crate::call::Call;
 use crate::inbox::Received;
 use crate::live::{End, Live};
+use crate::planted::{self, Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::NewMessage;
@@ -85,11 +88,27 @@ impl Driver {
         }
     }
 
-    /// Runs a saga on from a decision that has just been committed.
-    pub(crate) async fn continue_from(mut self, effects: Vec<Effect>, inbox_seen: u64) {
-        self.inbox_seen = inbox_seen;
+    /// Runs a saga whose start has just been committed.
+    pub(crate) async fn run_started(mut self, effects: Vec<Effect>) {
         self.perform(effects);
         let flow = self.drive().await;
+        self.finish(&flow);
+    }
+
+    /// Runs a saga on from a decision whose commit was not answered, if the log has it after all: nobody else would,
+    /// since it is ours.
+    pub(crate) async fn continue_if_written(
+        mut self,
+        events: Vec<Recorded>,
+        effects: Vec<Effect>,
+        inbox_seen: u64,
+    ) {
+        let mut flow = Flow::LetGo;
+        if self.look_whether_applied(&events).await == Some(Some(Verdict::Applied)) {
+            self.inbox_seen = inbox_seen;
+            self.perform(effects);
+            flow = self.wake_and_drive().await;
+        }
         self.finish(&flow);
     }
 
@@ -103,12 +122,16 @@ impl Driver {
             }
         }
         if flow == Flow::Ours {
-            flow = self.process(Input::Wake, Vec::new()).await;
-        }
-        if flow == Flow::Ours {
-            flow = self.drive().await;
+            flow = self.wake_and_drive().await;
         }
         self.finish(&flow);
+    }
+
+    async fn wake_and_drive(&mut self) -> Flow {
+        match self.process(Input::Wake, Vec::new()).await {
+            Flow::Ours => self.drive().await,
+            Flow::LetGo => Flow::LetGo,
+        }
     }
 
     fn finish(self, flow: &Flow) {
@@ -225,6 +248,10 @@ impl Driver {
                 continue;
             }
             let Planned { commit, released } = plan(&self.circumstances(), &decision, outgoing.clone(), None);
+            let mut decision = decision;
+            if is_planted(Bug::EffectBeforeCommit) {
+                self.perform(std::mem::take(&mut decision.effects));
+            }
             match self.commit(commit).await {
                 Some(Verdict::Applied) => self.applied(decision),
                 Some(Verdict::MailWaiting) => {
@@ -281,28 +308,35 @@ impl Driver {
     /// Commits for sure: when the store cannot say what happened, the log is read before anything is assumed.
     /// `None` when the engine stops meanwhile.
     async fn commit(&mut self, commit: Commit) -> Option<Verdict> {
+        let mut in_doubt = false;
         loop {
             match self.shared.committer.commit(commit.clone()).await {
+                // What looks like a fence may be our own first try, which was still on its way when the log was read.
+                Ok(Verdict::Fenced) if in_doubt => {}
+                Ok(Verdict::Fenced) if is_planted(Bug::AppendUnfenced) => {
+                    return planted::force(&*self.shared.store, commit).await;
+                }
                 Ok(verdict) => return Some(verdict),
                 Err(error) => tracing::warn!(saga = %self.saga, %error, "a decision is not on disk yet"),
             }
-            if let Some(verdict) = self.look_whether_applied(&commit).await? {
+            in_doubt = true;
+            if let Some(verdict) = self.look_whether_applied(&commit.events).await? {
                 return Some(verdict);
             }
         }
     }
 
     /// What the log says about a commit whose answer was lost: applied, overtaken, or `None` if it is not there.
-    async fn look_whether_applied(&mut self, commit: &Commit) -> Option<Option<Verdict>> {
-        let fence = commit.events.first().map_or(1, |event| event.seq) - 1;
+    async fn look_whether_applied(&mut self, events: &[Recorded]) -> Option<Option<Verdict>> {
+        let fence = events.first().map_or(1, |event| event.seq) - 1;
         loop {
             tokio::time::sleep(STORE_RETRY).await;
             if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
                 return None;
             }
-            match self.shared.store.log(self.saga, fence, commit.events.len()).await {
+            match self.shared.store.log(self.saga, fence, events.len()).await {
                 Ok(found) if found.is_empty() => return Some(None),
-                Ok(found) if found == commit.events => return Some(Some(Verdict::Applied)),
+                Ok(found) if found == events => return Some(Some(Verdict::Applied)),
                 Ok(_) => return Some(Some(Verdict::Fenced)),
                 Err(error) => tracing::warn!(saga = %self.saga, %error, "cannot read the log"),
             }
@@ -347,11 +381,14 @@ impl Driver {
         });
         let shared = self.shared.clone();
         let room = self.admitted.take();
-        self.work.push(Box::pin(async move {
+        self.work.push(planted::begun(async move {
             let outcome = attempt::run(&shared, call.clone()).await;
             drop(room);
             let step = call.step().clone();
-            Done::Attempt { step, phase, attempt, outcome, outgoing: call.take_outgoing() }
+            // Only what succeeded has anything to tell.
+            let outgoing =
+                if matches!(outcome, Outcome::Succeeded(_)) { call.take_outgoing() } else { Vec::new() };
+            Done::Attempt { step, phase, attempt, outcome, outgoing }
         }));
     }
 

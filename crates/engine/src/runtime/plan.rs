@@ -6,6 +6,7 @@ use backstitch_kernel::saga::{Decision, Event, State};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
+use crate::planted::{Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::jobs::NewJob;
 use crate::store::nodes::Epoch;
@@ -125,7 +126,7 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
             owner,
             wake_at,
             updated_at: after.at,
-            inbox_seen: owner.is_none().then_some(on.inbox_seen),
+            inbox_seen: (owner.is_none() && !is_planted(Bug::InboxUnguarded)).then_some(on.inbox_seen),
         })
     })
 }

@@ -12,9 +12,8 @@ impl Signal {
         self.0.notify_one();
     }
 
-    /// Waits for a nudge, at most this long.
-    pub(crate) async fn wait(&self, at_most: Duration) {
-        // Running out of time is as good as a nudge: either way it is time to look.
-        let _ = tokio::time::timeout(at_most, self.0.notified()).await;
+    /// Waits for a nudge, at most this long; says whether there was one.
+    pub(crate) async fn wait(&self, at_most: Duration) -> bool {
+        tokio::time::timeout(at_most, self.0.notified()).await.is_ok()
     }
 }

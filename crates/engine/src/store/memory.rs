@@ -256,7 +256,9 @@ impl Store for MemoryStore {
                 continue;
             }
             *health.active.entry(row.status).or_default() += 1;
-            if saga.is_active() && row.owner.is_none() && saga.is_due(now) && !saga.is_of(known) {
+            // An owner of an earlier life is as good as none.
+            let left = row.owner.map_or(saga.is_due(now), |owner| owner != tables.epochs);
+            if saga.is_active() && left && !saga.is_of(known) {
                 *waiting.entry((row.definition.to_string(), row.version)).or_default() += 1;
             }
             let due_later = row.wake_at.is_some_and(|wake_at| wake_at > now);

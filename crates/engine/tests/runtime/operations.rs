@@ -173,3 +173,15 @@ async fn two_people_cannot_resolve_the_same_thing() {
     assert!(one.is_ok() != other.is_ok(), "{one:?} {other:?}");
     assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
 }
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_with_room_for_one_saga_can_be_told_how_to_go_on() {
+    let trace = Trace::default();
+    let stuck = stubborn("a", &trace).compensation_retry(Retry::none());
+    let saga = Saga::builder("s").step(stuck).step(refusing("no", &trace)).build().unwrap();
+    let engine = Bench::with(|options| options.max_active = 1).open_with(saga).await;
+    let run = start(&engine, "s").await;
+    assert_eq!(run.clone().outcome().await.unwrap().status, Status::Failed);
+    engine.resolve(run.id(), "a", Resolution::Skip, "never mind").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
+}

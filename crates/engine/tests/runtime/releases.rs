@@ -56,6 +56,7 @@ async fn a_paused_saga_is_let_go_and_resumed() {
     let trace = Trace::default();
     let engine = engine_with(waiting_for_an_hour(&trace)).await;
     let run = start(&engine, "s").await;
+    wait_for(&run, |event| event.name() == "step.retry").await;
     engine.pause(run.id(), "wait").await.unwrap();
     tokio::time::sleep(secs(7200)).await;
     assert_eq!(engine.active(), 0);

@@ -38,7 +38,7 @@ async fn a_compensation_sees_its_result_the_input_other_results_and_the_reason()
             let first: u32 = ctx.result("first").unwrap();
             let failed = undo.failed_step.unwrap();
             seen.say(format!("{} {first} {:?} {failed} {}", ctx.input(), undo.result, undo.error));
-            assert!(ctx.has_result("second") && !ctx.has_result("third") && ctx.is_cancelled());
+            assert!(ctx.has_result("second") && !ctx.has_result("third"));
             assert_eq!(ctx.idempotency_key(), format!("{}:second:undo", ctx.saga_id()));
             async { Ok(()) }
         },

@@ -10,6 +10,7 @@ use super::state::{Progress, Status, StepState};
 use super::transition::Transition;
 use crate::error::{ErrorKind, StepError};
 use crate::id::{SagaId, StepId};
+use crate::planted::{Bug, is_planted};
 use crate::retry::Retry;
 
 /// The longest a service can have us wait by asking for it.
@@ -53,7 +54,7 @@ pub(super) fn fail_step(next: &mut Transition<'_>, position: usize, error: StepE
     let event = if error.kind == ErrorKind::TimedOut {
         Event::StepTimedOut { step, attempt, error }
     } else {
-        let in_doubt = state.in_doubt || error.kind.leaves_doubt();
+        let in_doubt = (state.in_doubt || error.kind.leaves_doubt()) && !is_planted(Bug::DoubtForgotten);
         Event::StepFailed { step, attempt, error, in_doubt }
     };
     next.emit_at(position, event);
@@ -148,7 +149,13 @@ fn start_compensations(next: &mut Transition<'_>) {
         }
         let ready = (0..next.state.steps.len()).filter(|&position| next.can_be_undone(position));
         // Among those that are free to go, what was finished last goes first.
-        let Some(position) = ready.max_by_key(|&position| next.state.steps[position].settled_seq) else {
+        let settled = |&position: &usize| next.state.steps[position].settled_seq;
+        let chosen = if is_planted(Bug::CompensationOrderReversed) {
+            ready.min_by_key(settled)
+        } else {
+            ready.max_by_key(settled)
+        };
+        let Some(position) = chosen else {
             return;
         };
         next.run(position, Phase::Undo);
@@ -264,7 +271,8 @@ impl Transition<'_> {
     fn can_be_undone(&self, position: usize) -> bool {
         self.owes_compensation(position)
             && (!self.is_stopped_by_a_failed_compensation() || self.was_asked_for_again(position))
-            && self.definition.steps()[position].successors.iter().all(|&after| self.is_out_of_the_way(after))
+            && (is_planted(Bug::CompensationOrderReversed)
+                || self.definition.steps()[position].successors.iter().all(|&after| self.is_out_of_the_way(after)))
     }
 
     fn is_out_of_the_way(&self, position: usize) -> bool {

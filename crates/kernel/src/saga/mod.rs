@@ -1,4 +1,26 @@
 //! The saga machine: steps with their compensations, run forward or rolled back.
+//!
+//! ```
+//! use backstitch_kernel::saga::{self, Draft, Input, Now, Outcome, Phase, Start, Status};
+//! use backstitch_kernel::{Payload, SagaId, Timestamp};
+//!
+//! let draft: Draft = serde_json::from_str(r#"{"name": "order", "steps": [{"id": "pay"}]}"#)?;
+//! let definition = draft.check()?;
+//! let now = Now::at(Timestamp::from_micros(1));
+//! let started = saga::start(&definition, Start::default(), now);
+//! let mut log = started.events;
+//!
+//! // The events are on disk and the effects performed; now the step's answer comes in.
+//! let outcome = Outcome::Succeeded(Payload::null());
+//! let answer = Input::Finished { step: "pay".into(), phase: Phase::Do, attempt: 1, outcome };
+//! let id: SagaId = "01920000-0000-7000-8000-000000000001".parse()?;
+//! let decision = saga::decide(&definition, id, &started.state, answer, now)?;
+//! log.extend(decision.events);
+//!
+//! assert_eq!(decision.state.status, Status::Succeeded);
+//! assert!(saga::audit(&definition, &log).is_empty());
+//! # Ok::<(), Box<dyn std::error::Error>>(())
+//! ```
 
 mod advance;
 pub mod audit;

@@ -26,9 +26,7 @@ async fn main() -> ExitCode {
 
 async fn run() -> Result<ExitCode, Box<dyn Error>> {
     let mut arguments = env::args_os().skip(1);
-    let program = arguments
-        .next()
-        .ok_or("usage: with-postgres COMMAND [ARGUMENT…]")?;
+    let program = arguments.next().ok_or("usage: with-postgres COMMAND [ARGUMENT…]")?;
 
     // Before the server starts, so that no signal can end this process without ending the server too.
     let mut terminate = signal(SignalKind::terminate())?;

@@ -22,8 +22,6 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// The longest wait between two attempts of anything in [`sagas`], and of a send.
 const LONGEST_BACKOFF: Duration = Duration::from_secs(5);
-/// What a healthy system may take to end everything, besides leases and backoffs.
-const PATIENCE: Duration = Duration::from_secs(30);
 const LOOK_EVERY: Duration = Duration::from_millis(50);
 const PAGE: usize = 500;
 
@@ -52,6 +50,23 @@ pub struct Acknowledged {
     pub key: String,
     /// The id that was given for it.
     pub saga: SagaId,
+}
+
+/// How long the check waits for the end of everything.
+#[derive(Clone, Copy, Debug)]
+pub struct Terms {
+    /// How long the nodes that are gone may still count as alive.
+    pub lease: Duration,
+    /// What a healthy system may take besides leases and backoffs.
+    pub patience: Duration,
+}
+
+impl Terms {
+    /// What is promised to users: two leases, the longest backoff, and half a minute.
+    #[must_use]
+    pub fn promised(lease: Duration) -> Self {
+        Self { lease, patience: LONGEST_BACKOFF + Duration::from_secs(30) }
+    }
 }
 
 /// What the check found.
@@ -115,11 +130,11 @@ impl fmt::Display for Report {
 pub async fn address(
     address: &str,
     folder: &Path,
-    lease: Duration,
+    terms: Terms,
     acknowledged: &[Acknowledged],
 ) -> Result<Report, Failure> {
     let store = load::store(address).await?;
-    check(store, folder, lease, acknowledged).await
+    check(store, folder, terms, acknowledged).await
 }
 
 /// Runs everything in the store to its end with one healthy node, and checks what is there then.
@@ -129,12 +144,12 @@ pub async fn address(
 pub async fn check(
     store: Arc<dyn Store>,
     folder: &Path,
-    lease: Duration,
+    terms: Terms,
     acknowledged: &[Acknowledged],
 ) -> Result<Report, Failure> {
-    let engine = load::engine(store.clone(), folder, "check", lease).await?;
+    let engine = load::engine(store.clone(), folder, "check", terms.lease).await?;
     let began = Instant::now();
-    let until = began + 2 * lease + LONGEST_BACKOFF + PATIENCE;
+    let until = began + 2 * terms.lease + terms.patience;
     until_quiet(&engine, until).await?;
     let settled_in = began.elapsed();
     let mut found = Findings::default();
@@ -142,7 +157,7 @@ pub async fn check(
     let expected = expected_messages(&stored);
     let delivered = until_delivered(folder, &expected, until).await?;
     found.starts(&stored, acknowledged);
-    found.replays(&engine, acknowledged).await?;
+    found.replays(&engine, acknowledged).await;
     found.sagas(folder, &stored)?;
     found.messages(&expected, &delivered);
     found.frozen(&stored, &everything(&*store).await?);
@@ -193,7 +208,8 @@ async fn everything(store: &dyn Store) -> Result<Vec<Stored>, Failure> {
 /// The messages that the logs say were written: one with each success of the step that publishes, and one alert
 /// with each rollback that failed.
 fn expected_messages(stored: &[Stored]) -> BTreeSet<Name> {
-    let events = stored.iter().flat_map(|saga| saga.log.iter().map(move |recorded| (saga.summary.id, recorded)));
+    let events =
+        stored.iter().flat_map(|saga| saga.log.iter().map(move |recorded| (saga.summary.id, recorded)));
     let names = events.filter_map(|(saga, recorded)| match &recorded.event {
         Event::StepSucceeded { step, .. } if step.as_str() == ANNOUNCING => {
             Some((TOPIC.to_owned(), format!("{saga}:{ANNOUNCING}")))
@@ -236,16 +252,28 @@ impl Findings {
     }
 
     /// Every acknowledged key still stands for the saga it was given.
-    async fn replays(&mut self, engine: &Engine, acknowledged: &[Acknowledged]) -> Result<(), Failure> {
-        for Acknowledged { key, saga } in acknowledged {
-            let request = Request::of(key).ok_or_else(|| format!("`{key}` is no key of the load"))?;
-            match request.start(engine).await {
+    async fn replays(&mut self, engine: &Engine, acknowledged: &[Acknowledged]) {
+        // Many at once, because each is a commit.
+        let repeat = |start: &Acknowledged| {
+            let (request, engine) = (Request::of(&start.key), engine.clone());
+            async move {
+                match request {
+                    Some(request) => request.start(&engine).await.map_err(|error| error.to_string()),
+                    None => Err("it is no key of the load".to_owned()),
+                }
+            }
+        };
+        let mut answers = Vec::with_capacity(acknowledged.len());
+        for some in acknowledged.chunks(PAGE) {
+            answers.extend(futures::future::join_all(some.iter().map(repeat)).await);
+        }
+        for (Acknowledged { key, saga }, answer) in acknowledged.iter().zip(answers) {
+            match answer {
                 Ok(again) if again == *saga => {}
                 Ok(again) => self.blame(Some(*saga), format!("its key {key} now stands for {again}")),
                 Err(error) => self.blame(Some(*saga), format!("its key {key} cannot be repeated: {error}")),
             }
         }
-        Ok(())
     }
 
     /// Every log is right, its row shows what it says, and the world outside saw no more and no less.
@@ -265,7 +293,9 @@ impl Findings {
             for broken in audit(definition, &saga.log) {
                 self.blame(Some(id), broken.to_string());
             }
-            for reason in tally::row(definition, saga).into_iter().chain(tally::calls(definition, saga, &calls)) {
+            for reason in
+                tally::row(definition, saga).into_iter().chain(tally::calls(definition, saga, &calls))
+            {
                 self.blame(Some(id), reason);
             }
         }

@@ -48,9 +48,12 @@ pub fn all(ledger: &Arc<Ledger>) -> Result<Vec<Saga>, Problems> {
         named("sequence")
             .step(step("reserve", ALWAYS))
             // Not at the first attempt, for some.
-            .step(step("charge", |n, attempt| {
-                if n / 6 % 5 == 2 && attempt == 1 { Answer::Failed } else { Answer::Done }
-            }))
+            .step(step(
+                "charge",
+                |n, attempt| {
+                    if n / 6 % 5 == 2 && attempt == 1 { Answer::Failed } else { Answer::Done }
+                },
+            ))
             .step(step("ship", ALWAYS)),
         named("diamond")
             .step(step("prepare", ALWAYS).depends_on([] as [&str; 0]))
@@ -118,12 +121,7 @@ fn announcing(ledger: &Arc<Ledger>) -> Step<Order, u64> {
 }
 
 /// A service: it takes effect the moment the ledger has the line, and answers a little later.
-async fn call(
-    ledger: &Ledger,
-    context: &Context<Order>,
-    phase: Phase,
-    rule: Rule,
-) -> Result<(), StepError> {
+async fn call(ledger: &Ledger, context: &Context<Order>, phase: Phase, rule: Rule) -> Result<(), StepError> {
     let answer = rule(context.input().n, context.attempt());
     ledger.append(&RawCall {
         caller: ledger.caller().to_owned(),

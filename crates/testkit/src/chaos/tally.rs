@@ -27,6 +27,9 @@ pub(super) fn row(definition: &Definition, saga: &Stored) -> Vec<String> {
         if row.owner.is_some() {
             found.push("it has ended and still has an owner".to_owned());
         }
+        if !saga.inbox.is_empty() {
+            found.push(format!("it has ended, and {} messages were never answered", saga.inbox.len()));
+        }
         return found;
     }
     if row.owner.is_none() && row.wake_at.is_none() && !row.paused {

@@ -28,10 +28,7 @@ impl Binaries {
     }
 
     fn both_in(directory: &Path) -> Option<Self> {
-        let binaries = Self {
-            initdb: directory.join("initdb"),
-            postgres: directory.join("postgres"),
-        };
+        let binaries = Self { initdb: directory.join("initdb"), postgres: directory.join("postgres") };
         (binaries.initdb.is_file() && binaries.postgres.is_file()).then_some(binaries)
     }
 }
@@ -48,11 +45,7 @@ fn newest_first(installs: &Path) -> Vec<PathBuf> {
         })
         .collect();
     versions.sort();
-    versions
-        .into_iter()
-        .rev()
-        .map(|(_, directory)| directory)
-        .collect()
+    versions.into_iter().rev().map(|(_, directory)| directory).collect()
 }
 
 #[derive(Debug, Clone, Copy, PartialEq)]
@@ -65,10 +58,7 @@ impl Account {
     /// `PostgreSQL`'s own account where there is one.
     pub(super) fn unprivileged() -> Result<Self, Error> {
         let passwd = fs::read_to_string("/etc/passwd").map_err(Error::io("read /etc/passwd"))?;
-        ["postgres", "nobody"]
-            .iter()
-            .find_map(|name| Self::named(name, &passwd))
-            .ok_or(Error::NoAccount)
+        ["postgres", "nobody"].iter().find_map(|name| Self::named(name, &passwd)).ok_or(Error::NoAccount)
     }
 
     fn named(name: &str, passwd: &str) -> Option<Self> {
@@ -95,10 +85,7 @@ mod tests {
             fs::create_dir_all(installs.path().join(version).join("bin")).expect("a version");
         }
         let found = newest_first(installs.path());
-        assert_eq!(
-            found,
-            ["17", "15", "9.6"].map(|version| installs.path().join(version).join("bin"))
-        );
+        assert_eq!(found, ["17", "15", "9.6"].map(|version| installs.path().join(version).join("bin")));
     }
 
     #[test]
@@ -107,10 +94,7 @@ mod tests {
             root:x:0:0:root:/root:/bin/sh\n\
             postgres-exporter:x:7:7::/:\n\
             postgres:x:101:104:,,,:/var/lib/postgresql:/bin/sh\n";
-        assert_eq!(
-            Account::named("postgres", passwd),
-            Some(Account { uid: 101, gid: 104 })
-        );
+        assert_eq!(Account::named("postgres", passwd), Some(Account { uid: 101, gid: 104 }));
         assert_eq!(Account::named("nobody", passwd), None);
     }
 }

@@ -46,9 +46,7 @@ pub fn send_signal(pids: &[u32], signal: Signal) -> io::Result<()> {
     if output.status.success() {
         return Ok(());
     }
-    Err(io::Error::other(
-        String::from_utf8_lossy(&output.stderr).trim().to_owned(),
-    ))
+    Err(io::Error::other(String::from_utf8_lossy(&output.stderr).trim().to_owned()))
 }
 
 /// Stops a process and its children. `PostgreSQL`'s children each lead a process group of their own, so
@@ -78,22 +76,15 @@ fn signal_until(pids: &[u32], signal: Signal, obeyed: impl Fn(char) -> bool) -> 
         return Err(Error::io("signal the server")(error));
     }
     poll(OBEY_LIMIT, "the server to obey a signal", || {
-        let all = pids
-            .iter()
-            .filter_map(|pid| stat(*pid))
-            .all(|stat| obeyed(stat.state));
+        let all = pids.iter().filter_map(|pid| stat(*pid)).all(|stat| obeyed(stat.state));
         Ok(all.then_some(()))
     })
 }
 
 fn children_of(parent: u32) -> Result<Vec<u32>, Error> {
     let processes = fs::read_dir("/proc").map_err(Error::io("list processes in /proc"))?;
-    let pids = processes
-        .flatten()
-        .filter_map(|entry| entry.file_name().to_str()?.parse().ok());
-    Ok(pids
-        .filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent))
-        .collect())
+    let pids = processes.flatten().filter_map(|entry| entry.file_name().to_str()?.parse().ok());
+    Ok(pids.filter(|pid| stat(*pid).is_some_and(|stat| stat.parent == parent)).collect())
 }
 
 struct Stat {
@@ -106,8 +97,5 @@ fn stat(pid: u32) -> Option<Stat> {
     let stat = fs::read_to_string(format!("/proc/{pid}/stat")).ok()?;
     // The second field is the program's name in parentheses, and may hold anything but the last one.
     let mut fields = stat.rsplit_once(')')?.1.split_whitespace();
-    Some(Stat {
-        state: fields.next()?.chars().next()?,
-        parent: fields.next()?.parse().ok()?,
-    })
+    Some(Stat { state: fields.next()?.chars().next()?, parent: fields.next()?.parse().ok()? })
 }

@@ -9,6 +9,7 @@ use backstitch_kernel::saga::{
 use backstitch_kernel::{ErrorKind, Payload, StepError, StepId, Timestamp};
 
 use super::journal::{Journal, Refusal};
+use super::kind::{Circumstances, Kind};
 use super::plan::Plan;
 use super::random::Random;
 use super::services::{Ledger, Made};
@@ -16,49 +17,6 @@ use super::{Failure, Run, Turn};
 
 /// No saga of a plan lasts this long unless something is wrong.
 const MOST_TURNS: usize = 5_000;
-
-/// The kinds of things that happen.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Kind {
-    /// A call is answered.
-    Answer,
-    /// A call is answered after its attempt is over.
-    LateAnswer,
-    /// There is room for a limited step.
-    Room,
-    /// There is room for a step that may not have asked.
-    RoomForNobody,
-    /// The saga is looked at for no reason.
-    Glance,
-    /// Time passes until the next thing is due.
-    Due,
-    /// The node dies.
-    Crash,
-    /// The node dies with a decision in its hands.
-    LostDecision,
-    /// The node dies between a decision's append and its effects.
-    LostEffects,
-    /// A node that lost the saga without noticing takes an answer and tries to append what follows.
-    Zombie,
-    /// Somebody cancels.
-    Cancel,
-    /// Somebody pauses.
-    Pause,
-    /// Somebody resumes.
-    Resume,
-    /// The node starts nothing new.
-    Hold,
-    /// The node is ready again.
-    Release,
-    /// The clock jumps ahead.
-    ClockAhead,
-    /// The clock jumps back.
-    ClockBack,
-    /// Somebody decides about a failed compensation.
-    Resolve,
-    /// Somebody wants to resolve what has not failed.
-    ResolveNothing,
-}
 
 /// A call on its way. How it ends is drawn when it is made.
 #[derive(Clone, Debug)]
@@ -153,34 +111,18 @@ impl<'j, J: Journal> World<'j, J> {
         if idle && !due && !self.state.paused && !self.hold {
             return Err(Failure::Silent { seq: self.state.seq });
         }
-        let trouble = u64::from(self.is_stormy() && self.faults > 0);
-        let chances = [
-            (Kind::Answer, 10 * self.calls.len() as u64),
-            (Kind::Room, 8 * self.asks.len() as u64),
-            (Kind::Due, if idle && due { 30 } else { 0 }),
-            (Kind::Glance, 1),
-            (Kind::LateAnswer, 2 * u64::from(!self.ghosts.is_empty())),
-            (Kind::Zombie, 4 * u64::from(self.zombie.is_some())),
-            (Kind::Resume, 4 * u64::from(self.state.paused)),
-            (Kind::Release, 4 * u64::from(self.hold)),
-            (Kind::Crash, self.plan.crashes * trouble),
-            (Kind::Pause, trouble),
-            (Kind::Hold, trouble),
-            (Kind::ClockAhead, trouble),
-            (Kind::ClockBack, trouble),
-            (Kind::RoomForNobody, trouble),
-            (Kind::ResolveNothing, trouble),
-            (Kind::Cancel, trouble),
-        ];
-        let all: u64 = chances.iter().map(|(_, weight)| weight).sum();
-        let mut left = self.random.below(all);
-        for (kind, weight) in chances {
-            if left < weight {
-                return Ok(kind);
-            }
-            left -= weight;
-        }
-        Ok(Kind::Glance)
+        let now = Circumstances {
+            calls: self.calls.len() as u64,
+            asks: self.asks.len() as u64,
+            idle_until_due: idle && due,
+            ghosts: !self.ghosts.is_empty(),
+            zombie: self.zombie.is_some(),
+            paused: self.state.paused,
+            held: self.hold,
+            trouble: self.is_stormy() && self.faults > 0,
+            crashes: self.plan.crashes,
+        };
+        Ok(now.draw(&mut self.random))
     }
 
     fn happen(&mut self, kind: Kind) -> Result<(), Failure> {

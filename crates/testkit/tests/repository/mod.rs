@@ -5,11 +5,7 @@ use std::path::{Path, PathBuf};
 
 pub(crate) fn root() -> PathBuf {
     let testkit = Path::new(env!("CARGO_MANIFEST_DIR"));
-    testkit
-        .ancestors()
-        .nth(2)
-        .unwrap_or_else(|| panic!("{} is not crates/testkit", testkit.display()))
-        .into()
+    testkit.ancestors().nth(2).unwrap_or_else(|| panic!("{} is not crates/testkit", testkit.display())).into()
 }
 
 /// All files below a directory in a stable order; none when the directory is absent.
@@ -22,13 +18,7 @@ pub(crate) fn files_under(directory: &Path) -> Vec<PathBuf> {
     paths
         .into_iter()
         .filter(|path| !path.ends_with("target"))
-        .flat_map(|path| {
-            if path.is_dir() {
-                files_under(&path)
-            } else {
-                vec![path]
-            }
-        })
+        .flat_map(|path| if path.is_dir() { files_under(&path) } else { vec![path] })
         .collect()
 }
 

@@ -1,12 +1,10 @@
 //! Going forward: what starts when, and what is tried again.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Change, Play, graph, seconds, sequence};
 use backstitch_kernel::saga::{Effect, Input, Outcome, Phase, Rejected, Start, Status, StepStatus};
 use backstitch_kernel::{ErrorKind, Payload, Retry, StepError};
-use support::{Change, Play, graph, seconds, sequence};
 
 #[test]
 fn a_sequence_runs_one_step_after_the_other_and_succeeds() {

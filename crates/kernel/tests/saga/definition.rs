@@ -1,16 +1,14 @@
 //! Definitions: what is refused, with every mistake at once, and what a good one works out to.
 
-mod support;
-
 use std::time::Duration;
 
+use crate::support::{Change, graph, sequence, step};
 use backstitch_kernel::saga::draft::{
     DEFAULT_COMPENSATION_TIMEOUT, DEFAULT_STEP_TIMEOUT, Draft, DraftCompensation, MAX_DURATION, MAX_ID_LEN,
     MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS, MAX_TITLE_LEN, default_compensation_retry, default_retry,
 };
 use backstitch_kernel::saga::{Definition, Problem};
 use backstitch_kernel::{Backoff, Payload, Retry};
-use support::{Change, graph, sequence, step};
 
 /// The mistakes found, as `place: message`.
 fn mistakes(draft: Draft) -> Vec<String> {

@@ -1,10 +1,8 @@
 //! What people and clocks ask of a saga: cancel, pause, resume, deadlines, and resolving what is stuck.
 
-mod support;
-
+use crate::support::{Change, Play, graph, seconds, sequence};
 use backstitch_kernel::ErrorKind;
 use backstitch_kernel::saga::{Effect, Input, Rejected, Resolution, Status, StepStatus};
-use support::{Change, Play, graph, seconds, sequence};
 
 fn ask(input: fn(String) -> Input) -> Input {
     input("again".to_owned())

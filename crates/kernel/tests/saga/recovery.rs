@@ -1,11 +1,9 @@
 //! After a crash, a shutdown or a take-over: what is run again and what is given up.
 
-mod support;
-
+use crate::support::{Change, Play, graph, sequence};
 use backstitch_kernel::ErrorKind;
 use backstitch_kernel::saga::{Effect, Event, Outcome, Phase, Recorded, Rejected, Status, StepStatus};
 use backstitch_kernel::{Payload, Timestamp};
-use support::{Change, Play, graph, sequence};
 
 fn interrupt(saga: &mut Play, times: u32) {
     for _ in 0..times {

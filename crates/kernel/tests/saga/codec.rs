@@ -1,15 +1,13 @@
 //! Events as rows: every one comes back as it was, and a bad row is refused with a reason.
 
-mod support;
-
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use crate::support::seconds;
 use backstitch_kernel::saga::event::Started;
 use backstitch_kernel::saga::{Event, Phase, Resolution, codec};
 use backstitch_kernel::{Payload, StepError, StepId};
-use support::seconds;
 
 fn error() -> StepError {
     StepError::in_doubt("gone \"quiet\"\n").with_code("E_GONE").with_retry_after(Duration::from_millis(1500))

@@ -1,11 +1,5 @@
 //! A saga to be played with: every answer is checked against the log before a test sees it.
 
-#![allow(
-    dead_code,
-    clippy::allow_attributes,
-    reason = "every test file is a program of its own and uses its share"
-)]
-
 use std::time::Duration;
 
 use backstitch_kernel::saga::draft::{Draft, DraftCompensation, DraftStep};
@@ -173,11 +167,6 @@ impl Play {
 
     pub(crate) fn news(&self) -> Vec<&str> {
         self.news.iter().map(String::as_str).collect()
-    }
-
-    /// The whole log in short.
-    pub(crate) fn story(&self) -> Vec<String> {
-        self.log.iter().map(|recorded| short(&recorded.event)).collect()
     }
 
     /// The answer of the attempt in flight.

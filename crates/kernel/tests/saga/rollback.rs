@@ -1,10 +1,8 @@
 //! Rolling back: what is undone, in which order, and how it ends.
 
-mod support;
-
+use crate::support::{Change, Play, graph, seconds, sequence};
 use backstitch_kernel::saga::{Effect, Outcome, Phase, Status, StepStatus};
 use backstitch_kernel::{ErrorKind, Payload, StepError};
-use support::{Change, Play, graph, seconds, sequence};
 
 #[test]
 fn a_failed_step_turns_the_saga_round_and_the_others_are_undone_in_reverse_order() {

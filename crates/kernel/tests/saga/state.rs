@@ -1,11 +1,9 @@
 //! Reading a log back: what it folds to, and which logs are refused.
 
-mod support;
-
+use crate::support::{Play, graph, seconds, sequence};
 use backstitch_kernel::saga::state::{Misfit, PhaseState, Progress};
 use backstitch_kernel::saga::{Event, Recorded, State, Status, StepState, StepStatus};
 use backstitch_kernel::{ErrorKind, StepError};
-use support::{Play, graph, seconds, sequence};
 
 fn played() -> Play {
     let mut saga = Play::start(sequence(&["a", "b"]));

@@ -1,0 +1,56 @@
+//! Where planted bugs change what the engine does. Without the feature `planted-bugs` none of this ever happens.
+
+use std::future::Future;
+
+pub use backstitch_kernel::planted::{Bug, is_planted};
+#[cfg(feature = "planted-bugs")]
+pub use backstitch_kernel::planted::{disable, enable};
+use futures::future::BoxFuture;
+
+use crate::store::outbox::NewMessage;
+use crate::store::{Commit, Store, Verdict};
+
+/// An attempt as the driver waits for it. With the bug it runs already, whether or not anybody waits.
+pub(crate) fn begun<T: Send + 'static>(
+    attempt: impl Future<Output = T> + Send + 'static,
+) -> BoxFuture<'static, T> {
+    if !is_planted(Bug::EffectBeforeCommit) {
+        return Box::pin(attempt);
+    }
+    let running = tokio::spawn(attempt);
+    Box::pin(async move {
+        match running.await {
+            Ok(done) => done,
+            Err(_) => std::future::pending().await,
+        }
+    })
+}
+
+/// Appends what lost its fence all the same, at whatever number comes next.
+pub(crate) async fn force(store: &dyn Store, mut commit: Commit) -> Option<Verdict> {
+    loop {
+        let log = store.log(commit.saga, 0, usize::MAX).await.ok()?;
+        let head = log.last().map_or(0, |recorded| recorded.seq);
+        for (recorded, seq) in commit.events.iter_mut().zip(head + 1..) {
+            recorded.seq = seq;
+        }
+        let verdicts = store.commit(std::slice::from_ref(&commit)).await.ok()?;
+        if verdicts.first() != Some(&Verdict::Fenced) {
+            return verdicts.into_iter().next();
+        }
+    }
+}
+
+/// Leaves a batch's messages to the next one, which brings those of the batch before.
+pub(crate) fn put_off_messages(batch: &mut [Commit], late: &mut Vec<NewMessage>) {
+    if !is_planted(Bug::OutboxOutsideTransaction) {
+        return;
+    }
+    let earlier = std::mem::take(late);
+    for commit in batch.iter_mut() {
+        late.append(&mut commit.messages);
+    }
+    if let Some(first) = batch.first_mut() {
+        first.messages = earlier;
+    }
+}

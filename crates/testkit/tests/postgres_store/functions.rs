@@ -1,0 +1,170 @@
+//! Sagas and messages from any program's own transaction.
+
+use std::time::Duration;
+
+use backstitch::kernel::SagaId;
+use backstitch::kernel::saga::{Event, Status};
+use backstitch::kernel::{Payload, Timestamp};
+use backstitch::store::nodes::Registered;
+use backstitch::store::postgres::{PostgresStore, commit_in};
+use backstitch::store::{Store as _, Verdict};
+use tokio_postgres::Client;
+use tokio_postgres::error::SqlState;
+use uuid::Uuid;
+
+use crate::support::{fresh_store, log, new_id, session, start};
+
+async fn register(store: &PostgresStore, version: u32) {
+    let body = Payload::null();
+    store.register(&Registered { name: "trip".into(), version, fingerprint: 7, body }).await.unwrap();
+}
+
+async fn started(session: &Client, call: &str) -> Result<SagaId, tokio_postgres::Error> {
+    session.query_one(&format!("select backstitch.start({call})"), &[]).await?.try_get::<_, Uuid>(0).map(SagaId)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saga_started_in_sql_reads_like_any_other() {
+    let (store, address) = fresh_store().await;
+    for version in [1, 3, 2] {
+        register(&store, version).await;
+    }
+    let session = session(&address).await;
+    let saga = started(
+        &session,
+        r#"'trip', '{"to":  "Rome\n\u0000"}', correlation_id => 'order "7"', attributes => '{"city": "Rome"}',
+           deadline => '2031-02-03 04:05:06.789012+00'"#,
+    )
+    .await
+    .unwrap();
+    let stored = store.load(&[saga]).await.unwrap().pop().unwrap();
+    let [Event::SagaStarted(first)] = &log(&store, saga).await[..] else { panic!("{:?}", stored.log) };
+    assert_eq!((first.definition.as_str(), first.version), ("trip", 3), "the highest version kept");
+    assert_eq!(first.input.as_str(), r#"{"to":  "Rome\n\u0000"}"#, "as it was given");
+    assert_eq!(first.correlation_id.as_deref(), Some("order \"7\""));
+    assert_eq!(first.deadline, Some(Timestamp::from_micros(1_927_944_306_789_012)));
+    assert_eq!(first.attributes["city"], "Rome");
+    let row = stored.summary;
+    assert_eq!((row.status, row.owner, row.version), (Status::Pending, None, 3));
+    assert!(row.wake_at.is_some_and(|wake_at| wake_at == row.created_at));
+    assert_eq!(saga.0.get_version_num(), 7);
+    let younger = new_id();
+    assert!(saga < younger, "ids sort by the time of their start, wherever they were made: {saga} {younger}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_repeated_key_is_the_same_saga_in_sql_too() {
+    let (store, address) = fresh_store().await;
+    register(&store, 1).await;
+    let session = session(&address).await;
+    let first = started(&session, r#"'trip', '{"a": 1, "b": [2.50]}', 'k'"#).await.unwrap();
+    let again = started(&session, r#"'trip', '{"b":[2.5],"a":1}', 'k'"#).await.unwrap();
+    assert_eq!(first, again, "another spelling of the same input");
+    let refused = started(&session, r#"'trip', '{"a": 2}', 'k'"#).await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::UNIQUE_VIOLATION));
+    assert!(refused.as_db_error().unwrap().message().contains(&first.to_string()), "{refused:?}");
+    let unknown = started(&session, "'cruise'").await.unwrap_err();
+    assert!(unknown.as_db_error().unwrap().hint().unwrap().contains("Register"), "{unknown:?}");
+    started(&session, r#"'trip', attributes => '{"n": 1}'"#).await.unwrap_err();
+}
+
+/// The library hashes the document as `serde_json` writes it again.
+#[tokio::test(flavor = "multi_thread")]
+async fn sql_and_library_spell_a_document_alike() {
+    let (_, address) = fresh_store().await;
+    let session = session(&address).await;
+    for document in [
+        "null",
+        "true",
+        "[]",
+        "{}",
+        " [ 1 , -2, 3.5, 0.25, 1.0, 12.50, 9007199254740993, 18446744073709551615 ] ",
+        r#"{"b": {"z": 1, "y": [{}, []]}, "a": null, "B": "x", "é": "ü", "": 0, "a b": 1, "b": 2}"#,
+        r#""quote \" slash \/ back \\ tab \t bell \u0007 del \u007f snow \u2603 \ud83d\ude00 <&>'""#,
+    ] {
+        let ours = serde_json::from_str::<serde_json::Value>(document).unwrap().to_string();
+        let row = session.query_one("select backstitch.canonical($1::text::jsonb)", &[&document]).await.unwrap();
+        assert_eq!(row.get::<_, String>(0), ours);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_rolled_back_never_was() {
+    let (store, address) = fresh_store().await;
+    register(&store, 1).await;
+    let mut session = session(&address).await;
+    let transaction = session.transaction().await.unwrap();
+    let by_function = transaction.query_one("select backstitch.start('trip', 'null', 'k')", &[]).await.unwrap();
+    let by_function = SagaId(by_function.get(0));
+    let by_library = start(new_id());
+    assert_eq!(commit_in(&transaction, &by_library).await.unwrap(), Verdict::Applied);
+    transaction.query_one("select backstitch.publish('orders', 'm', '{}')", &[]).await.unwrap();
+    transaction.rollback().await.unwrap();
+
+    assert!(store.load(&[by_function, by_library.saga]).await.unwrap().is_empty());
+    assert!(store.claim_outbox(Duration::from_secs(60), 10).await.unwrap().is_empty());
+    let fresh = started(&session, "'trip', 'null', 'k'").await.unwrap();
+    assert_ne!(fresh, by_function, "the key was not used up");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_role_needs_no_more_than_the_function() {
+    let (store, address) = fresh_store().await;
+    register(&store, 1).await;
+    let owner = session(&address).await;
+    // Roles belong to the whole server, which other tests share.
+    let role = format!("app_{}", Uuid::simple(new_id().0));
+    owner
+        .batch_execute(&format!(
+            "create role {role} login;
+             grant usage on schema backstitch to {role};
+             grant execute on function backstitch.start, backstitch.publish to {role};"
+        ))
+        .await
+        .unwrap();
+    let app = session(&address.replace("postgres@", &format!("{role}@"))).await;
+    // A path on which every name the function uses is somebody else's.
+    app.batch_execute(
+        "create temporary table sagas (id text);
+         create temporary table saga_events (id text);
+         create temporary table idempotency_ledger (id text);
+         set search_path = pg_temp",
+    )
+    .await
+    .unwrap();
+    let saga = started(&app, "'trip', 'null', 'k', attributes => '{\"a\":\"b\"}', notify => true").await.unwrap();
+    assert_eq!(log(&store, saga).await.len(), 1);
+    let published = "select backstitch.publish('orders', 'm1', '{\"n\": 1}', ordering_key => 'o')";
+    let id: i64 = app.query_one(published, &[]).await.unwrap().get(0);
+    let again: i64 = app.query_one(published, &[]).await.unwrap().get(0);
+    assert_eq!(id, again);
+    let outgoing = store.claim_outbox(Duration::from_secs(60), 10).await.unwrap().pop().unwrap();
+    assert_eq!((outgoing.id, outgoing.message.payload.as_str()), (id, "{\"n\": 1}"));
+
+    for forbidden in [
+        "select * from backstitch.sagas",
+        "insert into backstitch.saga_events (at, saga_id, seq, type) values (now(), gen_random_uuid(), 1, 'x')",
+        "update backstitch.sagas set owner = 1",
+        "delete from backstitch.idempotency_ledger",
+    ] {
+        let refused = app.batch_execute(forbidden).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE), "{forbidden}");
+    }
+    owner.batch_execute(&format!("revoke execute on function backstitch.start from {role}")).await.unwrap();
+    let refused = started(&app, "'trip'").await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::INSUFFICIENT_PRIVILEGE));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_callers_path_and_isolation_do_not_matter_to_the_library() {
+    let (store, address) = fresh_store().await;
+    let mut session = session(&address).await;
+    session.batch_execute("set search_path = pg_catalog").await.unwrap();
+    let serializable = session.build_transaction().isolation_level(tokio_postgres::IsolationLevel::Serializable);
+    let transaction = serializable.start().await.unwrap();
+    let commit = start(new_id());
+    assert_eq!(commit_in(&transaction, &commit).await.unwrap(), Verdict::Applied);
+    assert_eq!(commit_in(&transaction, &commit).await.unwrap(), Verdict::Fenced);
+    transaction.commit().await.unwrap();
+    assert_eq!(log(&store, commit.saga).await.len(), 2);
+}

@@ -1,0 +1,66 @@
+//! Wake-ups between processes.
+
+use backstitch::inbox::{Message, Posted};
+use backstitch::kernel::{Payload, SagaId};
+use backstitch::store::Store as _;
+use backstitch::store::nodes::Registered;
+use backstitch::store::postgres::{Notice, PostgresStore};
+use tokio::sync::mpsc;
+use tokio::time::timeout;
+
+use crate::support::{SOON, fresh_store, new_id, now, session, start, until};
+
+async fn next(notices: &mut mpsc::Receiver<Notice>) -> Notice {
+    timeout(SOON, notices.recv()).await.unwrap().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn mail_and_starts_are_heard_by_other_nodes() {
+    let (store, address) = fresh_store().await;
+    let other = PostgresStore::connect(&address).await.unwrap();
+    let mut notices = other.listen().await.unwrap();
+    assert_eq!(next(&mut notices).await, Notice::Missed, "what happened before is looked for");
+    let saga = new_id();
+    store.commit(&[start(saga)]).await.unwrap();
+    let pause = Message::Pause { note: "lunch".to_owned() };
+    assert_eq!(store.post(saga, &pause, now()).await.unwrap(), Posted::Accepted);
+    assert_eq!(next(&mut notices).await, Notice::Mail(saga));
+
+    let trip = Registered { name: "trip".into(), version: 1, fingerprint: 0, body: Payload::null() };
+    store.register(&trip).await.unwrap();
+    let session = session(&address).await;
+    let quiet = session.query_one("select backstitch.start('trip')", &[]).await.unwrap();
+    let loud = session.query_one("select backstitch.start('trip', notify => true)", &[]).await.unwrap();
+    assert_eq!(next(&mut notices).await, Notice::Started(SagaId(loud.get(0))), "not {quiet:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_connection_is_made_anew_and_says_so() {
+    let (store, address) = fresh_store().await;
+    let mut notices = store.listen().await.unwrap();
+    assert_eq!(next(&mut notices).await, Notice::Missed);
+    let session = session(&address).await;
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity
+        where datname = current_database() and query like 'listen %'";
+    assert_eq!(session.query(end, &[]).await.unwrap().len(), 1);
+    assert_eq!(next(&mut notices).await, Notice::Missed);
+    let saga = new_id();
+    store.commit(&[start(saga)]).await.unwrap();
+    store.post(saga, &Message::Resume { note: String::new() }, now()).await.unwrap();
+    assert_eq!(next(&mut notices).await, Notice::Mail(saga));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_listens_for_a_receiver_that_is_gone() {
+    let (store, address) = fresh_store().await;
+    let session = session(&address).await;
+    let listening = async || {
+        let count = "select count(*) from pg_stat_activity
+            where datname = current_database() and query like 'listen %'";
+        session.query_one(count, &[]).await.unwrap().get::<_, i64>(0)
+    };
+    let notices = store.listen().await.unwrap();
+    assert_eq!(listening().await, 1);
+    drop(notices);
+    until(async || (listening().await == 0).then_some(())).await;
+}

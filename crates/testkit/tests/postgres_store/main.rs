@@ -1,0 +1,12 @@
+//! What only PostgreSQL has: other sessions, other nodes, connections that break, and functions of its own.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod batches;
+mod functions;
+mod listening;
+mod lost_answers;
+mod nodes;
+mod rules;
+mod schema;
+mod support;
