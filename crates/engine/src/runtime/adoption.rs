@@ -10,6 +10,7 @@ use tokio::sync::{OwnedSemaphorePermit, mpsc};
 
 use super::{Driver, Shared};
 use crate::live::{End, Live};
+use crate::store::nodes::Notice;
 use crate::store::{self, Stored};
 
 /// Sagas taken over in one transaction.
@@ -177,6 +178,24 @@ pub(super) async fn fetch_mail(shared: Arc<Shared>) {
         tokio::select! {
             () = tokio::time::sleep(shared.options.tick) => {}
             () = shared.stopping() => {}
+        }
+    }
+}
+
+/// Looks at once at what other processes have just done, instead of at the next tick.
+pub(super) async fn heed(shared: Arc<Shared>, mut notices: mpsc::Receiver<Notice>) {
+    loop {
+        let notice = tokio::select! {
+            notice = notices.recv() => notice,
+            () = shared.stopping() => None,
+        };
+        match notice {
+            Some(Notice::Mail(saga)) => match shared.live.get(saga) {
+                Some(live) => live.nudge_for_mail(),
+                None => shared.adoption.nudge(),
+            },
+            Some(Notice::Started(_) | Notice::Missed) => shared.adoption.nudge(),
+            None => return,
         }
     }
 }

@@ -119,6 +119,9 @@ impl Shared {
             loops.push(tokio::spawn(liveness::keep_alive(shared.clone())));
             loops.push(tokio::spawn(adoption::fetch_mail(shared.clone())));
         }
+        if let Some(notices) = shared.store.listen().await? {
+            loops.push(tokio::spawn(adoption::heed(shared.clone(), notices)));
+        }
         *shared.loops.lock().unwrap_or_else(PoisonError::into_inner) = loops;
         Ok(shared)
     }

@@ -24,8 +24,9 @@ use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use jobs::{Job, Leased, Settled, Settlement};
-use nodes::{Epoch, Known, Node, Registered};
+use nodes::{Epoch, Known, Node, Notice, Registered};
 use outbox::{Outgoing, Sent};
+use tokio::sync::mpsc;
 
 /// A place where sagas are durable.
 ///
@@ -36,6 +37,15 @@ pub trait Store: Send + Sync + 'static {
     /// Whether other processes may work on it too, so that only a heartbeat tells who is alive.
     fn is_shared(&self) -> bool {
         false
+    }
+
+    /// Hears of messages for sagas, and of sagas started in somebody's transaction, for as long as the receiver lives;
+    /// `None` where nobody else can do such things, or nobody tells.
+    ///
+    /// # Errors
+    /// When the store cannot be reached.
+    async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {
+        Ok(None)
     }
 
     /// Whether [`Store::commit`] does its work on the calling thread, so that it wants one of its own.

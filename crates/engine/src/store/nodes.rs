@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::Payload;
+use backstitch_kernel::{Payload, SagaId};
 
 /// One life of a process: every start gets a higher number than all before it.
 pub type Epoch = i64;
@@ -37,4 +37,15 @@ pub struct Registered {
     pub fingerprint: u64,
     /// How it was written down.
     pub body: Payload,
+}
+
+/// Something another process has done that is worth a look.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Notice {
+    /// A message came in for this saga.
+    Mail(SagaId),
+    /// This saga was started in somebody's transaction and waits for an owner.
+    Started(SagaId),
+    /// Notices may have been missed: look at everything. The first one of all, and one after every new connection.
+    Missed,
 }

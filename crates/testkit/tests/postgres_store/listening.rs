@@ -3,8 +3,8 @@
 use backstitch::inbox::{Message, Posted};
 use backstitch::kernel::{Payload, SagaId};
 use backstitch::store::Store as _;
-use backstitch::store::nodes::Registered;
-use backstitch::store::postgres::{Notice, PostgresStore};
+use backstitch::store::nodes::{Notice, Registered};
+use backstitch::store::postgres::PostgresStore;
 use tokio::sync::mpsc;
 use tokio::time::timeout;
 
@@ -18,7 +18,7 @@ async fn next(notices: &mut mpsc::Receiver<Notice>) -> Notice {
 async fn mail_and_starts_are_heard_by_other_nodes() {
     let (store, address) = fresh_store().await;
     let other = PostgresStore::connect(&address).await.unwrap();
-    let mut notices = other.listen().await.unwrap();
+    let mut notices = other.listen().await.unwrap().unwrap();
     assert_eq!(next(&mut notices).await, Notice::Missed, "what happened before is looked for");
     let saga = new_id();
     store.commit(&[start(saga)]).await.unwrap();
@@ -37,7 +37,7 @@ async fn mail_and_starts_are_heard_by_other_nodes() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_lost_connection_is_made_anew_and_says_so() {
     let (store, address) = fresh_store().await;
-    let mut notices = store.listen().await.unwrap();
+    let mut notices = store.listen().await.unwrap().unwrap();
     assert_eq!(next(&mut notices).await, Notice::Missed);
     let session = session(&address).await;
     let end = "select pg_terminate_backend(pid) from pg_stat_activity
@@ -59,7 +59,7 @@ async fn nobody_listens_for_a_receiver_that_is_gone() {
             where datname = current_database() and query like 'listen %'";
         session.query_one(count, &[]).await.unwrap().get::<_, i64>(0)
     };
-    let notices = store.listen().await.unwrap();
+    let notices = store.listen().await.unwrap().unwrap();
     assert_eq!(listening().await, 1);
     drop(notices);
     until(async || (listening().await == 0).then_some(())).await;

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::fault;
 use super::session::dial;
 use crate::store::Error;
+use crate::store::nodes::Notice;
 
 /// As the statements and functions of the database call them.
 const INBOX: &str = "backstitch_inbox";
@@ -23,17 +24,6 @@ const KEPT: usize = 1024;
 
 const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
-
-/// Something to look at.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Notice {
-    /// A message came in for this saga.
-    Mail(SagaId),
-    /// This saga was started in somebody's transaction and waits for an owner.
-    Started(SagaId),
-    /// Notices may have been missed: look at everything. The first one of all, and one after every new connection.
-    Missed,
-}
 
 /// Starts to listen; from when this returns on, nothing is missed without a notice that says so.
 pub(super) async fn listen(address: Config) -> Result<mpsc::Receiver<Notice>, Error> {

@@ -29,14 +29,13 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::jobs::{Job, Leased, Settled, Settlement};
-use super::nodes::{Epoch, Known, Node, Registered};
+use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
 use crate::inbox::{Message, Posted};
 use session::Sessions;
 
 pub use commit::commit_in;
-pub use listen::Notice;
 
 macro_rules! sql {
     ($name:literal) => {
@@ -60,21 +59,16 @@ impl PostgresStore {
         schema::migrate(&mut sessions.to_ask().await?).await?;
         Ok(Self { sessions })
     }
-
-    /// Hears of messages for sagas, and of sagas that were started with `notify` in somebody's transaction, for as
-    /// long as the receiver lives. A lost connection is made anew.
-    ///
-    /// # Errors
-    /// When the first connection cannot be made.
-    pub async fn listen(&self) -> Result<mpsc::Receiver<Notice>, Error> {
-        listen::listen(self.sessions.address().clone()).await
-    }
 }
 
 #[async_trait]
 impl Store for PostgresStore {
     fn is_shared(&self) -> bool {
         true
+    }
+
+    async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {
+        listen::listen(self.sessions.address().clone()).await.map(Some)
     }
 
     fn commits_on_the_calling_thread(&self) -> bool {
