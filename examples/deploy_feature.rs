@@ -12,7 +12,7 @@ use tokio::sync::Notify;
 
 #[derive(Serialize, Deserialize)]
 struct Feature {
-    feature_name: String,
+    name: String,
     migration_file: String,
     service_name: String,
 }
@@ -23,15 +23,14 @@ struct Branch {
 }
 
 async fn create_branch(ctx: Context<Feature>) -> Result<Branch, StepError> {
-    let branch_name = format!("feature/{}", ctx.input().feature_name);
+    let branch_name = format!("feature/{}", ctx.input().name);
     create(format!("branch {branch_name}"));
     Ok(Branch { branch_name })
 }
 
 async fn delete_branch(ctx: Context<Feature>, undo: Undo<Branch>) -> Result<(), StepError> {
     // Without a result nobody knows whether the branch was created, so its name is worked out again.
-    let name =
-        undo.result.map_or_else(|| format!("feature/{}", ctx.input().feature_name), |it| it.branch_name);
+    let name = undo.result.map_or_else(|| format!("feature/{}", ctx.input().name), |it| it.branch_name);
     remove(&format!("branch {name}"));
     Ok(())
 }
@@ -82,7 +81,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     println!("Deploying auth-service");
     let feature = Feature {
-        feature_name: "user-auth".into(),
+        name: "user-auth".into(),
         migration_file: "001_add_users.sql".into(),
         service_name: "auth-service".into(),
     };
@@ -94,7 +93,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
 
     println!("Deploying broken-service");
     let feature = Feature {
-        feature_name: "payments".into(),
+        name: "payments".into(),
         migration_file: "002_add_payments.sql".into(),
         service_name: "broken-service".into(),
     };

@@ -10,7 +10,10 @@ use backstitch::{Context, Cursor, Engine, Filter, STUCK_AFTER, Saga, Status, Ste
 async fn deploy(ctx: Context<String>) -> Result<(), StepError> {
     match ctx.input().as_str() {
         "bad" => Err(StepError::refused("the image does not start")),
-        "slow" => Ok(tokio::time::sleep(secs(3600)).await),
+        "slow" => {
+            tokio::time::sleep(secs(3600)).await;
+            Ok(())
+        }
         _ => Ok(()),
     }
 }

@@ -11,6 +11,18 @@ use crate::call::Call;
 use crate::store::outbox::NewMessage;
 
 /// What an action or a compensation can read: the saga's input as `I`, earlier results, and who is asking.
+///
+/// ```
+/// use backstitch::{Context, StepError};
+///
+/// async fn confirm(ctx: Context<String>) -> Result<(), StepError> {
+///     let payment: u64 = ctx.result("charge")?;
+///     // Sent if, and only if, this step succeeds.
+///     ctx.publish("orders.confirmed", &ctx.idempotency_key(), &payment)?;
+///     println!("attempt {} for {}", ctx.attempt(), ctx.input());
+///     Ok(())
+/// }
+/// ```
 pub struct Context<I> {
     input: I,
     call: Arc<Call>,

@@ -147,6 +147,19 @@ impl Engine {
 
     /// Sagas that match, newest first, a page at a time.
     ///
+    /// ```
+    /// use backstitch::{Cursor, Engine, Filter, Status};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), backstitch::Error> {
+    /// # let engine = Engine::in_memory().await?;
+    /// let failed = Filter { status: Some(Status::Failed), ..Filter::default() };
+    /// let page = engine.list(&failed, &Cursor { before: None, limit: 50 }).await?;
+    /// assert!(page.items.is_empty() && page.next.is_none());
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
@@ -155,6 +168,18 @@ impl Engine {
 
     /// How the sagas are doing: what is active, what has been stuck for longer than `stuck_after`
     /// ([`STUCK_AFTER`] is a good choice), and what waits for a definition that is not registered here.
+    ///
+    /// ```
+    /// use backstitch::{Engine, STUCK_AFTER};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), backstitch::Error> {
+    /// # let engine = Engine::in_memory().await?;
+    /// let health = engine.health(STUCK_AFTER).await?;
+    /// assert!(health.stuck.is_empty() && health.unregistered.is_empty());
+    /// # Ok(())
+    /// # }
+    /// ```
     ///
     /// # Errors
     /// When the store cannot be read.

@@ -1,4 +1,47 @@
 //! Durable sagas: work that spans several services either finishes or is undone, whatever crashes in between.
+//!
+//! A [`Saga`] is a list of [`Step`]s, each an action and the compensation that undoes it. An [`Engine`] runs sagas
+//! and writes every decision to its store before anything comes of it; so when the process dies, the next one goes
+//! on where it was. When a step fails, what the earlier ones did is undone, last one first.
+//!
+//! ```
+//! use backstitch::{Context, Engine, Retry, Saga, Step, StepError, Undo, secs};
+//!
+//! async fn reserve(ctx: Context<u32>) -> Result<String, StepError> {
+//!     // The key is the same on every attempt, so that the service can tell a repeated call.
+//!     Ok(format!("{} items reserved under {}", ctx.input(), ctx.idempotency_key()))
+//! }
+//!
+//! async fn release(_: Context<u32>, undo: Undo<String>) -> Result<(), StepError> {
+//!     println!("releasing {:?}, because {}", undo.result, undo.error);
+//!     Ok(())
+//! }
+//!
+//! async fn charge(ctx: Context<u32>) -> Result<u32, StepError> {
+//!     let _reservation: String = ctx.result("reserve")?;
+//!     Err(StepError::refused("the card is declined").with_code("CARD_DECLINED"))
+//! }
+//!
+//! # #[tokio::main(flavor = "current_thread", start_paused = true)]
+//! # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+//! let engine = Engine::in_memory().await?; // or Engine::open("sqlite:orders.db"), or postgres://…
+//! let purchase = Saga::builder("purchase")
+//!     .step(Step::new("reserve", reserve).compensate(release).timeout(secs(30)))
+//!     .step(Step::new("charge", charge).retry(Retry::exponential(3, secs(1))))
+//!     .build()?;
+//! engine.register(purchase)?;
+//!
+//! let run = engine.start("purchase", &3).await?; // on disk once this returns
+//! let ended = run.outcome().await?;
+//! assert_eq!(ended.status.as_str(), "compensated");
+//! assert_eq!(ended.error.and_then(|error| error.code).as_deref(), Some("CARD_DECLINED"));
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! What a step must hold to: an action may run twice, so it hands [`Context::idempotency_key`] to the service it
+//! calls; a compensation may run twice, and also before or without its action having taken effect. The module
+//! [`testing`] tries all of that on your sagas.
 
 mod call;
 pub mod clock;
@@ -40,6 +83,10 @@ pub use store::{Cursor, Filter, Health, Page, Summary};
 pub use view::{SagaState, StepView};
 
 /// This many seconds.
+///
+/// ```
+/// assert_eq!(backstitch::secs(2), std::time::Duration::from_secs(2));
+/// ```
 #[must_use]
 pub const fn secs(seconds: u64) -> std::time::Duration {
     std::time::Duration::from_secs(seconds)

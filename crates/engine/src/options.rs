@@ -7,6 +7,17 @@ use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::relay::{LogSink, Sink};
 
 /// Settings of an engine. The defaults are good for most.
+///
+/// ```
+/// use backstitch::{Engine, Options, secs};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), backstitch::Error> {
+/// let options = Options { max_active: 100, grace: secs(5), ..Options::default() };
+/// let engine = Engine::in_memory_with(options).await?;
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Options {
     /// What this process is called in logs.

@@ -19,6 +19,25 @@ const PAGE: usize = 256;
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// A saga to wait for, watch and steer. It goes on whether or not anybody holds this.
+///
+/// ```
+/// # use backstitch::{Context, Engine, Saga, Step};
+/// use futures::StreamExt;
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::in_memory().await?;
+/// # engine.register(Saga::builder("purchase").step(Step::new("a", |_: Context<u32>| async { Ok(()) })).build()?)?;
+/// let run = engine.start("purchase", &3).await?;
+/// let mut events = Box::pin(run.events());
+/// let mut names = Vec::new();
+/// while let Some(recorded) = events.next().await {
+///     names.push(recorded?.event.name());
+/// }
+/// assert_eq!(names, ["saga.started", "step.started", "step.succeeded", "saga.succeeded"]);
+/// assert!(run.outcome().await?.succeeded());
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone)]
 pub struct Run {
     shared: Arc<Shared>,

@@ -33,6 +33,21 @@ pub(crate) struct Handlers {
 
 impl Saga {
     /// Begins a saga of this name.
+    ///
+    /// ```
+    /// use backstitch::{Context, Retry, Saga, Step, secs};
+    ///
+    /// let saga = Saga::builder("release")
+    ///     .title("Release a version")
+    ///     .step_timeout(secs(120))
+    ///     .retry(Retry::fixed(1, secs(10)))
+    ///     .step(Step::new("build", |ctx: Context<String>| async move { Ok(format!("{}.tar", ctx.input())) }))
+    ///     .step(Step::new("publish", |_: Context<String>| async { Ok(()) }).timeout(secs(30)))
+    ///     .build()?;
+    /// assert_eq!(saga.definition().steps().len(), 2);
+    /// assert_eq!(saga.definition().steps()[1].timeout, secs(30));
+    /// # Ok::<(), backstitch::Problems>(())
+    /// ```
     #[must_use]
     pub fn builder(name: impl Into<String>) -> Builder {
         Builder {
@@ -158,7 +173,23 @@ impl Builder {
         self
     }
 
-    /// Called at least once after the saga was rolled back, or its rollback failed.
+    /// Called at least once after the saga was rolled back, or its rollback failed. An error has it called again, a
+    /// few times with growing waits.
+    ///
+    /// ```
+    /// # use backstitch::{Context, Saga, Step, Status};
+    /// # let builder = Saga::builder("s").step(Step::new("a", |_: Context<()>| async { Ok(()) }));
+    /// let saga = builder.on_failure(|ended| async move {
+    ///     let code = ended.error.as_ref().and_then(|error| error.code.as_deref());
+    ///     match (ended.status, code) {
+    ///         (Status::Failed, _) => println!("{} is stuck at {:?}", ended.id, ended.stuck()),
+    ///         (_, Some("NETWORK_ERROR")) => println!("worth another try"),
+    ///         (_, other) => println!("rolled back: {other:?}"),
+    ///     }
+    ///     Ok(())
+    /// });
+    /// # assert!(saga.build().is_ok());
+    /// ```
     #[must_use]
     pub fn on_failure<F, Fut>(mut self, hook: F) -> Self
     where
@@ -170,6 +201,14 @@ impl Builder {
     }
 
     /// Checks it all.
+    ///
+    /// ```
+    /// use backstitch::{Context, Saga, Step};
+    ///
+    /// let step = |id: &str| Step::new(id, |_: Context<()>| async { Ok(()) });
+    /// let circle = Saga::builder("s").step(step("a").depends_on(["b"])).step(step("b").depends_on(["a"])).build();
+    /// assert!(circle.is_err());
+    /// ```
     ///
     /// # Errors
     /// Every mistake, each with its place.
@@ -237,7 +276,22 @@ where
     I: DeserializeOwned + Send + 'static,
     R: Serialize + Send + 'static,
 {
-    /// A step with this id and action.
+    /// A step with this id and action. The action may run more than once: after a failure that is worth another try,
+    /// and after a crash. An ordinary error, as `?` gives it, is worth another try; [`StepError::refused`] is not.
+    ///
+    /// ```
+    /// use backstitch::{Context, Step, StepError};
+    ///
+    /// async fn charge(ctx: Context<u32>) -> Result<String, StepError> {
+    ///     let amount = ctx.input();
+    ///     if *amount == 0 {
+    ///         return Err(StepError::refused("nothing to charge").with_code("VALIDATION_ERROR"));
+    ///     }
+    ///     Ok(format!("payment {}", ctx.idempotency_key()))
+    /// }
+    ///
+    /// let step = Step::new("charge", charge);
+    /// ```
     #[must_use]
     pub fn new<F, Fut>(id: impl Into<String>, action: F) -> Self
     where
@@ -269,6 +323,22 @@ where
     }
 
     /// How it is undone. It must be safe to call twice, and before or without the action having taken effect.
+    ///
+    /// ```
+    /// use backstitch::{Context, Step, StepError, Undo};
+    ///
+    /// async fn refund(ctx: Context<u32>, undo: Undo<String>) -> Result<(), StepError> {
+    ///     match undo.result {
+    ///         Some(payment) => println!("refunding {payment}"),
+    ///         // Nobody knows whether it was charged: ask the service to forget whatever has this key.
+    ///         None => println!("voiding {}", ctx.idempotency_key()),
+    ///     }
+    ///     Ok(())
+    /// }
+    ///
+    /// let charge = Step::new("charge", |_: Context<u32>| async { Ok("payment 1".to_owned()) });
+    /// let step = charge.compensate(refund);
+    /// ```
     #[must_use]
     pub fn compensate<F, Fut>(mut self, compensation: F) -> Self
     where
@@ -298,6 +368,19 @@ impl<I, R> Step<I, R> {
     }
 
     /// The steps that must have succeeded before; an empty list lets it start at once.
+    ///
+    /// ```
+    /// use backstitch::{Context, Saga, Step};
+    ///
+    /// let step = |id: &str| Step::new(id, |_: Context<()>| async { Ok(()) });
+    /// let saga = Saga::builder("diamond")
+    ///     .step(step("design"))
+    ///     .step(step("backend").depends_on(["design"]))
+    ///     .step(step("frontend").depends_on(["design"])) // runs beside `backend`
+    ///     .step(step("test").depends_on(["backend", "frontend"]))
+    ///     .build();
+    /// assert!(saga.is_ok());
+    /// ```
     #[must_use]
     pub fn depends_on<S: Into<String>>(mut self, steps: impl IntoIterator<Item = S>) -> Self {
         self.inner.depends_on = Some(steps.into_iter().map(Into::into).collect());

@@ -25,6 +25,25 @@ pub const MAX_LABEL: usize = 512;
 pub const MAX_ATTRIBUTES: usize = 32;
 
 /// A start in the making; `.await` it.
+///
+/// ```
+/// # use backstitch::{Context, Engine, Saga, Step, secs};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::in_memory().await?;
+/// # engine.register(Saga::builder("purchase").step(Step::new("a", |_: Context<u32>| async { Ok(()) })).build()?)?;
+/// let first = engine
+///     .start("purchase", &3)
+///     .key("request-17") // asking again with this key gives the same saga
+///     .correlation_id("order-4711")
+///     .attribute("tenant", "acme")
+///     .deadline_in(secs(3600))
+///     .await?;
+/// let again = engine.start("purchase", &3).key("request-17").await?;
+/// assert_eq!(first.id(), again.id());
+/// # Ok(())
+/// # }
+/// ```
 #[must_use = "nothing is started before this is awaited"]
 pub struct Starting {
     pub(crate) shared: Arc<Shared>,

@@ -8,6 +8,24 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 /// Everything about a saga at one moment.
+///
+/// ```
+/// # use backstitch::{Context, Engine, Retry, Saga, Status, Step, StepError, StepStatus, Undo};
+/// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// # let engine = Engine::in_memory().await?;
+/// # let reserve = Step::new("reserve", |_: Context<u32>| async { Ok("r-1".to_owned()) });
+/// # let reserve = reserve.compensate(|_, _: Undo<String>| async { Ok(()) });
+/// # let charge = Step::new("charge", |_: Context<u32>| async { Err::<(), _>(StepError::refused("declined")) });
+/// # engine.register(Saga::builder("purchase").step(reserve).step(charge).build()?)?;
+/// let ended = engine.start("purchase", &3).await?.outcome().await?;
+/// assert_eq!(ended.status, Status::Compensated);
+/// assert_eq!(ended.failed_step.as_ref().map(|step| step.as_str()), Some("charge"));
+/// assert_eq!(ended.compensated()[0].as_str(), "reserve");
+/// assert_eq!(ended.result::<String>("reserve")?, "r-1");
+/// # Ok(())
+/// # }
+/// ```
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct SagaState {
     /// Its id.

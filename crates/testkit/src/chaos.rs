@@ -1,6 +1,7 @@
 //! Faults for real: processes that are killed, stopped and cut off from their store while sagas run, and the one
 //! check that is asked afterwards whether everything still holds.
 
+pub mod backlog;
 pub mod check;
 pub mod faulty;
 pub mod ledger;

@@ -1,6 +1,7 @@
 //! Test support.
 
 pub mod chaos;
+pub mod conformance;
 pub mod oracle;
 pub mod postgres;
 pub mod simulate;

@@ -1,7 +1,5 @@
 //! The saga library against its requirements, clause by clause, on memory, `SQLite` and `PostgreSQL`.
 
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
 mod stage;
 
 use std::collections::BTreeMap;

@@ -1,14 +1,18 @@
-//! A full disk and a file that cannot be written: clear errors, a process that lives on, nothing acknowledged lost.
+//! A full disk, and a disk that fails: clear errors, a process that lives on, nothing acknowledged lost.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::os::unix::fs::PermissionsExt as _;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use backstitch::{Engine, Error, store};
-use backstitch_testkit::chaos::check::{Acknowledged, Terms, check};
+use backstitch_testkit::chaos::check::{self, Acknowledged, Terms, check};
 use backstitch_testkit::chaos::faulty::{Fault, Faulty};
 use backstitch_testkit::chaos::load::{self, Request};
+use backstitch_testkit::chaos::process::{self, Node};
 
 const LEASE: Duration = Duration::from_secs(1);
 const SOON: Duration = Duration::from_secs(30);
@@ -50,7 +54,7 @@ async fn start_when_there_is_space(engine: &Engine, key: &str) -> Acknowledged {
 fn a_full_disk_refuses_starts_and_loses_nothing() {
     let disk = tempfile::tempdir().unwrap();
     let here = std::env::current_exe().unwrap();
-    let script = format!("mount -t tmpfs -o size=3m tmpfs {} && exec \"$@\"", disk.path().display());
+    let script = format!("mount -t tmpfs -o size=16m tmpfs {} && exec \"$@\"", disk.path().display());
     let run = |unshare: &[&str]| {
         Command::new("unshare")
             .args(unshare)
@@ -84,7 +88,8 @@ fn on_a_small_disk() {
 async fn fill_and_free(disk: &Path) {
     let outside = tempfile::tempdir().unwrap();
     let ballast = disk.join("ballast");
-    std::fs::write(&ballast, vec![0; 1 << 20]).unwrap();
+    // So much that the file's log fills what is left long before it would be moved into the file.
+    std::fs::write(&ballast, vec![0; 14 << 20]).unwrap();
     let store = load::store(&format!("sqlite:{}", disk.join("sagas.db").display())).await.unwrap();
     let engine = load::engine(store.clone(), outside.path(), "first", LEASE).await.unwrap();
     let (mut acknowledged, error) = start_until_refused(&engine, "first").await;
@@ -139,4 +144,41 @@ async fn commits_that_fail_or_lose_their_answer_cost_nothing_but_time() {
         println!("{fault:?} came about {fired} times, {refused} starts were refused: {report}");
         report.assert_clean();
     }
+}
+
+/// Errors of the disk itself, injected into the system calls of a process; only where the machine lets one trace.
+#[tokio::test(flavor = "multi_thread")]
+async fn writes_and_syncs_that_fail_lose_nothing() {
+    let folder = tempfile::tempdir().unwrap();
+    let traced = folder.path().join("traced");
+    let may_trace = Command::new("strace").args(["-qq", "-o", "/dev/null", "true"]).status();
+    if !may_trace.is_ok_and(|status| status.success()) {
+        println!("this machine does not let one trace: the test of commits that fail has to do");
+        return;
+    }
+    let script = format!(
+        "#!/bin/sh\nexec strace -D -f -qq -o {} -e trace=fdatasync,pwrite64 -e inject=fdatasync:error=EIO:when=40+61 \
+         -e inject=pwrite64:error=EIO:when=300+307 {} \"$@\"\n",
+        traced.display(),
+        env!("CARGO_BIN_EXE_saga-node"),
+    );
+    let program = folder.path().join("node-on-a-bad-disk");
+    std::fs::write(&program, script).unwrap();
+    std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
+    let address = format!("sqlite:{}", folder.path().join("sagas.db").display());
+    let settings = process::settings(program.to_str().unwrap(), &address, folder.path(), LEASE);
+
+    let mut acknowledged = Vec::new();
+    for round in 0..3 {
+        let mut node = Node::spawn(&settings, &format!("life{round}")).unwrap();
+        node.until_acknowledged(200, SOON).unwrap();
+        // Killed as it is: an error must not be healed by a quiet end.
+        acknowledged.extend(node.kill().unwrap());
+    }
+    let injected = std::fs::read_to_string(&traced).unwrap().matches("INJECTED").count();
+    let report =
+        check::address(&address, folder.path(), Terms::promised(LEASE), &acknowledged).await.unwrap();
+    println!("{injected} system calls failed: {report}");
+    report.assert_clean();
+    assert!(injected > 0, "the fault did not come about");
 }

@@ -25,7 +25,7 @@ async fn nothing_is_lost_however_often_the_node_is_killed() {
     let report = report.await.unwrap();
     println!("seed {seed}: {killed}; {report}");
     report.assert_clean();
-    assert!(killed.while_loaded * 2 > kills, "most kills came before any start was acknowledged: {killed}");
+    assert!(killed.while_loaded * 4 > kills, "most kills came before any start was acknowledged: {killed}");
     assert!(report.adopters * 10 > kills, "hardly any node took over from a dead one: {report}");
     assert!(report.interrupted > kills, "hardly any attempt was cut short: {report}");
 }

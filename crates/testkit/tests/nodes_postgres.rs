@@ -1,5 +1,7 @@
 //! Several processes on one PostgreSQL: one of them dies, stands still or leaves, or the database itself does.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::time::{Duration, Instant};
 

@@ -2,6 +2,8 @@
 //!
 //! A planted bug is in the whole process, so these tests run one at a time.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -25,7 +27,7 @@ const LEASE: Duration = Duration::from_millis(100);
 const TERMS: Terms = Terms { lease: LEASE, patience: Duration::from_secs(5) };
 /// Two of each kind, one of which is rolled back where the input decides.
 const STARTS: u64 = 2 * NAMES.len() as u64;
-/// Decisions between two moments of death that are tried.
+/// Decisions between two moments of death that are tried, where not every moment has to be.
 const STRIDE: usize = 7;
 /// More decisions than these sagas ever take.
 const DECISIONS: u64 = 70;
@@ -84,9 +86,9 @@ async fn run_through(fault: Fault, folder: &Path) -> (Report, u64) {
 }
 
 /// Dies at many moments; gives the first report that is not clean.
-async fn die_at_many_moments() -> Option<Report> {
+async fn die_at_many_moments(stride: usize) -> Option<Report> {
     let mut deaths = 0;
-    for decision in (1..DECISIONS).step_by(STRIDE) {
+    for decision in (1..DECISIONS).step_by(stride) {
         for fault in [Fault::DieBefore(decision), Fault::DieAfter(decision)] {
             let folder = tempfile::tempdir().unwrap();
             let (report, fired) = run_through(fault, folder.path()).await;
@@ -144,15 +146,15 @@ async fn cancel_unheard() -> Report {
     check(store, folder.path(), TERMS, &acknowledged).await.unwrap()
 }
 
-async fn first_violation_with(bug: Bug) -> Option<Report> {
+async fn first_violation_with(bug: Bug, stride: usize) -> Option<Report> {
     let _planted = Planted::new(bug);
-    die_at_many_moments().await
+    die_at_many_moments(stride).await
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn without_a_bug_every_moment_of_death_leaves_the_checks_green() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    if let Some(report) = die_at_many_moments().await {
+    if let Some(report) = die_at_many_moments(STRIDE).await {
         report.assert_clean();
     }
 }
@@ -172,29 +174,31 @@ async fn an_append_without_its_fence_is_found() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_effect_before_its_commit_is_found() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let report =
-        first_violation_with(Bug::EffectBeforeCommit).await.expect("a call without a logged attempt");
-    assert!(report.violations.iter().any(|it| it.reason.contains("without a logged attempt")), "{report}");
+    let report = first_violation_with(Bug::EffectBeforeCommit, STRIDE).await.expect("a call nobody decided");
+    // Whoever goes on knows nothing of that call, so it may use the number of the attempt again.
+    let found = |reason: &str| reason.contains("a logged attempt") || reason.contains("the same attempt");
+    assert!(report.violations.iter().any(|it| found(&it.reason)), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outbox_outside_the_transaction_is_found() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let report = first_violation_with(Bug::OutboxOutsideTransaction).await.expect("a lost message");
+    // The message is lost only by a death right after the decision that should have brought it.
+    let report = first_violation_with(Bug::OutboxOutsideTransaction, 1).await.expect("a lost message");
     assert!(report.violations.iter().any(|it| it.reason.contains("never arrived")), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn compensations_in_the_wrong_order_are_found() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let report = first_violation_with(Bug::CompensationOrderReversed).await.expect("a wrong order");
+    let report = first_violation_with(Bug::CompensationOrderReversed, STRIDE).await.expect("a wrong order");
     assert!(report.violations.iter().any(|it| it.reason.contains("invariant 9")), "{report}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_forgotten_doubt_is_found() {
     let _turn = ONE_AT_A_TIME.lock().await;
-    let report = first_violation_with(Bug::DoubtForgotten).await.expect("a step left undone");
+    let report = first_violation_with(Bug::DoubtForgotten, STRIDE).await.expect("a step left undone");
     assert!(report.violations.iter().any(|it| it.reason.contains("in doubt")), "{report}");
 }
 

@@ -3,11 +3,19 @@
 -- Text that is compared is collated "C": bytes decide, on every server and after every upgrade of its locales.
 -- Columns stand widest first, because a row is padded wherever a wide column follows a narrow one.
 
+-- The one clock that leases and due times are judged by. A plan has the plain call in its place; a test that has to
+-- move time can put another clock here.
+create function clock() returns timestamptz
+    language sql stable parallel safe
+as $$
+    select pg_catalog.now()
+$$;
+
 create table definitions (
     name        text collate "C" not null,
     version     integer          not null,
     fingerprint bigint           not null,
-    created_at  timestamptz      not null default now(),
+    created_at  timestamptz      not null default clock(),
     body        text             not null,
     primary key (name, version)
 );
@@ -16,8 +24,8 @@ create table definitions (
 create table nodes (
     epoch        bigint generated always as identity primary key,
     lease_ms     bigint      not null check (lease_ms > 0),
-    started_at   timestamptz not null default now(),
-    heartbeat_at timestamptz not null default now(),
+    started_at   timestamptz not null default clock(),
+    heartbeat_at timestamptz not null default clock(),
     name         text        not null
 );
 
@@ -34,7 +42,9 @@ create table sagas (
         check (status in ('pending', 'running', 'succeeded', 'failed', 'compensating', 'compensated')),
     definition     text collate "C" not null,
     failed_step    text,
-    correlation_id text collate "C"
+    correlation_id text collate "C",
+    -- A saga that came to a good end is nobody's and is due for nothing.
+    check (status not in ('succeeded', 'compensated') or (owner is null and wake_at is null))
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_analyze_scale_factor = 0.05);
 
 -- The newest first is the primary key read backwards; these are the same for one status, definition or id.

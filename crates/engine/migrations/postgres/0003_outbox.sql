@@ -124,8 +124,9 @@ create function start(
 as $$
 #variable_conflict use_variable
 declare
-    saga   uuid := backstitch.uuid_v7();
-    given  text := coalesce(input::text, 'null');
+    saga   uuid        := backstitch.uuid_v7();
+    moment timestamptz := backstitch.clock();
+    given  text        := coalesce(input::text, 'null');
     latest integer;
     claim  record;
 begin
@@ -144,7 +145,7 @@ begin
 
     if idempotency_key is not null then
         insert into backstitch.idempotency_ledger (scope, key, digest, saga_id, at)
-        values ('saga/' || definition, idempotency_key, backstitch.digest(given), saga, now())
+        values ('saga/' || definition, idempotency_key, backstitch.digest(given), saga, moment)
         on conflict do nothing;
         if not found then
             select l.saga_id, l.at, l.digest = backstitch.digest(given) as same into claim
@@ -160,10 +161,10 @@ begin
     end if;
 
     insert into backstitch.sagas (id, created_at, updated_at, wake_at, version, status, definition, correlation_id)
-    values (saga, now(), now(), now(), latest, 'pending', definition, correlation_id);
+    values (saga, moment, moment, moment, latest, 'pending', definition, correlation_id);
     insert into backstitch.saga_events (at, saga_id, seq, type, data)
     values (
-        now(), saga, 1, 'saga.started',
+        moment, saga, 1, 'saga.started',
         -- Put together as text, so that the input stays as it was given.
         concat(
             '{"definition":', to_json(definition), ',"version":', latest, ',"input":', given,
@@ -199,7 +200,7 @@ declare
     kept bigint;
 begin
     insert into backstitch.outbox as o (topic, idempotency_key, ordering_key, payload, due_at, created_at)
-    values (topic, idempotency_key, ordering_key, payload::text, now(), now())
+    values (topic, idempotency_key, ordering_key, payload::text, backstitch.clock(), backstitch.clock())
     on conflict do nothing
     returning o.id into kept;
     if kept is null then

@@ -25,8 +25,12 @@ create table sagas (
     id             blob    not null primary key check (length(id) = 16),
     definition     text    not null,
     version        integer not null,
+    -- Not `in (…)`: for more than two values SQLite would build a table of them at every insert.
     status         text    not null
-        check (status in ('pending', 'running', 'succeeded', 'failed', 'compensating', 'compensated')),
+        check (
+            status = 'pending' or status = 'running' or status = 'succeeded' or status = 'failed'
+            or status = 'compensating' or status = 'compensated'
+        ),
     paused         integer not null default 0 check (paused in (0, 1)),
     owner          integer,
     wake_at        integer,
@@ -34,7 +38,9 @@ create table sagas (
     failed_step    text,
     correlation_id text,
     created_at     integer not null,
-    updated_at     integer not null
+    updated_at     integer not null,
+    -- A saga that came to a good end is nobody's and is due for nothing.
+    check (status not in ('succeeded', 'compensated') or (owner is null and wake_at is null))
 ) strict, without rowid;
 
 -- The newest first is the primary key read backwards; these are the same for one status, definition or id.
@@ -91,10 +97,11 @@ begin
     select raise(abort, 'saga_events is append-only: a log can go only after the row of its saga');
 end;
 
+-- It fails and does not abort, which would make every update keep a journal of its own to go back to.
 create trigger sagas_ended_never_change before update on sagas
 when old.status in ('succeeded', 'compensated') or (old.status = 'failed' and new.status <> 'compensating')
 begin
-    select raise(abort, 'the saga is at its end: its row does not change any more');
+    select raise(fail, 'the saga is at its end: its row does not change any more');
 end;
 
 create trigger sagas_origin_never_changes

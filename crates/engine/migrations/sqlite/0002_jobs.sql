@@ -7,7 +7,7 @@ create table jobs (
     subject    text    not null,
     payload    text    not null,
     status     text    not null default 'pending'
-        check (status in ('pending', 'leased', 'completed', 'failed')),
+        check (status = 'pending' or status = 'leased' or status = 'completed' or status = 'failed'),
     token      integer not null default 0 check (token >= 0),
     until      integer not null,
     attempts   integer not null default 0 check (attempts >= 0),

@@ -4,7 +4,8 @@ create table idempotency_ledger (
     scope   text    not null,
     key     text    not null,
     digest  blob    not null check (length(digest) = 32),
-    state   text    not null default 'accepted' check (state in ('accepted', 'succeeded', 'failed')),
+    state   text    not null default 'accepted'
+        check (state = 'accepted' or state = 'succeeded' or state = 'failed'),
     saga_id blob,
     result  text,
     at      integer not null,
@@ -18,7 +19,9 @@ create table outbox (
     ordering_key    text,
     payload         text    not null,
     status          text    not null default 'pending'
-        check (status in ('pending', 'sending', 'failed', 'sent', 'aborted')),
+        check (
+            status = 'pending' or status = 'sending' or status = 'failed' or status = 'sent' or status = 'aborted'
+        ),
     attempts        integer not null default 0 check (attempts >= 0),
     lock            integer not null default 0 check (lock >= 0),
     locked_at       integer,

@@ -5,7 +5,7 @@ abandoned as (
     select id, locked_at as since
     from outbox
     where status = 'sending'
-        and locked_at <= now() - $1 * interval '1 ms'
+        and locked_at <= clock() - $1::bigint * interval '1 ms'
         and not exists (
             select
             from outbox as earlier
@@ -23,7 +23,7 @@ due as (
     select id, due_at as since
     from outbox
     where status in ('pending', 'failed')
-        and due_at <= now()
+        and due_at <= clock()
         and not exists (
             select
             from outbox as earlier
@@ -46,7 +46,7 @@ taken as (
 ),
 locked as (
     update outbox
-    set status = 'sending', lock = lock + 1, locked_at = now()
+    set status = 'sending', lock = lock + 1, locked_at = clock()
     from taken
     where outbox.id = taken.id
     returning

@@ -3,6 +3,6 @@ from sagas
 where status in ('pending', 'running', 'compensating')
     and updated_at <= $1
     and not paused
-    and (wake_at is null or wake_at <= now())
+    and (wake_at is null or wake_at <= clock())
 order by updated_at, id
 limit $2

@@ -3,14 +3,14 @@ select definition, version, sum(sagas)::bigint as sagas
 from (
     select definition, version, count(*) as sagas
     from sagas
-    where owner is null and wake_at is not null and wake_at <= now()
+    where owner is null and wake_at is not null and wake_at <= clock()
     group by definition, version
     union all
     select definition, version, count(*)
     from sagas
     where owner is not null
         and owner not in (
-            select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > now()
+            select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > clock()
         )
     group by definition, version
 ) as waiting

@@ -8,7 +8,7 @@ addressed as (
 ),
 reached as (
     update sagas
-    set inbox_seq = inbox_seq + 1, wake_at = now()
+    set inbox_seq = inbox_seq + 1, wake_at = clock()
     from addressed
     where sagas.id = addressed.id and addressed.status in ('pending', 'running', 'compensating')
     returning sagas.id, sagas.inbox_seq

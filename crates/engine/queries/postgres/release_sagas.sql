@@ -11,6 +11,6 @@ struck as (
     delete from nodes where epoch = $1
 )
 update sagas
-set owner = null, wake_at = now()
+set owner = null, wake_at = clock()
 from mine
 where sagas.id = mine.id

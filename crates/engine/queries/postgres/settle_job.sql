@@ -15,7 +15,7 @@ found as (
 settled as (
     update jobs
     set status = r.status,
-        until = coalesce(r.retry_at, now() + r.lease_ms * interval '1 ms', until),
+        until = coalesce(r.retry_at, clock() + r.lease_ms * interval '1 ms', until),
         attempts = attempts + case when r.status = 'leased' then 0 else 1 end,
         last_error = coalesce(r.error, last_error)
     from report r

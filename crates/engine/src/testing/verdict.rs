@@ -20,16 +20,16 @@ pub(super) fn problems(definition: &Definition, report: &Report) -> Vec<String> 
 
 /// The run, told by its log and its calls.
 pub(super) fn story(report: &Report) -> String {
-    let mut story = "what happened:".to_owned();
-    for recorded in &report.log {
+    let events = report.log.iter().map(|recorded| {
         let step = recorded.event.step().map(|step| format!(" {step}")).unwrap_or_default();
-        story.push_str(&format!("\n  {:>3} {}{step}", recorded.seq, recorded.event.name()));
-    }
-    story.push_str("\ncalls:");
-    for call in &report.calls {
-        story.push_str(&format!("\n  {} {}, attempt {}", call.phase.as_str(), call.step, call.attempt));
-    }
-    story
+        format!("  {:>3} {}{step}", recorded.seq, recorded.event.name())
+    });
+    let calls = report.calls.iter();
+    let calls =
+        calls.map(|call| format!("  {} {}, attempt {}", call.phase.as_str(), call.step, call.attempt));
+    let events: Vec<_> = events.collect();
+    let calls: Vec<_> = calls.collect();
+    format!("what happened:\n{}\ncalls:\n{}", events.join("\n"), calls.join("\n"))
 }
 
 fn wrong_end(report: &Report) -> Vec<String> {

@@ -214,8 +214,7 @@ async fn most_at_once(concurrency: usize) -> usize {
     let saga = Saga::builder("s").compensation_concurrency(concurrency).step(step("a")).step(step("b"));
     let no = refusing("no", &Trace::default()).depends_on(["a", "b"]);
     assert_eq!(run_alone(saga.step(no).build().unwrap()).await.compensated().len(), 2);
-    let most = busy.lock().unwrap().1;
-    most
+    busy.lock().unwrap().1
 }
 
 #[tokio::test(start_paused = true)]

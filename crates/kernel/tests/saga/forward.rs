@@ -125,7 +125,9 @@ fn jitter_tells_sagas_and_steps_apart() {
         let decision = backstitch_kernel::saga::decide(&definition, id, &play.state, answer, now).unwrap();
         decision.state.next_due().unwrap()
     };
-    assert_eq!(due(1, "a"), due(1, "a"), "the same saga waits as long every time");
+    let pinned = draft.steps[1].retry.wait(1, 0x7530_1357_6421_0244);
+    let id = 0xFFFF_0000_FFFF_0003_0123_4567_89AB_CDEF;
+    assert_eq!(due(id, "b"), seconds(0).plus(pinned), "every version of the program waits as long");
     let spread = [due(1, "a"), due(1, "b"), due(2, "a"), due(5 << 64, "a"), due((5 << 64) + 1, "a")];
     for (nth, one) in spread.iter().enumerate() {
         assert!(!spread[..nth].contains(one), "{spread:?}");

@@ -99,7 +99,7 @@ impl Faulty {
         let store = self.alive()?;
         match self.fault {
             Fault::DieBefore(at) if at == number => return Err(self.die()),
-            Fault::FullEvery(every) if number % every == 0 => {
+            Fault::FullEvery(every) if number.is_multiple_of(every) => {
                 self.fire();
                 return Err(Error::Full("no space left on device".to_owned()));
             }
@@ -120,7 +120,7 @@ impl Faulty {
         let verdict = verdict.ok_or_else(|| Error::Unavailable("no verdict".to_owned()))?;
         match self.fault {
             Fault::DieAfter(at) if at == number => Err(self.die()),
-            Fault::LoseAnswerEvery(every) if number % every == 0 => {
+            Fault::LoseAnswerEvery(every) if number.is_multiple_of(every) => {
                 self.fire();
                 Err(Error::Unavailable("the answer was lost".to_owned()))
             }

@@ -8,9 +8,9 @@ use super::check::Acknowledged;
 use super::process::{Node, Settings};
 
 /// A node is killed between this long and ...
-const EARLIEST_KILL: Duration = Duration::from_millis(20);
+const EARLIEST_KILL_MICROS: u64 = 20_000;
 /// ... this long after it began to work.
-const LATEST_KILL: Duration = Duration::from_millis(300);
+const LATEST_KILL_MICROS: u64 = 300_000;
 /// How long a node may take to start on a busy machine.
 const START_WITHIN: Duration = Duration::from_secs(30);
 
@@ -36,8 +36,7 @@ impl Dice {
 
     /// When to kill next.
     fn kill_after(&mut self) -> Duration {
-        let span = u64::try_from((LATEST_KILL - EARLIEST_KILL).as_micros()).unwrap_or(u64::MAX);
-        EARLIEST_KILL + Duration::from_micros(self.below(span))
+        Duration::from_micros(EARLIEST_KILL_MICROS + self.below(LATEST_KILL_MICROS - EARLIEST_KILL_MICROS))
     }
 }
 

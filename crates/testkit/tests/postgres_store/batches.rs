@@ -44,10 +44,7 @@ async fn a_number_that_skips_some_and_a_saga_that_is_not_there_are_fenced() {
     let (store, _) = fresh_store().await;
     let (there, gone) = (new_id(), new_id());
     let batch = [start(there), go_on(gone, 2, 1), end(new_id(), 5, Some(0))];
-    assert_eq!(
-        store.commit(&batch).await.unwrap(),
-        [Verdict::Applied, Verdict::Fenced, Verdict::Fenced]
-    );
+    assert_eq!(store.commit(&batch).await.unwrap(), [Verdict::Applied, Verdict::Fenced, Verdict::Fenced]);
     assert_eq!(store.commit(&[go_on(there, 4, 1)]).await.unwrap(), [Verdict::Fenced]);
     assert_eq!(store.commit(&[start(there)]).await.unwrap(), [Verdict::Fenced]);
     assert_eq!(log(&store, gone).await, []);
@@ -85,7 +82,7 @@ async fn what_the_database_cannot_hold_is_refused_alone() {
     row(&mut batch[8]).attributes.insert("name\0".to_owned(), "value".to_owned());
     batch[9].claim = claim("k\0", 1);
     // More than an index takes, and nothing that could be compressed: the server itself refuses it.
-    let noise: String = (0..200).map(|_| new_id().to_string()).collect();
+    let noise: String = (0..1000).map(|_| new_id().to_string()).collect();
     row(&mut batch[33]).correlation_id = Some(noise.clone());
     batch[34].claim = claim(&noise, 1);
     let verdicts = store.commit(&batch).await.unwrap();

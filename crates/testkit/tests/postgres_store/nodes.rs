@@ -133,13 +133,13 @@ async fn what_is_decided_while_it_is_adopted_does_not_deadlock() {
     let heir = store.join(&node("heir")).await.unwrap();
     for _ in 0..20 {
         let sagas = started_by(&store, slow, 60).await;
-        let late = "update backstitch.nodes set heartbeat_at = heartbeat_at - interval '1 hour' where epoch = $1";
+        let late =
+            "update backstitch.nodes set heartbeat_at = heartbeat_at - interval '1 hour' where epoch = $1";
         session(&address).await.execute(late, &[&slow]).await.unwrap();
         let ends: Vec<_> = sagas.iter().map(|saga| end(*saga, 3, Some(0))).collect();
         let me = node("heir");
         let known = known();
-        let (ended, adopted) =
-            tokio::join!(store.commit(&ends), store.adopt(&me, heir, &known, now(), 100));
+        let (ended, adopted) = tokio::join!(store.commit(&ends), store.adopt(&me, heir, &known, now(), 100));
         let (ended, adopted) = (ended.unwrap(), adopted.unwrap());
         let won = ended.iter().filter(|verdict| **verdict == Verdict::Applied).count();
         assert!(won + adopted.len() == 60, "{won} ended and {} adopted", adopted.len());

@@ -52,7 +52,9 @@ async fn every_connection_waits_for_the_disk() {
         )
         .await
         .unwrap();
-    backstitch::store::Store::commit(&store, &[crate::support::start(crate::support::new_id())]).await.unwrap();
+    backstitch::store::Store::commit(&store, &[crate::support::start(crate::support::new_id())])
+        .await
+        .unwrap();
     let seen: String = session.query_one("select setting from seen", &[]).await.unwrap().get(0);
     assert_eq!(seen, "on");
 }

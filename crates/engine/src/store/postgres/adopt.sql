@@ -58,7 +58,7 @@ due as (
                 and wake_at is not null
                 and definition = k.definition
                 and version = k.version
-                and wake_at <= now()
+                and wake_at <= clock()
                 and status in ('pending', 'running', 'compensating')
             order by wake_at
             limit greatest($4 - (select count(*) from orphaned), 0)

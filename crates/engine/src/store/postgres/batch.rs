@@ -2,6 +2,7 @@
 
 use std::time::SystemTime;
 
+use backstitch_kernel::StepId;
 use backstitch_kernel::saga::{Recorded, codec};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -290,7 +291,7 @@ impl<'a> Batch<'a> {
         new.version.push(fitting(row.version));
         new.status.push(row.status.as_str());
         new.definition.push(&row.definition);
-        new.failed_step.push(row.failed_step.as_ref().map(|step| step.as_str()));
+        new.failed_step.push(row.failed_step.as_ref().map(StepId::as_str));
         new.correlation_id.push(row.correlation_id.as_deref());
         for (name, value) in &row.attributes {
             self.attributes.0.push(id);
@@ -325,7 +326,7 @@ impl<'a> Events<'a> {
         self.seq.push(fitting(recorded.seq));
         self.attempt.push(event.attempt().map(fitting));
         self.name.push(event.name());
-        self.step.push(event.step().map(|step| step.as_str()));
+        self.step.push(event.step().map(StepId::as_str));
         self.data.push(data);
         bytes
     }
@@ -339,6 +340,6 @@ impl<'a> Changed<'a> {
         self.wake_at.push(row.wake_at.map(time));
         self.paused.push(row.paused);
         self.status.push(row.status.as_str());
-        self.failed_step.push(row.failed_step.as_ref().map(|step| step.as_str()));
+        self.failed_step.push(row.failed_step.as_ref().map(StepId::as_str));
     }
 }

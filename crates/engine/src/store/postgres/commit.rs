@@ -53,9 +53,9 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
     if batch.bytes() > MAX_BYTES {
         return Err(Fault::Data(format!("{} bytes are too many for one transaction", batch.bytes())));
     }
-    let client = sessions.to_commit().await.map_err(unsent)?;
-    let statement = client.prepare_cached(COMMIT).await.map_err(not_prepared)?;
-    let find_claim = client.prepare_cached(FIND_CLAIM).await.map_err(not_prepared)?;
+    let client = sessions.to_commit().await.map_err(|why| unsent(&why))?;
+    let statement = client.prepare_cached(COMMIT).await.map_err(|why| not_prepared(&why))?;
+    let find_claim = client.prepare_cached(FIND_CLAIM).await.map_err(|why| not_prepared(&why))?;
     match tokio::time::timeout(ANSWER_WITHIN, client.query(&statement, &batch.parameters())).await {
         Ok(Ok(rows)) => {
             let verdicts = verdicts(&**client, &find_claim, commits, &rows).await;
@@ -75,15 +75,15 @@ fn settled(fault: Fault, client: Object) -> Fault {
     fault
 }
 
-fn unsent(error: PoolError) -> Fault {
-    match fault::no_connection(&error) {
+fn unsent(error: &PoolError) -> Fault {
+    match fault::no_connection(error) {
         Error::Unavailable(why) => Fault::Undone(why),
         other => Fault::Hopeless(other),
     }
 }
 
-fn not_prepared(error: tokio_postgres::Error) -> Fault {
-    match fault::error(&error) {
+fn not_prepared(error: &tokio_postgres::Error) -> Fault {
+    match fault::error(error) {
         Error::Unavailable(why) => Fault::Undone(why),
         other => Fault::Hopeless(other),
     }

@@ -12,17 +12,17 @@ use crate::store::nodes::{Epoch, Known, Node};
 const JOIN: &str = "insert into nodes (name, lease_ms) values ($1, $2) returning epoch";
 
 /// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
-const BEAT: &str = "update nodes set heartbeat_at = now()
-    where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > now() returning epoch";
+const BEAT: &str = "update nodes set heartbeat_at = clock()
+    where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > clock() returning epoch";
 
 /// Whoever is struck off can never come back, so from then on its sagas can be taken.
-const STRIKE: &str = "delete from nodes where heartbeat_at + lease_ms * interval '1 ms' <= now()";
+const STRIKE: &str = "delete from nodes where heartbeat_at + lease_ms * interval '1 ms' <= clock()";
 
 pub(super) async fn join(client: &Object, node: &Node) -> Result<Epoch, Error> {
     let name = readable(&node.name);
     let rows = super::query(client, JOIN, &[&name, &millis(node.lease)]).await?;
-    let none = || Error::Unavailable("the database gave the node no number".to_owned());
-    rows.first().map(|row| get(row, "epoch")).ok_or_else(none)?
+    let missing = || Error::Unavailable("the database gave the node no number".to_owned());
+    rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
 
 pub(super) async fn heartbeat(client: &Object, epoch: Epoch) -> Result<bool, Error> {

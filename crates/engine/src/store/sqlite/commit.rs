@@ -56,10 +56,10 @@ impl<'c> Writer<'c> {
     fn on(connection: &'c Connection) -> Result<Self, Fault> {
         Ok(Self {
             connection,
-            guard: connection.prepare_cached(sql!("guard_saga"))?,
-            insert: connection.prepare_cached(sql!("insert_saga"))?,
-            update: connection.prepare_cached(sql!("update_saga"))?,
-            append: connection.prepare_cached(sql!("append_event"))?,
+            guard: connection.prepare_cached(include_str!("guard_saga.sql"))?,
+            insert: connection.prepare_cached(include_str!("insert_saga.sql"))?,
+            update: connection.prepare_cached(include_str!("update_saga.sql"))?,
+            append: connection.prepare_cached(include_str!("append_event.sql"))?,
         })
     }
 
@@ -209,7 +209,7 @@ impl<'c> Writer<'c> {
                 .execute(params![id, integer(through)])?;
         }
         if let Some(claim) = &commit.claim {
-            self.connection.prepare_cached(sql!("insert_claim"))?.execute(params![
+            self.connection.prepare_cached(include_str!("insert_claim.sql"))?.execute(params![
                 claim.scope,
                 claim.key,
                 claim.digest.0,
@@ -218,7 +218,7 @@ impl<'c> Writer<'c> {
             ])?;
         }
         for job in &commit.jobs {
-            self.connection.prepare_cached(sql!("insert_job"))?.execute(params![
+            self.connection.prepare_cached(include_str!("insert_job.sql"))?.execute(params![
                 id,
                 job.queue,
                 job.subject,
@@ -228,7 +228,7 @@ impl<'c> Writer<'c> {
             ])?;
         }
         for message in &commit.messages {
-            self.connection.prepare_cached(sql!("insert_message"))?.execute(params![
+            self.connection.prepare_cached(include_str!("insert_message.sql"))?.execute(params![
                 message.topic,
                 message.idempotency_key,
                 message.ordering_key,

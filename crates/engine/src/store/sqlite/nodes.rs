@@ -68,7 +68,7 @@ fn candidates(
     at_most: usize,
     found: &mut Vec<SagaId>,
 ) -> Result<(), Fault> {
-    let mut statement = connection.prepare_cached(sql!("adopt_candidates"))?;
+    let mut statement = connection.prepare_cached(include_str!("adopt_candidates.sql"))?;
     let values = params![known.name, known.version, epoch, at.as_micros(), limit(at_most)];
     let mut rows = statement.query(values)?;
     while let Some(row) = rows.next()? {
@@ -101,7 +101,7 @@ fn take_over(
         at: at.max(head_at),
         event: event.clone(),
     };
-    append(&mut connection.prepare_cached(sql!("append_event"))?, saga, &adopted)?;
+    append(&mut connection.prepare_cached(include_str!("append_event.sql"))?, saga, &adopted)?;
     connection
         .prepare_cached("update sagas set owner = ?2, wake_at = null where id = ?1")?
         .execute(params![saga.0.as_bytes(), epoch])?;

@@ -1,3 +1,0 @@
-update sagas
-set status = ?2, paused = ?3, failed_step = ?4, owner = ?5, wake_at = ?6, updated_at = ?7
-where id = ?1

@@ -1,0 +1,82 @@
+//! Very many unfinished sagas, as a process leaves them that dies in the middle of its work.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use backstitch::clock::{Clock as _, Ids as _, RandomIds, SystemClock};
+use backstitch::kernel::Payload;
+use backstitch::kernel::saga::{Definition, Now, Start, start};
+use backstitch::store::nodes::{Epoch, Node, Registered};
+use backstitch::store::{Commit, NewRow, RowWrite, Store, Verdict};
+use backstitch::{Context, Saga, SagaId, Step, StepError};
+
+use super::check::Failure;
+
+/// Decisions written as one transaction.
+const BATCH: usize = 500;
+
+/// A saga of two steps that take no time, for runs in which nothing but the number of sagas matters.
+///
+/// # Errors
+/// Never: the definition is right.
+pub fn saga() -> Result<Saga, backstitch::Problems> {
+    let step = |id| Step::new(id, |_: Context<Option<u8>>| async { Ok::<u8, StepError>(0) });
+    Saga::builder("left-behind").step(step("first")).step(step("second")).build()
+}
+
+/// Writes this many sagas whose first step is in flight, all of one owner, and gives its number. The owner is never
+/// heard of again.
+///
+/// # Errors
+/// When the store refuses.
+pub async fn leave_behind(store: &dyn Store, count: usize, lease: Duration) -> Result<Epoch, Failure> {
+    let saga = saga()?;
+    let definition = saga.definition();
+    store
+        .register(&Registered {
+            name: definition.name().into(),
+            version: definition.version(),
+            fingerprint: definition.fingerprint(),
+            body: Payload::encode(definition.draft())?,
+        })
+        .await?;
+    let epoch = store.join(&Node { name: "gone".to_owned(), lease }).await?;
+    let ids = RandomIds::default();
+    let mut left = count;
+    while left > 0 {
+        let size = left.min(BATCH);
+        let batch: Vec<Commit> = (0..size).map(|_| unfinished(definition, &ids, epoch)).collect();
+        let verdicts = store.commit(&batch).await?;
+        if verdicts.iter().any(|verdict| *verdict != Verdict::Applied) {
+            return Err("a new saga was refused".into());
+        }
+        left -= size;
+    }
+    Ok(epoch)
+}
+
+fn unfinished(definition: &Definition, ids: &RandomIds, epoch: Epoch) -> Commit {
+    let at = SystemClock.now();
+    let saga: SagaId = ids.next(at);
+    let decision = start(definition, Start { input: Payload::default(), ..Start::default() }, Now::at(at));
+    let row = NewRow {
+        definition: definition.name().into(),
+        version: definition.version(),
+        status: decision.state.status,
+        owner: Some(epoch),
+        wake_at: None,
+        failed_step: None,
+        correlation_id: None,
+        attributes: BTreeMap::new(),
+        created_at: at,
+    };
+    Commit {
+        saga,
+        events: decision.events,
+        row: Some(RowWrite::Insert(row)),
+        consume_inbox_through: None,
+        jobs: Vec::new(),
+        messages: Vec::new(),
+        claim: None,
+    }
+}

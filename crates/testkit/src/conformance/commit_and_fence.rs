@@ -1,0 +1,280 @@
+//! Appending to a log: whoever appends a number first has decided.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::store::{RowWrite, Summary, Verdict};
+use backstitch_kernel::saga::event::Started;
+use backstitch_kernel::saga::{Event, Phase, Recorded, Resolution, Status};
+use backstitch_kernel::{ErrorKind, Payload, StepError, StepId, Timestamp};
+
+use super::Fixture;
+use super::make::{appended, apply, load, loaded, saga, seqs, started, started_with, updated, verdict};
+
+/// A new saga is read back as it was written.
+pub async fn a_new_saga_is_read_back_as_it_was_written(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let (now, later) = (fixture.now(), fixture.now().plus(Duration::from_secs(60)));
+    let commit = started_with(saga(1), now, |row| {
+        row.status = Status::Pending;
+        row.wake_at = Some(later);
+        row.correlation_id = Some("größer als 'quotes' \"and\" \\ 🧵".to_owned());
+        row.attributes = BTreeMap::from([("customer".to_owned(), "c1".to_owned())]);
+    });
+    let events = commit.events.clone();
+    apply(&*store, commit).await;
+    let stored = loaded(&*store, saga(1)).await;
+    let row = Summary {
+        id: saga(1),
+        definition: "deploy".into(),
+        version: 1,
+        status: Status::Pending,
+        paused: false,
+        failed_step: None,
+        owner: None,
+        wake_at: Some(later),
+        correlation_id: Some("größer als 'quotes' \"and\" \\ 🧵".to_owned()),
+        created_at: now,
+        updated_at: now,
+    };
+    assert_eq!(stored.summary, row);
+    assert_eq!(stored.log, events);
+    assert!(stored.inbox.is_empty());
+    assert_eq!(stored.inbox_seq, 0);
+}
+
+/// Only sagas that exist are loaded.
+pub async fn a_saga_that_nobody_started_is_not_there(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    apply(&*store, started(saga(1), fixture.now())).await;
+    let found = store.load(&[saga(2), saga(1), saga(3)]).await.unwrap();
+    assert_eq!(found.iter().map(|stored| stored.summary.id).collect::<Vec<_>>(), [saga(1)]);
+    assert!(store.log(saga(2), 0, 10).await.unwrap().is_empty());
+}
+
+/// Every kind of event survives being written and read.
+pub async fn every_kind_of_event_is_read_back(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let events: Vec<_> = every_event(now)
+        .into_iter()
+        .zip(1..)
+        .map(|(event, seq)| Recorded { seq, at: now.plus(Duration::from_micros(seq)), event })
+        .collect();
+    let mut commit = started(saga(1), now);
+    commit.events.clone_from(&events);
+    apply(&*store, commit).await;
+    assert_eq!(store.log(saga(1), 0, 100).await.unwrap(), events);
+}
+
+fn every_event(now: Timestamp) -> Vec<Event> {
+    let step = StepId::from("build image");
+    let error = StepError::new(ErrorKind::InDoubt, "no answer \u{2603}")
+        .with_code("TIMEOUT")
+        .with_retry_after(Duration::from_secs(3));
+    let started = Started {
+        definition: "deploy".to_owned(),
+        version: 4_000_000_000,
+        input: Payload::parse("[1, {\"deep\": [null, true, \"\\u0000\"]}]").unwrap(),
+        correlation_id: Some("pr-7".to_owned()),
+        deadline: Some(now),
+        attributes: BTreeMap::from([("customer".to_owned(), "c1".to_owned())]),
+    };
+    vec![
+        Event::SagaStarted(Arc::new(started)),
+        Event::StepStarted { step: step.clone(), attempt: 1 },
+        Event::StepRetry {
+            step: step.clone(),
+            phase: Phase::Do,
+            attempt: 1,
+            max_attempts: 3,
+            error: error.clone(),
+            retry_at: now,
+        },
+        Event::StepSucceeded { step: step.clone(), attempt: 2, result: Payload::null() },
+        Event::StepSucceeded {
+            step: step.clone(),
+            attempt: 2,
+            result: Payload::parse("{\"id\": 1}").unwrap(),
+        },
+        Event::StepFailed { step: step.clone(), attempt: 3, error: error.clone(), in_doubt: true },
+        Event::StepTimedOut { step: step.clone(), attempt: 3, error: error.clone() },
+        Event::SagaPaused { note: "lunch".to_owned() },
+        Event::SagaResumed { note: String::new() },
+        Event::SagaAdopted { node: "b".to_owned(), epoch: i64::MAX },
+        Event::SagaCompensating { failed_step: None, error: error.clone() },
+        Event::SagaCompensating { failed_step: Some(step.clone()), error: error.clone() },
+        Event::StepCompensating { step: step.clone(), attempt: 1 },
+        Event::StepCompensated { step: step.clone(), attempt: 1 },
+        Event::StepCompensationFailed { step: step.clone(), attempt: 6, error: error.clone() },
+        Event::SagaFailed { step: step.clone(), error },
+        Event::StepResolved { step, action: Resolution::Skip, note: "by hand".to_owned() },
+        Event::SagaCompensated,
+        Event::SagaSucceeded,
+    ]
+}
+
+/// A log is read from any number on, so many events at a time.
+pub async fn a_log_is_read_in_parts(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    for seq in 2..=5 {
+        apply(&*store, appended(saga(1), seq, now)).await;
+    }
+    let part = async |after, limit| -> Vec<u64> {
+        let log = store.log(saga(1), after, limit).await.unwrap();
+        log.iter().map(|recorded| recorded.seq).collect()
+    };
+    assert_eq!(part(0, 2).await, [1, 2]);
+    assert_eq!(part(2, 2).await, [3, 4]);
+    assert_eq!(part(4, 2).await, [5]);
+    assert_eq!(part(5, 2).await, [0; 0]);
+}
+
+/// Two owners race for the same number; the second one loses, whatever it wanted.
+pub async fn whoever_appends_a_number_first_has_decided(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    let winner = appended(saga(1), 2, now);
+    let events = winner.events.clone();
+    apply(&*store, winner).await;
+    let loser = updated(saga(1), 2, now, |row| row.status = Status::Compensating);
+    assert_eq!(verdict(&*store, loser).await, Verdict::Fenced);
+    let stored = loaded(&*store, saga(1)).await;
+    assert_eq!(stored.log[1..], events);
+    assert_eq!(stored.summary.status, Status::Running);
+}
+
+/// The same race inside one batch.
+pub async fn whoever_comes_first_in_a_batch_has_decided(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    let batch = [appended(saga(1), 2, now), appended(saga(1), 2, now)];
+    assert_eq!(store.commit(&batch).await.unwrap(), [Verdict::Applied, Verdict::Fenced]);
+    assert_eq!(seqs(&*store, saga(1)).await, [1, 2]);
+}
+
+/// A log has no gaps.
+pub async fn a_number_beyond_the_next_one_is_fenced(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    assert_eq!(verdict(&*store, appended(saga(1), 3, now)).await, Verdict::Fenced);
+    assert_eq!(verdict(&*store, updated(saga(1), 3, now, |_| {})).await, Verdict::Fenced);
+    assert_eq!(seqs(&*store, saga(1)).await, [1]);
+}
+
+/// Nothing can be decided about a saga that is not there.
+pub async fn a_decision_about_an_unknown_saga_is_fenced(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let mut late_start = started(saga(1), now);
+    late_start.events[0].seq = 2;
+    for commit in [
+        appended(saga(1), 1, now),
+        appended(saga(1), 2, now),
+        updated(saga(1), 1, now, |_| {}),
+        updated(saga(1), 2, now, |_| {}),
+        late_start,
+    ] {
+        assert_eq!(verdict(&*store, commit).await, Verdict::Fenced);
+    }
+    assert!(load(&*store, saga(1)).await.is_none());
+    assert!(store.log(saga(1), 0, 10).await.unwrap().is_empty());
+}
+
+/// A saga is started once.
+pub async fn a_second_start_of_the_same_saga_is_fenced(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    let again = started_with(saga(1), now, |row| row.status = Status::Pending);
+    assert_eq!(verdict(&*store, again).await, Verdict::Fenced);
+    assert_eq!(loaded(&*store, saga(1)).await.summary.status, Status::Running);
+    assert_eq!(seqs(&*store, saga(1)).await, [1]);
+}
+
+/// Answers come in the order asked, and a lost fence costs nobody else anything.
+pub async fn a_fenced_decision_does_not_disturb_its_neighbours(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(2), now)).await;
+    let batch = [
+        started(saga(3), now),
+        appended(saga(2), 7, now),
+        started(saga(1), now),
+        appended(saga(9), 2, now),
+        updated(saga(2), 2, now, |row| row.status = Status::Compensating),
+    ];
+    use Verdict::{Applied, Fenced};
+    assert_eq!(store.commit(&batch).await.unwrap(), [Applied, Fenced, Applied, Fenced, Applied]);
+    assert_eq!(seqs(&*store, saga(1)).await, [1]);
+    assert_eq!(seqs(&*store, saga(2)).await, [1, 2]);
+    assert_eq!(seqs(&*store, saga(3)).await, [1]);
+    assert_eq!(loaded(&*store, saga(2)).await.summary.status, Status::Compensating);
+}
+
+/// A batch of nothing is written at once.
+pub async fn an_empty_batch_is_no_work(fixture: &dyn Fixture) {
+    assert_eq!(fixture.store().commit(&[]).await.unwrap(), []);
+}
+
+/// The row shows what the newest decision said about it, and only that changes.
+pub async fn a_row_shows_what_was_decided_last(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let (later, wake_at) = (now.plus(Duration::from_secs(1)), now.plus(Duration::from_secs(99)));
+    apply(&*store, started_with(saga(1), now, |row| row.owner = Some(7))).await;
+    let before = loaded(&*store, saga(1)).await.summary;
+    let update = updated(saga(1), 2, later, |row| {
+        row.status = Status::Compensating;
+        row.paused = true;
+        row.failed_step = Some(StepId::from("build"));
+        row.wake_at = Some(wake_at);
+    });
+    apply(&*store, update).await;
+    let after = Summary {
+        status: Status::Compensating,
+        paused: true,
+        failed_step: Some(StepId::from("build")),
+        owner: None,
+        wake_at: Some(wake_at),
+        updated_at: later,
+        ..before
+    };
+    assert_eq!(loaded(&*store, saga(1)).await.summary, after);
+}
+
+/// A decision may bring many events.
+pub async fn a_decision_with_many_events_is_written_whole(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let mut commit = started(saga(1), now);
+    for seq in 2..=200 {
+        commit.events.extend(appended(saga(1), seq, now).events);
+    }
+    let events = commit.events.clone();
+    apply(&*store, commit).await;
+    assert_eq!(loaded(&*store, saga(1)).await.log, events);
+}
+
+/// A saga can be over as soon as it began.
+pub async fn a_saga_can_end_with_its_first_decision(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let mut commit = started(saga(1), now);
+    if let Some(RowWrite::Insert(row)) = &mut commit.row {
+        row.status = Status::Compensated;
+        row.failed_step = Some(StepId::from("build"));
+    }
+    commit.events.push(Recorded { seq: 2, at: now, event: Event::SagaCompensated });
+    apply(&*store, commit).await;
+    let row = loaded(&*store, saga(1)).await.summary;
+    assert_eq!((row.status, row.failed_step), (Status::Compensated, Some(StepId::from("build"))));
+}

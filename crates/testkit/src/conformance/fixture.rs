@@ -1,0 +1,127 @@
+//! Stores for cases to work on.
+
+#![expect(clippy::unwrap_used, clippy::expect_used, reason = "a test fails by panicking")]
+
+use std::path::Path;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch::clock::{Clock, ManualClock};
+use backstitch::store::Store;
+use backstitch::store::memory::MemoryStore;
+use backstitch::store::sqlite::SqliteStore;
+use backstitch_kernel::Timestamp;
+use tempfile::TempDir;
+
+/// A store of its own for one case.
+#[async_trait]
+pub trait Fixture: Send + Sync {
+    /// The store.
+    fn store(&self) -> Arc<dyn Store>;
+
+    /// Closes the store and opens it again, as a new process would; a store that dies with its process stays as it is.
+    /// Nobody may hold on to the store meanwhile.
+    async fn reopen(&self);
+
+    /// The store's time.
+    fn now(&self) -> Timestamp;
+
+    /// Lets time pass for the store. One that goes by a clock nobody can move may date back what it holds instead, so
+    /// cases compare times only with what the fixture says after it.
+    async fn advance(&self, by: Duration);
+}
+
+/// A store whose tables can be reached around it.
+#[async_trait]
+pub trait SqlFixture: Fixture {
+    /// Runs a statement that both dialects understand; the number of rows it changed, or why it was refused.
+    async fn execute(&self, statement: &str) -> Result<usize, String>;
+}
+
+pub(super) fn some_day() -> Arc<ManualClock> {
+    Arc::new(ManualClock::at(Timestamp::from_micros(1_767_225_600_000_000)))
+}
+
+/// The store in memory.
+pub struct MemoryFixture {
+    clock: Arc<ManualClock>,
+    store: Arc<MemoryStore>,
+}
+
+impl MemoryFixture {
+    /// An empty store.
+    #[expect(clippy::unused_async, reason = "fixtures are opened alike, and others must wait for a server")]
+    pub async fn open() -> Self {
+        let clock = some_day();
+        Self { store: Arc::new(MemoryStore::new(clock.clone())), clock }
+    }
+}
+
+#[async_trait]
+impl Fixture for MemoryFixture {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.clone()
+    }
+
+    async fn reopen(&self) {}
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+/// The store in a file.
+pub struct SqliteFixture {
+    clock: Arc<ManualClock>,
+    store: Mutex<Option<Arc<SqliteStore>>>,
+    folder: TempDir,
+}
+
+impl SqliteFixture {
+    /// An empty store.
+    #[expect(clippy::unused_async, reason = "fixtures are opened alike, and others must wait for a server")]
+    pub async fn open() -> Self {
+        let clock = some_day();
+        let folder = tempfile::tempdir().unwrap();
+        let store = open(folder.path(), &clock);
+        Self { clock, store: Mutex::new(Some(store)), folder }
+    }
+}
+
+fn open(folder: &Path, clock: &Arc<ManualClock>) -> Arc<SqliteStore> {
+    Arc::new(SqliteStore::open(&folder.join("sagas.db"), clock.clone()).unwrap())
+}
+
+#[async_trait]
+impl Fixture for SqliteFixture {
+    fn store(&self) -> Arc<dyn Store> {
+        self.store.lock().unwrap().clone().expect("the store is open except while it is reopened")
+    }
+
+    async fn reopen(&self) {
+        let mut store = self.store.lock().unwrap();
+        *store = None;
+        *store = Some(open(self.folder.path(), &self.clock));
+    }
+
+    fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    async fn advance(&self, by: Duration) {
+        self.clock.advance(by);
+    }
+}
+
+#[async_trait]
+impl SqlFixture for SqliteFixture {
+    async fn execute(&self, statement: &str) -> Result<usize, String> {
+        let connection = rusqlite::Connection::open(self.folder.path().join("sagas.db")).unwrap();
+        connection.execute(statement, []).map_err(|refused| refused.to_string())
+    }
+}

@@ -1,0 +1,127 @@
+//! What a person looks at first.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use backstitch::store::Unregistered;
+use backstitch_kernel::saga::Status;
+
+use super::Fixture;
+use super::make::{
+    A_MOMENT, LEASE, apply, deploy, ended, known, node, owned, saga, started, started_with, updated,
+};
+
+/// An empty store is in good health.
+pub async fn an_empty_store_is_well(fixture: &dyn Fixture) {
+    let health = fixture.store().health(&[deploy()], fixture.now(), 10).await.unwrap();
+    assert_eq!(health, backstitch::store::Health::default());
+}
+
+/// Sagas are counted by status, but not those that came to a good end.
+pub async fn sagas_are_counted_by_status(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let statuses = [
+        Status::Pending,
+        Status::Running,
+        Status::Running,
+        Status::Compensating,
+        Status::Failed,
+        Status::Succeeded,
+    ];
+    for (number, status) in (1..).zip(statuses) {
+        apply(&*store, started_with(saga(number), now, |row| row.status = status)).await;
+    }
+    apply(&*store, started(saga(9), now)).await;
+    apply(&*store, ended(saga(9), 2, now)).await;
+    let health = store.health(&[deploy()], now, 10).await.unwrap();
+    let expected =
+        [(Status::Pending, 1), (Status::Running, 2), (Status::Failed, 1), (Status::Compensating, 1)];
+    assert_eq!(health.active, expected.into());
+}
+
+/// A saga is stuck when it has long been in its status and nothing is due.
+pub async fn a_saga_is_stuck_when_nothing_is_due_for_too_long(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let began = fixture.now();
+    let epoch = store.join(&node()).await.unwrap();
+    let hour = Duration::from_secs(3_600);
+    apply(&*store, owned(saga(1), began, epoch)).await;
+    apply(&*store, started(saga(2), began)).await;
+    apply(&*store, started_with(saga(3), began, |row| row.wake_at = Some(began.plus(24 * hour)))).await;
+    apply(&*store, started(saga(4), began)).await;
+    apply(&*store, updated(saga(4), 2, began, |row| row.paused = true)).await;
+    apply(&*store, started(saga(5), began)).await;
+    apply(&*store, ended(saga(5), 2, began)).await;
+    apply(&*store, started_with(saga(6), began, |row| row.status = Status::Failed)).await;
+    apply(&*store, started(saga(7), began.plus(hour))).await;
+    let stuck = async |since| -> Vec<_> {
+        let health = store.health(&[deploy()], since, 10).await.unwrap();
+        health.stuck.iter().map(|row| row.id).collect()
+    };
+    assert_eq!(stuck(began.plus(A_MOMENT)).await, [saga(1), saga(2)]);
+    assert_eq!(stuck(began.plus(hour)).await, [saga(1), saga(2), saga(7)]);
+}
+
+/// The longest stuck come first, and so many are listed.
+pub async fn the_longest_stuck_come_first(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let at = |seconds| now.plus(Duration::from_secs(seconds));
+    for (number, seconds) in [(1, 30), (2, 10), (3, 20)] {
+        apply(&*store, started(saga(number), at(seconds))).await;
+    }
+    let health = store.health(&[deploy()], at(99), 2).await.unwrap();
+    let stuck: Vec<_> = health.stuck.iter().map(|row| row.id).collect();
+    assert_eq!(stuck, [saga(2), saga(3)]);
+}
+
+/// Sagas that are due but that nobody here can run are named by their definition.
+pub async fn sagas_that_wait_for_a_definition_are_named(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let epoch = store.join(&node()).await.unwrap();
+    let waiting = [("deploy", 1), ("deploy", 2), ("refund", 1), ("refund", 1)];
+    for (number, (name, version)) in (1..).zip(waiting) {
+        let commit = started_with(saga(number), now, |row| {
+            row.definition = name.into();
+            row.version = version;
+            row.wake_at = Some(now);
+        });
+        apply(&*store, commit).await;
+    }
+    let later = now.plus(Duration::from_secs(3_600));
+    let not_due = started_with(saga(5), now, |row| {
+        row.definition = "refund".into();
+        row.wake_at = Some(later);
+    });
+    apply(&*store, not_due).await;
+    let owned = started_with(saga(6), now, |row| {
+        row.definition = "refund".into();
+        row.owner = Some(epoch);
+    });
+    apply(&*store, owned).await;
+    fixture.advance(A_MOMENT).await;
+    let unregistered =
+        |definition: &str, version, sagas| Unregistered { definition: definition.to_owned(), version, sagas };
+    let health = store.health(&[deploy()], now, 10).await.unwrap();
+    assert_eq!(health.unregistered, [unregistered("deploy", 2, 1), unregistered("refund", 1, 2)]);
+    let all = [deploy(), known("deploy", 2), known("refund", 1)];
+    assert_eq!(store.health(&all, now, 10).await.unwrap().unregistered, []);
+}
+
+/// What a dead node left and nobody can run is not forgotten.
+pub async fn a_dead_nodes_saga_of_an_unknown_definition_is_named(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let dead = store.join(&node()).await.unwrap();
+    apply(&*store, owned(saga(1), now, dead)).await;
+    fixture.advance(LEASE + A_MOMENT).await;
+    let epoch = store.join(&node()).await.unwrap();
+    let others = [known("refund", 1)];
+    assert!(store.adopt(&node(), epoch, &others, fixture.now(), 10).await.unwrap().is_empty());
+    let health = store.health(&others, now, 10).await.unwrap();
+    let expected = Unregistered { definition: "deploy".to_owned(), version: 1, sagas: 1 };
+    assert_eq!(health.unregistered, [expected]);
+}

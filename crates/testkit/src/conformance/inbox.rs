@@ -1,0 +1,180 @@
+//! Messages for sagas: none is lost between two owners.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use backstitch::inbox::{Message, Posted, Received};
+use backstitch::store::{Commit, Store, Verdict};
+use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::Status;
+
+use super::Fixture;
+use super::make::{
+    LEASE, appended, apply, deploy, ended, loaded, node, owned, saga, seqs, started, started_with, updated,
+    verdict,
+};
+
+fn cancel() -> Message {
+    Message::Cancel { note: "because 'why' not".to_owned() }
+}
+
+fn pause() -> Message {
+    Message::Pause { note: "lunch".to_owned() }
+}
+
+async fn post(fixture: &dyn Fixture, saga: SagaId, message: &Message) -> Posted {
+    fixture.store().post(saga, message, fixture.now()).await.unwrap()
+}
+
+/// Messages wait in the order they came, numbered from one.
+pub async fn messages_wait_in_their_order(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    apply(&*store, started(saga(1), fixture.now())).await;
+    assert_eq!(post(fixture, saga(1), &pause()).await, Posted::Accepted);
+    assert_eq!(post(fixture, saga(1), &cancel()).await, Posted::Accepted);
+    let stored = loaded(&*store, saga(1)).await;
+    let expected = [Received { seq: 1, message: pause() }, Received { seq: 2, message: cancel() }];
+    assert_eq!(stored.inbox, expected);
+    assert_eq!(stored.inbox_seq, 2);
+}
+
+/// Nobody is told that a message was taken when nobody is there to take it.
+pub async fn a_message_for_nobody_is_refused(fixture: &dyn Fixture) {
+    assert_eq!(post(fixture, saga(1), &cancel()).await, Posted::Unknown);
+}
+
+/// A saga at its end takes no messages.
+pub async fn a_message_for_an_ended_saga_is_refused(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    for (number, status) in [(1, Status::Succeeded), (2, Status::Compensated), (3, Status::Failed)] {
+        apply(&*store, started(saga(number), now)).await;
+        apply(&*store, updated(saga(number), 2, now, |row| row.status = status)).await;
+        assert_eq!(post(fixture, saga(number), &cancel()).await, Posted::Ended(status));
+        assert!(loaded(&*store, saga(number)).await.inbox.is_empty());
+    }
+}
+
+/// A saga is not ended and not let go over the head of a message that came in meanwhile.
+pub async fn an_unseen_message_holds_up_the_end(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    post(fixture, saga(1), &cancel()).await;
+    let end = |seen| {
+        updated(saga(1), 2, now, move |row| {
+            row.status = Status::Succeeded;
+            row.inbox_seen = Some(seen);
+        })
+    };
+    assert_eq!(verdict(&*store, end(0)).await, Verdict::MailWaiting);
+    assert_eq!(seqs(&*store, saga(1)).await, [1]);
+    assert_eq!(loaded(&*store, saga(1)).await.summary.status, Status::Running);
+    apply(&*store, end(1)).await;
+    assert_eq!(loaded(&*store, saga(1)).await.summary.status, Status::Succeeded);
+}
+
+/// Whoever does not ask about the inbox is not held up by it.
+pub async fn an_unseen_message_holds_up_nothing_else(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    post(fixture, saga(1), &cancel()).await;
+    apply(&*store, appended(saga(1), 2, now)).await;
+    apply(&*store, updated(saga(1), 3, now, |row| row.paused = true)).await;
+}
+
+/// A held-up decision costs its neighbours nothing.
+pub async fn waiting_mail_does_not_disturb_the_neighbours(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    post(fixture, saga(1), &cancel()).await;
+    let held_up = updated(saga(1), 2, now, |row| row.inbox_seen = Some(0));
+    let batch = [started(saga(2), now), held_up, started(saga(3), now)];
+    let expected = [Verdict::Applied, Verdict::MailWaiting, Verdict::Applied];
+    assert_eq!(store.commit(&batch).await.unwrap(), expected);
+}
+
+/// What a decision answers to is taken out with it; what came later stays.
+pub async fn messages_are_consumed_by_the_decision_they_cause(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    for message in [pause(), cancel(), cancel()] {
+        post(fixture, saga(1), &message).await;
+    }
+    apply(&*store, Commit { consume_inbox_through: Some(2), ..appended(saga(1), 2, now) }).await;
+    let stored = loaded(&*store, saga(1)).await;
+    assert_eq!(stored.inbox, [Received { seq: 3, message: cancel() }]);
+    assert_eq!(stored.inbox_seq, 3);
+    post(fixture, saga(1), &pause()).await;
+    assert_eq!(loaded(&*store, saga(1)).await.inbox_seq, 4, "numbers are never used again");
+}
+
+/// A decision that loses its fence consumes nothing.
+pub async fn a_fenced_decision_leaves_the_messages_waiting(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    post(fixture, saga(1), &cancel()).await;
+    let fenced = Commit { consume_inbox_through: Some(1), ..appended(saga(1), 5, now) };
+    assert_eq!(verdict(&*store, fenced).await, Verdict::Fenced);
+    assert_eq!(loaded(&*store, saga(1)).await.inbox.len(), 1);
+}
+
+/// A node learns which of its own sagas have mail.
+pub async fn a_node_hears_of_mail_for_its_own_sagas_only(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let epoch = store.join(&node()).await.unwrap();
+    apply(&*store, owned(saga(1), now, epoch)).await;
+    apply(&*store, owned(saga(2), now, epoch)).await;
+    apply(&*store, owned(saga(3), now, epoch + 1_000)).await;
+    apply(&*store, started(saga(4), now)).await;
+    for number in [1, 1, 3, 4] {
+        post(fixture, saga(number), &cancel()).await;
+    }
+    assert_eq!(store.mail(epoch).await.unwrap(), [saga(1)]);
+    apply(&*store, Commit { consume_inbox_through: Some(2), ..appended(saga(1), 2, now) }).await;
+    assert!(store.mail(epoch).await.unwrap().is_empty());
+}
+
+/// A message wakes a saga that nobody owns, though it was due much later or never.
+pub async fn a_message_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
+    apply(&*store, started_with(saga(1), now, |row| row.wake_at = Some(late))).await;
+    apply(&*store, started(saga(2), now)).await;
+    assert_eq!(store.next_wake(&[deploy()]).await.unwrap(), Some(late));
+    let posted_at = fixture.now();
+    for number in [1, 2] {
+        store.post(saga(number), &cancel(), posted_at).await.unwrap();
+    }
+    assert_eq!(store.next_wake(&[deploy()]).await.unwrap(), Some(posted_at));
+    fixture.advance(LEASE).await;
+    let epoch = store.join(&node()).await.unwrap();
+    let mut adopted = store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    adopted.sort();
+    assert_eq!(adopted, [saga(1), saga(2)]);
+    assert_eq!(store.mail(epoch).await.unwrap().len(), 2);
+}
+
+/// Messages outlive the process that took them.
+pub async fn messages_wait_for_the_next_process(fixture: &dyn Fixture) {
+    apply(&*fixture.store(), started(saga(1), fixture.now())).await;
+    post(fixture, saga(1), &cancel()).await;
+    fixture.reopen().await;
+    assert_eq!(loaded(&*fixture.store(), saga(1)).await.inbox.len(), 1);
+}
+
+/// The end of a saga that answers to its last message takes the message with it.
+pub async fn the_last_message_goes_with_the_end(fixture: &dyn Fixture) {
+    let store: std::sync::Arc<dyn Store> = fixture.store();
+    let now = fixture.now();
+    apply(&*store, started(saga(1), now)).await;
+    post(fixture, saga(1), &cancel()).await;
+    apply(&*store, Commit { consume_inbox_through: Some(1), ..ended(saga(1), 2, now) }).await;
+    assert!(loaded(&*store, saga(1)).await.inbox.is_empty());
+}

@@ -1,0 +1,25 @@
+//! What every store must do, whatever it is made of. `tests/conformance.rs` runs each case on each store.
+//!
+//! A case is an async function that takes a store with nothing in it and panics when the store is wrong. No case
+//! sleeps: time passes when [`Fixture::advance`] says so.
+
+#![expect(clippy::missing_panics_doc, reason = "a case fails by panicking")]
+
+pub mod adoption;
+pub mod atomicity;
+pub mod claims;
+pub mod commit_and_fence;
+pub mod definitions;
+mod fixture;
+pub mod health;
+pub mod inbox;
+pub mod jobs;
+pub mod listing;
+mod make;
+pub mod nodes;
+pub mod outbox;
+mod postgres_fixture;
+pub mod rules;
+
+pub use fixture::{Fixture, MemoryFixture, SqlFixture, SqliteFixture};
+pub use postgres_fixture::PostgresFixture;

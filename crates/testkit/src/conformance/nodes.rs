@@ -1,0 +1,42 @@
+//! Lives of processes.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use super::Fixture;
+use super::make::node;
+
+/// Every life has a higher number than all before it, even those that are over.
+pub async fn every_life_has_a_higher_number(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let first = store.join(&node()).await.unwrap();
+    store.leave(first).await.unwrap();
+    let second = store.join(&node()).await.unwrap();
+    assert!(second > first, "{second} after {first}");
+    drop(store);
+    fixture.reopen().await;
+    let third = fixture.store().join(&node()).await.unwrap();
+    assert!(third > second, "{third} after {second}");
+}
+
+/// Who has joined is alive.
+pub async fn a_node_that_joined_is_alive(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let epoch = store.join(&node()).await.unwrap();
+    assert!(store.heartbeat(epoch).await.unwrap());
+    assert!(store.heartbeat(epoch).await.unwrap());
+}
+
+/// Who was never here has no life to renew.
+pub async fn a_number_that_nobody_got_is_not_alive(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let epoch = store.join(&node()).await.unwrap();
+    assert!(!store.heartbeat(epoch + 1).await.unwrap());
+}
+
+/// Leaving is for good.
+pub async fn a_node_that_left_is_not_alive(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let epoch = store.join(&node()).await.unwrap();
+    store.leave(epoch).await.unwrap();
+    assert!(!store.heartbeat(epoch).await.unwrap());
+}

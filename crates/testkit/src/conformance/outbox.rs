@@ -1,0 +1,205 @@
+//! The outbox: what was decided to be said is said at least once, in order where order is asked for.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use backstitch::store::Commit;
+use backstitch::store::outbox::{NewMessage, Outgoing, Report, Sent};
+
+use super::Fixture;
+use super::make::{A_MOMENT, LEASE, appended, apply, message, saga, started};
+
+/// A saga that says this.
+async fn said(fixture: &dyn Fixture, messages: Vec<NewMessage>) {
+    apply(&*fixture.store(), Commit { messages, ..started(saga(1), fixture.now()) }).await;
+}
+
+async fn claim(fixture: &dyn Fixture, limit: usize) -> Vec<Outgoing> {
+    fixture.store().claim_outbox(LEASE, limit).await.unwrap()
+}
+
+/// The one message there is to send.
+async fn claim_one(fixture: &dyn Fixture) -> Outgoing {
+    let mut claimed = claim(fixture, 10).await;
+    assert_eq!(claimed.len(), 1);
+    claimed.remove(0)
+}
+
+async fn report(fixture: &dyn Fixture, outgoing: &Outgoing, report: Report) {
+    let sent = Sent { id: outgoing.id, lock: outgoing.lock, report };
+    fixture.store().settle_outbox(&[sent]).await.unwrap();
+}
+
+fn keys(claimed: &[Outgoing]) -> Vec<&str> {
+    claimed.iter().map(|outgoing| outgoing.message.idempotency_key.as_str()).collect()
+}
+
+fn ordered(key: &str, ordering_key: &str) -> NewMessage {
+    NewMessage { ordering_key: Some(ordering_key.to_owned()), ..message(key) }
+}
+
+/// A sender gets the message as it was written.
+pub async fn a_sender_gets_the_message_as_it_was_written(fixture: &dyn Fixture) {
+    let written = ordered("k1", "order-1");
+    said(fixture, vec![written.clone()]).await;
+    let outgoing = claim_one(fixture).await;
+    assert_eq!(outgoing.message, written);
+    assert_eq!((outgoing.attempts, outgoing.in_doubt), (0, false));
+}
+
+/// A claimed message is nobody else's.
+pub async fn a_message_is_claimed_by_one_sender_only(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    claim_one(fixture).await;
+    assert!(claim(fixture, 10).await.is_empty());
+}
+
+/// What is delivered is done with.
+pub async fn a_delivered_message_is_never_sent_again(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    let outgoing = claim_one(fixture).await;
+    report(fixture, &outgoing, Report::Delivered).await;
+    fixture.advance(10 * LEASE).await;
+    assert!(claim(fixture, 10).await.is_empty());
+    assert_eq!(fixture.store().next_outgoing().await.unwrap(), None);
+}
+
+/// What is given up is done with too.
+pub async fn an_aborted_message_is_never_sent_again(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    let outgoing = claim_one(fixture).await;
+    report(fixture, &outgoing, Report::Aborted { error: "no such topic".to_owned() }).await;
+    fixture.advance(10 * LEASE).await;
+    assert!(claim(fixture, 10).await.is_empty());
+}
+
+/// What failed is tried again at its time, and its sends are counted.
+pub async fn a_failed_message_is_sent_again_at_its_time(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    let first = claim_one(fixture).await;
+    let at = fixture.now().plus(Duration::from_secs(5));
+    report(fixture, &first, Report::Retry { at, error: "no ack".to_owned() }).await;
+    assert_eq!(fixture.store().next_outgoing().await.unwrap(), Some(at));
+    assert!(claim(fixture, 10).await.is_empty());
+    fixture.advance(Duration::from_secs(5)).await;
+    let second = claim_one(fixture).await;
+    assert_eq!((second.attempts, second.in_doubt), (1, false));
+    assert!(second.lock > first.lock);
+    assert_eq!(second.message, first.message);
+}
+
+/// A message whose sender never came back is taken over, and may have been sent already.
+pub async fn an_abandoned_message_is_taken_over_in_doubt(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    let first = claim_one(fixture).await;
+    fixture.advance(LEASE / 2).await;
+    assert!(claim(fixture, 10).await.is_empty());
+    fixture.advance(LEASE / 2 + A_MOMENT).await;
+    let second = claim_one(fixture).await;
+    assert!(second.in_doubt);
+    assert_eq!(second.attempts, 0, "nobody knows of a finished send");
+    assert!(second.lock > first.lock);
+}
+
+/// Whoever lost the message to another sender has nothing to say about it any more.
+pub async fn a_report_under_an_old_lock_changes_nothing(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    let late = claim_one(fixture).await;
+    fixture.advance(LEASE + A_MOMENT).await;
+    let newest = claim_one(fixture).await;
+    report(fixture, &late, Report::Aborted { error: "late".to_owned() }).await;
+    let at = fixture.now();
+    report(fixture, &newest, Report::Retry { at, error: "no ack".to_owned() }).await;
+    fixture.advance(A_MOMENT).await;
+    assert_eq!(claim_one(fixture).await.attempts, 1);
+}
+
+/// A report counts once.
+pub async fn a_repeated_report_changes_nothing(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    let outgoing = claim_one(fixture).await;
+    report(fixture, &outgoing, Report::Delivered).await;
+    let at = fixture.now();
+    report(fixture, &outgoing, Report::Retry { at, error: "late".to_owned() }).await;
+    fixture.advance(10 * LEASE).await;
+    assert!(claim(fixture, 10).await.is_empty());
+}
+
+/// A key that its topic has seen keeps the first message, and the decision goes through.
+pub async fn a_repeated_key_keeps_the_first_message(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    said(fixture, vec![message("k1"), message("k1")]).await;
+    let other = backstitch_kernel::Payload::parse("2").unwrap();
+    let again = NewMessage { payload: other, ..message("k1") };
+    apply(&*store, Commit { messages: vec![again], ..appended(saga(1), 2, now) }).await;
+    let outgoing = claim_one(fixture).await;
+    assert_eq!(outgoing.message, message("k1"));
+    report(fixture, &outgoing, Report::Delivered).await;
+    apply(&*store, Commit { messages: vec![message("k1")], ..appended(saga(1), 3, now) }).await;
+    assert!(claim(fixture, 10).await.is_empty(), "a key is remembered when its message is gone");
+}
+
+/// A key belongs to its topic.
+pub async fn the_same_key_in_another_topic_is_another_message(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1"), NewMessage { topic: "refunds".to_owned(), ..message("k1") }]).await;
+    assert_eq!(claim(fixture, 10).await.len(), 2);
+}
+
+/// A sender takes so many at a time, the oldest first, and gets all of them in the end.
+pub async fn messages_are_claimed_oldest_first_and_in_batches(fixture: &dyn Fixture) {
+    said(fixture, ["k1", "k2", "k3"].map(message).into()).await;
+    assert_eq!(keys(&claim(fixture, 2).await), ["k1", "k2"]);
+    assert_eq!(keys(&claim(fixture, 2).await), ["k3"]);
+    assert!(claim(fixture, 2).await.is_empty());
+}
+
+/// Messages with the same ordering key go one after the other, whatever becomes of them.
+pub async fn an_ordering_key_lets_one_message_go_at_a_time(fixture: &dyn Fixture) {
+    let messages = ["k1", "k2", "k3"].map(|key| ordered(key, "order-1"));
+    said(fixture, messages.into_iter().chain([ordered("k4", "order-2"), message("k5")]).collect()).await;
+    let claimed = claim(fixture, 10).await;
+    assert_eq!(keys(&claimed), ["k1", "k4", "k5"]);
+    assert!(claim(fixture, 10).await.is_empty());
+
+    let at = fixture.now().plus(Duration::from_secs(5));
+    report(fixture, &claimed[0], Report::Retry { at, error: "no ack".to_owned() }).await;
+    assert!(claim(fixture, 10).await.is_empty(), "nothing overtakes a retry");
+    assert_eq!(fixture.store().next_outgoing().await.unwrap(), Some(at));
+    fixture.advance(Duration::from_secs(5)).await;
+
+    let first = claim_one(fixture).await;
+    assert_eq!(first.message.idempotency_key, "k1");
+    report(fixture, &first, Report::Delivered).await;
+    let second = claim_one(fixture).await;
+    assert_eq!(second.message.idempotency_key, "k2");
+    report(fixture, &second, Report::Aborted { error: "too big".to_owned() }).await;
+    assert_eq!(claim_one(fixture).await.message.idempotency_key, "k3");
+}
+
+/// An abandoned message still holds its place in the order.
+pub async fn an_abandoned_message_is_not_overtaken(fixture: &dyn Fixture) {
+    said(fixture, vec![ordered("k1", "order-1"), ordered("k2", "order-1")]).await;
+    claim_one(fixture).await;
+    fixture.advance(LEASE + A_MOMENT).await;
+    let again = claim_one(fixture).await;
+    assert_eq!(again.message.idempotency_key, "k1");
+    assert!(again.in_doubt);
+}
+
+/// Whoever sends knows when to look again.
+pub async fn the_next_due_message_is_known(fixture: &dyn Fixture) {
+    assert_eq!(fixture.store().next_outgoing().await.unwrap(), None);
+    said(fixture, vec![message("k1")]).await;
+    assert!(fixture.store().next_outgoing().await.unwrap().is_some_and(|due| due <= fixture.now()));
+    claim_one(fixture).await;
+    assert_eq!(fixture.store().next_outgoing().await.unwrap(), None, "it is on its way");
+}
+
+/// Messages outlive the process that wrote them.
+pub async fn a_message_is_there_for_the_next_process(fixture: &dyn Fixture) {
+    said(fixture, vec![message("k1")]).await;
+    fixture.reopen().await;
+    claim_one(fixture).await;
+}

@@ -1,0 +1,173 @@
+//! Every store does what every store must do: each case on each of them.
+
+/// A module for a store, with a test for every case that the store can be put to.
+macro_rules! suite {
+    ($store:ident: $fixture:ty, $($kind:ident),+) => {
+        mod $store {
+            $($kind! { $fixture })+
+        }
+    };
+}
+
+macro_rules! tests {
+    ($fixture:ty; $($theme:ident { $($case:ident)+ })+) => {
+        $(mod $theme {
+            $(#[tokio::test]
+            async fn $case() {
+                let fixture = <$fixture>::open().await;
+                backstitch_testkit::conformance::$theme::$case(&fixture).await;
+            })+
+        })+
+    };
+}
+
+/// What any store must do.
+macro_rules! every_store {
+    ($fixture:ty) => {
+        tests! { $fixture;
+            commit_and_fence {
+                a_new_saga_is_read_back_as_it_was_written
+                a_saga_that_nobody_started_is_not_there
+                every_kind_of_event_is_read_back
+                a_log_is_read_in_parts
+                whoever_appends_a_number_first_has_decided
+                whoever_comes_first_in_a_batch_has_decided
+                a_number_beyond_the_next_one_is_fenced
+                a_decision_about_an_unknown_saga_is_fenced
+                a_second_start_of_the_same_saga_is_fenced
+                a_fenced_decision_does_not_disturb_its_neighbours
+                an_empty_batch_is_no_work
+                a_row_shows_what_was_decided_last
+                a_decision_with_many_events_is_written_whole
+                a_saga_can_end_with_its_first_decision
+            }
+            atomicity {
+                an_applied_decision_is_there_as_a_whole
+                nothing_of_a_fenced_start_is_visible
+                nothing_of_a_fenced_update_is_visible
+                nothing_of_a_held_up_decision_is_visible
+                nothing_of_a_repeated_or_conflicting_start_is_visible
+                a_mixed_batch_leaves_exactly_its_winners
+                what_was_applied_survives_the_process
+            }
+            claims {
+                a_repeated_start_answers_with_the_first_saga
+                a_repeated_start_changes_nothing_in_a_saga_that_went_on
+                another_request_under_a_used_key_is_a_conflict
+                the_same_key_in_another_scope_is_another_key
+                a_start_is_repeated_within_one_batch
+                a_fenced_start_leaves_its_key_free
+                a_key_is_remembered_by_the_next_process
+            }
+            inbox {
+                messages_wait_in_their_order
+                a_message_for_nobody_is_refused
+                a_message_for_an_ended_saga_is_refused
+                an_unseen_message_holds_up_the_end
+                an_unseen_message_holds_up_nothing_else
+                waiting_mail_does_not_disturb_the_neighbours
+                messages_are_consumed_by_the_decision_they_cause
+                a_fenced_decision_leaves_the_messages_waiting
+                a_node_hears_of_mail_for_its_own_sagas_only
+                a_message_makes_an_unowned_saga_due
+                messages_wait_for_the_next_process
+                the_last_message_goes_with_the_end
+            }
+            nodes {
+                every_life_has_a_higher_number
+                a_node_that_joined_is_alive
+                a_number_that_nobody_got_is_not_alive
+                a_node_that_left_is_not_alive
+            }
+            adoption {
+                a_dead_nodes_saga_is_taken_over_and_its_log_says_so
+                the_old_owners_decision_is_fenced
+                nothing_is_adopted_twice
+                adoption_goes_in_batches_until_nothing_is_left
+                a_definition_the_node_lacks_is_skipped
+                an_unowned_saga_is_adopted_once_it_is_due
+                a_nodes_own_sagas_are_left_alone
+                an_ended_saga_is_never_adopted
+                an_adopted_log_does_not_go_back_in_time
+                the_next_due_time_is_that_of_a_saga_the_node_can_run
+                a_leaving_nodes_sagas_are_due_at_once
+                the_next_process_takes_up_what_was_left
+            }
+            definitions {
+                a_definition_is_read_back_as_it_was_kept
+                a_version_never_changes
+                the_highest_version_is_found_without_its_number
+                an_unknown_definition_is_not_there
+                a_definition_is_there_for_the_next_process
+            }
+            jobs {
+                a_worker_gets_the_job_as_it_was_asked_for
+                a_job_is_leased_by_one_worker_only
+                a_job_is_leased_once_it_is_due
+                a_worker_gets_jobs_of_its_queues_only
+                the_oldest_jobs_go_first
+                a_job_is_completed_once
+                a_failed_job_waits_for_its_retry_or_is_given_up
+                a_result_under_an_old_token_is_refused
+                an_expired_lease_costs_no_attempt_and_the_fifth_ends_the_job
+                a_heartbeat_extends_the_lease
+                a_saga_has_one_active_job_for_a_subject
+                two_sagas_may_ask_for_the_same_thing
+                reports_are_answered_each_for_itself
+                an_unknown_job_is_not_there
+                a_lease_holds_across_processes
+            }
+            outbox {
+                a_sender_gets_the_message_as_it_was_written
+                a_message_is_claimed_by_one_sender_only
+                a_delivered_message_is_never_sent_again
+                an_aborted_message_is_never_sent_again
+                a_failed_message_is_sent_again_at_its_time
+                an_abandoned_message_is_taken_over_in_doubt
+                a_report_under_an_old_lock_changes_nothing
+                a_repeated_report_changes_nothing
+                a_repeated_key_keeps_the_first_message
+                the_same_key_in_another_topic_is_another_message
+                messages_are_claimed_oldest_first_and_in_batches
+                an_ordering_key_lets_one_message_go_at_a_time
+                an_abandoned_message_is_not_overtaken
+                the_next_due_message_is_known
+                a_message_is_there_for_the_next_process
+            }
+            listing {
+                every_filter_finds_all_of_its_sagas_newest_first
+                pages_stay_as_they_are_while_new_sagas_start
+                a_saga_is_found_by_what_it_is_now
+            }
+            health {
+                an_empty_store_is_well
+                sagas_are_counted_by_status
+                a_saga_is_stuck_when_nothing_is_due_for_too_long
+                the_longest_stuck_come_first
+                sagas_that_wait_for_a_definition_are_named
+                a_dead_nodes_saga_of_an_unknown_definition_is_named
+            }
+        }
+    };
+}
+
+/// What a store with tables must do besides.
+macro_rules! sql_store {
+    ($fixture:ty) => {
+        tests! { $fixture;
+            rules {
+                events_are_never_changed
+                a_log_lives_as_long_as_its_saga
+                a_saga_at_its_good_end_never_changes
+                a_compensated_saga_never_changes
+                a_failed_saga_can_only_be_taken_up_again
+                an_active_saga_is_never_deleted
+                a_status_that_does_not_exist_is_refused
+            }
+        }
+    };
+}
+
+suite!(memory: backstitch_testkit::conformance::MemoryFixture, every_store);
+suite!(sqlite: backstitch_testkit::conformance::SqliteFixture, every_store, sql_store);
+suite!(postgres: backstitch_testkit::conformance::PostgresFixture, every_store, sql_store);
