@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 
 use tokio::sync::{mpsc, oneshot};
 
-use crate::planted;
+use crate::planting;
 use crate::store::{self, Commit, Store, Verdict};
 
 /// The most decisions written as one transaction: enough to drown the cost of a sync, few enough that nobody
@@ -90,7 +90,7 @@ async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>
                 Ticket::Close(closed) => closing = Some(closed),
             }
         }
-        planted::put_off_messages(&mut batch, &mut late_messages);
+        planting::put_off_messages(&mut batch, &mut late_messages);
         let verdicts = store.commit(&batch).await.map_err(Arc::new);
         written.decisions.fetch_add(batch.len() as u64, Ordering::Relaxed);
         written.transactions.fetch_add(1, Ordering::Relaxed);

@@ -54,10 +54,7 @@ pub mod inbox;
 mod inspect;
 mod live;
 mod options;
-#[cfg(not(feature = "planted-bugs"))]
-mod planted;
-#[cfg(feature = "planted-bugs")]
-pub mod planted;
+mod planting;
 mod registry;
 pub mod relay;
 mod run;
@@ -69,6 +66,8 @@ pub mod testing;
 mod view;
 
 pub use backstitch_kernel as kernel;
+#[cfg(feature = "planted-bugs")]
+pub use backstitch_kernel::planted;
 pub use backstitch_kernel::saga::{Event, Problem, Problems, Recorded, Resolution, Status, StepStatus};
 pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepError, StepId, Timestamp};
 pub use context::{Context, Undo};

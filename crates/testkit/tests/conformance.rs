@@ -171,3 +171,21 @@ macro_rules! sql_store {
 suite!(memory: backstitch_testkit::conformance::MemoryFixture, every_store);
 suite!(sqlite: backstitch_testkit::conformance::SqliteFixture, every_store, sql_store);
 suite!(postgres: backstitch_testkit::conformance::PostgresFixture, every_store, sql_store);
+
+#[test]
+fn every_case_is_run() {
+    let list = include_str!("conformance.rs");
+    let folder = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("src/conformance");
+    for entry in std::fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let theme = path.file_stem().unwrap().to_string_lossy().into_owned();
+        if !list.contains(&format!(" {theme} {{")) {
+            continue;
+        }
+        let source = std::fs::read_to_string(&path).unwrap();
+        for case in source.lines().filter_map(|line| line.strip_prefix("pub async fn ")) {
+            let name = case.split('(').next().unwrap();
+            assert!(list.contains(&format!(" {name}\n")), "{theme}::{name} is not in the list of cases");
+        }
+    }
+}

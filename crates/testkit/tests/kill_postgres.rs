@@ -6,7 +6,8 @@ use backstitch_testkit::chaos::check::{self, Terms};
 use backstitch_testkit::chaos::{process, rounds, setting};
 use backstitch_testkit::postgres::fresh_database;
 
-const KILLS: usize = 50;
+/// Half of them for sure under load.
+const KILLS: usize = 100;
 const SEED: u64 = 2;
 /// A dead node's sagas are taken over this long after its death, so that there is always something to take over.
 const LEASE: Duration = Duration::from_millis(300);
@@ -25,7 +26,7 @@ async fn nothing_is_lost_however_often_the_node_is_killed() {
     let report = report.await.unwrap();
     println!("seed {seed}: {killed}; {report}");
     report.assert_clean();
-    assert!(killed.while_loaded * 4 > kills, "most kills came before any start was acknowledged: {killed}");
+    assert!(killed.while_loaded * 2 >= kills, "most kills came before any start was acknowledged: {killed}");
     assert!(report.adopters * 10 > kills, "hardly any node took over from a dead one: {report}");
     assert!(report.interrupted > kills, "hardly any attempt was cut short: {report}");
 }

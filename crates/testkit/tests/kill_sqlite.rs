@@ -5,7 +5,8 @@ use std::time::Duration;
 use backstitch_testkit::chaos::check::{self, Terms};
 use backstitch_testkit::chaos::{process, rounds, setting};
 
-const KILLS: usize = 60;
+/// Half of them for sure under load.
+const KILLS: usize = 100;
 const SEED: u64 = 1;
 /// On a file nobody waits for a lease: a new life takes over at once.
 const LEASE: Duration = Duration::from_secs(1);
@@ -24,7 +25,7 @@ async fn nothing_is_lost_however_often_the_process_is_killed() {
     let report = report.await.unwrap();
     println!("seed {seed}: {killed}; {report}");
     report.assert_clean();
-    assert!(killed.while_loaded * 4 > kills, "most kills came before any start was acknowledged: {killed}");
+    assert!(killed.while_loaded * 2 >= kills, "most kills came before any start was acknowledged: {killed}");
     assert!(report.adopters * 2 > kills, "most kills left no saga in flight: {report}");
     assert!(report.interrupted > kills, "hardly any attempt was cut short: {report}");
 }

@@ -13,6 +13,17 @@ create table idempotency_ledger (
     primary key (scope, key)
 );
 
+-- Undoes a statement in which a key was taken by a decision that then lost its fence. The error is one after which
+-- everybody tries again.
+create function try_again() returns boolean
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    raise exception 'somebody else decided about the saga a moment ago' using errcode = 'serialization_failure';
+end;
+$$;
+
 create table outbox (
     id              bigint generated always as identity primary key,
     lock            bigint           not null default 0,

@@ -19,7 +19,7 @@ use super::{Shared, attempt};
 use crate::call::Call;
 use crate::inbox::Received;
 use crate::live::{End, Live};
-use crate::planted::{self, Bug, is_planted};
+use crate::planting::{self, Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::NewMessage;
@@ -314,7 +314,7 @@ impl Driver {
                 // What looks like a fence may be our own first try, which was still on its way when the log was read.
                 Ok(Verdict::Fenced) if in_doubt => {}
                 Ok(Verdict::Fenced) if is_planted(Bug::AppendUnfenced) => {
-                    return planted::force(&*self.shared.store, commit).await;
+                    return planting::force(&*self.shared.store, commit).await;
                 }
                 Ok(verdict) => return Some(verdict),
                 Err(error) => tracing::warn!(saga = %self.saga, %error, "a decision is not on disk yet"),
@@ -381,7 +381,7 @@ impl Driver {
         });
         let shared = self.shared.clone();
         let room = self.admitted.take();
-        self.work.push(planted::begun(async move {
+        self.work.push(planting::begun(async move {
             let outcome = attempt::run(&shared, call.clone()).await;
             drop(room);
             let step = call.step().clone();

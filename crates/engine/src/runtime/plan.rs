@@ -6,7 +6,7 @@ use backstitch_kernel::saga::{Decision, Event, State};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
-use crate::planted::{Bug, is_planted};
+use crate::planting::{Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::jobs::NewJob;
 use crate::store::nodes::Epoch;

@@ -272,7 +272,10 @@ impl Transition<'_> {
         self.owes_compensation(position)
             && (!self.is_stopped_by_a_failed_compensation() || self.was_asked_for_again(position))
             && (is_planted(Bug::CompensationOrderReversed)
-                || self.definition.steps()[position].successors.iter().all(|&after| self.is_out_of_the_way(after)))
+                || self.definition.steps()[position]
+                    .successors
+                    .iter()
+                    .all(|&after| self.is_out_of_the_way(after)))
     }
 
     fn is_out_of_the_way(&self, position: usize) -> bool {

@@ -46,7 +46,8 @@ struct SagaRows {
 
 /// Sagas a second of the bare loop; `None` where there is no disk to compare with.
 pub(super) async fn measure(target: &Target, measured: &Measured) -> Result<Option<f64>, Failure> {
-    let group = usize::try_from(measured.stats.decisions.div_ceil(measured.stats.transactions.max(1)))?.max(1);
+    let group =
+        usize::try_from(measured.stats.decisions.div_ceil(measured.stats.transactions.max(1)))?.max(1);
     let empty = target.sibling().await?;
     let rate = match (target.address(), empty.address()) {
         (Some(from), Some(to)) if matches!(target, Target::Sqlite { .. }) => {
@@ -64,7 +65,9 @@ fn commits(events: Vec<EventRow>) -> Vec<CommitRows> {
     let mut commits: Vec<CommitRows> = Vec::new();
     for event in events {
         match commits.last_mut() {
-            Some(open) if open.events.last().is_some_and(|last| last.at == event.at) => open.events.push(event),
+            Some(open) if open.events.last().is_some_and(|last| last.at == event.at) => {
+                open.events.push(event);
+            }
             _ => commits.push(CommitRows { events: vec![event], row: None }),
         }
     }

@@ -10,7 +10,7 @@ use super::Failure;
 /// Where the sagas go. Removed afterwards.
 pub(super) enum Target {
     Memory,
-    Sqlite { path: PathBuf, _folder: TempDir },
+    Sqlite { path: PathBuf, folder: TempDir },
     Postgres { server: String, database: String },
 }
 
@@ -32,7 +32,7 @@ impl Target {
 
     fn file_in(folder: &Path) -> Result<Self, Failure> {
         let folder = tempfile::Builder::new().prefix("backstitch-bench-").tempdir_in(folder)?;
-        Ok(Self::Sqlite { path: folder.path().join("bench.db"), _folder: folder })
+        Ok(Self::Sqlite { path: folder.path().join("bench.db"), folder })
     }
 
     async fn database_on(server: &str) -> Result<Self, Failure> {
@@ -50,8 +50,8 @@ impl Target {
     pub(super) async fn sibling(&self) -> Result<Self, Failure> {
         match self {
             Self::Memory => Ok(Self::Memory),
-            Self::Sqlite { _folder, .. } => {
-                Self::file_in(_folder.path().parent().unwrap_or_else(|| Path::new(".")))
+            Self::Sqlite { folder, .. } => {
+                Self::file_in(folder.path().parent().unwrap_or_else(|| Path::new(".")))
             }
             Self::Postgres { server, .. } => Self::database_on(server).await,
         }

@@ -67,7 +67,12 @@ pub fn kill_in_a_loop(settings: &Settings, seed: u64, kills: usize) -> io::Resul
     let mut killed = Killed::default();
     for round in 0..kills {
         let mut node = Node::spawn(settings, &format!("life{round}"))?;
-        node.until_ready(START_WITHIN)?;
+        // Every other node is killed for sure with starts on their way, the others maybe while they still take over.
+        if round % 2 == 0 {
+            node.until_acknowledged(1, START_WITHIN)?;
+        } else {
+            node.until_ready(START_WITHIN)?;
+        }
         // The moment is the fault: nothing is waited for here.
         std::thread::sleep(dice.kill_after());
         let acknowledged = node.kill()?;

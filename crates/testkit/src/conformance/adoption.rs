@@ -116,11 +116,13 @@ pub async fn an_unowned_saga_is_adopted_once_it_is_due(fixture: &dyn Fixture) {
     let store = fixture.store();
     let now = fixture.now();
     let epoch = store.join(&successor()).await.unwrap();
-    let due = now.plus(Duration::from_secs(60));
+    // Sooner than the lease ends, or the node that waits would be dead by then.
+    let wait = LEASE / 2;
+    let due = now.plus(wait);
     apply(&*store, started_with(saga(1), now, |row| row.wake_at = Some(due))).await;
     apply(&*store, started(saga(2), now)).await;
     assert_eq!(adopt(fixture, epoch, &[deploy()], 10).await, [].into());
-    fixture.advance(Duration::from_secs(60)).await;
+    fixture.advance(wait).await;
     assert_eq!(adopt(fixture, epoch, &[deploy()], 10).await, [saga(1)].into());
     let row = loaded(&*store, saga(1)).await.summary;
     assert_eq!((row.owner, row.wake_at), (Some(epoch), None));

@@ -128,8 +128,9 @@ pub async fn a_mixed_batch_leaves_exactly_its_winners(fixture: &dyn Fixture) {
         Commit { messages: vec![message("won")], ..started(saga(3), now) },
         laden(updated(saga(4), 2, now, |_| {}), fixture),
     ];
-    use Verdict::{Applied, Fenced, MailWaiting};
-    assert_eq!(store.commit(&batch).await.unwrap(), [MailWaiting, Applied, Fenced, Applied, Fenced]);
+    let expected =
+        [Verdict::MailWaiting, Verdict::Applied, Verdict::Fenced, Verdict::Applied, Verdict::Fenced];
+    assert_eq!(store.commit(&batch).await.unwrap(), expected);
     let outgoing = store.claim_outbox(LEASE, 10).await.unwrap();
     assert_eq!(outgoing.len(), 1);
     assert_eq!(outgoing[0].message, message("won"));

@@ -212,8 +212,8 @@ pub async fn a_fenced_decision_does_not_disturb_its_neighbours(fixture: &dyn Fix
         appended(saga(9), 2, now),
         updated(saga(2), 2, now, |row| row.status = Status::Compensating),
     ];
-    use Verdict::{Applied, Fenced};
-    assert_eq!(store.commit(&batch).await.unwrap(), [Applied, Fenced, Applied, Fenced, Applied]);
+    let expected = [Verdict::Applied, Verdict::Fenced, Verdict::Applied, Verdict::Fenced, Verdict::Applied];
+    assert_eq!(store.commit(&batch).await.unwrap(), expected);
     assert_eq!(seqs(&*store, saga(1)).await, [1]);
     assert_eq!(seqs(&*store, saga(2)).await, [1, 2]);
     assert_eq!(seqs(&*store, saga(3)).await, [1]);

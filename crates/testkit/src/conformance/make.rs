@@ -1,4 +1,4 @@
-//! Short words for what the cases write and read.
+//! Short words for what the cases, and other tests of stores, write and read.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
@@ -16,30 +16,39 @@ use backstitch_kernel::saga::{Event, Recorded, Status};
 use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
 use uuid::Uuid;
 
-pub(super) const LEASE: Duration = Duration::from_secs(10);
-pub(super) const A_MOMENT: Duration = Duration::from_millis(1);
+/// How long whatever is leased is leased.
+pub const LEASE: Duration = Duration::from_secs(10);
+/// The least that makes a difference.
+pub const A_MOMENT: Duration = Duration::from_millis(1);
 
 /// A saga's id; a higher number is a later one.
-pub(super) fn saga(number: u64) -> SagaId {
+#[must_use]
+pub fn saga(number: u64) -> SagaId {
     let (version_7, variant) = (0x7_u128 << 76, 0x2_u128 << 62);
     SagaId(Uuid::from_u128(0x019b_0000_0000_u128 << 80 | version_7 | variant | u128::from(number)))
 }
 
-pub(super) fn node() -> Node {
+/// A process named `a`.
+#[must_use]
+pub fn node() -> Node {
     Node { name: "a".to_owned(), lease: LEASE }
 }
 
-pub(super) fn known(name: &str, version: u32) -> Known {
+/// A definition that a node can run.
+#[must_use]
+pub fn known(name: &str, version: u32) -> Known {
     Known { name: name.into(), version }
 }
 
 /// The definition of [`started`].
-pub(super) fn deploy() -> Known {
+#[must_use]
+pub fn deploy() -> Known {
     known("deploy", 1)
 }
 
 /// A saga that has just been started and runs, owned by nobody yet and not due.
-pub(super) fn started(saga: SagaId, at: Timestamp) -> Commit {
+#[must_use]
+pub fn started(saga: SagaId, at: Timestamp) -> Commit {
     let started = Started {
         definition: "deploy".to_owned(),
         version: 1,
@@ -71,7 +80,8 @@ pub(super) fn started(saga: SagaId, at: Timestamp) -> Commit {
 }
 
 /// The same start with something else in its row.
-pub(super) fn started_with(saga: SagaId, at: Timestamp, change: impl FnOnce(&mut NewRow)) -> Commit {
+#[must_use]
+pub fn started_with(saga: SagaId, at: Timestamp, change: impl FnOnce(&mut NewRow)) -> Commit {
     let mut commit = started(saga, at);
     if let Some(RowWrite::Insert(row)) = &mut commit.row {
         change(row);
@@ -80,12 +90,14 @@ pub(super) fn started_with(saga: SagaId, at: Timestamp, change: impl FnOnce(&mut
 }
 
 /// The same start, owned.
-pub(super) fn owned(saga: SagaId, at: Timestamp, owner: Epoch) -> Commit {
+#[must_use]
+pub fn owned(saga: SagaId, at: Timestamp, owner: Epoch) -> Commit {
     started_with(saga, at, |row| row.owner = Some(owner))
 }
 
 /// A decision that appends one event and changes nothing else.
-pub(super) fn appended(saga: SagaId, seq: u64, at: Timestamp) -> Commit {
+#[must_use]
+pub fn appended(saga: SagaId, seq: u64, at: Timestamp) -> Commit {
     let event = Event::StepStarted { step: StepId::from("build"), attempt: 1 };
     Commit {
         saga,
@@ -99,7 +111,8 @@ pub(super) fn appended(saga: SagaId, seq: u64, at: Timestamp) -> Commit {
 }
 
 /// A decision that appends one event and changes the row.
-pub(super) fn updated(saga: SagaId, seq: u64, at: Timestamp, change: impl FnOnce(&mut RowUpdate)) -> Commit {
+#[must_use]
+pub fn updated(saga: SagaId, seq: u64, at: Timestamp, change: impl FnOnce(&mut RowUpdate)) -> Commit {
     let mut update = RowUpdate {
         status: Status::Running,
         paused: false,
@@ -114,16 +127,21 @@ pub(super) fn updated(saga: SagaId, seq: u64, at: Timestamp, change: impl FnOnce
 }
 
 /// A decision that ends the saga.
-pub(super) fn ended(saga: SagaId, seq: u64, at: Timestamp) -> Commit {
+#[must_use]
+pub fn ended(saga: SagaId, seq: u64, at: Timestamp) -> Commit {
     let events = vec![Recorded { seq, at, event: Event::SagaSucceeded }];
     Commit { events, ..updated(saga, seq, at, |row| row.status = Status::Succeeded) }
 }
 
-pub(super) fn claim(key: &str, digest: u8) -> Claim {
+/// A key of the scope `saga/deploy`, for a request with this digest.
+#[must_use]
+pub fn claim(key: &str, digest: u8) -> Claim {
     Claim { scope: "saga/deploy".to_owned(), key: key.to_owned(), digest: Digest([digest; 32]) }
 }
 
-pub(super) fn job(queue: &str, subject: &str, due_at: Timestamp) -> NewJob {
+/// Some work.
+#[must_use]
+pub fn job(queue: &str, subject: &str, due_at: Timestamp) -> NewJob {
     NewJob {
         queue: queue.to_owned(),
         subject: subject.to_owned(),
@@ -132,7 +150,9 @@ pub(super) fn job(queue: &str, subject: &str, due_at: Timestamp) -> NewJob {
     }
 }
 
-pub(super) fn message(key: &str) -> NewMessage {
+/// Something to say about deployments.
+#[must_use]
+pub fn message(key: &str) -> NewMessage {
     NewMessage {
         topic: "deployments".to_owned(),
         idempotency_key: key.to_owned(),
@@ -141,29 +161,32 @@ pub(super) fn message(key: &str) -> NewMessage {
     }
 }
 
-pub(super) async fn verdict(store: &dyn Store, commit: Commit) -> Verdict {
+/// What becomes of this decision.
+pub async fn verdict(store: &dyn Store, commit: Commit) -> Verdict {
     let mut verdicts = store.commit(&[commit]).await.unwrap();
     assert_eq!(verdicts.len(), 1);
     verdicts.remove(0)
 }
 
-pub(super) async fn apply(store: &dyn Store, commit: Commit) {
+/// Writes a decision, which must be applied.
+pub async fn apply(store: &dyn Store, commit: Commit) {
     assert_eq!(verdict(store, commit).await, Verdict::Applied);
 }
 
-pub(super) async fn load(store: &dyn Store, saga: SagaId) -> Option<Stored> {
+/// The saga, if it exists.
+pub async fn load(store: &dyn Store, saga: SagaId) -> Option<Stored> {
     let mut found = store.load(&[saga]).await.unwrap();
     assert!(found.len() <= 1);
     found.pop()
 }
 
 /// The saga, which must exist.
-pub(super) async fn loaded(store: &dyn Store, saga: SagaId) -> Stored {
+pub async fn loaded(store: &dyn Store, saga: SagaId) -> Stored {
     load(store, saga).await.unwrap()
 }
 
 /// The numbers of a saga's events.
-pub(super) async fn seqs(store: &dyn Store, saga: SagaId) -> Vec<u64> {
+pub async fn seqs(store: &dyn Store, saga: SagaId) -> Vec<u64> {
     let log = store.log(saga, 0, 1_000).await.unwrap();
     log.iter().map(|recorded| recorded.seq).collect()
 }

@@ -15,7 +15,7 @@ pub mod health;
 pub mod inbox;
 pub mod jobs;
 pub mod listing;
-mod make;
+pub mod make;
 pub mod nodes;
 pub mod outbox;
 mod postgres_fixture;

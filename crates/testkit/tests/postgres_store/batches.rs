@@ -181,6 +181,29 @@ async fn a_key_in_somebodys_open_transaction_delays_nobody_else_for_long() {
     assert_eq!(store.commit(&batch[11..12]).await.unwrap(), [Verdict::Replay(first.saga)]);
 }
 
+/// It has taken its key by then, which must go with it.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_decision_that_loses_its_fence_at_the_last_moment_leaves_its_key_free() {
+    let (store, address) = fresh_store().await;
+    let (saga, neighbour) = (new_id(), new_id());
+    store.commit(&[start(saga), start(neighbour)]).await.unwrap();
+    let mut quicker = session(&address).await;
+    let watcher = session(&address).await;
+    let deciding = quicker.transaction().await.unwrap();
+    let first = backstitch::store::postgres::commit_in(&deciding, &go_on(saga, 3, 1)).await.unwrap();
+    assert_eq!(first, Verdict::Applied);
+    let second = tokio::spawn({
+        let store = Arc::clone(&store);
+        let keyed = Commit { claim: claim("k", 1), ..go_on(saga, 3, 2) };
+        async move { store.commit(&[keyed, go_on(neighbour, 3, 1)]).await }
+    });
+    until_blocked(&watcher).await;
+    deciding.commit().await.unwrap();
+    assert_eq!(second.await.unwrap().unwrap(), [Verdict::Fenced, Verdict::Applied]);
+    let other = Commit { claim: claim("k", 2), ..start(new_id()) };
+    assert_eq!(store.commit(&[other]).await.unwrap(), [Verdict::Applied], "the key is free");
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_decision_that_waits_for_a_lock_is_written_once_the_lock_is_gone() {
     let (store, address) = fresh_store().await;

@@ -101,6 +101,8 @@ struct Claims<'a> {
     scope: Vec<&'a str>,
     key: Vec<&'a str>,
     digest: Vec<&'a [u8]>,
+    seq: Vec<i32>,
+    inbox_seen: Vec<Option<i32>>,
 }
 
 #[derive(Default)]
@@ -165,7 +167,7 @@ impl<'a> Batch<'a> {
         for commit in commits {
             batch.add(commit);
         }
-        batch.sort_keys(commits);
+        batch.claim_keys(commits);
         batch
     }
 
@@ -183,6 +185,8 @@ impl<'a> Batch<'a> {
             &claims.scope,
             &claims.key,
             &claims.digest,
+            &claims.seq,
+            &claims.inbox_seen,
             &first.at,
             &first.saga,
             &first.seq,
@@ -245,16 +249,12 @@ impl<'a> Batch<'a> {
             self.bytes += self.more.add(id, recorded);
         }
         self.claiming.push(commit.claim.is_some());
-        let mut inbox_seen = None;
+        self.inbox_seen.push(inbox_seen(commit));
         match &commit.row {
             Some(RowWrite::Insert(row)) => self.add_new(id, row),
-            Some(RowWrite::Update(row)) => {
-                inbox_seen = row.inbox_seen.map(fitting);
-                self.changed.add(id, row);
-            }
+            Some(RowWrite::Update(row)) => self.changed.add(id, row),
             None => {}
         }
-        self.inbox_seen.push(inbox_seen);
         if let Some(through) = commit.consume_inbox_through {
             self.consumed.0.push(id);
             self.consumed.1.push(fitting(through));
@@ -301,18 +301,28 @@ impl<'a> Batch<'a> {
     }
 
     /// Keys are claimed in one order by everybody, so that no two batches wait for each other.
-    fn sort_keys(&mut self, commits: &[&'a Commit]) {
-        let claims =
-            commits.iter().filter_map(|it| Some((it.claim.as_ref()?, it.events.first()?, it.saga.0)));
-        let mut claims: Vec<(&Claim, &Recorded, Uuid)> = claims.collect();
-        claims.sort_unstable_by_key(|(claim, ..)| (&claim.scope, &claim.key));
-        for (claim, first, saga) in claims {
+    fn claim_keys(&mut self, commits: &[&'a Commit]) {
+        let claiming = commits.iter().filter_map(|commit| Some((commit.claim.as_ref()?, *commit)));
+        let mut claiming: Vec<(&'a Claim, &'a Commit)> = claiming.collect();
+        claiming.sort_unstable_by_key(|(claim, _)| (&claim.scope, &claim.key));
+        for (claim, commit) in claiming {
+            let Some(first) = commit.events.first() else { continue };
             self.claims.at.push(time(first.at));
-            self.claims.saga.push(saga);
+            self.claims.saga.push(commit.saga.0);
             self.claims.scope.push(&claim.scope);
             self.claims.key.push(&claim.key);
             self.claims.digest.push(&claim.digest.0);
+            self.claims.seq.push(fitting(first.seq));
+            self.claims.inbox_seen.push(inbox_seen(commit));
         }
+    }
+}
+
+/// How many messages the decision has seen, if that matters to it.
+fn inbox_seen(commit: &Commit) -> Option<i32> {
+    match &commit.row {
+        Some(RowWrite::Update(row)) => row.inbox_seen.map(fitting),
+        Some(RowWrite::Insert(_)) | None => None,
     }
 }
 

@@ -101,23 +101,32 @@ async fn verdicts(
     }
     let mut stopped = HashMap::with_capacity(rows.len());
     for row in rows {
-        let key_used: bool = row.try_get("key_used")?;
-        let mail_waiting: Option<bool> = row.try_get("mail_waiting")?;
-        stopped.insert(row.try_get::<_, Uuid>("saga_id")?, (key_used, mail_waiting.unwrap_or(false)));
+        let (fenced, mail_waiting): (bool, bool) = (row.try_get("fenced")?, row.try_get("mail_waiting")?);
+        stopped.insert(row.try_get::<_, Uuid>("saga_id")?, (fenced, mail_waiting));
     }
     let mut verdicts = Vec::with_capacity(commits.len());
     for commit in commits {
-        verdicts.push(match (stopped.get(&commit.saga.0), &commit.claim) {
-            (None, _) => Some(Verdict::Applied),
-            (Some((true, _)), Some(claim)) => used(client, find_claim, claim).await?,
-            (Some((_, true)), _) => Some(Verdict::MailWaiting),
-            (Some(_), _) => Some(Verdict::Fenced),
+        let Some((fenced, mail_waiting)) = stopped.get(&commit.saga.0) else {
+            verdicts.push(Some(Verdict::Applied));
+            continue;
+        };
+        let used = match &commit.claim {
+            Some(claim) => used(client, find_claim, claim).await?,
+            None => None,
+        };
+        verdicts.push(match used {
+            Some(verdict) => Some(verdict),
+            None if *fenced => Some(Verdict::Fenced),
+            None if *mail_waiting => Some(Verdict::MailWaiting),
+            // Without a key, only somebody who was quicker can have stopped it. With one, somebody had taken the key
+            // and gave it up.
+            None => commit.claim.is_none().then_some(Verdict::Fenced),
         });
     }
     Ok(verdicts)
 }
 
-/// What a key that is not fresh stands for; nothing when it was given up since.
+/// What a key stands for that somebody had before; nothing when nobody has it.
 async fn used(
     client: &impl GenericClient,
     find_claim: &Statement,

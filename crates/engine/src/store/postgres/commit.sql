@@ -6,28 +6,35 @@
 -- Arrays are unnested in the select list, where they are read in step and not stored one by one. The scalar
 -- subqueries leave the planner no choice but one index probe for each element, whatever its statistics say.
 with
--- Keys first, in their own order, so that two batches never wait for each other. A saga that is there already
--- cannot pass the gate, so it must not take a key either.
+-- Rows before events, as adoption takes them, so that the two never wait for each other. Having waited for
+-- somebody's message, this sees the number that the message left behind.
+locked as (
+    select id, inbox_seq
+    from backstitch.sagas
+    where id = any ($24::uuid[])
+    order by id
+    for no key update
+),
+-- Keys come in an order of their own, so that no two batches wait for each other. What cannot pass the gate must not
+-- take its key, so this asks what the gate will ask.
 claimed as (
     insert into backstitch.idempotency_ledger (at, saga_id, scope, key, digest)
     select c.at, c.saga_id, c.scope, c.key, c.digest
     from (
         select
             unnest($1::timestamptz[]) as at, unnest($2::uuid[]) as saga_id, unnest($3::text[]) as scope,
-            unnest($4::text[]) as key, unnest($5::bytea[]) as digest
+            unnest($4::text[]) as key, unnest($5::bytea[]) as digest, unnest($6::integer[]) as seq,
+            unnest($7::integer[]) as inbox_seen
     ) as c
-    where (select true from backstitch.saga_events e where e.saga_id = c.saga_id and e.seq = 1) is null
+        left join locked l on l.id = c.saga_id
+    where (select true from backstitch.saga_events e where e.saga_id = c.saga_id and e.seq = c.seq) is null
+        and case
+            when c.seq = 1 then true
+            else (select true from backstitch.saga_events e where e.saga_id = c.saga_id and e.seq = c.seq - 1)
+        end
+        and (c.inbox_seen is null or c.inbox_seen = l.inbox_seq)
     on conflict do nothing
     returning saga_id
-),
--- Rows before events, as adoption takes them, so that the two never wait for each other. Having waited for
--- somebody's message, this sees the number that the message left behind.
-locked as (
-    select id, inbox_seq
-    from backstitch.sagas
-    where id = any ($22::uuid[])
-    order by id
-    for no key update
 ),
 -- The event before the first one must be there: a saga that is gone, or a number that skips some, is no fence.
 gate as (
@@ -35,9 +42,9 @@ gate as (
     select f.at, f.saga_id, f.seq, f.attempt, f.type, f.step, f.data
     from (
         select
-            unnest($6::timestamptz[]) as at, unnest($7::uuid[]) as saga_id, unnest($8::integer[]) as seq,
-            unnest($9::integer[]) as attempt, unnest($10::text[]) as type, unnest($11::text[]) as step,
-            unnest($12::text[]) as data, unnest($13::boolean[]) as claims, unnest($14::integer[]) as inbox_seen
+            unnest($8::timestamptz[]) as at, unnest($9::uuid[]) as saga_id, unnest($10::integer[]) as seq,
+            unnest($11::integer[]) as attempt, unnest($12::text[]) as type, unnest($13::text[]) as step,
+            unnest($14::text[]) as data, unnest($15::boolean[]) as claims, unnest($16::integer[]) as inbox_seen
     ) as f
         left join locked l on l.id = f.saga_id
     where case
@@ -55,9 +62,9 @@ more_events as (
     select m.at, m.saga_id, m.seq, m.attempt, m.type, m.step, m.data
     from (
         select
-            unnest($15::timestamptz[]) as at, unnest($16::uuid[]) as saga_id, unnest($17::integer[]) as seq,
-            unnest($18::integer[]) as attempt, unnest($19::text[]) as type, unnest($20::text[]) as step,
-            unnest($21::text[]) as data
+            unnest($17::timestamptz[]) as at, unnest($18::uuid[]) as saga_id, unnest($19::integer[]) as seq,
+            unnest($20::integer[]) as attempt, unnest($21::text[]) as type, unnest($22::text[]) as step,
+            unnest($23::text[]) as data
     ) as m
         join gate using (saga_id)
 ),
@@ -67,12 +74,12 @@ changed_rows as (
         failed_step = u.failed_step
     from (
         select
-            unnest($22::uuid[]) as saga_id, unnest($23::timestamptz[]) as updated_at, unnest($24::bigint[]) as owner,
-            unnest($25::timestamptz[]) as wake_at, unnest($26::boolean[]) as paused, unnest($27::text[]) as status,
-            unnest($28::text[]) as failed_step
+            unnest($24::uuid[]) as saga_id, unnest($25::timestamptz[]) as updated_at, unnest($26::bigint[]) as owner,
+            unnest($27::timestamptz[]) as wake_at, unnest($28::boolean[]) as paused, unnest($29::text[]) as status,
+            unnest($30::text[]) as failed_step
     ) as u
         join gate using (saga_id)
-    where s.id = u.saga_id and s.id = any ($22::uuid[])
+    where s.id = u.saga_id and s.id = any ($24::uuid[])
 ),
 new_rows as (
     insert into backstitch.sagas (
@@ -83,10 +90,10 @@ new_rows as (
         n.correlation_id
     from (
         select
-            unnest($29::uuid[]) as saga_id, unnest($30::timestamptz[]) as created_at, unnest($31::bigint[]) as owner,
-            unnest($32::timestamptz[]) as wake_at, unnest($33::integer[]) as version, unnest($34::text[]) as status,
-            unnest($35::text[]) as definition, unnest($36::text[]) as failed_step,
-            unnest($37::text[]) as correlation_id
+            unnest($31::uuid[]) as saga_id, unnest($32::timestamptz[]) as created_at, unnest($33::bigint[]) as owner,
+            unnest($34::timestamptz[]) as wake_at, unnest($35::integer[]) as version, unnest($36::text[]) as status,
+            unnest($37::text[]) as definition, unnest($38::text[]) as failed_step,
+            unnest($39::text[]) as correlation_id
     ) as n
         join gate using (saga_id)
 ),
@@ -94,15 +101,15 @@ new_attributes as (
     insert into backstitch.saga_attributes (saga_id, name, value)
     select a.saga_id, a.name, a.value
     from (
-        select unnest($38::uuid[]) as saga_id, unnest($39::text[]) as name, unnest($40::text[]) as value
+        select unnest($40::uuid[]) as saga_id, unnest($41::text[]) as name, unnest($42::text[]) as value
     ) as a
         join gate using (saga_id)
 ),
 consumed as (
     delete from backstitch.saga_inbox i
-    using (select unnest($41::uuid[]) as saga_id, unnest($42::integer[]) as through) as c
+    using (select unnest($43::uuid[]) as saga_id, unnest($44::integer[]) as through) as c
         join gate using (saga_id)
-    where i.saga_id = c.saga_id and i.seq <= c.through and i.saga_id = any ($41::uuid[])
+    where i.saga_id = c.saga_id and i.seq <= c.through and i.saga_id = any ($43::uuid[])
 ),
 -- The job that is already under way stands for a repeated one.
 new_jobs as (
@@ -110,9 +117,9 @@ new_jobs as (
     select j.until, j.created_at, j.saga_id, j.queue, j.subject, j.payload
     from (
         select
-            unnest($43::timestamptz[]) as until, unnest($44::timestamptz[]) as created_at,
-            unnest($45::uuid[]) as saga_id, unnest($46::text[]) as queue, unnest($47::text[]) as subject,
-            unnest($48::text[]) as payload
+            unnest($45::timestamptz[]) as until, unnest($46::timestamptz[]) as created_at,
+            unnest($47::uuid[]) as saga_id, unnest($48::text[]) as queue, unnest($49::text[]) as subject,
+            unnest($50::text[]) as payload
     ) as j
         join gate using (saga_id)
     on conflict do nothing
@@ -123,25 +130,29 @@ new_messages as (
     select m.at, m.at, m.topic, m.idempotency_key, m.ordering_key, m.payload
     from (
         select
-            unnest($49::timestamptz[]) as at, unnest($50::uuid[]) as saga_id, unnest($51::text[]) as topic,
-            unnest($52::text[]) as idempotency_key, unnest($53::text[]) as ordering_key,
-            unnest($54::text[]) as payload
+            unnest($51::timestamptz[]) as at, unnest($52::uuid[]) as saga_id, unnest($53::text[]) as topic,
+            unnest($54::text[]) as idempotency_key, unnest($55::text[]) as ordering_key,
+            unnest($56::text[]) as payload
     ) as m
         join gate using (saga_id)
     on conflict do nothing
 )
--- Nothing to say about those that passed.
+-- Nothing to say about those that passed. One that took its key and then lost its fence to somebody who was quicker
+-- undoes the batch, which is then sent again.
 select
     f.saga_id,
-    f.claims and f.saga_id not in (select saga_id from claimed) as key_used,
-    l.inbox_seq <> f.inbox_seen
-        and (
-            select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq
-        ) is null as mail_waiting
+    case when f.claims and f.saga_id in (select saga_id from claimed) then backstitch.try_again() end,
+    (select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq) is not null
+        or f.seq > 1
+            and (
+                select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq - 1
+            ) is null
+        as fenced,
+    coalesce(l.inbox_seq <> f.inbox_seen, false) as mail_waiting
 from (
     select
-        unnest($7::uuid[]) as saga_id, unnest($8::integer[]) as seq, unnest($13::boolean[]) as claims,
-        unnest($14::integer[]) as inbox_seen
+        unnest($9::uuid[]) as saga_id, unnest($10::integer[]) as seq, unnest($15::boolean[]) as claims,
+        unnest($16::integer[]) as inbox_seen
 ) as f
     left join locked l on l.id = f.saga_id
 where f.saga_id not in (select saga_id from gate)

@@ -132,6 +132,9 @@ impl Open<'_> {
         }
         // The first sending may have been on its way to the disk while the log was read.
         self.missing_in_log(unsure).await?;
+        if !again.is_empty() {
+            self.patience.pause("an idempotency key changes hands all the time").await?;
+        }
         Ok((!again.is_empty()).then_some(Group { members: again, in_doubt: group.in_doubt }))
     }
 

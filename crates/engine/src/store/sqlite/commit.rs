@@ -2,7 +2,7 @@
 
 use backstitch_kernel::idempotency::{self, Digest};
 use backstitch_kernel::saga::{Recorded, Status, codec};
-use backstitch_kernel::{SagaId, Timestamp};
+use backstitch_kernel::{SagaId, StepId, Timestamp};
 use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
@@ -171,7 +171,7 @@ impl<'c> Writer<'c> {
             row.status.as_str(),
             row.owner,
             row.wake_at.map(Timestamp::as_micros),
-            row.failed_step.as_ref().map(|step| step.as_str()),
+            row.failed_step.as_ref().map(StepId::as_str),
             row.correlation_id,
             row.created_at.as_micros(),
         ])?;
@@ -192,7 +192,7 @@ impl<'c> Writer<'c> {
             saga.0.as_bytes(),
             update.status.as_str(),
             update.paused,
-            update.failed_step.as_ref().map(|step| step.as_str()),
+            update.failed_step.as_ref().map(StepId::as_str),
             update.owner,
             update.wake_at.map(Timestamp::as_micros),
             update.updated_at.as_micros(),
@@ -252,7 +252,7 @@ pub(super) fn append(
         integer(recorded.seq),
         recorded.at.as_micros(),
         event.name(),
-        event.step().map(|step| step.as_str()),
+        event.step().map(StepId::as_str),
         event.attempt(),
         codec::data(event),
     ])?;

@@ -99,9 +99,37 @@ async fn write(writer: &Client, statement: &Statement, batch: &[SagaRows]) -> Re
 
 #[derive(Default)]
 struct Columns<'a> {
-    events: (Vec<Uuid>, Vec<i32>, Vec<i64>, Vec<&'a str>, Vec<Option<&'a str>>, Vec<Option<i32>>, Vec<Option<&'a str>>),
-    inserts: (Vec<Uuid>, Vec<&'a str>, Vec<i32>, Vec<i64>),
-    updates: (Vec<Uuid>, Vec<&'static str>, Vec<Option<&'a str>>, Vec<Option<i64>>, Vec<i64>),
+    events: Events<'a>,
+    inserts: Inserts<'a>,
+    updates: Updates<'a>,
+}
+
+#[derive(Default)]
+struct Events<'a> {
+    saga: Vec<Uuid>,
+    seq: Vec<i32>,
+    at: Vec<i64>,
+    name: Vec<&'a str>,
+    step: Vec<Option<&'a str>>,
+    attempt: Vec<Option<i32>>,
+    data: Vec<Option<&'a str>>,
+}
+
+#[derive(Default)]
+struct Inserts<'a> {
+    saga: Vec<Uuid>,
+    definition: Vec<&'a str>,
+    version: Vec<i32>,
+    at: Vec<i64>,
+}
+
+#[derive(Default)]
+struct Updates<'a> {
+    saga: Vec<Uuid>,
+    status: Vec<&'static str>,
+    failed_step: Vec<Option<&'a str>>,
+    owner: Vec<Option<i64>>,
+    at: Vec<i64>,
 }
 
 impl<'a> Columns<'a> {
@@ -109,27 +137,27 @@ impl<'a> Columns<'a> {
         let Some(commit) = saga.commits.get(turn) else { return };
         let id = Uuid::from_bytes(saga.id);
         for event in &commit.events {
-            self.events.0.push(id);
-            self.events.1.push(event.seq);
-            self.events.2.push(event.at);
-            self.events.3.push(&event.name);
-            self.events.4.push(event.step.as_deref());
-            self.events.5.push(event.attempt);
-            self.events.6.push(event.data.as_deref());
+            self.events.saga.push(id);
+            self.events.seq.push(event.seq);
+            self.events.at.push(event.at);
+            self.events.name.push(&event.name);
+            self.events.step.push(event.step.as_deref());
+            self.events.attempt.push(event.attempt);
+            self.events.data.push(event.data.as_deref());
         }
         match &commit.row {
             Some(RowChange::Insert) => {
-                self.inserts.0.push(id);
-                self.inserts.1.push(&saga.definition);
-                self.inserts.2.push(saga.version);
-                self.inserts.3.push(saga.created_at);
+                self.inserts.saga.push(id);
+                self.inserts.definition.push(&saga.definition);
+                self.inserts.version.push(saga.version);
+                self.inserts.at.push(saga.created_at);
             }
             Some(RowChange::Update { status, failed_step, owned }) => {
-                self.updates.0.push(id);
-                self.updates.1.push(status);
-                self.updates.2.push(failed_step.as_deref());
-                self.updates.3.push(owned.then_some(1));
-                self.updates.4.push(commit.events.first().map_or(0, |event| event.at));
+                self.updates.saga.push(id);
+                self.updates.status.push(status);
+                self.updates.failed_step.push(failed_step.as_deref());
+                self.updates.owner.push(owned.then_some(1));
+                self.updates.at.push(commit.events.first().map_or(0, |event| event.at));
             }
             None => {}
         }
@@ -141,7 +169,22 @@ impl<'a> Columns<'a> {
             .execute(
                 statement,
                 &[
-                    &e.0, &e.1, &e.2, &e.3, &e.4, &e.5, &e.6, &i.0, &i.1, &i.2, &i.3, &u.0, &u.1, &u.2, &u.3, &u.4,
+                    &e.saga,
+                    &e.seq,
+                    &e.at,
+                    &e.name,
+                    &e.step,
+                    &e.attempt,
+                    &e.data,
+                    &i.saga,
+                    &i.definition,
+                    &i.version,
+                    &i.at,
+                    &u.saga,
+                    &u.status,
+                    &u.failed_step,
+                    &u.owner,
+                    &u.at,
                 ],
             )
             .await?;

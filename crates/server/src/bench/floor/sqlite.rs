@@ -18,8 +18,9 @@ pub(super) fn replay(from: &str, to: &str, group: usize) -> Result<f64, Failure>
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut rows = source.prepare("select id, definition, version, created_at from sagas order by id")?;
     let mut sagas = rows.query([])?;
-    let mut log = source
-        .prepare("select seq, at, type, step, attempt, data from saga_events where saga_id = ?1 order by seq")?;
+    let mut log = source.prepare(
+        "select seq, at, type, step, attempt, data from saga_events where saga_id = ?1 order by seq",
+    )?;
     let mut statements = Statements::on(&writer)?;
     let (mut written, mut spent) = (0_u32, Duration::ZERO);
     while spent < LONG_ENOUGH {
@@ -75,7 +76,11 @@ impl<'c> Statements<'c> {
 }
 
 /// Writes the first commits of all these sagas as one transaction, then the second ones, and so on.
-fn write(writer: &Connection, statements: &mut Statements<'_>, batch: &[SagaRows]) -> Result<(), rusqlite::Error> {
+fn write(
+    writer: &Connection,
+    statements: &mut Statements<'_>,
+    batch: &[SagaRows],
+) -> Result<(), rusqlite::Error> {
     let longest = batch.iter().map(|saga| saga.commits.len()).max().unwrap_or(0);
     for turn in 0..longest {
         writer.execute_batch("begin immediate")?;
@@ -83,7 +88,12 @@ fn write(writer: &Connection, statements: &mut Statements<'_>, batch: &[SagaRows
             let Some(commit) = saga.commits.get(turn) else { continue };
             match &commit.row {
                 Some(RowChange::Insert) => {
-                    statements.insert.execute(params![saga.id, saga.definition, saga.version, saga.created_at])?;
+                    statements.insert.execute(params![
+                        saga.id,
+                        saga.definition,
+                        saga.version,
+                        saga.created_at
+                    ])?;
                 }
                 Some(RowChange::Update { status, failed_step, owned }) => {
                     let at = commit.events.first().map_or(0, |event| event.at);

@@ -2,9 +2,7 @@
 
 use std::future::Future;
 
-pub use backstitch_kernel::planted::{Bug, is_planted};
-#[cfg(feature = "planted-bugs")]
-pub use backstitch_kernel::planted::{disable, enable};
+pub(crate) use backstitch_kernel::planted::{Bug, is_planted};
 use futures::future::BoxFuture;
 
 use crate::store::outbox::NewMessage;

@@ -1,0 +1,9 @@
+//! The store in a file: what only a file can do, and what can only happen to a file.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod faults;
+mod queries;
+mod rules;
+mod support;
+mod transactions;

@@ -1,0 +1,132 @@
+//! What this store refuses, and how.
+
+use backstitch::kernel::saga::Status;
+use backstitch::store::{Commit, RowWrite, Store as _, Verdict};
+use backstitch_testkit::conformance::make::{
+    appended, apply, claim, ended, job, load, message, saga, seqs, started, updated, verdict,
+};
+
+use super::support::{Place, now};
+
+/// A decision that no log can hold: the same number twice.
+fn impossible(commit: Commit) -> Commit {
+    let mut commit = Commit {
+        jobs: vec![job("hooks", "a", now())],
+        messages: vec![message("impossible")],
+        claim: Some(claim("impossible", 1)),
+        ..commit
+    };
+    commit.events.extend(commit.events.clone());
+    commit
+}
+
+#[tokio::test]
+async fn a_decision_the_database_cannot_hold_is_refused_alone() {
+    let place = Place::new();
+    let store = place.open();
+    apply(&store, started(saga(1), now())).await;
+    let batch = [
+        started(saga(2), now()),
+        impossible(started(saga(3), now())),
+        appended(saga(1), 2, now()),
+        impossible(appended(saga(1), 3, now())),
+        appended(saga(1), 3, now()),
+        appended(saga(2), 9, now()),
+    ];
+    let verdicts = store.commit(&batch).await.unwrap();
+    assert!(matches!(&verdicts[1], Verdict::Refused(why) if why.contains("UNIQUE")), "{verdicts:?}");
+    assert!(matches!(&verdicts[3], Verdict::Refused(_)), "{verdicts:?}");
+    for applied in [0, 2, 4] {
+        assert_eq!(verdicts[applied], Verdict::Applied);
+    }
+    assert_eq!(verdicts[5], Verdict::Fenced);
+    assert!(load(&store, saga(3)).await.is_none());
+    assert_eq!(seqs(&store, saga(1)).await, [1, 2, 3]);
+    assert!(store.lease_jobs(&["hooks".to_owned()], std::time::Duration::ZERO, 10).await.unwrap().is_empty());
+    assert!(store.claim_outbox(std::time::Duration::ZERO, 10).await.unwrap().is_empty());
+    apply(&store, Commit { claim: Some(claim("impossible", 2)), ..started(saga(4), now()) }).await;
+}
+
+#[tokio::test]
+async fn an_ended_saga_takes_no_decision() {
+    let place = Place::new();
+    let store = place.open();
+    apply(&store, started(saga(1), now())).await;
+    apply(&store, ended(saga(1), 2, now())).await;
+    for late in [
+        appended(saga(1), 3, now()),
+        updated(saga(1), 3, now(), |row| row.status = Status::Compensating),
+        ended(saga(1), 3, now()),
+    ] {
+        assert_eq!(verdict(&store, late).await, Verdict::Fenced);
+    }
+    assert_eq!(seqs(&store, saga(1)).await, [1, 2]);
+}
+
+#[tokio::test]
+async fn a_failed_saga_takes_only_the_decision_that_reopens_it() {
+    let place = Place::new();
+    let store = place.open();
+    apply(&store, started(saga(1), now())).await;
+    apply(&store, updated(saga(1), 2, now(), |row| row.status = Status::Failed)).await;
+    assert_eq!(verdict(&store, appended(saga(1), 3, now())).await, Verdict::Fenced);
+    assert_eq!(verdict(&store, ended(saga(1), 3, now())).await, Verdict::Fenced);
+    apply(&store, updated(saga(1), 3, now(), |row| row.status = Status::Compensating)).await;
+    apply(&store, updated(saga(1), 4, now(), |row| row.status = Status::Compensated)).await;
+}
+
+#[tokio::test]
+async fn a_good_end_is_nobodys() {
+    let place = Place::new();
+    let store = place.open();
+    apply(&store, started(saga(1), now())).await;
+    let mut kept = ended(saga(1), 2, now());
+    if let Some(RowWrite::Update(row)) = &mut kept.row {
+        row.owner = Some(1);
+    }
+    assert!(matches!(verdict(&store, kept).await, Verdict::Refused(_)));
+    apply(&store, ended(saga(1), 2, now())).await;
+}
+
+#[tokio::test]
+async fn what_a_saga_began_with_and_what_is_finished_never_change() {
+    let place = Place::new();
+    let store = place.open();
+    let commit = Commit {
+        jobs: vec![job("hooks", "a", now())],
+        messages: vec![message("k1")],
+        ..started(saga(1), now())
+    };
+    apply(&store, commit).await;
+    let beside = place.beside();
+    let refused = |sql: &str| assert!(beside.execute(sql, []).is_err(), "`{sql}` went through");
+    refused("update sagas set definition = 'other'");
+    refused("update sagas set version = 2");
+    refused("update sagas set created_at = 0");
+    refused("update sagas set correlation_id = 'x'");
+    beside.execute("update jobs set status = 'completed'", []).unwrap();
+    refused("update jobs set status = 'pending'");
+    beside.execute("update outbox set status = 'sent'", []).unwrap();
+    refused("update outbox set status = 'pending'");
+    beside
+        .execute("insert into definitions (name, version, fingerprint, body, created_at) values ('d', 1, 1, '{}', 0)", [])
+        .unwrap();
+    refused("update definitions set body = '[]'");
+}
+
+#[tokio::test]
+async fn the_file_is_set_up_for_durability() {
+    let place = Place::new();
+    let _store = place.open();
+    let beside = place.beside();
+    let setting = |name: &str| -> String {
+        beside
+            .query_row(&format!("pragma {name}"), [], |row| row.get::<_, rusqlite::types::Value>(0))
+            .map(|value| format!("{value:?}"))
+            .unwrap()
+    };
+    assert_eq!(setting("journal_mode"), r#"Text("wal")"#);
+    assert_eq!(setting("auto_vacuum"), "Integer(2)");
+    assert_eq!(setting("page_size"), "Integer(4096)");
+    assert!(backstitch::store::sqlite::WRITER_SETTINGS.contains("pragma synchronous = full;"));
+}

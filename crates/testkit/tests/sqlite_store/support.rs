@@ -1,0 +1,55 @@
+//! Files to try things on.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use backstitch::clock::ManualClock;
+use backstitch::kernel::Timestamp;
+use backstitch::store::Error;
+use backstitch::store::sqlite::SqliteStore;
+use rusqlite::Connection;
+use tempfile::TempDir;
+
+/// A folder of its own with a place for a database in it.
+pub(crate) struct Place {
+    folder: TempDir,
+}
+
+impl Place {
+    pub(crate) fn new() -> Self {
+        Self { folder: tempfile::tempdir().unwrap() }
+    }
+
+    pub(crate) fn folder(&self) -> &Path {
+        self.folder.path()
+    }
+
+    pub(crate) fn path(&self) -> PathBuf {
+        self.folder.path().join("sagas.db")
+    }
+
+    pub(crate) fn open(&self) -> SqliteStore {
+        open(&self.path()).unwrap()
+    }
+
+    /// A connection beside the store's.
+    pub(crate) fn beside(&self) -> Connection {
+        Connection::open(self.path()).unwrap()
+    }
+}
+
+pub(crate) fn open(path: &Path) -> Result<SqliteStore, Error> {
+    SqliteStore::open(path, Arc::new(ManualClock::at(now())))
+}
+
+pub(crate) fn now() -> Timestamp {
+    Timestamp::from_micros(1_767_225_600_000_000)
+}
+
+/// Why the file was not opened.
+pub(crate) fn refusal(path: &Path) -> Error {
+    match open(path) {
+        Ok(_) => panic!("{} was opened", path.display()),
+        Err(error) => error,
+    }
+}
