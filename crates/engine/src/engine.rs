@@ -4,9 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use backstitch_kernel::saga::state::Misfit;
-use backstitch_kernel::saga::{Input, Now, Resolution, State, decide};
-use backstitch_kernel::{SagaId, StepId};
+use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::Resolution;
 use futures::Stream;
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -14,18 +13,20 @@ use tokio::sync::broadcast;
 use crate::error::Error;
 use crate::inbox::{Message, Posted};
 use crate::inspect;
-use crate::live::End;
 use crate::options::Options;
+use crate::resolve;
 use crate::run::Run;
-use crate::runtime::{Circumstances, Driver, FeedEvent, Shared, plan};
+use crate::runtime::{FeedEvent, Shared};
 use crate::saga::Saga;
-use crate::start::Starting;
+use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
-use crate::store::{self, Cursor, Filter, Health, Page, Store, Verdict};
+use crate::store::{self, Cursor, Filter, Health, Page, Store};
 use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
 pub const STUCK_AFTER: Duration = Duration::from_secs(600);
+/// How long a shutdown waits for what was told to stop at once.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 /// Stuck sagas listed at most.
 const STUCK_LISTED: usize = 100;
 
@@ -99,6 +100,7 @@ impl Engine {
     /// # Errors
     /// When the store cannot be written.
     pub async fn on_store(store: Arc<dyn Store>, options: Options) -> Result<Self, Error> {
+        options.check()?;
         let shared = Shared::start(store, options).await?;
         Ok(Self { inner: Arc::new(Inner { shared }) })
     }
@@ -187,7 +189,7 @@ impl Engine {
         let shared = self.shared();
         let now = shared.options.clock.now().as_micros();
         let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
-        let known = shared.registry.runnable(&*shared.store).await;
+        let known = shared.registry.runnable(&*shared.store).await.known;
         let since = backstitch_kernel::Timestamp::from_micros(before);
         Ok(shared.store.health(&known, since, STUCK_LISTED).await?)
     }
@@ -234,6 +236,7 @@ impl Engine {
 
     async fn post(&self, saga: SagaId, message: Message) -> Result<(), Error> {
         let shared = self.shared();
+        check_note(message.note())?;
         match shared.store.post(saga, &message, shared.options.clock.now()).await? {
             Posted::Accepted => {}
             Posted::Unknown => return Err(Error::NotFound(saga)),
@@ -247,7 +250,8 @@ impl Engine {
     }
 
     /// Decides about a compensation that could not be finished: try it again, leave it undone, or take it as done
-    /// by hand. The saga then goes on rolling back. Needs its definition registered here.
+    /// by hand. The saga then goes on rolling back; one that is paused does so once it is resumed. Needs its
+    /// definition registered here.
     ///
     /// # Errors
     /// When there is no such saga, its rollback has not failed, or that step is not the one that is stuck.
@@ -258,60 +262,7 @@ impl Engine {
         action: Resolution,
         note: &str,
     ) -> Result<(), Error> {
-        let shared = self.shared();
-        let stored = shared.store.load(&[saga]).await?.into_iter().next().ok_or(Error::NotFound(saga))?;
-        let row = &stored.summary;
-        let definition = shared
-            .registry
-            .version(&row.definition, row.version)
-            .ok_or_else(|| Error::UnknownDefinition(format!("{} version {}", row.definition, row.version)))?;
-        let state = State::fold(&definition.definition, &stored.log).map_err(|misfit| refused(&misfit))?;
-        let room = shared.room.clone().acquire_owned().await.map_err(|_| Error::ShuttingDown)?;
-        let now = Now { at: shared.options.clock.now(), hold: shared.is_stopping() };
-        let input = Input::Resolve { step: StepId::from(step), action, note: note.to_owned() };
-        let mut decision = decide(&definition.definition, saga, &state, input, now)
-            .map_err(|why| Error::Rejected { saga, why })?;
-        // The row of a failed rollback may change to `compensating` and to nothing else, so the resolution is written
-        // by itself; what follows from it, be it the end, is the next decision.
-        decision.events.truncate(1);
-        decision.effects.clear();
-        decision.state = state.clone();
-        for recorded in &decision.events {
-            decision.state.append(&definition.definition, recorded).map_err(|misfit| refused(&misfit))?;
-        }
-        let epoch = shared.epoch();
-        let on = Circumstances {
-            saga,
-            definition: &definition,
-            before: Some(&state),
-            epoch,
-            inbox_seen: stored.inbox_seq,
-            inbox_unconsumed: !stored.inbox.is_empty(),
-            release_after: shared.options.release_after,
-        };
-        let planned = plan(&on, &decision, Vec::new(), None);
-        let live = shared.live.enter(saga).ok_or(Error::Raced(saga))?;
-        match shared.committer.commit(planned.commit).await {
-            Ok(Verdict::Applied) => {}
-            Ok(_) => {
-                shared.live.leave(saga, End::LetGo);
-                return Err(Error::Raced(saga));
-            }
-            Err(error) => {
-                let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
-                let (events, effects) = (decision.events, decision.effects);
-                tokio::spawn(driver.continue_if_written(events, effects, stored.inbox_seq));
-                return Err(error.into());
-            }
-        }
-        shared.announce(saga, &definition.name, &decision.events, &live);
-        if planned.released {
-            shared.live.leave(saga, End::LetGo);
-        } else {
-            let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
-            tokio::spawn(driver.run_adopted(Vec::new(), stored.inbox_seq));
-        }
-        Ok(())
+        resolve::resolve(self.shared(), saga, step, action, note).await
     }
 
     /// What this process has done so far.
@@ -346,17 +297,15 @@ impl Engine {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         shared.stop();
-        while shared.live.count() > 0 {
+        // An action that blocks its thread cannot be stopped; nothing it leads to can be written any more.
+        let over = tokio::time::Instant::now() + LAST_WAIT;
+        while shared.live.count() > 0 && tokio::time::Instant::now() < over {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         let left = shared.store.leave(shared.epoch()).await;
         shared.wind_up().await;
         Ok(left?)
     }
-}
-
-fn refused(misfit: &Misfit) -> store::Error {
-    store::Error::Refused(format!("the log does not fit the definition: {misfit}"))
 }
 
 #[cfg_attr(not(feature = "sqlite"), expect(unused_variables, reason = "only a file needs the clock"))]

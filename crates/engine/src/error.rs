@@ -70,6 +70,9 @@ pub enum Error {
         /// When.
         at: Timestamp,
     },
+    /// The settings cannot work.
+    #[error("the engine's settings cannot work: {0}")]
+    BadOptions(String),
     /// There is no such saga.
     #[error("there is no saga {0}")]
     NotFound(SagaId),

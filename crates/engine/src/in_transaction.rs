@@ -31,6 +31,9 @@ impl Starting {
     /// When the request is refused or the database cannot be written; roll the transaction back then.
     #[cfg(feature = "postgres")]
     pub async fn in_postgres(self, transaction: &tokio_postgres::Transaction<'_>) -> Result<SagaId, Error> {
+        if let Some(definition) = self.shared.registry.newest(&self.definition) {
+            definition.keep(&*self.shared.store).await?;
+        }
         let commit = self.unowned()?;
         let verdict = store::postgres::commit_in(transaction, &commit).await?;
         accepted(commit.saga, verdict)

@@ -25,6 +25,16 @@ pub enum Message {
     },
 }
 
+impl Message {
+    /// Who asked, and why.
+    #[must_use]
+    pub fn note(&self) -> &str {
+        match self {
+            Self::Cancel { note } | Self::Pause { note } | Self::Resume { note } => note,
+        }
+    }
+}
+
 impl From<Message> for Input {
     fn from(message: Message) -> Self {
         match message {

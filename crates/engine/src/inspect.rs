@@ -18,7 +18,7 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 
 async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {
     let row = &stored.summary;
-    let registered = shared.registry.version(&row.definition, row.version);
+    let registered = shared.registry.version(&row.definition, row.version).filter(|saga| saga.is_kept());
     let kept;
     let definition = if let Some(registered) = &registered {
         &registered.definition

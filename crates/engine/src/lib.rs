@@ -57,6 +57,7 @@ mod options;
 mod planting;
 mod registry;
 pub mod relay;
+mod resolve;
 mod run;
 mod runtime;
 mod saga;

@@ -4,7 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
+use crate::error::Error;
 use crate::relay::{LogSink, Sink};
+
+/// No time in the settings makes sense beyond a day.
+const LONGEST: Duration = Duration::from_secs(24 * 3600);
 
 /// Settings of an engine. The defaults are good for most.
 ///
@@ -60,5 +64,28 @@ impl Default for Options {
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds::default()),
         }
+    }
+}
+
+impl Options {
+    /// Refuses what could not work.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let most = tokio::sync::Semaphore::MAX_PERMITS;
+        let mut mistakes = Vec::new();
+        if self.max_active == 0 || self.max_active > most {
+            mistakes.push(format!("max_active must be 1 to {most}"));
+        }
+        for (name, value, least) in [
+            ("lease", self.lease, Duration::from_millis(100)),
+            ("tick", self.tick, Duration::from_millis(1)),
+            ("send_timeout", self.send_timeout, Duration::from_millis(1)),
+            ("grace", self.grace, Duration::ZERO),
+            ("release_after", self.release_after, Duration::ZERO),
+        ] {
+            if value < least || value > LONGEST {
+                mistakes.push(format!("{name} must be {least:?} to {LONGEST:?}"));
+            }
+        }
+        if mistakes.is_empty() { Ok(()) } else { Err(Error::BadOptions(mistakes.join("; "))) }
     }
 }

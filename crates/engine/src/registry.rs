@@ -51,6 +51,11 @@ impl Registered {
         }
     }
 
+    /// Whether the store is known to have this version, and the same one.
+    pub(crate) fn is_kept(&self) -> bool {
+        self.kept.initialized()
+    }
+
     pub(crate) fn has_hooks(&self) -> bool {
         self.on_success.is_some() || self.on_failure.is_some()
     }
@@ -63,6 +68,13 @@ impl Registered {
 
 pub(crate) fn hook_queue(definition: &str, version: u32) -> String {
     format!("hook/{definition}/{version}")
+}
+
+/// What a node can run.
+pub(crate) struct Runnable {
+    pub(crate) known: Vec<Known>,
+    /// Whether every registered saga was judged; not so while the store does not answer.
+    pub(crate) complete: bool,
 }
 
 /// All registered sagas.
@@ -124,20 +136,25 @@ impl Registry {
     }
 
     /// Everything that may be run here: registered, and the same as what the store holds under that version.
-    pub(crate) async fn runnable(&self, store: &dyn Store) -> Vec<Known> {
-        let mut known = Vec::new();
+    pub(crate) async fn runnable(&self, store: &dyn Store) -> Runnable {
+        let mut runnable = Runnable { known: Vec::new(), complete: true };
         for saga in self.all() {
             match saga.keep(store).await {
-                Ok(()) => known.push(saga.known()),
+                Ok(()) => runnable.known.push(saga.known()),
                 Err(error) => {
+                    runnable.complete &= matches!(error, Error::VersionTaken { .. });
                     tracing::error!(definition = %saga.name, %error, "sagas of this definition wait");
                 }
             }
         }
-        known
+        runnable
     }
 
     pub(crate) fn hook_queues(&self) -> Vec<String> {
-        self.all().iter().filter(|saga| saga.has_hooks()).map(|saga| saga.hook_queue()).collect()
+        self.all()
+            .iter()
+            .filter(|saga| saga.has_hooks() && saga.is_kept())
+            .map(|saga| saga.hook_queue())
+            .collect()
     }
 }

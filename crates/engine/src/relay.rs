@@ -1,10 +1,12 @@
 //! Sends what the outbox holds, at least once each.
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::{Payload, Retry};
+use futures::FutureExt;
 use tokio::time::Instant;
 
 use crate::runtime::Shared;
@@ -77,7 +79,12 @@ pub(crate) async fn relay(shared: Arc<Shared>) {
         if sweep {
             swept = Some(Instant::now());
         }
-        let wait = match send_due(&shared, sweep).await {
+        let sent = tokio::select! {
+            sent = send_due(&shared, sweep) => sent,
+            // What was being sent is taken for in doubt and sent again by the next life.
+            () = shared.stopped() => return,
+        };
+        let wait = match sent {
             Ok(BATCH) => Duration::ZERO,
             Ok(_) => shared.options.tick,
             Err(error) => {
@@ -112,12 +119,13 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
         payload: outgoing.message.payload.clone(),
         in_doubt: outgoing.in_doubt,
     };
-    let result = tokio::time::timeout(shared.options.send_timeout, shared.options.sink.send(&message)).await;
-    let error = match result {
-        Ok(Ok(())) => {
+    let work = AssertUnwindSafe(shared.options.sink.send(&message)).catch_unwind();
+    let error = match tokio::time::timeout(shared.options.send_timeout, work).await {
+        Ok(Ok(Ok(()))) => {
             return Sent { id: outgoing.id, lock: outgoing.lock, report: Report::Delivered };
         }
-        Ok(Err(error)) => error,
+        Ok(Ok(Err(error))) => error,
+        Ok(Err(_)) => "the sink panicked".to_owned(),
         Err(_) => format!("no answer within {} ms", shared.options.send_timeout.as_millis()),
     };
     let attempts = outgoing.attempts + 1;

@@ -13,11 +13,10 @@ use sha2::{Digest as _, Sha256};
 
 use crate::error::Error;
 use crate::in_transaction;
-use crate::live::Live;
 use crate::registry::Registered;
 use crate::run::Run;
-use crate::runtime::{Circumstances, Driver, Shared, plan};
-use crate::store::{Claim, Verdict};
+use crate::runtime::{Circumstances, Launch, Seat, Shared, plan};
+use crate::store::Claim;
 
 /// The longest idempotency key, correlation id, attribute name or value, in bytes.
 pub const MAX_LABEL: usize = 512;
@@ -25,6 +24,9 @@ pub const MAX_LABEL: usize = 512;
 pub const MAX_ATTRIBUTES: usize = 32;
 
 /// A start in the making; `.await` it.
+///
+/// An error of the store may come after the saga has reached the disk, as when the answer was lost: then it runs all the
+/// same. Give a [`key`](Self::key) where that matters, and start again with it.
 ///
 /// ```
 /// # use backstitch::{Context, Engine, Saga, Step, secs};
@@ -138,34 +140,21 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
         release_after: shared.options.release_after,
     };
     let planned = plan(&on, &decision, Vec::new(), claim);
-    let live = shared.live.enter(saga).unwrap_or_else(|| Arc::new(Live::default()));
-    match shared.committer.commit(planned.commit).await {
-        Ok(Verdict::Applied) => {}
-        Ok(verdict) => {
-            shared.live.leave(saga, crate::live::End::LetGo);
-            return in_transaction::accepted(saga, verdict).map(|first| Run::of(shared.clone(), first));
-        }
-        Err(error) => {
-            if let Some(room) = room {
-                let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
-                tokio::spawn(driver.continue_if_written(decision.events, decision.effects, 0));
-            } else {
-                shared.live.leave(saga, crate::live::End::LetGo);
-                let _ = shared.backlog.send(saga);
-            }
-            return Err(error.into());
-        }
-    }
-    shared.announce(saga, &definition.name, &decision.events, &live);
-    let run = Run::watching(shared.clone(), saga, &live);
-    if let Some(room) = room {
-        let driver = Driver::new(shared.clone(), saga, definition, decision.state, epoch, live, room);
-        tokio::spawn(driver.run_started(decision.effects));
-    } else {
-        shared.live.leave(saga, crate::live::End::LetGo);
-        let _ = shared.backlog.send(saga);
-    }
-    Ok(run)
+    let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
+    let run = Run::watching(shared.clone(), saga, seat.live());
+    let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, room };
+    let verdict = launch.commit(shared).await?;
+    let first = in_transaction::accepted(saga, verdict)?;
+    Ok(if first == saga { run } else { Run::of(shared.clone(), first) })
+}
+
+/// The longest note on what a person did, in bytes.
+const MAX_NOTE: usize = 4096;
+
+/// Checks the size of a note.
+pub(crate) fn check_note(note: &str) -> Result<(), Error> {
+    let (what, size, limit) = ("the note", note.len(), MAX_NOTE);
+    if size > limit { Err(Error::TooLong { what, size, limit }) } else { Ok(()) }
 }
 
 /// Checks the sizes of everything the caller gave, and works out the claim on its key.

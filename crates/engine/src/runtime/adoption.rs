@@ -7,9 +7,11 @@ use std::time::Duration;
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::State;
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::time::Instant;
 
-use super::{Driver, Shared};
-use crate::live::{End, Live};
+use super::driver::STORE_RETRY;
+use super::{Driver, Seat, Shared};
+use crate::registry::Runnable;
 use crate::store::nodes::Notice;
 use crate::store::{self, Stored};
 
@@ -19,46 +21,80 @@ const ADOPT_BATCH: usize = 1000;
 const LOAD_BATCH: usize = 64;
 /// How long a saga waits that could not be taken up at once.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
+/// How often it is checked that everything that is ours is driven.
+const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Takes over what is due or orphaned, for as long as the engine runs.
 pub(super) async fn adopt_what_is_due(shared: Arc<Shared>) {
     // The first look takes what a former life left behind; so does the first after a new registration.
-    let mut nudged = true;
+    let mut thorough = true;
+    let mut swept = Instant::now();
     while !shared.is_stopping() {
-        let wait = match look(&shared, nudged).await {
-            Ok(wait) => wait,
+        let looked = look(&shared, thorough).await;
+        let sweep = looked.is_err() || swept.elapsed() >= SWEEP_EVERY;
+        // A thorough look that did not get through is owed still.
+        let (wait, complete) = match looked {
+            Ok(Looked { wait, complete }) => (wait, complete),
             Err(error) => {
                 tracing::warn!(%error, "cannot look for sagas that are due");
-                shared.options.tick
+                (shared.options.tick, false)
             }
         };
-        nudged = shared.adoption.wait(wait).await;
+        if sweep {
+            swept = Instant::now();
+            if let Err(error) = queue_what_nobody_drives(&shared).await {
+                tracing::warn!(%error, "cannot look for sagas that are ours");
+            }
+        }
+        let nudged = shared.adoption.wait(wait).await;
+        thorough = nudged || (thorough && !complete);
     }
 }
 
-/// Adopts everything there is to adopt; says how long to wait before the next look.
-async fn look(shared: &Shared, nudged: bool) -> Result<Duration, store::Error> {
-    let known = shared.registry.runnable(&*shared.store).await;
+struct Looked {
+    /// How long to wait before the next look.
+    wait: Duration,
+    /// Whether everything that is registered was looked for.
+    complete: bool,
+}
+
+/// Adopts everything there is to adopt.
+async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
+    let Runnable { known, complete } = shared.registry.runnable(&*shared.store).await;
+    let tick = shared.options.tick;
     if known.is_empty() {
-        return Ok(shared.options.tick);
+        return Ok(Looked { wait: tick, complete });
     }
     let now = shared.options.clock.now();
     let next = shared.store.next_wake(&known).await?;
     // Only on a shared store can a saga lose its owner while we watch.
-    if nudged || shared.store.is_shared() || next.is_some_and(|due| due <= now) {
+    if thorough || shared.store.is_shared() || next.is_some_and(|due| due <= now) {
         loop {
             let adopted = shared.store.adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH).await?;
             for saga in &adopted {
-                // The receiver lives as long as the engine; without it there is nothing left to run on.
-                let _ = shared.backlog.send(*saga);
+                shared.backlog.push(*saga);
             }
             if adopted.len() < ADOPT_BATCH || shared.is_stopping() {
                 break;
             }
         }
     }
-    let next = shared.store.next_wake(&known).await?.map(|due| due.since(shared.options.clock.now()));
-    Ok(next.map_or(shared.options.tick, |wait| wait.clamp(Duration::from_millis(1), shared.options.tick)))
+    let now = shared.options.clock.now();
+    let next = shared.store.next_wake(&known).await?;
+    // What is due by our clock and was not adopted is not due by the store's: it is looked at again at the next tick.
+    let wait = next.filter(|due| *due > now).map_or(tick, |due| due.since(now).min(tick));
+    Ok(Looked { wait, complete })
+}
+
+/// Queues sagas that are ours by the store's word but that nobody here drives, such as those whose adoption was never
+/// answered, or whose starter went away in the middle.
+async fn queue_what_nobody_drives(shared: &Shared) -> Result<(), store::Error> {
+    for saga in shared.store.owned(shared.epoch()).await? {
+        if shared.live.get(saga).is_none() {
+            shared.backlog.push(saga);
+        }
+    }
+    Ok(())
 }
 
 /// Runs sagas that are ours as soon as there is room for them.
@@ -71,20 +107,32 @@ pub(super) async fn drive_backlog(shared: Arc<Shared>, mut waiting: mpsc::Unboun
         let sagas: Vec<SagaId> = entered.keys().copied().collect();
         match shared.store.load(&sagas).await {
             Ok(found) => resume_all(&shared, entered, found),
+            // One row that cannot be read must not keep its neighbours from running.
+            Err(store::Error::Corrupt(_)) => resume_each(&shared, entered).await,
             Err(error) => {
                 tracing::warn!(%error, "cannot read sagas that are due");
+                drop(entered);
                 for saga in sagas {
-                    shared.live.leave(saga, End::LetGo);
-                    try_again(&shared, saga);
+                    shared.backlog.push(saga);
                 }
+                tokio::time::sleep(STORE_RETRY).await;
             }
+        }
+    }
+}
+
+async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>) {
+    for (saga, place) in entered {
+        match shared.store.load(&[saga]).await {
+            Ok(found) => resume_all(shared, HashMap::from([(saga, place)]), found),
+            Err(error) => tracing::error!(%saga, %error, "this saga cannot be run and stays as it is"),
         }
     }
 }
 
 /// A saga's place among those under way.
 struct Place {
-    live: Arc<Live>,
+    seat: Seat,
     room: OwnedSemaphorePermit,
 }
 
@@ -103,9 +151,10 @@ async fn enter(
             return std::future::pending().await;
         };
         loop {
-            match shared.live.enter(saga) {
-                Some(live) => {
-                    entered.insert(saga, Place { live, room });
+            shared.backlog.taken(saga);
+            match Seat::take(shared, saga) {
+                Some(seat) => {
+                    entered.insert(saga, Place { seat, room });
                 }
                 // Its former driver here is about to leave.
                 None => try_again(shared, saga),
@@ -126,43 +175,36 @@ fn try_again(shared: &Arc<Shared>, saga: SagaId) {
     let shared = shared.clone();
     tokio::spawn(async move {
         tokio::time::sleep(AGAIN_AFTER).await;
-        // Nobody takes it only when the engine has stopped.
-        let _ = shared.backlog.send(saga);
+        shared.backlog.push(saga);
     });
 }
 
 fn resume_all(shared: &Arc<Shared>, mut entered: HashMap<SagaId, Place>, found: Vec<Stored>) {
     for stored in found {
-        let saga = stored.summary.id;
-        let Some(place) = entered.remove(&saga) else { continue };
-        if !resume(shared, stored, place) {
-            shared.live.leave(saga, End::LetGo);
+        if let Some(place) = entered.remove(&stored.summary.id) {
+            resume(shared, stored, place);
         }
-    }
-    for saga in entered.into_keys() {
-        shared.live.leave(saga, End::LetGo);
     }
 }
 
-/// Runs a saga on; `false` if it is not ours to run.
-fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) -> bool {
+/// Runs a saga on, if it is ours to run.
+fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
     let row = &stored.summary;
     let epoch = shared.epoch();
     if row.status.is_terminal() || row.owner != Some(epoch) {
-        return false;
+        return;
     }
-    let Some(definition) = shared.registry.version(&row.definition, row.version) else { return false };
+    let Some(definition) = shared.registry.version(&row.definition, row.version) else { return };
     let state = match State::fold(&definition.definition, &stored.log) {
         Ok(state) => state,
         Err(misfit) => {
             tracing::error!(saga = %row.id, %misfit, "the log does not fit the definition: this saga stays as it is");
-            return false;
+            return;
         }
     };
-    place.live.advanced_to(state.seq);
-    let driver = Driver::new(shared.clone(), row.id, definition, state, epoch, place.live, place.room);
+    place.seat.live().advanced_to(state.seq);
+    let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.room);
     tokio::spawn(driver.run_adopted(stored.inbox, stored.inbox_seq));
-    true
 }
 
 /// Tells running sagas of messages that other processes left for them.

@@ -10,6 +10,11 @@ use futures::FutureExt;
 use super::Shared;
 use crate::call::Call;
 
+/// What is kept of an error's message, in bytes.
+const MAX_MESSAGE: usize = 4096;
+/// What is kept of an error's code, in bytes.
+const MAX_CODE: usize = 256;
+
 /// Runs the attempt to its end.
 pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
     let definition = call.definition.clone();
@@ -32,12 +37,28 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
             Outcome::Failed(StepError::new(ErrorKind::Unusable, message))
         }
         Ok(Ok(Ok(result))) => Outcome::Succeeded(result),
-        Ok(Ok(Err(error))) => Outcome::Failed(error),
-        Ok(Err(panic)) => Outcome::Failed(StepError::new(ErrorKind::Panicked, said(panic.as_ref()))),
+        Ok(Ok(Err(error))) => Outcome::Failed(bounded(error)),
+        Ok(Err(panic)) => Outcome::Failed(bounded(StepError::new(ErrorKind::Panicked, said(panic.as_ref())))),
         Err(_) => {
             let message = format!("no answer within {} ms", timeout.as_millis());
             Outcome::Failed(StepError::new(ErrorKind::TimedOut, message))
         }
+    }
+}
+
+/// An error is written into several events: a long one keeps its beginning.
+fn bounded(mut error: StepError) -> StepError {
+    shorten(&mut error.message, MAX_MESSAGE);
+    if let Some(code) = &mut error.code {
+        shorten(code, MAX_CODE);
+    }
+    error
+}
+
+fn shorten(text: &mut String, limit: usize) {
+    if text.len() > limit {
+        text.truncate(text.floor_char_boundary(limit));
+        text.push('…');
     }
 }
 

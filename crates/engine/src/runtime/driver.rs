@@ -15,10 +15,10 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::plan::{Circumstances, Planned, plan};
-use super::{Shared, attempt};
+use super::{Seat, Shared, attempt};
 use crate::call::Call;
 use crate::inbox::Received;
-use crate::live::{End, Live};
+use crate::live::End;
 use crate::planting::{self, Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
@@ -26,7 +26,7 @@ use crate::store::outbox::NewMessage;
 use crate::store::{Commit, Verdict};
 
 /// Waits between two looks at a store that does not answer.
-const STORE_RETRY: Duration = Duration::from_millis(200);
+pub(super) const STORE_RETRY: Duration = Duration::from_millis(200);
 
 /// Runs one saga.
 pub(crate) struct Driver {
@@ -35,7 +35,7 @@ pub(crate) struct Driver {
     definition: Arc<Registered>,
     state: Arc<State>,
     epoch: Epoch,
-    live: Arc<Live>,
+    seat: Seat,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     rollback: watch::Sender<bool>,
     /// Limited steps for which room was asked.
@@ -64,20 +64,19 @@ impl Driver {
     /// A driver for a saga that is ours, in this state.
     pub(crate) fn new(
         shared: Arc<Shared>,
-        saga: SagaId,
         definition: Arc<Registered>,
         state: State,
         epoch: Epoch,
-        live: Arc<Live>,
+        seat: Seat,
         room: OwnedSemaphorePermit,
     ) -> Self {
         Self {
             shared,
-            saga,
+            saga: seat.saga(),
             definition,
             state: Arc::new(state),
             epoch,
-            live,
+            seat,
             work: FuturesUnordered::new(),
             rollback: watch::Sender::new(false),
             admitting: Vec::new(),
@@ -88,28 +87,26 @@ impl Driver {
         }
     }
 
-    /// Runs a saga whose start has just been committed.
-    pub(crate) async fn run_started(mut self, effects: Vec<Effect>) {
+    /// Runs a saga on from a decision that has just been committed.
+    pub(crate) async fn go_on(mut self, effects: Vec<Effect>, inbox_seen: u64) {
+        self.inbox_seen = inbox_seen;
+        // Where nothing follows at once, something may still be due.
+        let idle = effects.is_empty();
         self.perform(effects);
-        let flow = self.drive().await;
+        let flow = if idle { self.wake_and_drive().await } else { self.drive().await };
         self.finish(&flow);
     }
 
-    /// Runs a saga on from a decision whose commit was not answered, if the log has it after all: nobody else would,
-    /// since it is ours.
-    pub(crate) async fn continue_if_written(
+    /// Runs a saga on from a decision whose commit was not answered, if the log has it after all.
+    pub(crate) async fn go_on_if_written(
         mut self,
         events: Vec<Recorded>,
         effects: Vec<Effect>,
         inbox_seen: u64,
     ) {
-        let mut flow = Flow::LetGo;
         if self.look_whether_applied(&events).await == Some(Some(Verdict::Applied)) {
-            self.inbox_seen = inbox_seen;
-            self.perform(effects);
-            flow = self.wake_and_drive().await;
+            self.go_on(effects, inbox_seen).await;
         }
-        self.finish(&flow);
     }
 
     /// Runs a saga that was taken over, with the messages that wait for it.
@@ -135,11 +132,9 @@ impl Driver {
     }
 
     fn finish(self, flow: &Flow) {
-        let end = match flow {
-            Flow::Ours => End::Final(self.definition, self.state),
-            Flow::LetGo => End::LetGo,
-        };
-        self.shared.live.leave(self.saga, end);
+        if *flow == Flow::Ours {
+            self.seat.leave_for_good(End::Final(self.definition, self.state));
+        }
     }
 
     async fn drive(&mut self) -> Flow {
@@ -172,7 +167,8 @@ impl Driver {
     async fn next(&mut self) -> Next {
         let now = self.shared.options.clock.now();
         // While draining nothing becomes due: whoever has the saga next will see to it.
-        let due = self.state.next_due().filter(|_| !self.shared.is_stopping());
+        // A step that waits for room is due already; only room lets it go on.
+        let due = self.state.next_due_besides(&self.admitting).filter(|_| !self.shared.is_stopping());
         let due = async {
             match due {
                 Some(due) => tokio::time::sleep(due.since(now)).await,
@@ -181,14 +177,14 @@ impl Driver {
         };
         tokio::select! {
             biased;
-            () = self.live.nudged() => Next::Nudged,
+            () = self.seat.live().nudged() => Next::Nudged,
             Some(done) = self.work.next() => Next::Done(done),
             () = due => Next::Due,
         }
     }
 
     async fn look_around(&mut self) -> Flow {
-        if !self.live.take_mail_flag() {
+        if !self.seat.live().take_mail_flag() {
             return Flow::Ours;
         }
         for received in self.fetch_mail().await {
@@ -215,7 +211,7 @@ impl Driver {
             Err(error) => {
                 tracing::warn!(saga = %self.saga, %error, "cannot read the inbox");
                 tokio::time::sleep(STORE_RETRY).await;
-                self.live.nudge_for_mail();
+                self.seat.live().nudge_for_mail();
                 Vec::new()
             }
         }
@@ -252,8 +248,14 @@ impl Driver {
             if is_planted(Bug::EffectBeforeCommit) {
                 self.perform(std::mem::take(&mut decision.effects));
             }
+            let tells = !commit.messages.is_empty();
             match self.commit(commit).await {
-                Some(Verdict::Applied) => self.applied(decision),
+                Some(Verdict::Applied) => {
+                    if tells {
+                        self.shared.outbox.nudge();
+                    }
+                    self.applied(decision);
+                }
                 Some(Verdict::MailWaiting) => {
                     queue.push_front((input, outgoing));
                     for received in self.fetch_mail().await.into_iter().rev() {
@@ -345,12 +347,9 @@ impl Driver {
 
     fn applied(&mut self, decision: Decision) {
         self.inbox_unconsumed = false;
-        self.shared.announce(self.saga, &self.definition.name, &decision.events, &self.live);
-        if decision.state.status.is_terminal() {
-            self.shared.outbox.nudge();
-            if self.definition.has_hooks() {
-                self.shared.jobs.nudge();
-            }
+        self.shared.announce(self.saga, &self.definition.name, &decision.events, self.seat.live());
+        if decision.state.status.is_terminal() && self.definition.has_hooks() {
+            self.shared.jobs.nudge();
         }
         self.state = Arc::new(decision.state);
         self.perform(decision.effects);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use backstitch_kernel::Retry;
 use backstitch_kernel::saga::State;
 use futures::FutureExt;
+use tokio::sync::Semaphore;
 
 use super::Shared;
 use crate::store::jobs::{Job, Report, Settlement};
@@ -18,39 +19,48 @@ const TIMEOUT: Duration = Duration::from_secs(60);
 /// Longer than a hook may take, so that nobody else calls it meanwhile.
 const LEASE: Duration = Duration::from_secs(90);
 /// Hooks called at once.
-const BATCH: usize = 64;
+const AT_ONCE: usize = 64;
 
 fn retries() -> Retry {
     Retry::exponential(5, Duration::from_secs(1)).with_cap(Duration::from_secs(60))
 }
 
-/// Calls hooks for as long as the engine runs.
+/// Calls hooks for as long as the engine runs. Each runs by itself, so that a slow one holds up no other; one that is
+/// cut short by the engine's end is called again once its lease is over.
 pub(super) async fn call_hooks(shared: Arc<Shared>) {
+    let room = Arc::new(Semaphore::new(AT_ONCE));
     while !shared.is_stopping() {
-        let wait = match call_due(&shared).await {
-            Ok(BATCH) => Duration::ZERO,
-            Ok(_) => shared.options.tick,
-            Err(error) => {
-                tracing::warn!(%error, "cannot look for hooks to call");
-                shared.options.tick
-            }
-        };
-        shared.jobs.wait(wait).await;
+        if let Err(error) = call_due(&shared, &room).await {
+            tracing::warn!(%error, "cannot look for hooks to call");
+        }
+        shared.jobs.wait(shared.options.tick).await;
     }
 }
 
-async fn call_due(shared: &Shared) -> Result<usize, store::Error> {
+async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), store::Error> {
     let queues = shared.registry.hook_queues();
-    if queues.is_empty() {
-        return Ok(0);
+    let free = room.available_permits();
+    if queues.is_empty() || free == 0 {
+        return Ok(());
     }
-    let leased = shared.store.lease_jobs(&queues, LEASE, BATCH).await?;
-    let calls = leased.iter().map(|leased| call(shared, &leased.job));
-    let settlements = futures::future::join_all(calls).await;
-    if !settlements.is_empty() {
-        shared.store.settle_jobs(&settlements).await?;
+    for leased in shared.store.lease_jobs(&queues, LEASE, free).await? {
+        // There is room: nobody else takes any.
+        let permit = room.clone().try_acquire_owned();
+        let shared = shared.clone();
+        tokio::spawn(async move {
+            let settled = tokio::select! {
+                settlement = call(&shared, &leased.job) => shared.store.settle_jobs(&[settlement]).await,
+                () = shared.stopped() => return,
+            };
+            if let Err(error) = settled {
+                tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
+            }
+            drop(permit);
+            // There may be more than there was room for.
+            shared.jobs.nudge();
+        });
     }
-    Ok(leased.len())
+    Ok(())
 }
 
 async fn call(shared: &Shared, job: &Job) -> Settlement {

@@ -2,10 +2,13 @@
 
 mod adoption;
 mod attempt;
+mod backlog;
 mod driver;
 mod hooks;
+mod launch;
 mod liveness;
 mod plan;
+mod seat;
 mod signal;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -13,7 +16,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
-use tokio::sync::{Semaphore, broadcast, mpsc, watch};
+use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 
 use crate::committer::Committer;
@@ -23,9 +26,12 @@ use crate::registry::Registry;
 use crate::store::nodes::{Epoch, Node};
 use crate::store::{self, Store};
 
+use backlog::Backlog;
 pub(crate) use driver::Driver;
+pub(crate) use launch::Launch;
 use liveness::Liveness;
-pub(crate) use plan::{Circumstances, plan};
+pub(crate) use plan::{Circumstances, Planned, plan};
+pub(crate) use seat::Seat;
 use signal::Signal;
 
 /// Live events that a slow reader may fall behind before it misses some.
@@ -42,7 +48,7 @@ pub(crate) struct Shared {
     /// Room for sagas under way.
     pub(crate) room: Arc<Semaphore>,
     /// Sagas that are ours and wait for room.
-    pub(crate) backlog: mpsc::UnboundedSender<SagaId>,
+    pub(crate) backlog: Backlog,
     pub(crate) liveness: Liveness,
     pub(crate) adoption: Signal,
     pub(crate) jobs: Signal,
@@ -89,7 +95,9 @@ impl Shared {
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(&store)?;
-        let (backlog, waiting) = mpsc::unbounded_channel();
+        let (backlog, waiting) = Backlog::new();
+        // Before anything runs, so that a failure here leaves nothing running.
+        let notices = store.listen().await?;
         let shared = Arc::new(Self {
             liveness: Liveness::new(store.is_shared().then_some(options.lease), joined),
             room: Arc::new(Semaphore::new(options.max_active)),
@@ -119,7 +127,7 @@ impl Shared {
             loops.push(tokio::spawn(liveness::keep_alive(shared.clone())));
             loops.push(tokio::spawn(adoption::fetch_mail(shared.clone())));
         }
-        if let Some(notices) = shared.store.listen().await? {
+        if let Some(notices) = notices {
             loops.push(tokio::spawn(adoption::heed(shared.clone(), notices)));
         }
         *shared.loops.lock().unwrap_or_else(PoisonError::into_inner) = loops;
@@ -151,7 +159,7 @@ impl Shared {
     }
 
     /// Waits until everything is to be dropped.
-    async fn stopped(&self) {
+    pub(crate) async fn stopped(&self) {
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
     }
 

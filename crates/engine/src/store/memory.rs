@@ -328,6 +328,12 @@ impl Store for MemoryStore {
         Ok(adopted)
     }
 
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        let tables = self.tables();
+        let mine = tables.sagas.values().filter(|saga| saga.summary.owner == Some(epoch));
+        Ok(mine.map(|saga| saga.summary.id).collect())
+    }
+
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
         let tables = self.tables();
         let unowned = tables.sagas.values().filter(|saga| saga.is_active() && saga.summary.owner.is_none());

@@ -115,6 +115,12 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<SagaId>, Error>;
 
+    /// The active sagas of this incarnation.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error>;
+
     /// When the next unowned saga of these definitions is due; `None` when none is waiting.
     ///
     /// # Errors

@@ -129,6 +129,10 @@ impl Store for Halting {
         self.store()?.post(saga, message, at).await
     }
 
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        self.store()?.owned(epoch).await
+    }
+
     async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         self.store()?.mail(epoch).await
     }

@@ -190,12 +190,19 @@ impl State {
     /// When the saga has to be looked at again though nothing happens: a retry, or the deadline.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
+        self.next_due_besides(&[])
+    }
+
+    /// The same without the steps that stand at these positions.
+    #[must_use]
+    pub fn next_due_besides(&self, positions: &[usize]) -> Option<Timestamp> {
         if self.status.is_terminal() {
             return None;
         }
         let going_forward = self.status != Status::Compensating;
         let deadline = self.started.deadline.filter(|_| going_forward);
-        let retries = self.steps.iter().filter(|_| !self.paused).filter_map(|step| {
+        let steps = self.steps.iter().enumerate().filter(|(at, _)| !self.paused && !positions.contains(at));
+        let retries = steps.filter_map(|(_, step)| {
             let phase = if going_forward { &step.forward } else { &step.undo };
             match phase.progress {
                 Progress::Waiting { until } => Some(until),

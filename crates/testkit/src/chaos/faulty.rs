@@ -198,6 +198,10 @@ impl Store for Faulty {
         self.alive()?.post(saga, message, at).await
     }
 
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        self.alive()?.owned(epoch).await
+    }
+
     async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         self.alive()?.mail(epoch).await
     }

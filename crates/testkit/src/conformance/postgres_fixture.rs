@@ -41,8 +41,7 @@ impl PostgresFixture {
         let (session, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
         tokio::spawn(connection);
         session.batch_execute(CLOCK).await.unwrap();
-        let fixture =
-            Self { address, clock: some_day(), session, store: Mutex::new(Some(Arc::new(store))) };
+        let fixture = Self { address, clock: some_day(), session, store: Mutex::new(Some(Arc::new(store))) };
         fixture.show_time().await;
         fixture
     }

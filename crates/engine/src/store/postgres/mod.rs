@@ -126,6 +126,10 @@ impl Store for PostgresStore {
         inbox::post(&self.sessions.to_ask().await?, saga, message, at).await
     }
 
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        nodes::owned(&self.sessions.to_ask().await?, epoch).await
+    }
+
     async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         inbox::mail(&self.sessions.to_ask().await?, epoch).await
     }

@@ -65,3 +65,9 @@ fn columns(known: &[Known]) -> (Vec<&str>, Vec<i32>) {
     let holdable = known.iter().filter_map(|it| Some((&*it.name, i32::try_from(it.version).ok()?)));
     holdable.filter(|(name, _)| super::value::is_text(name)).unzip()
 }
+
+/// The active sagas of this incarnation: only those have an owner.
+pub(super) async fn owned(client: &Object, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    let rows = super::query(client, "select id from sagas where owner = $1", &[&epoch]).await?;
+    rows.iter().map(|row| get(row, "id").map(SagaId)).collect()
+}

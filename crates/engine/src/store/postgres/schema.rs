@@ -20,50 +20,57 @@ const MIGRATIONS: &[Migration] = &[
 /// Whoever migrates holds this lock of the database; the number is "backstit" in ASCII.
 const LOCK: i64 = 0x6261_636b_7374_6974;
 
+/// The oldest server that has everything the schema uses.
+const OLDEST_SERVER: i32 = 130_000;
+
 /// Brings the database to the newest schema, whole or not at all, one process at a time.
 pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
     // A database that is up to date is left alone: most starts need no right to change it.
-    if version(client).await.map_err(|why| fault::error(&why))? == newest() {
+    if version(client).await.map_err(told)? == newest() {
         return Ok(());
     }
-    let outcome = apply(client).await;
-    outcome.map_err(|why| fault::error(&why))?.map_or(Ok(()), Err)
-}
-
-async fn apply(client: &mut Object) -> Result<Option<Error>, tokio_postgres::Error> {
-    let transaction = client.transaction().await?;
-    transaction
-        .batch_execute(&format!(
-            "set local statement_timeout = 0;
-             set local lock_timeout = 0;
-             select pg_advisory_xact_lock({LOCK})"
-        ))
-        .await?;
-    transaction
-        .batch_execute(
-            "create schema if not exists backstitch;
-             create table if not exists backstitch.schema_migrations (
-                 version    bigint      primary key,
-                 name       text        not null,
-                 applied_at timestamptz not null default now()
-             )",
-        )
-        .await?;
-    let found = version(&transaction).await?;
-    if found > newest() {
-        return Ok(Some(Error::NewerSchema { found, known: newest() }));
+    let server = client.query_one("select current_setting('server_version_num')::integer", &[]).await;
+    supported(server.and_then(|row| row.try_get(0)).map_err(told)?)?;
+    let transaction = client.transaction().await.map_err(told)?;
+    let wait_for_others = format!(
+        "set local statement_timeout = 0;
+         set local lock_timeout = 0;
+         select pg_advisory_xact_lock({LOCK})"
+    );
+    transaction.batch_execute(&wait_for_others).await.map_err(told)?;
+    let record = "create schema if not exists backstitch;
+        create table if not exists backstitch.schema_migrations (
+            version    bigint      primary key,
+            name       text        not null,
+            applied_at timestamptz not null default now()
+        )";
+    transaction.batch_execute(record).await.map_err(told)?;
+    let (found, known) = (version(&transaction).await.map_err(told)?, newest());
+    if found > known {
+        return Err(Error::NewerSchema { found, known });
     }
     for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
-        transaction.batch_execute(migration.sql).await?;
-        transaction
-            .execute(
-                "insert into backstitch.schema_migrations (version, name) values ($1, $2)",
-                &[&version, &migration.name],
-            )
-            .await?;
+        transaction.batch_execute(migration.sql).await.map_err(told)?;
+        let done = "insert into backstitch.schema_migrations (version, name) values ($1, $2)";
+        transaction.execute(done, &[&version, &migration.name]).await.map_err(told)?;
     }
-    transaction.commit().await?;
-    Ok(None)
+    transaction.commit().await.map_err(told)
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of the error it is given")]
+fn told(why: tokio_postgres::Error) -> Error {
+    fault::error(&why)
+}
+
+fn supported(server: i32) -> Result<(), Error> {
+    if server >= OLDEST_SERVER {
+        return Ok(());
+    }
+    Err(Error::Refused(format!(
+        "the server is PostgreSQL {}: use version {} or newer",
+        server / 10_000,
+        OLDEST_SERVER / 10_000
+    )))
 }
 
 fn newest() -> i64 {
@@ -77,4 +84,16 @@ async fn version(client: &impl GenericClient) -> Result<i64, tokio_postgres::Err
     }
     let newest = "select coalesce(max(version), 0) from backstitch.schema_migrations";
     client.query_one(newest, &[]).await?.try_get(0)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_old_server_is_refused_with_both_versions_named() {
+        supported(150_007).unwrap();
+        let refused = supported(120_022).unwrap_err().to_string();
+        assert!(refused.contains("PostgreSQL 12") && refused.contains("13 or newer"), "{refused}");
+    }
 }

@@ -135,6 +135,10 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| inbox::post(connection, saga, &message, at)).await
     }
 
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        self.connections.read(move |connection| nodes::owned(connection, epoch)).await
+    }
+
     async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         self.connections.read(move |connection| inbox::mail(connection, epoch)).await
     }

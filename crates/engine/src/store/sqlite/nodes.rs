@@ -103,7 +103,7 @@ fn take_over(
     };
     append(&mut connection.prepare_cached(include_str!("append_event.sql"))?, saga, &adopted)?;
     connection
-        .prepare_cached("update sagas set owner = ?2, wake_at = null where id = ?1")?
+        .prepare_cached("update or fail sagas set owner = ?2, wake_at = null where id = ?1")?
         .execute(params![saga.0.as_bytes(), epoch])?;
     Ok(())
 }
@@ -116,4 +116,15 @@ pub(super) fn next_wake(connection: &Connection, known: &[Known]) -> Result<Opti
         next = [next, due].into_iter().flatten().min();
     }
     Ok(next.map(Timestamp::from_micros))
+}
+
+/// The active sagas of this incarnation: only those have an owner.
+pub(super) fn owned(connection: &Connection, epoch: Epoch) -> Result<Vec<SagaId>, Fault> {
+    let mut statement = connection.prepare_cached("select id from sagas where owner = ?1")?;
+    let mut rows = statement.query([epoch])?;
+    let mut sagas = Vec::new();
+    while let Some(row) = rows.next()? {
+        sagas.push(Reading::of("sagas", &"?", row).saga(0, "id")?);
+    }
+    Ok(sagas)
 }

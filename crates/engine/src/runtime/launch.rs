@@ -1,0 +1,58 @@
+//! The first decision this process makes about a saga: committed, and then driven on.
+
+use std::sync::Arc;
+
+use backstitch_kernel::saga::Decision;
+use tokio::sync::OwnedSemaphorePermit;
+
+use super::{Driver, Planned, Seat, Shared};
+use crate::registry::Registered;
+use crate::store::nodes::Epoch;
+use crate::store::{self, Verdict};
+
+/// Everything that takes.
+pub(crate) struct Launch {
+    pub(crate) seat: Seat,
+    pub(crate) definition: Arc<Registered>,
+    pub(crate) decision: Decision,
+    pub(crate) planned: Planned,
+    pub(crate) epoch: Epoch,
+    /// Messages answered so far.
+    pub(crate) inbox_seen: u64,
+    /// Without room the saga waits for its turn, durably.
+    pub(crate) room: Option<OwnedSemaphorePermit>,
+}
+
+impl Launch {
+    /// Commits and drives on. If whoever asked goes away meanwhile, the sweep finds the saga.
+    pub(crate) async fn commit(self, shared: &Arc<Shared>) -> Result<Verdict, Arc<store::Error>> {
+        let Self { seat, definition, decision, planned, epoch, inbox_seen, room } = self;
+        let saga = seat.saga();
+        let answer = shared.committer.commit(planned.commit).await;
+        let written = match &answer {
+            Ok(Verdict::Applied) => true,
+            Ok(_) => return answer,
+            // It may be on its way: the driver finds out.
+            Err(_) => false,
+        };
+        if written {
+            shared.announce(saga, &definition.name, &decision.events, seat.live());
+        }
+        match room {
+            _ if written && planned.released => {}
+            Some(room) => {
+                let driver = Driver::new(shared.clone(), definition, decision.state, epoch, seat, room);
+                if written {
+                    tokio::spawn(driver.go_on(decision.effects, inbox_seen));
+                } else {
+                    tokio::spawn(driver.go_on_if_written(decision.events, decision.effects, inbox_seen));
+                }
+            }
+            None => {
+                drop(seat);
+                shared.backlog.push(saga);
+            }
+        }
+        answer
+    }
+}
