@@ -151,8 +151,7 @@ async fn a_panicking_step_fails_its_saga_and_nothing_else() {
     let bad = Saga::builder("bad")
         .step(
             Step::new("boom", |_: Context<()>| async {
-                let broken: Option<u32> = None;
-                Ok(broken.expect("kaboom"))
+                Ok("not a number".parse::<u32>().expect("kaboom"))
             })
             .retry(Retry::none()),
         )
