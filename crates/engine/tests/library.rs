@@ -150,10 +150,8 @@ async fn a_panicking_step_fails_its_saga_and_nothing_else() {
     let engine = engine().await;
     let bad = Saga::builder("bad")
         .step(
-            Step::new("boom", |_: Context<()>| async {
-                Ok("not a number".parse::<u32>().expect("kaboom"))
-            })
-            .retry(Retry::none()),
+            Step::new("boom", |_: Context<()>| async { Ok("not a number".parse::<u32>().expect("kaboom")) })
+                .retry(Retry::none()),
         )
         .build()
         .unwrap();

@@ -57,7 +57,8 @@ fn bounded(mut error: StepError) -> StepError {
 
 fn shorten(text: &mut String, limit: usize) {
     if text.len() > limit {
-        text.truncate(text.floor_char_boundary(limit));
+        let end = (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
+        text.truncate(end);
         text.push('…');
     }
 }

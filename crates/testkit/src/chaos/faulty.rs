@@ -1,5 +1,5 @@
-//! A store that breaks at a chosen commit: it dies, it says that the disk is full, it loses an answer, or it keeps
-//! somebody waiting until the world has moved on.
+//! A store that breaks at a chosen moment: it dies, it says that the disk is full, it loses an answer, it keeps somebody
+//! waiting until the world has moved on, or it cannot read a saga.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -11,7 +11,7 @@ use backstitch::kernel::saga::Recorded;
 use backstitch::store::jobs::{Job, Leased, Settled, Settlement};
 use backstitch::store::nodes::{Epoch, Known, Node, Registered};
 use backstitch::store::outbox::{Outgoing, Sent};
-use backstitch::store::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
+use backstitch::store::{Commit, Corrupt, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
 use backstitch::{SagaId, Timestamp};
 use tokio::sync::watch;
 
@@ -30,6 +30,12 @@ pub enum Fault {
     LoseAnswerEvery(u64),
     /// From this decision on everybody waits until [`Faulty::release`].
     HoldFrom(u64),
+    /// The first adoption is not done.
+    FailFirstAdoption,
+    /// The first adoption that finds anything is done and its answer is lost.
+    LoseFirstAdoptionAnswer,
+    /// Whoever asks for this saga, be it among others, hears that a row cannot be read.
+    Unreadable(SagaId),
 }
 
 /// A store as a process in trouble sees it.
@@ -84,6 +90,11 @@ impl Faulty {
         if self.dead.load(Ordering::SeqCst) { Err(cut_off()) } else { Ok(&*self.store) }
     }
 
+    /// Whether this is the first time.
+    fn fire_once(&self) -> bool {
+        self.fired.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
+    }
+
     fn fire(&self) {
         self.fired.fetch_add(1, Ordering::SeqCst);
     }
@@ -122,7 +133,7 @@ impl Faulty {
             Fault::DieAfter(at) if at == number => Err(self.die()),
             Fault::LoseAnswerEvery(every) if number.is_multiple_of(every) => {
                 self.fire();
-                Err(Error::Unavailable("the answer was lost".to_owned()))
+                Err(answer_lost())
             }
             _ => Ok(verdict),
         }
@@ -131,6 +142,10 @@ impl Faulty {
 
 fn cut_off() -> Error {
     Error::Unavailable("this process is cut off".to_owned())
+}
+
+fn answer_lost() -> Error {
+    Error::Unavailable("the answer was lost".to_owned())
 }
 
 #[async_trait]
@@ -152,6 +167,12 @@ impl Store for Faulty {
     }
 
     async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+        if let Fault::Unreadable(saga) = self.fault
+            && sagas.contains(&saga)
+        {
+            self.fire();
+            return Err(Corrupt::of("saga_events", "data", saga, &"it was scribbled over").into());
+        }
         self.alive()?.load(sagas).await
     }
 
@@ -187,7 +208,15 @@ impl Store for Faulty {
         at: Timestamp,
         limit: usize,
     ) -> Result<Vec<SagaId>, Error> {
-        self.alive()?.adopt(node, epoch, known, at, limit).await
+        let store = self.alive()?;
+        if self.fault == Fault::FailFirstAdoption && self.fire_once() {
+            return Err(Error::Unavailable("not now".to_owned()));
+        }
+        let adopted = store.adopt(node, epoch, known, at, limit).await?;
+        if self.fault == Fault::LoseFirstAdoptionAnswer && !adopted.is_empty() && self.fire_once() {
+            return Err(answer_lost());
+        }
+        Ok(adopted)
     }
 
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
