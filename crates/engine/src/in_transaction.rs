@@ -12,7 +12,8 @@ use crate::store::{self, Commit, NewRow, RowWrite, Verdict};
 impl Starting {
     /// Starts the saga inside a transaction on the engine's own file, opened by the caller. Nothing runs before the
     /// caller commits; then the engine finds it within its tick, or at once after
-    /// [`Engine::look_for_work`](crate::Engine::look_for_work).
+    /// [`Engine::look_for_work`](crate::Engine::look_for_work). Begin the transaction as an immediate one, since SQLite
+    /// refuses a deferred one that reads before it writes when the engine has written in between.
     ///
     /// # Errors
     /// When the request is refused or the file cannot be written; roll the transaction back then.

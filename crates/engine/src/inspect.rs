@@ -1,9 +1,12 @@
 //! Reading sagas back.
 
+use std::sync::Arc;
+
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Definition, Draft, State};
 
 use crate::error::Error;
+use crate::registry::Registered;
 use crate::runtime::Shared;
 use crate::store::{self, Corrupt, Stored};
 use crate::view::SagaState;
@@ -18,7 +21,7 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 
 async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {
     let row = &stored.summary;
-    let registered = shared.registry.version(&row.definition, row.version).filter(|saga| saga.is_kept());
+    let registered = registered_alike(shared, &row.definition, row.version).await?;
     let kept;
     let definition = if let Some(registered) = &registered {
         &registered.definition
@@ -28,6 +31,20 @@ async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {
     };
     let state = State::fold(definition, &stored.log).map_err(|misfit| corrupt(stored, &misfit))?;
     Ok(SagaState::of(row.id, definition, &state))
+}
+
+/// What is registered here under this version, if it is what the store keeps under it.
+async fn registered_alike(
+    shared: &Shared,
+    name: &str,
+    version: u32,
+) -> Result<Option<Arc<Registered>>, Error> {
+    let Some(registered) = shared.registry.version(name, version) else { return Ok(None) };
+    match registered.keep(&*shared.store).await {
+        Ok(()) => Ok(Some(registered)),
+        Err(Error::VersionTaken { .. }) => Ok(None),
+        Err(error) => Err(error),
+    }
 }
 
 async fn kept_definition(shared: &Shared, stored: &Stored) -> Result<Definition, Error> {

@@ -119,7 +119,7 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
         payload: outgoing.message.payload.clone(),
         in_doubt: outgoing.in_doubt,
     };
-    let work = AssertUnwindSafe(shared.options.sink.send(&message)).catch_unwind();
+    let work = AssertUnwindSafe(async { shared.options.sink.send(&message).await }).catch_unwind();
     let error = match tokio::time::timeout(shared.options.send_timeout, work).await {
         Ok(Ok(Ok(()))) => {
             return Sent { id: outgoing.id, lock: outgoing.lock, report: Report::Delivered };

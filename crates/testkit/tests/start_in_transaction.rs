@@ -4,6 +4,7 @@
 
 use backstitch::{Context, Engine, Error, Saga, SagaId, Status, Step};
 use backstitch_testkit::postgres;
+use rusqlite::TransactionBehavior;
 use tokio_postgres::NoTls;
 
 fn greeting() -> Saga {
@@ -45,7 +46,7 @@ async fn on_sqlite_the_saga_and_the_callers_row_are_committed_together() {
     let engine = engine_with_greeting(&file.address()).await;
     let mut own = rusqlite::Connection::open(&file.path).unwrap();
     own.execute_batch("create table orders (id integer primary key)").unwrap();
-    let transaction = own.transaction().unwrap();
+    let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     transaction.execute("insert into orders values (1)", []).unwrap();
     let saga = engine.start("greeting", "ada").key("order-1").in_sqlite(&transaction).unwrap();
     assert!(engine.load(saga).await.unwrap().is_none(), "nothing is there before the commit");
@@ -61,7 +62,7 @@ async fn on_sqlite_a_rolled_back_transaction_leaves_no_saga() {
     let file = File::new();
     let engine = engine_with_greeting(&file.address()).await;
     let mut own = rusqlite::Connection::open(&file.path).unwrap();
-    let transaction = own.transaction().unwrap();
+    let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let saga = engine.start("greeting", "ada").key("k").in_sqlite(&transaction).unwrap();
     transaction.rollback().unwrap();
     assert!(engine.load(saga).await.unwrap().is_none());
@@ -75,7 +76,7 @@ async fn on_sqlite_a_key_used_for_another_input_is_refused_inside_the_transactio
     let engine = engine_with_greeting(&file.address()).await;
     let first = engine.start("greeting", "ada").key("k").await.unwrap();
     let mut own = rusqlite::Connection::open(&file.path).unwrap();
-    let transaction = own.transaction().unwrap();
+    let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let refused = engine.start("greeting", "bob").key("k").in_sqlite(&transaction);
     assert!(matches!(refused, Err(Error::KeyConflict { saga, .. }) if saga == first.id()));
     let same = engine.start("greeting", "ada").key("k").in_sqlite(&transaction).unwrap();

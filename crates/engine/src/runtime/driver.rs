@@ -113,6 +113,11 @@ impl Driver {
     pub(crate) async fn run_adopted(mut self, inbox: Vec<Received>, inbox_seq: u64) {
         self.inbox_seen = inbox_seq - inbox.len() as u64;
         let mut flow = Flow::Ours;
+        // Whoever began this went away without a word, and no adoption has said so: nobody here runs that attempt.
+        if self.state.anything_in_flight() {
+            let node = self.shared.node().name.clone();
+            flow = self.process(Input::Adopted { node, epoch: self.epoch }, Vec::new()).await;
+        }
         for received in inbox {
             if flow == Flow::Ours {
                 flow = self.answer_mail(received).await;

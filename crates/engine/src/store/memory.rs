@@ -1,16 +1,16 @@
 //! A store that lives and dies with the process: for tests, and for sagas that need not survive it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::idempotency::{self, Digest};
-use backstitch_kernel::lease::Lease;
+use backstitch_kernel::lease::{self, Lease};
 use backstitch_kernel::saga::{Event, Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 
-use super::jobs::{Job, Leased, Report as JobReport, Settled, Settlement};
+use super::jobs::{Job, Leased, NewJob, Report as JobReport, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{NewMessage, Outgoing, Report as SendReport, Sent};
 use super::{
@@ -33,7 +33,10 @@ struct Tables {
     ledger: HashMap<(String, String), Entry>,
     jobs: BTreeMap<i64, Job>,
     outbox: BTreeMap<i64, Queued>,
+    /// Topic and idempotency key of every message there ever was.
+    message_keys: HashSet<(String, String)>,
     epochs: Epoch,
+    left: bool,
 }
 
 struct Saga {
@@ -86,7 +89,14 @@ impl Tables {
             return Verdict::Fenced;
         };
         let head = self.sagas.get(&commit.saga).map_or(0, |saga| saga.log.len() as u64);
-        if first.seq != head + 1 {
+        let reopens =
+            matches!(&commit.row, Some(RowWrite::Update(update)) if update.status == Status::Compensating);
+        let closed = self.sagas.get(&commit.saga).is_some_and(|saga| match saga.summary.status {
+            Status::Succeeded | Status::Compensated => true,
+            Status::Failed => !reopens,
+            Status::Pending | Status::Running | Status::Compensating => false,
+        });
+        if closed || first.seq != head + 1 {
             return Verdict::Fenced;
         }
         match (&commit.row, self.sagas.get_mut(&commit.saga)) {
@@ -119,17 +129,7 @@ impl Tables {
             self.ledger.insert((claim.scope.clone(), claim.key.clone()), entry);
         }
         for job in &commit.jobs {
-            let id = self.jobs.last_key_value().map_or(1, |(id, _)| id + 1);
-            let job = Job {
-                id,
-                saga: commit.saga,
-                queue: job.queue.clone(),
-                subject: job.subject.clone(),
-                payload: job.payload.clone(),
-                lease: Lease::due_at(job.due_at),
-                last_error: None,
-            };
-            self.jobs.insert(id, job);
+            self.ask_for(commit.saga, job);
         }
         for message in &commit.messages {
             self.enqueue(message, first.at);
@@ -148,15 +148,47 @@ impl Tables {
         }
     }
 
-    fn enqueue(&mut self, message: &NewMessage, at: Timestamp) {
-        let known = self.outbox.values().any(|queued| {
-            queued.message.topic == message.topic && queued.message.idempotency_key == message.idempotency_key
+    /// The job that is already under way stands for a repeated one.
+    fn ask_for(&mut self, saga: SagaId, job: &NewJob) {
+        let active = self.jobs.values().any(|known| {
+            known.saga == saga
+                && known.subject == job.subject
+                && matches!(known.lease.status, lease::Status::Pending | lease::Status::Leased)
         });
-        if !known {
+        if !active {
+            let id = self.jobs.last_key_value().map_or(1, |(id, _)| id + 1);
+            let job = Job {
+                id,
+                saga,
+                queue: job.queue.clone(),
+                subject: job.subject.clone(),
+                payload: job.payload.clone(),
+                lease: Lease::due_at(job.due_at),
+                last_error: None,
+            };
+            self.jobs.insert(id, job);
+        }
+    }
+
+    fn enqueue(&mut self, message: &NewMessage, at: Timestamp) {
+        if self.message_keys.insert((message.topic.clone(), message.idempotency_key.clone())) {
             let id = self.outbox.last_key_value().map_or(1, |(id, _)| id + 1);
             let state = SendState::Due(at);
             self.outbox.insert(id, Queued { message: message.clone(), attempts: 0, lock: 0, state });
         }
+    }
+
+    /// Unsent messages that are not behind another one of their ordering key.
+    fn sendable(&self) -> Vec<i64> {
+        let mut ahead = HashSet::new();
+        let unsent = self.outbox.iter().filter(|(_, queued)| queued.state != SendState::Over);
+        unsent
+            .filter(|(_, queued)| {
+                let message = &queued.message;
+                message.ordering_key.as_ref().is_none_or(|key| ahead.insert((&message.topic, key)))
+            })
+            .map(|(id, _)| *id)
+            .collect()
     }
 }
 
@@ -278,17 +310,21 @@ impl Store for MemoryStore {
     async fn join(&self, _node: &Node) -> Result<Epoch, Error> {
         let mut tables = self.tables();
         tables.epochs += 1;
+        tables.left = false;
         Ok(tables.epochs)
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
         // Only one engine can have this store, so only the newest incarnation lives.
-        Ok(self.tables().epochs == epoch)
+        let tables = self.tables();
+        Ok(tables.epochs == epoch && !tables.left)
     }
 
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
         let now = self.clock.now();
-        for saga in self.tables().sagas.values_mut() {
+        let mut tables = self.tables();
+        tables.left |= tables.epochs == epoch;
+        for saga in tables.sagas.values_mut() {
             if saga.summary.owner == Some(epoch) && saga.is_active() {
                 saga.summary.owner = None;
                 saga.summary.wake_at = Some(now);
@@ -429,7 +465,9 @@ impl Store for MemoryStore {
     async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
         let now = self.clock.now();
         let mut claimed = Vec::new();
-        for (id, queued) in &mut self.tables().outbox {
+        let mut tables = self.tables();
+        for id in tables.sendable() {
+            let Some(queued) = tables.outbox.get_mut(&id) else { continue };
             let in_doubt = match queued.state {
                 SendState::Due(due) if due <= now => false,
                 SendState::Sending(since) if since.plus(lease) <= now => true,
@@ -441,7 +479,7 @@ impl Store for MemoryStore {
             queued.lock += 1;
             queued.state = SendState::Sending(now);
             claimed.push(Outgoing {
-                id: *id,
+                id,
                 lock: queued.lock,
                 message: queued.message.clone(),
                 attempts: queued.attempts,
@@ -471,7 +509,8 @@ impl Store for MemoryStore {
 
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
         let tables = self.tables();
-        let due = tables.outbox.values().filter_map(|queued| match queued.state {
+        let sendable = tables.sendable();
+        let due = sendable.iter().filter_map(|id| match tables.outbox.get(id)?.state {
             SendState::Due(due) => Some(due),
             SendState::Sending(_) | SendState::Over => None,
         });

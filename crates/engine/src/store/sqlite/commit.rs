@@ -14,6 +14,9 @@ use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
 /// with that transaction, and what is not applied leaves nothing in it. The engine sees it once the transaction
 /// is committed.
 ///
+/// Begin the transaction as an immediate one: a deferred one that has read before it writes is refused when the
+/// engine has written in between.
+///
 /// # Errors
 /// When the database cannot be read or written; the transaction is then of no use and must be rolled back.
 pub fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdict, Error> {

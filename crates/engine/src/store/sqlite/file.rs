@@ -80,6 +80,13 @@ impl Held {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(STATEMENTS);
         connection.execute_batch(WRITER_SETTINGS)?;
+        // Asked for in vain where memory cannot be shared between processes, as on many network drives.
+        let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
+        if mode != "wal" {
+            let path = self.path.display();
+            let told = format!("`{path}` cannot have a write-ahead log there: put it on a local disk");
+            return Err(Error::Refused(told).into());
+        }
         schema::migrate(&connection, now)?;
         Ok(connection)
     }

@@ -1,0 +1,416 @@
+//! An engine whose store, steps, hooks or sink misbehave at the worst moment: nothing is lost, and nobody else pays.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::collections::HashMap;
+use std::future::pending;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use backstitch::clock::TokioClock;
+use backstitch::relay::{Message, Sink};
+use backstitch::store::Store;
+use backstitch::store::memory::MemoryStore;
+use backstitch::{
+    Builder, Context, Cursor, Engine, Error, Filter, Options, Recorded, Resolution, Retry, Saga, SagaId,
+    SagaState, Status, Step, StepError, Undo, secs,
+};
+use backstitch_testkit::chaos::faulty::{Fault, Faulty};
+use futures::future::BoxFuture;
+use serde_json::Value;
+use tokio::time::{Instant, timeout};
+
+/// Longer than anything here takes, in simulated time.
+const LONG: Duration = secs(3600);
+/// Longer than it may take until work is found that nobody announced.
+const FOUND: Duration = secs(15);
+
+/// A store that engines can be opened on, one after the other.
+struct Bench {
+    store: Arc<MemoryStore>,
+    options: Options,
+}
+
+impl Bench {
+    fn new() -> Self {
+        let clock = Arc::new(TokioClock::default());
+        let options = Options { clock: clock.clone(), ..Options::default() };
+        Self { store: Arc::new(MemoryStore::new(clock)), options }
+    }
+
+    async fn open_on(&self, store: Arc<dyn Store>) -> Engine {
+        Engine::on_store(store, self.options.clone()).await.unwrap()
+    }
+
+    async fn open_with(&self, saga: Saga) -> Engine {
+        let engine = self.open_on(self.store.clone()).await;
+        engine.register(saga).unwrap();
+        engine
+    }
+
+    /// An engine whose store has this fault. It has looked around before anything is registered.
+    async fn open_faulty_with(&self, fault: Fault, saga: Saga) -> (Engine, Arc<Faulty>) {
+        let faulty = Arc::new(Faulty::new(self.store.clone(), fault));
+        let engine = self.open_on(faulty.clone()).await;
+        tokio::time::sleep(secs(5)).await;
+        engine.register(saga).unwrap();
+        (engine, faulty)
+    }
+
+    /// Starts this many sagas whose process goes away in the middle of their step.
+    async fn left_behind(&self, count: usize) -> Vec<SagaId> {
+        let begun = Trace::default();
+        let engine = self.open_with(hanging(&begun)).await;
+        let mut sagas = Vec::new();
+        for _ in 0..count {
+            sagas.push(engine.start("s", &()).await.unwrap().id());
+        }
+        begun.until("do a", count).await;
+        sagas
+    }
+
+    async fn log(&self, saga: SagaId) -> Vec<Recorded> {
+        self.store.log(saga, 0, 1000).await.unwrap()
+    }
+}
+
+/// What happened, in order.
+#[derive(Clone, Default)]
+struct Trace(Arc<Mutex<Vec<String>>>);
+
+impl Trace {
+    fn say(&self, what: impl Into<String>) {
+        self.0.lock().unwrap().push(what.into());
+    }
+
+    fn count(&self, what: &str) -> usize {
+        self.0.lock().unwrap().iter().filter(|said| *said == what).count()
+    }
+
+    async fn until(&self, what: &str, count: usize) {
+        let begun = Instant::now();
+        while self.count(what) < count {
+            assert!(begun.elapsed() < LONG, "never so: {count} times `{what}`");
+            tokio::time::sleep(Duration::from_millis(50)).await;
+        }
+    }
+}
+
+/// A saga of one step, `a`, that answers at once.
+fn quick(trace: &Trace) -> Saga {
+    let trace = trace.clone();
+    let a = Step::new("a", move |_: Context<Value>| {
+        trace.say("do a");
+        async { Ok(()) }
+    });
+    Saga::builder("s").step(a).build().unwrap()
+}
+
+/// The same saga, but its step never answers.
+fn hanging(trace: &Trace) -> Saga {
+    let trace = trace.clone();
+    let a = Step::new("a", move |_: Context<Value>| {
+        trace.say("do a");
+        pending::<Result<(), StepError>>()
+    });
+    Saga::builder("s").step(a).build().unwrap()
+}
+
+/// A saga that fails and cannot undo its first step, and says so; the caller may add more steps.
+fn stuck(trace: &Trace, hook_answers: Result<(), StepError>) -> Builder {
+    let told = trace.clone();
+    let a = Step::new("a", |_: Context<Value>| async { Ok(()) })
+        .compensate(|_, _: Undo<()>| async { Err(StepError::refused("it stays")) })
+        .compensation_retry(Retry::none());
+    let no = Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no")) });
+    Saga::builder("s").step(a).step(no).on_failure(move |ended| {
+        told.say(format!("told {}", ended.status));
+        let answer = hook_answers.clone();
+        async move { answer }
+    })
+}
+
+/// Waits for a saga's end, within this time.
+async fn end_of(engine: &Engine, saga: SagaId, within: Duration) -> SagaState {
+    let run = engine.find(saga).await.unwrap();
+    let Ok(ended) = timeout(within, run.outcome()).await else { panic!("saga {saga} is left undriven") };
+    ended.unwrap()
+}
+
+async fn shut_down(engine: Engine) -> Duration {
+    let begun = Instant::now();
+    let Ok(done) = timeout(LONG, engine.shutdown()).await else { panic!("the shutdown never returns") };
+    done.unwrap();
+    begun.elapsed()
+}
+
+#[tokio::test(start_paused = true)]
+async fn resolving_with_changed_steps_under_the_same_version_is_refused_and_changes_nothing() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let engine = bench.open_with(stuck(&trace, Ok(())).build().unwrap()).await;
+    let saga = engine.start("s", &()).await.unwrap().id();
+    assert_eq!(end_of(&engine, saga, FOUND).await.status, Status::Failed);
+    shut_down(engine).await;
+    let before = bench.log(saga).await;
+
+    // The log fits these steps as well, so nothing but the comparison can tell.
+    let more = Step::new("more", |_: Context<Value>| async { Ok(()) });
+    let engine = bench.open_with(stuck(&trace, Ok(())).step(more).build().unwrap()).await;
+    // Nobody has compared the steps yet, then somebody has.
+    for _ in 0..2 {
+        let refused = engine.resolve(saga, "a", Resolution::Done, "by hand").await;
+        assert!(matches!(refused, Err(Error::VersionTaken { version: 1, .. })), "{refused:?}");
+        tokio::time::sleep(LONG).await;
+    }
+    assert_eq!(bench.log(saga).await, before);
+    let shown = engine.load(saga).await.unwrap().unwrap();
+    assert_eq!((shown.status, shown.steps.len()), (Status::Failed, 2), "it is shown with its own steps");
+    shut_down(engine).await;
+
+    let engine = bench.open_with(stuck(&trace, Ok(())).build().unwrap()).await;
+    engine.resolve(saga, "a", Resolution::Done, "by hand").await.unwrap();
+    assert_eq!(end_of(&engine, saga, FOUND).await.status, Status::Compensated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn hooks_of_a_version_with_changed_steps_wait_for_the_right_ones() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let engine = bench.open_with(stuck(&trace, Err(StepError::failed("busy"))).build().unwrap()).await;
+    engine.start("s", &()).await.unwrap();
+    trace.until("told failed", 1).await;
+    shut_down(engine).await;
+
+    let more = Step::new("more", |_: Context<Value>| async { Ok(()) });
+    let engine = bench.open_with(stuck(&trace, Ok(())).step(more).build().unwrap()).await;
+    // Long enough for a hook that is called in vain to be given up.
+    tokio::time::sleep(LONG).await;
+    assert_eq!(trace.count("told failed"), 1, "a hook was called with steps that are not the saga's");
+    shut_down(engine).await;
+
+    let _engine = bench.open_with(stuck(&trace, Ok(())).build().unwrap()).await;
+    trace.until("told failed", 2).await;
+    tokio::time::sleep(LONG).await;
+    assert_eq!(trace.count("told failed"), 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_whose_adoption_was_never_answered_are_driven_to_their_end() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let sagas = bench.left_behind(3).await;
+    let (engine, faulty) = bench.open_faulty_with(Fault::LoseFirstAdoptionAnswer, quick(&trace)).await;
+    for saga in sagas {
+        assert!(end_of(&engine, saga, FOUND).await.succeeded());
+        let adopted = bench.log(saga).await.iter().filter(|it| it.event.name() == "saga.adopted").count();
+        assert_eq!(adopted, 1, "it was ours already");
+    }
+    assert_eq!((faulty.fired(), trace.count("do a")), (1, 3));
+    assert!(shut_down(engine).await < secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_of_a_former_life_are_taken_up_although_the_first_try_failed() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let sagas = bench.left_behind(3).await;
+    let (engine, faulty) = bench.open_faulty_with(Fault::FailFirstAdoption, quick(&trace)).await;
+    for saga in sagas {
+        assert!(end_of(&engine, saga, FOUND).await.succeeded());
+    }
+    assert_eq!((faulty.fired(), trace.count("do a")), (1, 3));
+    assert!(shut_down(engine).await < secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_whose_starter_went_away_in_the_middle_is_driven_to_its_end() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let (engine, faulty) = bench.open_faulty_with(Fault::HoldFrom(1), quick(&trace)).await;
+    let given_up = timeout(secs(1), engine.start("s", &()).into_future()).await;
+    assert!(given_up.is_err() && faulty.fired() == 1, "the start was to be dropped during its commit");
+    assert_eq!(engine.active(), 0, "whoever goes away takes no place with them");
+    faulty.release();
+    tokio::time::sleep(FOUND).await;
+    let everything = Cursor { before: None, limit: 10 };
+    let page = engine.list(&Filter::default(), &everything).await.unwrap();
+    let [saga] = &page.items[..] else { panic!("one saga was started: {:?}", page.items) };
+    assert_eq!(saga.status, Status::Succeeded, "the saga is left undriven");
+    assert_eq!(trace.count("do a"), 1);
+    assert!(shut_down(engine).await < secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_start_that_was_dropped_and_never_written_leaves_nothing_behind() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let (engine, _) = bench.open_faulty_with(Fault::FullEvery(1), quick(&trace)).await;
+    // Polled once: the decision is on its way, and nobody waits for the answer.
+    let mut start = engine.start("s", &()).into_future();
+    assert!(futures::poll!(&mut start).is_pending());
+    drop(start);
+    tokio::time::sleep(FOUND).await;
+    assert_eq!((engine.active(), trace.count("do a")), (0, 0));
+    assert!(shut_down(engine).await < secs(1));
+}
+
+/// Panics twice with every message of the topic `bad`: before it has anything to wait for, and while waiting.
+#[derive(Clone, Default)]
+struct Panicking {
+    tries: Arc<Mutex<HashMap<String, u32>>>,
+    sent: Trace,
+}
+
+impl Sink for Panicking {
+    fn send<'a, 'b, 'c>(&'a self, message: &'b Message) -> BoxFuture<'c, Result<(), String>>
+    where
+        'a: 'c,
+        'b: 'c,
+    {
+        let tries = {
+            let mut tries = self.tries.lock().unwrap();
+            let tries = tries.entry(message.idempotency_key.clone()).or_default();
+            *tries += 1;
+            *tries
+        };
+        let bad = message.topic == "bad";
+        assert!(!bad || tries != 1, "the sink panics at once");
+        Box::pin(async move {
+            assert!(!bad || tries != 2, "the sink panics while it sends");
+            self.sent.say(&message.topic);
+            Ok(())
+        })
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_sink_that_panics_does_not_stop_the_relay() {
+    let (mut bench, sink) = (Bench::new(), Panicking::default());
+    bench.options.sink = Arc::new(sink.clone());
+    let publish = Step::new("publish", |ctx: Context<String>| async move {
+        ctx.publish(ctx.input(), &ctx.idempotency_key(), &Value::Null)
+    });
+    let engine = bench.open_with(Saga::builder("s").step(publish).build().unwrap()).await;
+    for (topic, sent) in [("bad", 0), ("good", 1)] {
+        let run = engine.start("s", topic).await.unwrap();
+        assert!(run.outcome().await.unwrap().succeeded());
+        tokio::time::sleep(secs(2)).await;
+        assert_eq!(sink.sent.count(topic), sent, "{topic}");
+    }
+    sink.sent.until("bad", 1).await;
+    tokio::time::sleep(LONG).await;
+    assert_eq!((sink.sent.count("bad"), sink.sent.count("good")), (1, 1), "what was sent is not sent again");
+    assert!(shut_down(engine).await < secs(1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_hook_holds_up_neither_other_hooks_nor_a_shutdown() {
+    let (mut bench, trace) = (Bench::new(), Trace::default());
+    bench.options.grace = secs(7);
+    let called = trace.clone();
+    let saga = Saga::builder("s").step(Step::new("a", |_: Context<Value>| async { Ok(()) }));
+    let saga = saga.on_success(move |ended| {
+        let input: String = ended.input.decode().unwrap();
+        called.say(&input);
+        async move { if input == "slow" { pending().await } else { Ok(()) } }
+    });
+    let engine = bench.open_with(saga.build().unwrap()).await;
+    let begun = Instant::now();
+    // Together, so that they may be found together; and once more when the slow one is known to be slow.
+    for input in ["slow", "fast", "fast"] {
+        engine.start("s", input).await.unwrap();
+    }
+    trace.until("slow", 1).await;
+    engine.start("s", "fast").await.unwrap();
+    trace.until("fast", 3).await;
+    assert!(begun.elapsed() < secs(5), "the others waited for the slow one: {:?}", begun.elapsed());
+    assert_eq!(trace.count("slow"), 1);
+    let took = shut_down(engine).await;
+    assert!(took <= secs(7), "the shutdown waited for the hook: {took:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn settings_that_cannot_work_are_refused_with_every_mistake_named() {
+    let nothing = Duration::ZERO;
+    let options = Options { max_active: 0, tick: nothing, lease: nothing, ..Options::default() };
+    let Err(Error::BadOptions(mistakes)) = Engine::in_memory_with(options).await else {
+        panic!("settings that cannot work were accepted");
+    };
+    for name in ["max_active", "tick", "lease"] {
+        assert!(mistakes.contains(&format!("{name} must be")), "`{name}` is not named: {mistakes}");
+    }
+    for alone in [
+        Options { max_active: 0, ..Options::default() },
+        Options { tick: nothing, ..Options::default() },
+        Options { lease: nothing, ..Options::default() },
+    ] {
+        assert!(matches!(Engine::in_memory_with(alone).await, Err(Error::BadOptions(_))));
+    }
+    for name in ["grace", "release_after", "send_timeout"] {
+        assert!(!mistakes.contains(name), "`{name}` is no mistake: {mistakes}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_very_long_error_keeps_its_beginning() {
+    // Three bytes each, so that the limit falls into the middle of one.
+    let long = "€".repeat(100_000);
+    let said = long.clone();
+    let complain = Step::new("complain", move |ctx: Context<bool>| {
+        let said = said.clone();
+        async move {
+            assert!(!ctx.input(), "{said}");
+            Err::<(), _>(StepError::refused(said.clone()).with_code(said))
+        }
+    });
+    let saga = Saga::builder("s").step(complain.retry(Retry::none())).build().unwrap();
+    let bench = Bench::new();
+    let engine = bench.open_with(saga).await;
+    for (panics, beginning) in [(false, "€€€"), (true, "the step panicked: €€€")] {
+        let saga = engine.start("s", &panics).await.unwrap().id();
+        let error = end_of(&engine, saga, FOUND).await.error.unwrap();
+        assert!(error.message.starts_with(beginning) && error.message.ends_with("€…"), "panics: {panics}");
+        assert!((4000..4200).contains(&error.message.len()), "{}", error.message.len());
+        assert!(error.code.is_none_or(|code| code.len() < 300));
+        let kept = format!("{:?}", bench.log(saga).await).len();
+        assert!(kept < long.len() / 10, "the log has {kept} bytes");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_note_that_is_too_long_is_refused_and_changes_nothing() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let engine = bench.open_with(hanging(&trace)).await;
+    let saga = engine.start("s", &()).await.unwrap().id();
+    trace.until("do a", 1).await;
+    let before = bench.log(saga).await;
+    let note = "n".repeat(4097);
+    for refused in [
+        engine.cancel(saga, &note).await,
+        engine.pause(saga, &note).await,
+        engine.resume(saga, &note).await,
+        engine.resolve(saga, "a", Resolution::Done, &note).await,
+    ] {
+        assert!(matches!(refused, Err(Error::TooLong { size: 4097, limit: 4096, .. })), "{refused:?}");
+    }
+    tokio::time::sleep(secs(5)).await;
+    assert_eq!(bench.log(saga).await, before);
+    engine.cancel(saga, &note[..4096]).await.unwrap();
+    assert_eq!(end_of(&engine, saga, LONG).await.status, Status::Compensated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let sagas = bench.left_behind(5).await;
+    let bad = sagas[2];
+    let (engine, faulty) = bench.open_faulty_with(Fault::Unreadable(bad), quick(&trace)).await;
+    for saga in sagas.into_iter().filter(|saga| *saga != bad) {
+        assert!(end_of(&engine, saga, FOUND).await.succeeded());
+    }
+    tokio::time::sleep(LONG).await;
+    assert!(faulty.fired() > 0);
+    assert_eq!((trace.count("do a"), engine.active()), (4, 0), "what cannot be read takes no room");
+    let run = engine.start("s", &()).await.unwrap();
+    assert!(run.outcome().await.unwrap().succeeded());
+    assert!(shut_down(engine).await < secs(1));
+
+    // Once it can be read again, it goes on.
+    let engine = bench.open_with(quick(&trace)).await;
+    assert!(end_of(&engine, bad, FOUND).await.succeeded());
+}
