@@ -25,8 +25,6 @@ use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
 pub const STUCK_AFTER: Duration = Duration::from_secs(600);
-/// How long a shutdown waits for what was told to stop at once.
-const LAST_WAIT: Duration = Duration::from_secs(5);
 /// Stuck sagas listed at most.
 const STUCK_LISTED: usize = 100;
 
@@ -297,14 +295,9 @@ impl Engine {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         shared.stop();
-        // An action that blocks its thread cannot be stopped; nothing it leads to can be written any more.
-        let over = tokio::time::Instant::now() + LAST_WAIT;
-        while shared.live.count() > 0 && tokio::time::Instant::now() < over {
-            tokio::time::sleep(Duration::from_millis(2)).await;
-        }
-        let left = shared.store.leave(shared.epoch()).await;
         shared.wind_up().await;
-        Ok(left?)
+        shared.store.leave(shared.epoch()).await?;
+        Ok(())
     }
 }
 

@@ -3,7 +3,7 @@ with
 mine as (
     select id
     from sagas
-    where owner is not null and owner = $1
+    where owner is not null and owner = $1 and status in ('pending', 'running', 'compensating')
     order by id
     for no key update
 ),

@@ -172,10 +172,10 @@ async fn enter(
 
 /// Puts a saga back after a moment.
 fn try_again(shared: &Arc<Shared>, saga: SagaId) {
-    let shared = shared.clone();
-    tokio::spawn(async move {
+    let later = shared.clone();
+    shared.spawn(async move {
         tokio::time::sleep(AGAIN_AFTER).await;
-        shared.backlog.push(saga);
+        later.backlog.push(saga);
     });
 }
 
@@ -204,7 +204,7 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
     };
     place.seat.live().advanced_to(state.seq);
     let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.room);
-    tokio::spawn(driver.run_adopted(stored.inbox, stored.inbox_seq));
+    shared.spawn(driver.run_adopted(stored.inbox, stored.inbox_seq));
 }
 
 /// Tells running sagas of messages that other processes left for them.

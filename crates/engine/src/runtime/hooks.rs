@@ -46,8 +46,9 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
     for leased in shared.store.lease_jobs(&queues, LEASE, free).await? {
         // There is room: nobody else takes any.
         let permit = room.clone().try_acquire_owned();
-        let shared = shared.clone();
-        tokio::spawn(async move {
+        let engine = shared.clone();
+        shared.spawn(async move {
+            let shared = engine;
             let settled = tokio::select! {
                 settlement = call(&shared, &leased.job) => shared.store.settle_jobs(&[settlement]).await,
                 () = shared.stopped() => return,

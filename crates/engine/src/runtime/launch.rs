@@ -43,9 +43,9 @@ impl Launch {
             Some(room) => {
                 let driver = Driver::new(shared.clone(), definition, decision.state, epoch, seat, room);
                 if written {
-                    tokio::spawn(driver.go_on(decision.effects, inbox_seen));
+                    shared.spawn(driver.go_on(decision.effects, inbox_seen));
                 } else {
-                    tokio::spawn(driver.go_on_if_written(decision.events, decision.effects, inbox_seen));
+                    shared.spawn(driver.go_on_if_written(decision.events, decision.effects, inbox_seen));
                 }
             }
             None => {

@@ -13,11 +13,13 @@ mod signal;
 
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
+use tokio_util::task::TaskTracker;
 
 use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
@@ -36,6 +38,9 @@ use signal::Signal;
 
 /// Live events that a slow reader may fall behind before it misses some.
 const FEED_DEPTH: usize = 4096;
+
+/// How long a shutdown waits for what was told to stop at once.
+const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What every part of a running engine shares.
 pub(crate) struct Shared {
@@ -58,6 +63,8 @@ pub(crate) struct Shared {
     epoch: AtomicI64,
     phase: watch::Sender<Phase>,
     loops: Mutex<Vec<JoinHandle<()>>>,
+    /// Everything that runs beside the loops: only once it is gone is the store let go.
+    tasks: TaskTracker,
 }
 
 /// Where an engine is in its life; it never goes back.
@@ -111,6 +118,7 @@ impl Shared {
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),
             loops: Mutex::default(),
+            tasks: TaskTracker::new(),
             store,
             committer,
             options,
@@ -185,13 +193,23 @@ impl Shared {
         self.enter_phase(Phase::Stopped);
     }
 
-    /// Waits for the loops to end and for the last commit to be written, once stopped.
+    /// Runs something beside the loops.
+    fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.tasks.spawn(work);
+    }
+
+    /// Waits for everything that runs to end and for the last commit to be written, once stopped.
     pub(crate) async fn wind_up(&self) {
         let loops = std::mem::take(&mut *self.loops.lock().unwrap_or_else(PoisonError::into_inner));
         for ended in futures::future::join_all(loops).await {
             if let Err(why) = ended {
                 tracing::error!(%why, "a part of the engine had broken down");
             }
+        }
+        self.tasks.close();
+        // An action that blocks its thread cannot be stopped; nothing it leads to can be written any more.
+        if tokio::time::timeout(LAST_WAIT, self.tasks.wait()).await.is_err() {
+            tracing::warn!("an action blocks its thread: the store is let go once it ends");
         }
         self.committer.close().await;
     }
