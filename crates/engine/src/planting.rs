@@ -26,9 +26,14 @@ pub(crate) fn begun<T: Send + 'static>(
 
 /// Appends what lost its fence all the same, at whatever number comes next.
 pub(crate) async fn force(store: &dyn Store, mut commit: Commit) -> Option<Verdict> {
+    let mut tried = None;
     loop {
         let log = store.log(commit.saga, 0, usize::MAX).await.ok()?;
         let head = log.last().map_or(0, |recorded| recorded.seq);
+        // Refused though nobody has appended since: the saga is at its end, and no store lets anything follow that.
+        if tried.replace(head) == Some(head) {
+            return Some(Verdict::Fenced);
+        }
         for (recorded, seq) in commit.events.iter_mut().zip(head + 1..) {
             recorded.seq = seq;
         }
