@@ -89,14 +89,7 @@ impl Tables {
             return Verdict::Fenced;
         };
         let head = self.sagas.get(&commit.saga).map_or(0, |saga| saga.log.len() as u64);
-        let reopens =
-            matches!(&commit.row, Some(RowWrite::Update(update)) if update.status == Status::Compensating);
-        let closed = self.sagas.get(&commit.saga).is_some_and(|saga| match saga.summary.status {
-            Status::Succeeded | Status::Compensated => true,
-            Status::Failed => !reopens,
-            Status::Pending | Status::Running | Status::Compensating => false,
-        });
-        if closed || first.seq != head + 1 {
+        if first.seq != head + 1 {
             return Verdict::Fenced;
         }
         match (&commit.row, self.sagas.get_mut(&commit.saga)) {
