@@ -119,7 +119,8 @@ impl<I> Context<I> {
     }
 
     /// Sends a message if, and only if, this attempt succeeds: it is written to the outbox in the same transaction
-    /// as the step's success. `key` lets receivers tell a repeated message.
+    /// as the step's success. `key` lets receivers tell a repeated message:
+    /// a topic takes each key once, whichever saga brings it, so put the saga's id or your own into it.
     ///
     /// # Errors
     /// When the payload has no JSON form.
