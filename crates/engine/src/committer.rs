@@ -3,19 +3,25 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-use tokio::sync::{mpsc, oneshot};
+use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
 use crate::planting;
-use crate::store::{self, Commit, Store, Verdict};
+use crate::store::{self, Commit, Store, Verdict, Writers};
 
 /// The most decisions written as one transaction: enough to drown the cost of a sync, few enough that nobody
 /// waits long for its neighbours.
 const MAX_BATCH: usize = 512;
 
+/// How often a writer that has a thread of its own looks for the next decision before it sleeps: as long as waking it
+/// would take.
+const LINGER: usize = 200;
+
 /// Takes decisions from everywhere and writes them in groups.
 #[derive(Clone)]
 pub(crate) struct Committer {
     tickets: mpsc::UnboundedSender<Ticket>,
+    writers: TaskTracker,
     written: Arc<Written>,
 }
 
@@ -26,39 +32,58 @@ pub(crate) struct Written {
     pub(crate) transactions: AtomicU64,
 }
 
+/// A decision, back from the writer, and what became of it.
+pub(crate) struct Answer {
+    pub(crate) commit: Commit,
+    pub(crate) verdict: Result<Verdict, Arc<store::Error>>,
+}
+
+/// The engine has stopped: nothing is written any more, and what was under way may or may not have been.
+pub(crate) struct Stopped;
+
 #[expect(
     clippy::large_enum_variant,
     reason = "commits are the rule: a box for each would cost more than the room"
 )]
 enum Ticket {
-    Commit(Commit, oneshot::Sender<Result<Verdict, Arc<store::Error>>>),
-    Close(oneshot::Sender<()>),
+    Commit(Commit, oneshot::Sender<Answer>),
+    Close,
 }
 
 impl Committer {
     /// Starts writing. A store that works on the calling thread gets one of its own.
     pub(crate) fn start(store: &Arc<dyn Store>) -> Result<Self, store::Error> {
         let (tickets, queue) = mpsc::unbounded_channel();
+        let queue = Arc::new(Mutex::new(queue));
         let written = Arc::new(Written::default());
-        let writing = write(store.clone(), queue, written.clone());
-        if store.commits_on_the_calling_thread() {
-            std::thread::Builder::new()
-                .name("backstitch-commit".to_owned())
-                .spawn(move || futures::executor::block_on(writing))
-                .map_err(|why| store::Error::Unavailable(format!("no thread for the writer: {why}")))?;
-        } else {
-            tokio::spawn(writing);
+        let writers = TaskTracker::new();
+        let write = || write(store.clone(), queue.clone(), written.clone());
+        match store.writers() {
+            Writers::OwnThread => {
+                let (writing, present) = (write(), writers.token());
+                std::thread::Builder::new()
+                    .name("backstitch-commit".to_owned())
+                    .spawn(move || {
+                        futures::executor::block_on(writing);
+                        drop(present);
+                    })
+                    .map_err(|why| store::Error::Unavailable(format!("no thread for the writer: {why}")))?;
+            }
+            Writers::Tasks(count) => {
+                for _ in 0..count.max(1) {
+                    writers.spawn(write());
+                }
+            }
         }
-        Ok(Self { tickets, written })
+        Ok(Self { tickets, writers, written })
     }
 
     /// Writes what is waiting and lets go of the store; whatever comes later is refused.
     pub(crate) async fn close(&self) {
-        let (closed, done) = oneshot::channel();
         // Either way it is closed: now, or by somebody else before.
-        if self.tickets.send(Ticket::Close(closed)).is_ok() {
-            let _ = done.await;
-        }
+        let _ = self.tickets.send(Ticket::Close);
+        self.writers.close();
+        self.writers.wait().await;
     }
 
     pub(crate) fn written(&self) -> &Written {
@@ -66,53 +91,67 @@ impl Committer {
     }
 
     /// Writes a decision; answers once it is on disk, or known not to be.
-    pub(crate) async fn commit(&self, commit: Commit) -> Result<Verdict, Arc<store::Error>> {
+    pub(crate) async fn commit(&self, commit: Commit) -> Result<Answer, Stopped> {
         let (answer, answered) = oneshot::channel();
-        let gone = || Arc::new(store::Error::Unavailable("the engine has stopped".to_owned()));
-        self.tickets.send(Ticket::Commit(commit, answer)).map_err(|_| gone())?;
-        answered.await.unwrap_or_else(|_| Err(gone()))
+        self.tickets.send(Ticket::Commit(commit, answer)).map_err(|_| Stopped)?;
+        answered.await.map_err(|_| Stopped)
     }
 }
 
-async fn write(store: Arc<dyn Store>, mut queue: mpsc::UnboundedReceiver<Ticket>, written: Arc<Written>) {
+async fn write(
+    store: Arc<dyn Store>,
+    queue: Arc<Mutex<mpsc::UnboundedReceiver<Ticket>>>,
+    written: Arc<Written>,
+) {
+    let lingers = store.writers() == Writers::OwnThread;
     let mut tickets = Vec::with_capacity(MAX_BATCH);
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut answers = Vec::with_capacity(MAX_BATCH);
     let mut late_messages = Vec::new();
-    while queue.recv_many(&mut tickets, MAX_BATCH).await > 0 {
-        let mut closing = None;
-        for ticket in tickets.drain(..) {
-            match ticket {
-                Ticket::Commit(commit, answer) => {
-                    batch.push(commit);
-                    answers.push(answer);
-                }
-                Ticket::Close(closed) => closing = Some(closed),
+    loop {
+        {
+            let mut queue = queue.lock().await;
+            if lingers {
+                linger(&queue);
             }
+            if queue.recv_many(&mut tickets, MAX_BATCH).await == 0 {
+                return;
+            }
+            if tickets.iter().any(|ticket| matches!(ticket, Ticket::Close)) {
+                queue.close();
+            }
+        }
+        for ticket in tickets.drain(..) {
+            if let Ticket::Commit(commit, answer) = ticket {
+                batch.push(commit);
+                answers.push(answer);
+            }
+        }
+        if batch.is_empty() {
+            continue;
         }
         planting::put_off_messages(&mut batch, &mut late_messages);
         let verdicts = store.commit(&batch).await.map_err(Arc::new);
         written.decisions.fetch_add(batch.len() as u64, Ordering::Relaxed);
         written.transactions.fetch_add(1, Ordering::Relaxed);
-        batch.clear();
-        // Nobody listening is no mistake: whoever asked has stopped meanwhile, and the log has the decision.
-        match verdicts {
-            Ok(verdicts) => {
-                for (answer, verdict) in answers.drain(..).zip(verdicts) {
-                    let _ = answer.send(Ok(verdict));
-                }
-            }
-            Err(error) => {
-                for answer in answers.drain(..) {
-                    let _ = answer.send(Err(error.clone()));
-                }
-            }
+        let verdicts: Vec<_> = match verdicts {
+            Ok(verdicts) => verdicts.into_iter().map(Ok).collect(),
+            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+        };
+        for ((commit, verdict), answer) in batch.drain(..).zip(verdicts).zip(answers.drain(..)) {
+            // Nobody listening is no mistake: whoever asked has stopped meanwhile, and the log has the decision.
+            let _ = answer.send(Answer { commit, verdict });
         }
-        if let Some(closed) = closing {
-            queue.close();
-            drop(store);
-            let _ = closed.send(());
+    }
+}
+
+/// Waits a moment without sleeping: whoever has just been answered often decides again at once, and to be woken for
+/// that costs a lone saga more than writing it down.
+fn linger(queue: &mpsc::UnboundedReceiver<Ticket>) {
+    for _ in 0..LINGER {
+        if !queue.is_empty() {
             return;
         }
+        std::thread::yield_now();
     }
 }

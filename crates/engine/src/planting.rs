@@ -25,7 +25,7 @@ pub(crate) fn begun<T: Send + 'static>(
 }
 
 /// Appends what lost its fence all the same, at whatever number comes next.
-pub(crate) async fn force(store: &dyn Store, mut commit: Commit) -> Option<Verdict> {
+pub(crate) async fn force(store: &dyn Store, commit: &mut Commit) -> Option<Verdict> {
     let mut tried = None;
     loop {
         let log = store.log(commit.saga, 0, usize::MAX).await.ok()?;
@@ -37,7 +37,7 @@ pub(crate) async fn force(store: &dyn Store, mut commit: Commit) -> Option<Verdi
         for (recorded, seq) in commit.events.iter_mut().zip(head + 1..) {
             recorded.seq = seq;
         }
-        let verdicts = store.commit(std::slice::from_ref(&commit)).await.ok()?;
+        let verdicts = store.commit(std::slice::from_ref(commit)).await.ok()?;
         if verdicts.first() != Some(&Verdict::Fenced) {
             return verdicts.into_iter().next();
         }

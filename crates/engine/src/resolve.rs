@@ -32,7 +32,7 @@ pub(crate) async fn resolve(
     let input = Input::Resolve { step: StepId::from(step), action, note: note.to_owned() };
     let decided = decide(&definition.definition, saga, &state, input, now);
     let decision = decided.map_err(|why| Error::Rejected { saga, why })?;
-    let decision = by_itself(&definition.definition, &state, decision)?;
+    let mut decision = by_itself(&definition.definition, &state, decision)?;
     let epoch = shared.epoch();
     let on = Circumstances {
         saga,
@@ -43,7 +43,7 @@ pub(crate) async fn resolve(
         inbox_unconsumed: !stored.inbox.is_empty(),
         release_after: shared.options.release_after,
     };
-    let planned = plan(&on, &decision, Vec::new(), None);
+    let planned = plan(&on, &mut decision, Vec::new(), None);
     let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
     let inbox_seen = stored.inbox_seq;
     let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen, room: Some(room) };

@@ -128,7 +128,7 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
     let saga = shared.options.ids.next(at);
     // A full engine still accepts: the saga is on disk and waits for its turn.
     let room = shared.room.clone().try_acquire_owned().ok();
-    let decision = saga::start(&definition.definition, request, Now { at, hold: room.is_none() });
+    let mut decision = saga::start(&definition.definition, request, Now { at, hold: room.is_none() });
     let epoch = shared.epoch();
     let on = Circumstances {
         saga,
@@ -139,7 +139,7 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
         inbox_unconsumed: false,
         release_after: shared.options.release_after,
     };
-    let planned = plan(&on, &decision, Vec::new(), claim);
+    let planned = plan(&on, &mut decision, Vec::new(), claim);
     let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
     let run = Run::watching(shared.clone(), saga, seat.live());
     let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, room };

@@ -248,20 +248,24 @@ impl Driver {
                 self.perform(decision.effects);
                 continue;
             }
-            let Planned { commit, released } = plan(&self.circumstances(), &decision, outgoing.clone(), None);
             let mut decision = decision;
+            let Planned { commit, released } =
+                plan(&self.circumstances(), &mut decision, outgoing.clone(), None);
             if is_planted(Bug::EffectBeforeCommit) {
                 self.perform(std::mem::take(&mut decision.effects));
             }
             let tells = !commit.messages.is_empty();
-            match self.commit(commit).await {
-                Some(Verdict::Applied) => {
+            let Some((commit, verdict)) = self.commit(commit).await else {
+                return Flow::LetGo;
+            };
+            match verdict {
+                Verdict::Applied => {
                     if tells {
                         self.shared.outbox.nudge();
                     }
-                    self.applied(decision);
+                    self.applied(decision, &commit.events);
                 }
-                Some(Verdict::MailWaiting) => {
+                Verdict::MailWaiting => {
                     queue.push_front((input, outgoing));
                     for received in self.fetch_mail().await.into_iter().rev() {
                         self.inbox_seen = self.inbox_seen.max(received.seq);
@@ -270,7 +274,7 @@ impl Driver {
                     }
                     continue;
                 }
-                Some(Verdict::Refused(why)) => {
+                Verdict::Refused(why) => {
                     let Some(failed) = unusable(input, &why) else {
                         tracing::error!(saga = %self.saga, %why, "a decision cannot be kept: the saga stays as it is");
                         return Flow::LetGo;
@@ -278,12 +282,11 @@ impl Driver {
                     queue.push_front((failed, Vec::new()));
                     continue;
                 }
-                Some(Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. }) => {
+                Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. } => {
                     self.shared.counters.fenced.fetch_add(1, Ordering::Relaxed);
                     tracing::info!(saga = %self.saga, "somebody else has this saga now");
                     return Flow::LetGo;
                 }
-                None => return Flow::LetGo,
             }
             if released {
                 self.shared.adoption.nudge();
@@ -314,21 +317,24 @@ impl Driver {
 
     /// Commits for sure: when the store cannot say what happened, the log is read before anything is assumed.
     /// `None` when the engine stops meanwhile.
-    async fn commit(&mut self, commit: Commit) -> Option<Verdict> {
+    async fn commit(&mut self, mut commit: Commit) -> Option<(Commit, Verdict)> {
         let mut in_doubt = false;
         loop {
-            match self.shared.committer.commit(commit.clone()).await {
+            let answer = self.shared.committer.commit(commit).await.ok()?;
+            commit = answer.commit;
+            match answer.verdict {
                 // What looks like a fence may be our own first try, which was still on its way when the log was read.
                 Ok(Verdict::Fenced) if in_doubt => {}
                 Ok(Verdict::Fenced) if is_planted(Bug::AppendUnfenced) => {
-                    return planting::force(&*self.shared.store, commit).await;
+                    let verdict = planting::force(&*self.shared.store, &mut commit).await?;
+                    return Some((commit, verdict));
                 }
-                Ok(verdict) => return Some(verdict),
+                Ok(verdict) => return Some((commit, verdict)),
                 Err(error) => tracing::warn!(saga = %self.saga, %error, "a decision is not on disk yet"),
             }
             in_doubt = true;
             if let Some(verdict) = self.look_whether_applied(&commit.events).await? {
-                return Some(verdict);
+                return Some((commit, verdict));
             }
         }
     }
@@ -350,9 +356,9 @@ impl Driver {
         }
     }
 
-    fn applied(&mut self, decision: Decision) {
+    fn applied(&mut self, decision: Decision, events: &[Recorded]) {
         self.inbox_unconsumed = false;
-        self.shared.announce(self.saga, &self.definition.name, &decision.events, self.seat.live());
+        self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
         if decision.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();
         }

@@ -6,6 +6,7 @@ use backstitch_kernel::saga::Decision;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::{Driver, Planned, Seat, Shared};
+use crate::committer::Answer;
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::{self, Verdict};
@@ -28,15 +29,17 @@ impl Launch {
     pub(crate) async fn commit(self, shared: &Arc<Shared>) -> Result<Verdict, Arc<store::Error>> {
         let Self { seat, definition, decision, planned, epoch, inbox_seen, room } = self;
         let saga = seat.saga();
-        let answer = shared.committer.commit(planned.commit).await;
-        let written = match &answer {
+        let Ok(Answer { commit, verdict }) = shared.committer.commit(planned.commit).await else {
+            return Err(Arc::new(store::Error::Unavailable("the engine has stopped".to_owned())));
+        };
+        let written = match &verdict {
             Ok(Verdict::Applied) => true,
-            Ok(_) => return answer,
+            Ok(_) => return verdict,
             // It may be on its way: the driver finds out.
             Err(_) => false,
         };
         if written {
-            shared.announce(saga, &definition.name, &decision.events, seat.live());
+            shared.announce(saga, &definition.name, &commit.events, seat.live());
         }
         match room {
             _ if written && planned.released => {}
@@ -45,7 +48,7 @@ impl Launch {
                 if written {
                     shared.spawn(driver.go_on(decision.effects, inbox_seen));
                 } else {
-                    shared.spawn(driver.go_on_if_written(decision.events, decision.effects, inbox_seen));
+                    shared.spawn(driver.go_on_if_written(commit.events, decision.effects, inbox_seen));
                 }
             }
             None => {
@@ -53,6 +56,6 @@ impl Launch {
                 shared.backlog.push(saga);
             }
         }
-        answer
+        verdict
     }
 }

@@ -36,15 +36,15 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) release_after: Duration,
 }
 
-/// Works out everything that a decision changes.
+/// Works out everything that a decision changes. The decision's events become the commit's.
 pub(crate) fn plan(
     on: &Circumstances<'_>,
-    decision: &Decision,
+    decision: &mut Decision,
     messages: Vec<NewMessage>,
     claim: Option<Claim>,
 ) -> Planned {
-    let after = &decision.state;
-    let tenure = if after.status.is_terminal() { Tenure::End } else { tenure(decision, on.release_after) };
+    let tenure =
+        if decision.state.status.is_terminal() { Tenure::End } else { tenure(decision, on.release_after) };
     let mut messages = messages;
     let mut jobs = Vec::new();
     for recorded in &decision.events {
@@ -64,8 +64,8 @@ pub(crate) fn plan(
     let consume = on.before.is_some() && on.inbox_unconsumed;
     let commit = Commit {
         saga: on.saga,
-        events: decision.events.clone(),
-        row: row(on, after, tenure),
+        events: std::mem::take(&mut decision.events),
+        row: row(on, &decision.state, tenure),
         consume_inbox_through: consume.then_some(on.inbox_seen),
         jobs,
         messages,

@@ -15,7 +15,7 @@ use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{NewMessage, Outgoing, Report as SendReport, Sent};
 use super::{
     Claim, Commit, Cursor, Error, Filter, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
-    Unregistered, Verdict,
+    Unregistered, Verdict, Writers,
 };
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted, Received};
@@ -227,8 +227,8 @@ impl Saga {
 
 #[async_trait]
 impl Store for MemoryStore {
-    fn commits_on_the_calling_thread(&self) -> bool {
-        false
+    fn writers(&self) -> Writers {
+        Writers::Tasks(1)
     }
 
     async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {

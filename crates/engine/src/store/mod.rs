@@ -28,6 +28,15 @@ use nodes::{Epoch, Known, Node, Notice, Registered};
 use outbox::{Outgoing, Sent};
 use tokio::sync::mpsc;
 
+/// Who writes to a store.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Writers {
+    /// One thread: commits do their work on the thread that calls.
+    OwnThread,
+    /// So many tasks, at least one: commits wait for somebody else, who can write several at a time.
+    Tasks(usize),
+}
+
 /// A place where sagas are durable.
 ///
 /// Everything a decision leads to goes through [`Store::commit`]; the other methods find work, or move what is
@@ -48,8 +57,8 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
-    /// Whether [`Store::commit`] does its work on the calling thread, so that it wants one of its own.
-    fn commits_on_the_calling_thread(&self) -> bool;
+    /// From where [`Store::commit`] wants to be called.
+    fn writers(&self) -> Writers;
 
     /// Writes all of these, each on its own or not at all, as one transaction: one lost fence never fails its
     /// neighbours. Answers in the order asked. When it returns `Ok`, what it calls applied is on disk.

@@ -15,7 +15,7 @@ use crate::store::jobs::{Job, Leased, Settled, Settlement};
 use crate::store::memory::MemoryStore;
 use crate::store::nodes::{Epoch, Known, Node, Registered};
 use crate::store::outbox::{Outgoing, Sent};
-use crate::store::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
+use crate::store::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 
 /// What a process that dies sees of its store.
 pub(super) struct Halting {
@@ -61,8 +61,8 @@ fn gone() -> Error {
 
 #[async_trait]
 impl Store for Halting {
-    fn commits_on_the_calling_thread(&self) -> bool {
-        self.store.commits_on_the_calling_thread()
+    fn writers(&self) -> Writers {
+        self.store.writers()
     }
 
     async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {

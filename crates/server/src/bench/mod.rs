@@ -20,9 +20,9 @@ pub(crate) struct Args {
     /// drops it afterwards).
     #[arg(long, default_value = "sqlite")]
     store: String,
-    /// Every saga succeeds, or its third step fails and two are undone.
-    #[arg(long, value_enum, default_value_t = Variant::Success)]
-    variant: Variant,
+    /// Every saga succeeds, or its third step fails and two are undone; both take turns and are compared.
+    #[arg(long, value_enum, value_delimiter = ',', default_value = "success")]
+    variant: Vec<Variant>,
     /// Sagas under way at once; several values are run one after the other.
     #[arg(long, value_delimiter = ',', default_value = "1,16,256")]
     concurrency: Vec<usize>,
@@ -65,43 +65,76 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     let mut printer = report::Printer::new(args.json);
     for &concurrency in &args.concurrency {
-        let report = match args.sagas {
-            Some(sagas) => long_run(&args, concurrency, sagas).await?,
+        let reports = match args.sagas {
+            Some(sagas) => long_runs(&args, concurrency, sagas).await?,
             None => rounds(&args, concurrency).await?,
         };
-        printer.print(&report)?;
+        for report in &reports {
+            printer.print(report)?;
+        }
     }
     Ok(())
 }
 
-/// Load and floor in turn, so that both see the machine in the same mood.
-async fn rounds(args: &Args, concurrency: usize) -> Result<Report, Failure> {
-    let mut best: Option<Report> = None;
-    let mut floor_per_s: Option<f64> = None;
+/// Load and floor in turn, and one variant after the other, so that all see the machine in the same mood.
+async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure> {
+    let mut best: Vec<Best> = args.variant.iter().map(|_| Best::default()).collect();
     for _ in 0..args.rounds {
-        let target = target::Target::make(&args.store).await?;
-        let measured =
-            load::measure(&target, args.variant, concurrency, load::Until::seconds(args.seconds)).await?;
-        let mut report = Report::of(args, concurrency, &measured);
-        report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
-        let floor = floor::measure(&target, &measured).await?;
-        target.remove().await?;
-        floor_per_s = floor_per_s.into_iter().chain(floor).reduce(f64::max);
-        if best.as_ref().is_none_or(|best| best.sagas_per_s < report.sagas_per_s) {
-            best = Some(report);
+        for (&variant, best) in args.variant.iter().zip(&mut best) {
+            let target = target::Target::make(&args.store).await?;
+            report::forget_peak_rss();
+            let until = load::Until::seconds(args.seconds);
+            let measured = load::measure(&target, variant, concurrency, until).await?;
+            let mut report = Report::of(args, variant, concurrency, &measured);
+            report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
+            let floor = floor::measure(&target, &measured).await?;
+            target.remove().await?;
+            best.take(report, floor);
         }
     }
-    let mut report = best.ok_or("no round was run")?;
-    report.against(floor_per_s);
-    Ok(report)
+    let mut reports: Vec<Report> = best.into_iter().filter_map(Best::report).collect();
+    report::compare(&mut reports);
+    Ok(reports)
+}
+
+/// The best round of a variant and the best round of its floor.
+#[derive(Default)]
+struct Best {
+    report: Option<Report>,
+    floor_per_s: Option<f64>,
+    /// The smallest: a later round also counts what its predecessors and their floors have left in the heap.
+    peak_rss_mb: Option<f64>,
+}
+
+impl Best {
+    fn take(&mut self, report: Report, floor: Option<f64>) {
+        self.peak_rss_mb = self.peak_rss_mb.into_iter().chain(report.peak_rss_mb).reduce(f64::min);
+        self.floor_per_s = self.floor_per_s.into_iter().chain(floor).reduce(f64::max);
+        if self.report.as_ref().is_none_or(|best| best.sagas_per_s < report.sagas_per_s) {
+            self.report = Some(report);
+        }
+    }
+
+    fn report(self) -> Option<Report> {
+        let mut report = self.report?;
+        report.against(self.floor_per_s);
+        report.peak_rss_mb = self.peak_rss_mb;
+        Some(report)
+    }
 }
 
 /// Many sagas in one store: does it stay as fast as it was?
-async fn long_run(args: &Args, concurrency: usize, sagas: u64) -> Result<Report, Failure> {
-    let target = target::Target::make(&args.store).await?;
-    let measured = load::measure(&target, args.variant, concurrency, load::Until::Sagas(sagas)).await?;
-    let mut report = Report::of(args, concurrency, &measured);
-    report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
-    target.remove().await?;
-    Ok(report)
+async fn long_runs(args: &Args, concurrency: usize, sagas: u64) -> Result<Vec<Report>, Failure> {
+    let mut reports = Vec::new();
+    for &variant in &args.variant {
+        let target = target::Target::make(&args.store).await?;
+        report::forget_peak_rss();
+        let measured = load::measure(&target, variant, concurrency, load::Until::Sagas(sagas)).await?;
+        let mut report = Report::of(args, variant, concurrency, &measured);
+        report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
+        target.remove().await?;
+        reports.push(report);
+    }
+    report::compare(&mut reports);
+    Ok(reports)
 }

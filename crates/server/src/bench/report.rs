@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::load::Measured;
-use super::{Args, Failure};
+use super::{Args, Failure, Variant};
 
 /// One run.
 #[derive(Serialize)]
@@ -17,19 +17,21 @@ pub(crate) struct Report {
     floor_per_s: Option<f64>,
     floor_ratio: Option<f64>,
     pub(super) bytes_per_saga: Option<u64>,
-    peak_rss_mb: Option<f64>,
+    pub(super) peak_rss_mb: Option<f64>,
     sagas: u64,
     commits: u64,
     transactions: u64,
     last_to_first: Option<f64>,
+    /// The rate as a part of the success variant's in the same run.
+    of_success: Option<f64>,
 }
 
 impl Report {
-    pub(super) fn of(args: &Args, concurrency: usize, measured: &Measured) -> Self {
+    pub(super) fn of(args: &Args, variant: Variant, concurrency: usize, measured: &Measured) -> Self {
         let millis = |quantile| micros(measured.latency.value_at_quantile(quantile));
         Self {
             store: args.store.split([':', '/']).next().unwrap_or_default().to_owned(),
-            variant: args.variant.name(),
+            variant: variant.name(),
             concurrency,
             sagas_per_s: rounded(rate(measured), 1),
             p50_ms: millis(0.5),
@@ -42,12 +44,24 @@ impl Report {
             commits: measured.stats.decisions,
             transactions: measured.stats.transactions,
             last_to_first: measured.last_to_first.map(|ratio| rounded(ratio, 3)),
+            of_success: None,
         }
     }
 
     pub(super) fn against(&mut self, floor_per_s: Option<f64>) {
         self.floor_per_s = floor_per_s.map(|floor| rounded(floor, 1));
         self.floor_ratio = floor_per_s.map(|floor| rounded(self.sagas_per_s / floor, 3));
+    }
+}
+
+/// Sets the variants of one run against each other.
+pub(super) fn compare(reports: &mut [Report]) {
+    let success = Variant::Success.name();
+    let Some(whole) = reports.iter().find(|report| report.variant == success).map(|it| it.sagas_per_s) else {
+        return;
+    };
+    for report in reports.iter_mut().filter(|report| report.variant != success) {
+        report.of_success = Some(rounded(report.sagas_per_s / whole, 3));
     }
 }
 
@@ -64,6 +78,12 @@ fn micros(value: u64) -> f64 {
 fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
+}
+
+/// Begins to count the most memory anew, where the system can: what came before was another run, or its floor.
+pub(super) fn forget_peak_rss() {
+    // Not allowed or not there: then the figure covers the whole process, which is too much and never too little.
+    let _ = std::fs::write("/proc/self/clear_refs", "5");
 }
 
 /// The most memory this process has had at once, where the system tells.
@@ -110,7 +130,7 @@ impl Printer {
         }
         let maybe = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
         println!(
-            "{:<9} {:<9} {:>5} {:>10} {:>9} {:>9} {:>10} {:>6} {:>8} {:>8} {:>9} {:>8}{}",
+            "{:<9} {:<9} {:>5} {:>10} {:>9} {:>9} {:>10} {:>6} {:>8} {:>8} {:>9} {:>8}{}{}",
             report.store,
             report.variant,
             report.concurrency,
@@ -124,6 +144,7 @@ impl Printer {
             report.commits_per_s(),
             report.group(),
             report.last_to_first.map(|ratio| format!("  last/first 10,000: {ratio}")).unwrap_or_default(),
+            report.of_success.map(|ratio| format!("  of success: {ratio}")).unwrap_or_default(),
         );
         Ok(())
     }

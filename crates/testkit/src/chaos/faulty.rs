@@ -11,7 +11,9 @@ use backstitch::kernel::saga::Recorded;
 use backstitch::store::jobs::{Job, Leased, Settled, Settlement};
 use backstitch::store::nodes::{Epoch, Known, Node, Registered};
 use backstitch::store::outbox::{Outgoing, Sent};
-use backstitch::store::{Commit, Corrupt, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
+use backstitch::store::{
+    Commit, Corrupt, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers,
+};
 use backstitch::{SagaId, Timestamp};
 use tokio::sync::watch;
 
@@ -154,8 +156,8 @@ impl Store for Faulty {
         self.store.is_shared()
     }
 
-    fn commits_on_the_calling_thread(&self) -> bool {
-        self.store.commits_on_the_calling_thread()
+    fn writers(&self) -> Writers {
+        self.store.writers()
     }
 
     async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {

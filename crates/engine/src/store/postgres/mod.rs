@@ -31,11 +31,12 @@ use tokio_postgres::types::ToSql;
 use super::jobs::{Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
-use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
+use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use session::Sessions;
 
 pub use commit::commit_in;
+pub use session::{WRITER_SETTINGS, WRITERS};
 
 macro_rules! sql {
     ($name:literal) => {
@@ -71,8 +72,8 @@ impl Store for PostgresStore {
         listen::listen(self.sessions.address().clone()).await.map(Some)
     }
 
-    fn commits_on_the_calling_thread(&self) -> bool {
-        false
+    fn writers(&self) -> Writers {
+        Writers::Tasks(WRITERS)
     }
 
     async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {

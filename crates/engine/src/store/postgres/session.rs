@@ -11,8 +11,10 @@ use tokio_postgres::{Client, Config, Connection, NoTls, Socket, tls::NoTlsStream
 use super::fault;
 use crate::store::Error;
 
-/// One that commits and one more, so that nobody waits for a committer that waits for a lost connection.
-const COMMITTING: usize = 2;
+/// Batches written at the same time: while one waits for the disk, the server works on the other.
+pub const WRITERS: usize = 2;
+/// One for each writer and one more, so that nobody waits for a committer that waits for a lost connection.
+const COMMITTING: usize = WRITERS + 1;
 /// Questions asked at the same time; more would only wait for the same cores.
 const ASKING: usize = 8;
 
@@ -34,7 +36,7 @@ const ALWAYS: &str = "
 /// A committer's statement is prepared once and planned once, maybe while the tables are empty. It touches only rows
 /// it knows by key, so the plan is pinned to what is right at any size: index probes and hash joins. Without
 /// nested loops estimates are enormous, and compiling a plan for them would take longer than all else.
-const WHEN_COMMITTING: &str = "
+pub const WRITER_SETTINGS: &str = "
     set plan_cache_mode = force_generic_plan;
     set enable_seqscan = off;
     set enable_nestloop = off;
@@ -81,7 +83,7 @@ impl Sessions {
             address.tcp_user_timeout(SILENCE);
         }
         Ok(Self {
-            committing: pool(&address, COMMITTING, WHEN_COMMITTING)?,
+            committing: pool(&address, COMMITTING, WRITER_SETTINGS)?,
             asking: pool(&address, ASKING, WHEN_ASKING)?,
             beating: pool(&address, 1, WHEN_ASKING)?,
             address,

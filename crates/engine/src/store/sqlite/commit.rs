@@ -46,12 +46,21 @@ fn write_each<'c>(
     Ok(verdicts)
 }
 
+/// What the fence said.
+enum Checked {
+    /// The decision may be written; whether the saga moves to another owner or due time with it.
+    Passed { moves: bool },
+    /// It may not.
+    Lost(Verdict),
+}
+
 /// A connection inside a transaction, with the statements that every batch needs.
 struct Writer<'c> {
     connection: &'c Connection,
     guard: CachedStatement<'c>,
     insert: CachedStatement<'c>,
     update: CachedStatement<'c>,
+    update_in_place: CachedStatement<'c>,
     append: CachedStatement<'c>,
 }
 
@@ -62,6 +71,7 @@ impl<'c> Writer<'c> {
             guard: connection.prepare_cached(include_str!("guard_saga.sql"))?,
             insert: connection.prepare_cached(include_str!("insert_saga.sql"))?,
             update: connection.prepare_cached(include_str!("update_saga.sql"))?,
+            update_in_place: connection.prepare_cached(include_str!("update_saga_in_place.sql"))?,
             append: connection.prepare_cached(include_str!("append_event.sql"))?,
         })
     }
@@ -94,19 +104,25 @@ impl<'c> Writer<'c> {
         {
             return Ok(lost);
         }
-        let lost = match &commit.row {
-            Some(RowWrite::Insert(row)) => self.insert_first(commit.saga, first, row)?,
-            Some(RowWrite::Update(update)) => self.check(commit.saga, first, Some(update))?,
-            None => self.check(commit.saga, first, None)?,
+        let update = match &commit.row {
+            Some(RowWrite::Update(update)) => Some(update),
+            Some(RowWrite::Insert(_)) | None => None,
         };
-        if let Some(lost) = lost {
-            return Ok(lost);
-        }
+        let moves = match &commit.row {
+            Some(RowWrite::Insert(row)) => self.insert_first(commit.saga, first, row)?,
+            Some(RowWrite::Update(_)) | None => self.check(commit.saga, first, update)?,
+        };
+        let moves = match moves {
+            Checked::Passed { moves } => moves,
+            Checked::Lost(verdict) => return Ok(verdict),
+        };
         for recorded in &commit.events {
             append(&mut self.append, commit.saga, recorded)?;
         }
-        if let Some(RowWrite::Update(update)) = &commit.row {
-            self.update(commit.saga, update)?;
+        match update {
+            Some(update) if moves => self.update(commit.saga, update)?,
+            Some(update) => self.update_in_place(commit.saga, update)?,
+            None => {}
         }
         self.write_beside(commit, first.at)?;
         Ok(Verdict::Applied)
@@ -136,10 +152,10 @@ impl<'c> Writer<'c> {
         saga: SagaId,
         first: &Recorded,
         update: Option<&RowUpdate>,
-    ) -> Result<Option<Verdict>, Fault> {
+    ) -> Result<Checked, Fault> {
         let mut rows = self.guard.query([saga.0.as_bytes()])?;
         let Some(row) = rows.next()? else {
-            return Ok(Some(Verdict::Fenced));
+            return Ok(Checked::Lost(Verdict::Fenced));
         };
         let row = Reading::of("sagas", &saga, row);
         let reopens = update.is_some_and(|update| update.status == Status::Compensating);
@@ -150,22 +166,24 @@ impl<'c> Writer<'c> {
         };
         let head: u64 = row.count(2, "seq")?;
         if !open || first.seq != head + 1 {
-            return Ok(Some(Verdict::Fenced));
+            return Ok(Checked::Lost(Verdict::Fenced));
         }
-        let seen = update.and_then(|update| update.inbox_seen);
+        let Some(update) = update else {
+            return Ok(Checked::Passed { moves: false });
+        };
         let newest: u64 = row.count(1, "inbox_seq")?;
-        Ok(seen.filter(|seen| *seen != newest).map(|_| Verdict::MailWaiting))
+        if update.inbox_seen.is_some_and(|seen| seen != newest) {
+            return Ok(Checked::Lost(Verdict::MailWaiting));
+        }
+        let stays = row.get::<Option<i64>>(3, "owner")? == update.owner
+            && row.optional_time(4, "wake_at")? == update.wake_at;
+        Ok(Checked::Passed { moves: !stays })
     }
 
     /// The fence of a saga that is new: its row must not be there yet.
-    fn insert_first(
-        &mut self,
-        saga: SagaId,
-        first: &Recorded,
-        row: &NewRow,
-    ) -> Result<Option<Verdict>, Fault> {
+    fn insert_first(&mut self, saga: SagaId, first: &Recorded, row: &NewRow) -> Result<Checked, Fault> {
         if first.seq != 1 {
-            return Ok(Some(Verdict::Fenced));
+            return Ok(Checked::Lost(Verdict::Fenced));
         }
         let inserted = self.insert.execute(params![
             saga.0.as_bytes(),
@@ -179,7 +197,7 @@ impl<'c> Writer<'c> {
             row.created_at.as_micros(),
         ])?;
         if inserted == 0 {
-            return Ok(Some(Verdict::Fenced));
+            return Ok(Checked::Lost(Verdict::Fenced));
         }
         for (name, value) in &row.attributes {
             let mut insert = self
@@ -187,7 +205,20 @@ impl<'c> Writer<'c> {
                 .prepare_cached("insert into saga_attributes (name, value, saga_id) values (?1, ?2, ?3)")?;
             insert.execute(params![name, value, saga.0.as_bytes()])?;
         }
-        Ok(None)
+        Ok(Checked::Passed { moves: false })
+    }
+
+    /// The update of a saga that stays with its owner, without the columns that say whose it is: naming them would
+    /// write their indexes anew.
+    fn update_in_place(&mut self, saga: SagaId, update: &RowUpdate) -> Result<(), Fault> {
+        self.update_in_place.execute(params![
+            saga.0.as_bytes(),
+            update.status.as_str(),
+            update.paused,
+            update.failed_step.as_ref().map(StepId::as_str),
+            update.updated_at.as_micros(),
+        ])?;
+        Ok(())
     }
 
     fn update(&mut self, saga: SagaId, update: &RowUpdate) -> Result<(), Fault> {

@@ -33,7 +33,7 @@ pub use file::WRITER_SETTINGS;
 use super::jobs::{Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
-use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict};
+use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
 use connections::Connections;
@@ -67,8 +67,8 @@ impl SqliteStore {
 
 #[async_trait]
 impl Store for SqliteStore {
-    fn commits_on_the_calling_thread(&self) -> bool {
-        true
+    fn writers(&self) -> Writers {
+        Writers::OwnThread
     }
 
     async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {

@@ -1,16 +1,16 @@
 //! The floor of a database server.
 
+use std::collections::HashMap;
 use std::time::{Duration, Instant};
 
+use backstitch::store::postgres::{WRITER_SETTINGS, WRITERS};
+use futures::future::try_join_all;
 use tokio_postgres::{Client, Statement};
 use uuid::Uuid;
 
 use super::super::Failure;
 use super::super::target::connect;
 use super::{EventRow, LONG_ENOUGH, RowChange, SagaRows, commits};
-
-/// Sagas read from the measured run; more would only take longer to read than to write.
-const SAGAS: i64 = 50_000;
 
 const WRITE: &str = "
     with events as (
@@ -29,59 +29,74 @@ const WRITE: &str = "
         as u (id, status, failed_step, owner, at)
     where s.id = u.id and s.id = any ($12::uuid[])";
 
-/// Copies sagas of one database to another, empty one; only the writing is timed.
+/// Copies sagas of one database to another, empty one, over as many connections as the store itself writes on; only
+/// the writing is timed.
 pub(super) async fn replay(from: &str, to: &str, group: usize) -> Result<f64, Failure> {
     // Made by the store itself, so that tables, indexes and triggers are the same.
     backstitch::Engine::open(to).await?.shutdown().await?;
-    let source = connect(from).await?;
-    let writer = connect(to).await?;
-    writer.batch_execute("set synchronous_commit = on").await?;
-    let statement = writer.prepare(WRITE).await?;
-    let sagas = read(&source).await?;
-    let (mut written, mut spent) = (0_u32, Duration::ZERO);
-    for batch in sagas.chunks(group) {
+    let source = Source::of(from).await?;
+    let mut writers = Vec::with_capacity(WRITERS);
+    for _ in 0..WRITERS {
+        let writer = connect(to).await?;
+        writer.batch_execute(&["set synchronous_commit = on;", WRITER_SETTINGS].concat()).await?;
+        let statement = writer.prepare(WRITE).await?;
+        writers.push((writer, statement));
+    }
+    let (mut written, mut spent, mut after) = (0_u32, Duration::ZERO, Uuid::nil());
+    while spent < LONG_ENOUGH {
+        let sagas = source.read(after, group * WRITERS).await?;
+        let Some(last) = sagas.last() else { break };
+        after = Uuid::from_bytes(last.id);
         let began = Instant::now();
-        write(&writer, &statement, batch).await?;
+        let lanes = writers.iter().zip(sagas.chunks(group));
+        try_join_all(lanes.map(|((writer, statement), batch)| write(writer, statement, batch))).await?;
         spent += began.elapsed();
-        written += u32::try_from(batch.len())?;
-        if spent > LONG_ENOUGH {
-            break;
-        }
+        written += u32::try_from(sagas.len())?;
     }
     Ok(f64::from(written) / spent.as_secs_f64())
 }
 
-async fn read(source: &Client) -> Result<Vec<SagaRows>, Failure> {
-    let sql = "select id, definition, version, (extract(epoch from created_at) * 1e6)::bigint \
-               from backstitch.sagas order by id limit $1";
-    let rows = source.query(sql, &[&SAGAS]).await?;
-    let mut sagas = Vec::with_capacity(rows.len());
-    let log = source
-        .prepare(
-            "select seq, (extract(epoch from at) * 1e6)::bigint, type, step, attempt, data \
-             from backstitch.saga_events where saga_id = $1 order by seq",
-        )
-        .await?;
-    for row in rows {
-        let id: Uuid = row.get(0);
-        let events = source.query(&log, &[&id]).await?;
-        let events = events.iter().map(|row| EventRow {
-            seq: row.get(0),
-            at: row.get(1),
-            name: row.get(2),
-            step: row.get(3),
-            attempt: row.get(4),
-            data: row.get(5),
-        });
-        sagas.push(SagaRows {
+/// The measured run, read a few groups at a time so that it never fills the memory.
+struct Source {
+    client: Client,
+    sagas: Statement,
+    log: Statement,
+}
+
+impl Source {
+    async fn of(address: &str) -> Result<Self, Failure> {
+        let client = connect(address).await?;
+        let sagas = "select id, definition, version, (extract(epoch from created_at) * 1e6)::bigint \
+                     from backstitch.sagas where id > $1 order by id limit $2";
+        let log = "select saga_id, seq, (extract(epoch from at) * 1e6)::bigint, type, step, attempt, data \
+                   from backstitch.saga_events where saga_id = any ($1) order by saga_id, seq";
+        let (sagas, log) = (client.prepare(sagas).await?, client.prepare(log).await?);
+        Ok(Self { client, sagas, log })
+    }
+
+    async fn read(&self, after: Uuid, limit: usize) -> Result<Vec<SagaRows>, Failure> {
+        let rows = self.client.query(&self.sagas, &[&after, &i64::try_from(limit)?]).await?;
+        let ids: Vec<Uuid> = rows.iter().map(|row| row.get(0)).collect();
+        let mut logs: HashMap<Uuid, Vec<EventRow>> = HashMap::with_capacity(ids.len());
+        for row in self.client.query(&self.log, &[&ids]).await? {
+            logs.entry(row.get(0)).or_default().push(EventRow {
+                seq: row.get(1),
+                at: row.get(2),
+                name: row.get(3),
+                step: row.get(4),
+                attempt: row.get(5),
+                data: row.get(6),
+            });
+        }
+        let sagas = rows.iter().zip(ids).map(|(row, id)| SagaRows {
             id: *id.as_bytes(),
             definition: row.get(1),
             version: row.get(2),
             created_at: row.get(3),
-            commits: commits(events.collect()),
+            commits: commits(logs.remove(&id).unwrap_or_default()),
         });
+        Ok(sagas.collect())
     }
-    Ok(sagas)
 }
 
 /// Writes the first commits of all these sagas as one statement, then the second ones, and so on.
