@@ -27,6 +27,8 @@ use crate::view::SagaState;
 pub const STUCK_AFTER: Duration = Duration::from_secs(600);
 /// Stuck sagas listed at most.
 const STUCK_LISTED: usize = 100;
+/// Sagas that may be stuck, by their rows, and whose logs are read to find out.
+const STUCK_LOOKED_AT: usize = 1000;
 
 /// Runs sagas. Cloning gives another handle to the same engine; when the last one is dropped the engine stops,
 /// and what was under way is taken up again by the next one that opens the store.
@@ -189,7 +191,10 @@ impl Engine {
         let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
         let known = shared.registry.runnable(&*shared.store).await.known;
         let since = backstitch_kernel::Timestamp::from_micros(before);
-        Ok(shared.store.health(&known, since, STUCK_LISTED).await?)
+        let mut health = shared.store.health(&known, since, STUCK_LOOKED_AT).await?;
+        inspect::leave_out_the_waiting(shared, &mut health.stuck).await?;
+        health.stuck.truncate(STUCK_LISTED);
+        Ok(health)
     }
 
     /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.

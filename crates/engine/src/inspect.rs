@@ -8,8 +8,11 @@ use backstitch_kernel::saga::{Definition, Draft, State};
 use crate::error::Error;
 use crate::registry::Registered;
 use crate::runtime::Shared;
-use crate::store::{self, Corrupt, Stored};
+use crate::store::{self, Corrupt, Stored, Summary};
 use crate::view::SagaState;
+
+/// Sagas read together when many are looked at.
+const LOGS_AT_ONCE: usize = 100;
 
 /// A saga as it stands, whether or not its definition is registered here.
 pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaState>, Error> {
@@ -19,18 +22,50 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
     read(shared, &stored).await.map(Some)
 }
 
+/// Keeps of these sagas those that wait for nothing. A short wait is in the log only: the row would be written for it
+/// twice.
+pub(crate) async fn leave_out_the_waiting(shared: &Shared, rows: &mut Vec<Summary>) -> Result<(), Error> {
+    let now = shared.options.clock.now();
+    for page in rows.iter().map(|row| row.id).collect::<Vec<_>>().chunks(LOGS_AT_ONCE) {
+        for stored in shared.store.load(page).await? {
+            // Nobody can say what a saga waits for whose log cannot be read.
+            let due = folded(shared, &stored).await.ok().and_then(|(_, state)| state.next_due());
+            if due.is_some_and(|due| due > now) {
+                rows.retain(|row| row.id != stored.summary.id);
+            }
+        }
+    }
+    Ok(())
+}
+
 async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {
+    let (definition, state) = folded(shared, stored).await?;
+    Ok(SagaState::of(stored.summary.id, definition.as_ref(), &state))
+}
+
+/// A definition, from here or from the store.
+enum Found {
+    Registered(Arc<Registered>),
+    Kept(Definition),
+}
+
+impl AsRef<Definition> for Found {
+    fn as_ref(&self) -> &Definition {
+        match self {
+            Self::Registered(registered) => &registered.definition,
+            Self::Kept(kept) => kept,
+        }
+    }
+}
+
+async fn folded(shared: &Shared, stored: &Stored) -> Result<(Found, State), Error> {
     let row = &stored.summary;
-    let registered = registered_alike(shared, &row.definition, row.version).await?;
-    let kept;
-    let definition = if let Some(registered) = &registered {
-        &registered.definition
-    } else {
-        kept = kept_definition(shared, stored).await?;
-        &kept
+    let definition = match registered_alike(shared, &row.definition, row.version).await? {
+        Some(registered) => Found::Registered(registered),
+        None => Found::Kept(kept_definition(shared, stored).await?),
     };
-    let state = State::fold(definition, &stored.log).map_err(|misfit| corrupt(stored, &misfit))?;
-    Ok(SagaState::of(row.id, definition, &state))
+    let state = State::fold(definition.as_ref(), &stored.log).map_err(|misfit| corrupt(stored, &misfit))?;
+    Ok((definition, state))
 }
 
 /// What is registered here under this version, if it is what the store keeps under it.

@@ -110,6 +110,7 @@ macro_rules! every_store {
                 a_failed_job_waits_for_its_retry_or_is_given_up
                 a_result_under_an_old_token_is_refused
                 an_expired_lease_costs_no_attempt_and_the_fifth_ends_the_job
+                a_job_that_is_given_up_is_told
                 a_heartbeat_extends_the_lease
                 a_saga_has_one_active_job_for_a_subject
                 two_sagas_may_ask_for_the_same_thing

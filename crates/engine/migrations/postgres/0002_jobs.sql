@@ -13,7 +13,9 @@ create table jobs (
     queue      text collate "C" not null,
     subject    text collate "C" not null,
     payload    text             not null,
-    last_error text
+    last_error text,
+    -- What to tell whoever looks after this installation if the job is given up.
+    alert      text
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 
 -- A saga asks for the same thing once at a time.

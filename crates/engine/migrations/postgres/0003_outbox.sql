@@ -52,6 +52,31 @@ create trigger outbox_settled_never_changes
     when (old.status in ('sent', 'aborted'))
     execute function refuse('the message is settled: it is never sent again');
 
+-- A job that is given up, by a report or by its leases, is told in the same transaction.
+create function tell_given_up() returns trigger
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    insert into backstitch.outbox (topic, idempotency_key, payload, due_at, created_at)
+    values (
+        'backstitch.alerts',
+        'job:' || new.id,
+        (new.alert::jsonb || jsonb_build_object('error', new.last_error))::text,
+        backstitch.clock(),
+        backstitch.clock()
+    )
+    on conflict do nothing;
+    return null;
+end;
+$$;
+
+create trigger jobs_given_up_are_told
+    after update of status on jobs
+    for each row
+    when (new.status = 'failed' and new.alert is not null)
+    execute function tell_given_up();
+
 -- A version 7 UUID: milliseconds since 1970 in the first 48 bits, randomness in the rest. Version and variant
 -- bits come with gen_random_uuid; turning version 4 into 7 sets two bits.
 create function uuid_v7() returns uuid

@@ -13,6 +13,8 @@ create table jobs (
     attempts   integer not null default 0 check (attempts >= 0),
     expiries   integer not null default 0 check (expiries >= 0),
     last_error text,
+    -- What to tell whoever looks after this installation if the job is given up.
+    alert      text,
     created_at integer not null
 ) strict;
 

@@ -57,6 +57,8 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
                 tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
             }
             drop(permit);
+            // A hook that was given up has left an alert.
+            shared.outbox.nudge();
             // There may be more than there was room for.
             shared.jobs.nudge();
         });

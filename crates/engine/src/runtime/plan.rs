@@ -10,11 +10,8 @@ use crate::planting::{Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::jobs::NewJob;
 use crate::store::nodes::Epoch;
-use crate::store::outbox::NewMessage;
+use crate::store::outbox::{ALERTS, NewMessage};
 use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite};
-
-/// The topic of messages about rollbacks that could not be finished.
-pub(crate) const ALERTS: &str = "backstitch.alerts";
 
 /// A commit, and whether the saga is let go with it.
 pub(crate) struct Planned {
@@ -140,7 +137,14 @@ fn hook(on: &Circumstances<'_>, event: &Event, at: Timestamp) -> Option<NewJob> 
         _ => return None,
     };
     let queue = on.definition.hook_queue();
-    Some(NewJob { queue, subject: subject.to_owned(), payload: Payload::null(), due_at: at })
+    let alert = json!({
+        "alert": "hook_failed",
+        "saga_id": on.saga,
+        "definition": &*on.definition.name,
+        "hook": subject,
+    });
+    let alert = Payload::encode(&alert).ok();
+    Some(NewJob { queue, subject: subject.to_owned(), payload: Payload::null(), due_at: at, alert })
 }
 
 /// A message to whoever looks after this installation.

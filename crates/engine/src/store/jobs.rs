@@ -14,6 +14,8 @@ pub struct NewJob {
     pub payload: Payload,
     /// Not before.
     pub due_at: Timestamp,
+    /// An object to publish on [`ALERTS`](super::outbox::ALERTS) if the job is given up, with the reason as `error`.
+    pub alert: Option<Payload>,
 }
 
 /// A job as it stands.

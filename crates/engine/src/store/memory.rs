@@ -8,11 +8,11 @@ use async_trait::async_trait;
 use backstitch_kernel::idempotency::{self, Digest};
 use backstitch_kernel::lease::{self, Lease};
 use backstitch_kernel::saga::{Event, Recorded, Status};
-use backstitch_kernel::{SagaId, Timestamp};
+use backstitch_kernel::{Payload, SagaId, Timestamp};
 
 use super::jobs::{Job, Leased, NewJob, Report as JobReport, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
-use super::outbox::{NewMessage, Outgoing, Report as SendReport, Sent};
+use super::outbox::{ALERTS, NewMessage, Outgoing, Report as SendReport, Sent};
 use super::{
     Claim, Commit, Cursor, Error, Filter, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
     Unregistered, Verdict, Writers,
@@ -32,6 +32,8 @@ struct Tables {
     definitions: BTreeMap<(Arc<str>, u32), Registered>,
     ledger: HashMap<(String, String), Entry>,
     jobs: BTreeMap<i64, Job>,
+    /// What to tell if a job is given up.
+    alerts: BTreeMap<i64, Payload>,
     outbox: BTreeMap<i64, Queued>,
     /// Topic and idempotency key of every message there ever was.
     message_keys: HashSet<(String, String)>,
@@ -150,6 +152,7 @@ impl Tables {
         });
         if !active {
             let id = self.jobs.last_key_value().map_or(1, |(id, _)| id + 1);
+            self.alerts.extend(job.alert.clone().map(|alert| (id, alert)));
             let job = Job {
                 id,
                 saga,
@@ -161,6 +164,24 @@ impl Tables {
             };
             self.jobs.insert(id, job);
         }
+    }
+
+    fn tell_if_given_up(&mut self, job: i64, now: Timestamp) {
+        let given_up = self.jobs.get(&job).filter(|job| job.lease.status == lease::Status::Failed);
+        let Some((job, alert)) = given_up.zip(self.alerts.get(&job)) else {
+            return;
+        };
+        let Ok(serde_json::Value::Object(mut body)) = alert.decode() else {
+            return;
+        };
+        body.insert("error".to_owned(), job.last_error.clone().into());
+        let message = NewMessage {
+            topic: ALERTS.to_owned(),
+            idempotency_key: format!("job:{}", job.id),
+            ordering_key: None,
+            payload: Payload::encode(&body).unwrap_or_else(|_| alert.clone()),
+        };
+        self.enqueue(&message, now);
     }
 
     fn enqueue(&mut self, message: &NewMessage, at: Timestamp) {
@@ -412,10 +433,12 @@ impl Store for MemoryStore {
         let mut tables = self.tables();
         let mine = tables.jobs.values_mut().filter(|job| queues.contains(&job.queue));
         let mut leased = Vec::new();
+        let mut expired_jobs = Vec::new();
         for job in mine {
             if let Some(expired) = job.lease.expire(now) {
                 job.last_error = Some("lease_expired".to_owned());
                 job.lease = expired;
+                expired_jobs.push(job.id);
             }
             if leased.len() < limit
                 && let Ok(taken) = job.lease.lease(lease, now)
@@ -423,6 +446,9 @@ impl Store for MemoryStore {
                 job.lease = taken;
                 leased.push(Leased { job: job.clone() });
             }
+        }
+        for job in expired_jobs {
+            tables.tell_if_given_up(job, now);
         }
         Ok(leased)
     }
@@ -446,6 +472,7 @@ impl Store for MemoryStore {
                         failed
                     }
                 };
+                tables.tell_if_given_up(settlement.id, now);
                 Ok(())
             })
             .collect())

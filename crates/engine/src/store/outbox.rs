@@ -2,6 +2,9 @@
 
 use backstitch_kernel::{Payload, Timestamp};
 
+/// The topic of messages to whoever looks after this installation.
+pub const ALERTS: &str = "backstitch.alerts";
+
 /// A message to be written with a decision.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {

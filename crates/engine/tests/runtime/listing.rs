@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use backstitch::{Cursor, Engine, Filter, STUCK_AFTER, Saga, SagaId, Status, StepStatus, secs};
+use backstitch::{Cursor, Engine, Filter, Retry, STUCK_AFTER, Saga, SagaId, Status, StepError, StepStatus, secs};
 
 use crate::support::*;
 
@@ -94,4 +94,16 @@ async fn health_counts_the_active_and_names_the_stuck() {
     tokio::time::sleep(secs(2)).await;
     let named = engine.health(STUCK_AFTER).await.unwrap().stuck;
     assert_eq!(named.iter().map(|row| row.id).collect::<Vec<_>>(), [stuck]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_waits_for_its_next_try_is_not_stuck() {
+    let trace = Trace::default();
+    let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(100, secs(30)));
+    let engine = engine_with(Saga::builder("s").step(busy).build().unwrap()).await;
+    start(&engine, "s").await;
+    tokio::time::sleep(secs(1202)).await;
+    let health = engine.health(STUCK_AFTER).await.unwrap();
+    assert_eq!(health.active, BTreeMap::from([(Status::Running, 1)]));
+    assert!(health.stuck.is_empty(), "{:?}", health.stuck);
 }

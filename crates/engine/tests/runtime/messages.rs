@@ -79,6 +79,24 @@ async fn a_failed_rollback_raises_an_alert() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_that_is_given_up_raises_an_alert() {
+    let (post, trace) = (Post::default(), Trace::default());
+    let saga = Saga::builder("s")
+        .step(noting("a", &trace))
+        .on_success(|_| async { Err(backstitch::StepError::failed("nobody listens")) });
+    let engine = engine(&post, saga.build().unwrap()).await;
+    let ended = execute(&engine, "s").await;
+    eventually("an alert", async || !post.topics().is_empty()).await;
+    tokio::time::sleep(secs(24 * 3600)).await;
+    let sent = post.sent.lock().unwrap().clone();
+    assert_eq!(post.topics(), ["backstitch.alerts"]);
+    let alert: serde_json::Value = sent[0].payload.decode().unwrap();
+    assert_eq!((&alert["alert"], &alert["hook"]), (&json!("hook_failed"), &json!("on_success")));
+    assert_eq!((&alert["saga_id"], &alert["definition"]), (&json!(ended.id.to_string()), &json!("s")));
+    assert!(alert["error"].as_str().unwrap().contains("nobody listens"), "{alert}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_clean_rollback_raises_none() {
     let (post, trace) = (Post::default(), Trace::default());
     let saga = Saga::builder("s").step(noting("a", &trace)).step(refusing("no", &trace)).build().unwrap();

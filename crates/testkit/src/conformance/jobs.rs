@@ -6,7 +6,10 @@ use std::time::Duration;
 
 use backstitch::store::Commit;
 use backstitch::store::jobs::{Job, NewJob, Report, Settled, Settlement};
+use backstitch::store::outbox::ALERTS;
+use backstitch_kernel::Payload;
 use backstitch_kernel::lease::{MAX_EXPIRIES, Refused, Status};
+use serde_json::json;
 
 use super::Fixture;
 use super::make::{A_MOMENT, LEASE, appended, apply, job, saga, started};
@@ -168,6 +171,43 @@ pub async fn an_expired_lease_costs_no_attempt_and_the_fifth_ends_the_job(fixtur
     assert_eq!((given_up.lease.status, given_up.lease.expiries), (Status::Failed, MAX_EXPIRIES));
     assert_eq!(given_up.lease.attempts, 0);
     assert_eq!(given_up.last_error.as_deref(), Some("lease_expired"));
+}
+
+/// Whoever looks after the installation is told once of a job that is given up, and of no other.
+pub async fn a_job_that_is_given_up_is_told(fixture: &dyn Fixture) {
+    let alert = |what: &str| Some(Payload::encode(&json!({ "alert": what })).unwrap());
+    let now = fixture.now();
+    let jobs = vec![
+        NewJob { alert: alert("refused"), ..job("hooks", "refused", now) },
+        NewJob { alert: alert("vanished"), ..job("hooks", "vanished", now) },
+        NewJob { alert: alert("done"), ..job("hooks", "done", now) },
+        job("hooks", "untold", now),
+    ];
+    asked(fixture, jobs).await;
+    for job in lease(fixture, &["hooks"], 10).await {
+        let again = Report::Failed { error: "503".to_owned(), retry_at: Some(now) };
+        if job.subject != "vanished" {
+            assert_eq!(report(fixture, &job, again).await, Ok(()));
+        }
+    }
+    let store = fixture.store();
+    assert!(store.claim_outbox(LEASE, 10).await.unwrap().is_empty(), "nothing is given up yet");
+    for job in lease(fixture, &["hooks"], 10).await {
+        let verdict = match job.subject.as_str() {
+            "done" => Report::Completed,
+            _ => Report::Failed { error: "410".to_owned(), retry_at: None },
+        };
+        assert_eq!(report(fixture, &job, verdict).await, Ok(()));
+    }
+    for _ in 0..MAX_EXPIRIES {
+        fixture.advance(LEASE + A_MOMENT).await;
+        lease(fixture, &["hooks"], 10).await;
+    }
+    let told = store.claim_outbox(LEASE, 10).await.unwrap();
+    let expected = [json!({"alert": "refused", "error": "410"}), json!({"alert": "vanished", "error": "lease_expired"})];
+    let told: Vec<(&str, serde_json::Value)> =
+        told.iter().map(|told| (&*told.message.topic, told.message.payload.decode().unwrap())).collect();
+    assert_eq!(told, expected.map(|payload| (ALERTS, payload)));
 }
 
 /// A worker that says it is still at it keeps the job.

@@ -143,6 +143,7 @@ pub fn claim(key: &str, digest: u8) -> Claim {
 #[must_use]
 pub fn job(queue: &str, subject: &str, due_at: Timestamp) -> NewJob {
     NewJob {
+        alert: None,
         queue: queue.to_owned(),
         subject: subject.to_owned(),
         payload: Payload::parse(r#"{"do":"it"}"#).unwrap(),

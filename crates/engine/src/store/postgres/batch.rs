@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use backstitch_kernel::StepId;
+use backstitch_kernel::{Payload, StepId};
 use backstitch_kernel::saga::{Recorded, codec};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -148,6 +148,7 @@ struct Jobs<'a> {
     queue: Vec<&'a str>,
     subject: Vec<&'a str>,
     payload: Vec<&'a str>,
+    alert: Vec<Option<&'a str>>,
 }
 
 #[derive(Default)]
@@ -236,6 +237,7 @@ impl<'a> Batch<'a> {
             &messages.key,
             &messages.ordering_key,
             &messages.payload,
+            &jobs.alert,
         ]
     }
 
@@ -268,6 +270,7 @@ impl<'a> Batch<'a> {
             jobs.queue.push(&job.queue);
             jobs.subject.push(&job.subject);
             jobs.payload.push(job.payload.as_str());
+            jobs.alert.push(job.alert.as_ref().map(Payload::as_str));
             self.bytes += job.payload.len();
         }
         for message in &commit.messages {

@@ -113,13 +113,13 @@ consumed as (
 ),
 -- The job that is already under way stands for a repeated one.
 new_jobs as (
-    insert into backstitch.jobs (until, created_at, saga_id, queue, subject, payload)
-    select j.until, j.created_at, j.saga_id, j.queue, j.subject, j.payload
+    insert into backstitch.jobs (until, created_at, saga_id, queue, subject, payload, alert)
+    select j.until, j.created_at, j.saga_id, j.queue, j.subject, j.payload, j.alert
     from (
         select
             unnest($45::timestamptz[]) as until, unnest($46::timestamptz[]) as created_at,
             unnest($47::uuid[]) as saga_id, unnest($48::text[]) as queue, unnest($49::text[]) as subject,
-            unnest($50::text[]) as payload
+            unnest($50::text[]) as payload, unnest($57::text[]) as alert
     ) as j
         join gate using (saga_id)
     on conflict do nothing

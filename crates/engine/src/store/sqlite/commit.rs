@@ -2,7 +2,7 @@
 
 use backstitch_kernel::idempotency::{self, Digest};
 use backstitch_kernel::saga::{Recorded, Status, codec};
-use backstitch_kernel::{SagaId, StepId, Timestamp};
+use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
 use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
@@ -258,7 +258,8 @@ impl<'c> Writer<'c> {
                 job.subject,
                 job.payload.as_str(),
                 job.due_at.as_micros(),
-                at.as_micros()
+                at.as_micros(),
+                job.alert.as_ref().map(Payload::as_str),
             ])?;
         }
         for message in &commit.messages {

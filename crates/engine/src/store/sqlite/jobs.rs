@@ -11,6 +11,7 @@ use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
 use crate::store::jobs::{Job, Leased, Report, Settled, Settlement};
+use crate::store::outbox::ALERTS;
 
 /// Why a lease ran out, as it is told to whoever looks at the job.
 const LEASE_EXPIRED: &str = "lease_expired";
@@ -35,7 +36,7 @@ pub(super) fn lease(
     for mut job in due {
         if let Ok(lease) = job.lease.lease(duration, now) {
             job.lease = lease;
-            write(&transaction, &job)?;
+            write(&transaction, &job, now)?;
             leased.push(Leased { job });
         }
     }
@@ -48,7 +49,7 @@ fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<(), Fa
         if let Some(lease) = job.lease.expire(now) {
             job.lease = lease;
             job.last_error = Some(LEASE_EXPIRED.to_owned());
-            write(connection, &job)?;
+            write(connection, &job, now)?;
         }
     }
     Ok(())
@@ -85,7 +86,7 @@ fn settle_one(connection: &Connection, settlement: &Settlement, now: Timestamp) 
     if let Report::Failed { error, .. } = &settlement.report {
         job.last_error = Some(error.clone());
     }
-    write(connection, &job)?;
+    write(connection, &job, now)?;
     Ok(Ok(()))
 }
 
@@ -130,7 +131,7 @@ fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
     })
 }
 
-fn write(connection: &Connection, job: &Job) -> Result<(), Fault> {
+fn write(connection: &Connection, job: &Job, now: Timestamp) -> Result<(), Fault> {
     let status = match job.lease.status {
         Status::Pending => "pending",
         Status::Leased => "leased",
@@ -146,5 +147,12 @@ fn write(connection: &Connection, job: &Job) -> Result<(), Fault> {
         job.lease.expiries,
         job.last_error
     ])?;
+    if job.lease.status == Status::Failed {
+        connection.prepare_cached(include_str!("tell_given_up.sql"))?.execute(params![
+            job.id,
+            ALERTS,
+            now.as_micros()
+        ])?;
+    }
     Ok(())
 }
