@@ -104,7 +104,8 @@ impl<I> Context<I> {
         &self.call.state.started.attributes
     }
 
-    /// Whether the saga is being rolled back: what this attempt does will be undone, so it may stop early.
+    /// Whether the saga is being rolled back: what this attempt does will be undone, so it may stop early. For actions
+    /// only: what it says inside a compensation means nothing.
     #[must_use]
     pub fn is_cancelled(&self) -> bool {
         *self.call.rollback.borrow()

@@ -59,6 +59,9 @@ pub enum Error {
         /// The limit.
         limit: usize,
     },
+    /// A person changed how a rollback goes on and did not say why.
+    #[error("a resolution needs a note: say who did what, and why; it stays in the log")]
+    NoteMissing,
     /// The idempotency key belongs to another request.
     #[error(
         "the idempotency key was first used for another input, at {at:?}, and started saga {saga}: use a new key \

@@ -82,6 +82,11 @@ pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use store::{Cursor, Filter, Health, Page, Summary};
 pub use view::{SagaState, StepView};
 
+/// Compiles what the README shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../README.md")]
+struct Readme;
+
 /// This many seconds.
 ///
 /// ```

@@ -19,6 +19,9 @@ pub(crate) async fn resolve(
     note: &str,
 ) -> Result<(), Error> {
     check_note(note)?;
+    if note.trim().is_empty() {
+        return Err(Error::NoteMissing);
+    }
     let room = shared.room.clone().acquire_owned().await.map_err(|_| Error::ShuttingDown)?;
     let stored = shared.store.load(&[saga]).await?.into_iter().next().ok_or(Error::NotFound(saga))?;
     let row = &stored.summary;

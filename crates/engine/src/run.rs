@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::{Event, Recorded, Status};
+use backstitch_kernel::saga::{Recorded, Status};
 use futures::Stream;
 use tokio::sync::watch;
 
@@ -138,7 +138,7 @@ impl Reader {
             let found = self.run.shared.store.load(&[self.run.id]).await?;
             let row = &found.first().ok_or(Error::NotFound(self.run.id))?;
             let head = row.log.last();
-            let ended = head.is_some_and(|head| head.seq <= self.after && is_end(&head.event));
+            let ended = head.is_some_and(|head| head.seq <= self.after && head.event.is_terminal());
             if ended {
                 self.over = true;
             } else if head.is_none_or(|head| head.seq <= self.after) {
@@ -151,8 +151,4 @@ impl Reader {
         let _ = progress.wait_for(|progress| progress.seq > after || progress.end.is_some()).await;
         Ok(())
     }
-}
-
-fn is_end(event: &Event) -> bool {
-    event.is_terminal()
 }

@@ -277,7 +277,8 @@ where
     R: Serialize + Send + 'static,
 {
     /// A step with this id and action. The action may run more than once: after a failure that is worth another try,
-    /// and after a crash. An ordinary error, as `?` gives it, is worth another try; [`StepError::refused`] is not.
+    /// and after a crash. An ordinary error, as `?` gives it, is worth another try; [`StepError::refused`] is not. Both say
+    /// that nothing was done; where that is not known, as when an answer was lost, say [`StepError::in_doubt`].
     ///
     /// ```
     /// use backstitch::{Context, Step, StepError};

@@ -52,6 +52,8 @@ pub struct SagaState {
     pub failed_step: Option<StepId>,
     /// Why it is, or was, rolled back.
     pub error: Option<StepError>,
+    /// When it was started.
+    pub created_at: Timestamp,
     /// When its newest event was decided.
     pub updated_at: Timestamp,
 }
@@ -102,6 +104,7 @@ impl SagaState {
                 .collect(),
             failed_step: cause.and_then(|cause| cause.failed_step.clone()),
             error: cause.map(|cause| cause.error.clone()),
+            created_at: state.created_at,
             updated_at: state.at,
         }
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::State;
+use backstitch_kernel::saga::{Event, Recorded, State};
 use tokio::sync::{OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
@@ -202,7 +202,13 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
             return;
         }
     };
-    place.seat.live().advanced_to(state.seq);
+    match stored.log.last() {
+        Some(Recorded { event: Event::SagaAdopted { epoch: by, .. }, .. }) if *by == epoch => {
+            let adopted = &stored.log[stored.log.len() - 1..];
+            shared.announce(row.id, &definition.name, adopted, place.seat.live());
+        }
+        _ => place.seat.live().advanced_to(state.seq),
+    }
     let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.room);
     shared.spawn(driver.run_adopted(stored.inbox, stored.inbox_seq));
 }

@@ -3,6 +3,8 @@
 use backstitch::store::Unregistered;
 use backstitch::{Engine, Error, Saga, SagaId, Status, secs};
 
+use futures::StreamExt;
+
 use crate::support::*;
 
 async fn outcome(engine: &Engine, id: SagaId) -> backstitch::SagaState {
@@ -20,10 +22,14 @@ async fn the_next_process_takes_up_what_the_last_one_left() {
     let engine = bench.open_with(saga(true)).await;
     let run = start(&engine, "s").await;
     wait_for_start_of(&run, "b").await;
+    let created_at = engine.load(run.id()).await.unwrap().unwrap().created_at;
     drop(engine);
     let engine = bench.open_with(saga(false)).await;
+    let mut live = Box::pin(engine.events());
     let ended = outcome(&engine, run.id()).await;
     assert!(ended.succeeded());
+    assert_eq!(ended.created_at, created_at);
+    assert_eq!(live.next().await.unwrap().recorded.event.name(), "saga.adopted");
     assert_eq!(ended.step("b").unwrap().attempts, 2);
     assert_eq!(trace.said(), ["do a", "do b", "do b"], "the step that was in flight is done again");
     let log = log(&engine.find(run.id()).await.unwrap()).await;

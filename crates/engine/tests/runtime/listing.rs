@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use backstitch::{Cursor, Engine, Filter, Retry, STUCK_AFTER, Saga, SagaId, Status, StepError, StepStatus, secs};
+use backstitch::{
+    Cursor, Engine, Filter, Retry, STUCK_AFTER, Saga, SagaId, Status, StepError, StepStatus, secs,
+};
 
 use crate::support::*;
 

@@ -53,7 +53,7 @@ async fn what_is_at_its_end_or_unknown_takes_no_requests() {
     assert!(matches!(engine.cancel(nobody, "").await, Err(Error::NotFound(saga)) if saga == nobody));
     assert!(matches!(engine.find(nobody).await, Err(Error::NotFound(_))));
     assert!(engine.load(nobody).await.unwrap().is_none());
-    let resolved = engine.resolve(nobody, "a", Resolution::Done, "").await;
+    let resolved = engine.resolve(nobody, "a", Resolution::Done, "a note").await;
     assert!(matches!(resolved, Err(Error::NotFound(_))));
 }
 
@@ -155,12 +155,21 @@ async fn only_what_is_stuck_can_be_resolved() {
     let trace = Trace::default();
     let (engine, run) = stuck(&trace).await;
     for step in ["a", "no", "nowhere"] {
-        let resolved = engine.resolve(run.id(), step, Resolution::Done, "").await;
+        let resolved = engine.resolve(run.id(), step, Resolution::Done, "a note").await;
         assert!(matches!(resolved, Err(Error::Rejected { .. })), "{step}");
     }
     resolved(&engine, run.id(), Resolution::Done).await;
-    let again = engine.resolve(run.id(), "b", Resolution::Done, "").await;
+    let again = engine.resolve(run.id(), "b", Resolution::Done, "again").await;
     assert!(matches!(again, Err(Error::Rejected { .. })), "it is compensated now");
+}
+
+#[tokio::test(start_paused = true)]
+async fn nobody_resolves_anything_without_a_word() {
+    let trace = Trace::default();
+    let (engine, run) = stuck(&trace).await;
+    let silent = engine.resolve(run.id(), "b", Resolution::Done, " ").await;
+    assert!(matches!(silent, Err(Error::NoteMissing)), "{silent:?}");
+    assert_eq!(engine.load(run.id()).await.unwrap().unwrap().status, Status::Failed);
 }
 
 #[tokio::test(start_paused = true)]

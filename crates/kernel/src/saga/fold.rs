@@ -83,6 +83,7 @@ impl State {
             status: Status::Pending,
             paused: false,
             seq: 1,
+            created_at: at,
             at,
             started,
             steps: vec![StepState::default(); definition.steps().len()],

@@ -170,6 +170,8 @@ pub struct State {
     pub paused: bool,
     /// The number of its newest event.
     pub seq: u64,
+    /// The time of its first event.
+    pub created_at: Timestamp,
     /// The time of its newest event.
     pub at: Timestamp,
     /// What it was started with.

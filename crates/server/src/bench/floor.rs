@@ -71,13 +71,19 @@ fn commits(events: Vec<EventRow>) -> Vec<CommitRows> {
             _ => commits.push(CommitRows { events: vec![event], row: None }),
         }
     }
+    let mut failed_step = None;
     for commit in &mut commits {
-        commit.row = commit.events.iter().filter_map(row_change).next_back();
+        for event in &commit.events {
+            if event.name == "saga.compensating" {
+                failed_step.clone_from(&event.step);
+            }
+            commit.row = row_change(event, failed_step.as_ref()).or(commit.row.take());
+        }
     }
     commits
 }
 
-fn row_change(event: &EventRow) -> Option<RowChange> {
+fn row_change(event: &EventRow, failed_step: Option<&String>) -> Option<RowChange> {
     let (status, owned) = match event.name.as_str() {
         "saga.started" => return Some(RowChange::Insert),
         "saga.compensating" => ("compensating", true),
@@ -85,6 +91,5 @@ fn row_change(event: &EventRow) -> Option<RowChange> {
         "saga.succeeded" => ("succeeded", false),
         _ => return None,
     };
-    let failed_step = if owned { event.step.clone() } else { None };
-    Some(RowChange::Update { status, failed_step, owned })
+    Some(RowChange::Update { status, failed_step: failed_step.cloned(), owned })
 }

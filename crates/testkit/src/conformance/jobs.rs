@@ -204,7 +204,8 @@ pub async fn a_job_that_is_given_up_is_told(fixture: &dyn Fixture) {
         lease(fixture, &["hooks"], 10).await;
     }
     let told = store.claim_outbox(LEASE, 10).await.unwrap();
-    let expected = [json!({"alert": "refused", "error": "410"}), json!({"alert": "vanished", "error": "lease_expired"})];
+    let expected =
+        [json!({"alert": "refused", "error": "410"}), json!({"alert": "vanished", "error": "lease_expired"})];
     let told: Vec<(&str, serde_json::Value)> =
         told.iter().map(|told| (&*told.message.topic, told.message.payload.decode().unwrap())).collect();
     assert_eq!(told, expected.map(|payload| (ALERTS, payload)));

@@ -2,8 +2,8 @@
 
 use std::time::SystemTime;
 
-use backstitch_kernel::{Payload, StepId};
 use backstitch_kernel::saga::{Recorded, codec};
+use backstitch_kernel::{Payload, StepId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
