@@ -57,13 +57,11 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
     }
     let client = sessions.to_commit().await.map_err(|why| unsent(&why))?;
     let prepared = try_join(client.prepare_cached(COMMIT), client.prepare_cached(FIND_CLAIM));
-    let (statement, find_claim) = match timeout(ANSWER_WITHIN, prepared).await {
-        Ok(prepared) => prepared.map_err(|why| not_prepared(&why))?,
-        Err(_) => {
-            drop(Object::take(client));
-            return Err(Fault::Undone("no answer in time".to_owned()));
-        }
+    let Ok(prepared) = timeout(ANSWER_WITHIN, prepared).await else {
+        drop(Object::take(client));
+        return Err(Fault::Undone("no answer in time".to_owned()));
     };
+    let (statement, find_claim) = prepared.map_err(|why| not_prepared(&why))?;
     let judged = async {
         let rows = client.query(&statement, &batch.parameters()).await.map_err(|why| Fault::of(&why))?;
         let verdicts = verdicts(&**client, &find_claim, commits, &rows).await;
