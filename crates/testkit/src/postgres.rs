@@ -11,7 +11,7 @@ mod processes;
 use std::fs::{self, File};
 use std::io;
 use std::net::{Ipv4Addr, TcpListener};
-use std::os::unix::fs::{MetadataExt as _, chown};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
@@ -32,6 +32,8 @@ pub const SHARED_URL_VARIABLE: &str = "BACKSTITCH_TEST_POSTGRES";
 const START_LIMIT: Duration = Duration::from_secs(60);
 /// Longer than the five seconds after which `PostgreSQL` itself kills backends that do not obey.
 const STOP_LIMIT: Duration = Duration::from_secs(30);
+const CERTIFICATE: &str = "server.crt";
+const KEY: &str = "server.key";
 const START_ATTEMPTS: u32 = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const PORT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
@@ -120,6 +122,7 @@ pub struct ThrowawayPostgres {
     binaries: Binaries,
     account: Option<Account>,
     port: u16,
+    speaks_tls: bool,
     directory: TempDir,
 }
 
@@ -136,15 +139,43 @@ impl ThrowawayPostgres {
     ///
     /// When `PostgreSQL` is not installed, or does not start.
     pub fn start() -> Result<Self, Error> {
+        let mut postgres = Self::prepared()?;
+        postgres.launch_on(free_port)?;
+        Ok(postgres)
+    }
+
+    /// The same, but the server speaks TLS with this certificate and key, both in PEM form.
+    ///
+    /// # Errors
+    ///
+    /// When `PostgreSQL` is not installed, or does not start.
+    pub fn start_with_tls(certificate: &str, key: &str) -> Result<Self, Error> {
+        let mut postgres = Self::prepared()?;
+        for (name, content) in [(CERTIFICATE, certificate), (KEY, key)] {
+            let path = postgres.directory().join(name);
+            fs::write(&path, content).map_err(Error::io("write the server's certificate"))?;
+            // The server refuses a key that others may read.
+            fs::set_permissions(&path, fs::Permissions::from_mode(0o600))
+                .map_err(Error::io("protect the server's key"))?;
+            if let Some(account) = postgres.account {
+                chown(&path, Some(account.uid), Some(account.gid))
+                    .map_err(Error::io("give the server its key"))?;
+            }
+        }
+        postgres.speaks_tls = true;
+        postgres.launch_on(free_port)?;
+        Ok(postgres)
+    }
+
+    fn prepared() -> Result<Self, Error> {
         let binaries = Binaries::find().ok_or(Error::NotInstalled)?;
         let directory = tempfile::Builder::new()
             .prefix("backstitch-postgres-")
             .tempdir()
             .map_err(Error::io("make a temporary directory"))?;
         let account = give_away_if_root(directory.path())?;
-        let mut postgres = Self { running: None, binaries, account, port: 0, directory };
+        let postgres = Self { running: None, binaries, account, port: 0, speaks_tls: false, directory };
         postgres.initdb()?;
-        postgres.launch_on(free_port)?;
         Ok(postgres)
     }
 
@@ -293,7 +324,7 @@ impl ThrowawayPostgres {
 
     fn spawn_server(&self, log: File) -> Result<Child, Error> {
         let socket_directory = self.directory().display();
-        let settings = [
+        let mut settings = vec![
             format!("port={}", self.port),
             format!("unix_socket_directories={socket_directory}"),
             "listen_addresses=127.0.0.1".to_owned(),
@@ -303,6 +334,11 @@ impl ThrowawayPostgres {
             "synchronous_commit=on".to_owned(),
             "full_page_writes=on".to_owned(),
         ];
+        if self.speaks_tls {
+            settings.push("ssl=on".to_owned());
+            settings.push(format!("ssl_cert_file={socket_directory}/{CERTIFICATE}"));
+            settings.push(format!("ssl_key_file={socket_directory}/{KEY}"));
+        }
         let also_log = log.try_clone().map_err(Error::io("open the server's log"))?;
         self.command(&self.binaries.postgres)
             .arg("-D")

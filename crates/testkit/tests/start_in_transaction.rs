@@ -2,7 +2,11 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use backstitch::{Context, Engine, Error, Saga, SagaId, Status, Step};
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::clock::{Clock, SystemClock};
+use backstitch::{Context, Engine, Error, Options, Saga, SagaId, Status, Step, Timestamp};
 use backstitch_testkit::postgres;
 use rusqlite::TransactionBehavior;
 use tokio_postgres::NoTls;
@@ -113,6 +117,35 @@ async fn on_postgres_a_rolled_back_transaction_leaves_no_saga() {
     let saga = engine.start("greeting", "ada").in_postgres(&transaction).await.unwrap();
     transaction.rollback().await.unwrap();
     assert!(engine.load(saga).await.unwrap().is_none());
+}
+
+/// A node whose clock is an hour ahead.
+struct Ahead;
+
+impl Clock for Ahead {
+    fn now(&self) -> Timestamp {
+        SystemClock.now().plus(Duration::from_secs(3600))
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_a_saga_does_not_wait_for_a_clock_that_is_ahead() {
+    let address = postgres::fresh_database().await;
+    let options = Options { clock: Arc::new(Ahead), ..Options::default() };
+    let ahead = Engine::open_with(&address, options).await.unwrap();
+    ahead.register(greeting()).unwrap();
+    let engine = engine_with_greeting(&address).await;
+    let mut own = own_connection(&address).await;
+    let transaction = own.transaction().await.unwrap();
+    let saga = ahead.start("greeting", "ada").in_postgres(&transaction).await.unwrap();
+    transaction.commit().await.unwrap();
+    let due = "select wake_at <= clock_timestamp() or wake_at is null from backstitch.sagas where id = $1";
+    assert!(
+        own.query_one(due, &[&saga.0]).await.unwrap().get::<_, bool>(0),
+        "it is due by the database's clock"
+    );
+    engine.look_for_work();
+    tokio::time::timeout(Duration::from_secs(20), ends_well(&engine, saga)).await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

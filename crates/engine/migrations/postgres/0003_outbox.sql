@@ -164,6 +164,7 @@ declare
     moment timestamptz := backstitch.clock();
     given  text        := coalesce(input::text, 'null');
     latest integer;
+    excess record;
     claim  record;
 begin
     select max(d.version) into latest from backstitch.definitions d where d.name = definition;
@@ -177,6 +178,27 @@ begin
     then
         raise exception 'attributes must be a JSON object whose values are strings'
             using errcode = 'invalid_parameter_value';
+    end if;
+    -- The limits that the library has by default.
+    select l.* into excess
+    from (
+        values
+            ('the input', octet_length(given), 262144, 'bytes'),
+            ('the idempotency key', octet_length(idempotency_key), 512, 'bytes'),
+            ('the correlation id', octet_length(correlation_id), 512, 'bytes'),
+            ('the list of attributes', (select count(*) from jsonb_each(attributes)), 32, 'entries'),
+            ('an attribute''s name', (select max(octet_length(a.key)) from jsonb_each(attributes) a), 512, 'bytes'),
+            (
+                'an attribute''s value',
+                (select max(octet_length(a.value)) from jsonb_each_text(attributes) a), 512, 'bytes'
+            )
+    ) as l (what, size, most, unit)
+    where l.size > l.most
+    limit 1;
+    if found then
+        raise exception '% has % %, the limit is %', excess.what, excess.size, excess.unit, excess.most
+            using errcode = 'program_limit_exceeded',
+                hint = 'Pass a reference to where the data is instead.';
     end if;
 
     if idempotency_key is not null then

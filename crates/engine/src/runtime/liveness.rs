@@ -56,13 +56,18 @@ impl Liveness {
 
 /// Sends the heartbeat for as long as the engine runs, and joins anew if it comes too late.
 pub(super) async fn keep_alive(shared: Arc<Shared>) {
-    let pause = shared.options.lease / BEATS_PER_LEASE;
+    let between = shared.options.lease / BEATS_PER_LEASE;
     while !shared.is_stopped() {
         let sent = Instant::now();
+        let mut pause = between;
         match shared.store.heartbeat(shared.epoch()).await {
             Ok(true) => shared.liveness.renew(sent),
             Ok(false) => rejoin(&shared).await,
-            Err(error) => tracing::warn!(%error, "heartbeat failed"),
+            Err(error) => {
+                tracing::warn!(%error, "heartbeat failed");
+                // It may have used up much of the time that is left.
+                pause = between / 4;
+            }
         }
         // While draining the node still has work in flight, so it still has to be heard of.
         tokio::select! {

@@ -8,6 +8,7 @@ use backstitch::kernel::{Payload, Timestamp};
 use backstitch::store::nodes::Registered;
 use backstitch::store::postgres::{PostgresStore, commit_in};
 use backstitch::store::{Store as _, Verdict};
+use backstitch::{MAX_ATTRIBUTES, MAX_LABEL, Options};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
@@ -70,6 +71,52 @@ async fn a_repeated_key_is_the_same_saga_in_sql_too() {
     let unknown = started(&session, "'cruise'").await.unwrap_err();
     assert!(unknown.as_db_error().unwrap().hint().unwrap().contains("Register"), "{unknown:?}");
     started(&session, r#"'trip', attributes => '{"n": 1}'"#).await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_function_has_the_limits_of_the_library() {
+    let (store, address) = fresh_store().await;
+    register(&store, 1).await;
+    let session = session(&address).await;
+    let label = |size: usize| "x".repeat(size);
+    let attributes = |count: usize| {
+        let pairs: Vec<String> = (0..count).map(|number| format!("\"{number}\": \"\"")).collect();
+        format!("'trip', attributes => '{{{}}}'", pairs.join(","))
+    };
+    // An input of this many bytes: a string with its two quotes.
+    let input = |size: usize| format!("'trip', '\"{}\"'", "x".repeat(size - 2));
+    let limit = Options::default().max_payload;
+    for (what, fits, exceeds) in [
+        ("the input", input(limit), input(limit + 1)),
+        (
+            "the idempotency key",
+            format!("'trip', idempotency_key => '{}'", label(MAX_LABEL)),
+            // Bytes are counted, not characters.
+            format!("'trip', idempotency_key => '{}é'", label(MAX_LABEL - 1)),
+        ),
+        (
+            "the correlation id",
+            format!("'trip', correlation_id => '{}'", label(MAX_LABEL)),
+            format!("'trip', correlation_id => '{}'", label(MAX_LABEL + 1)),
+        ),
+        ("the list of attributes", attributes(MAX_ATTRIBUTES), attributes(MAX_ATTRIBUTES + 1)),
+        (
+            "an attribute's name",
+            format!(r#"'trip', attributes => '{{"{}": ""}}'"#, label(MAX_LABEL)),
+            format!(r#"'trip', attributes => '{{"{}": ""}}'"#, label(MAX_LABEL + 1)),
+        ),
+        (
+            "an attribute's value",
+            format!(r#"'trip', attributes => '{{"a": "{}"}}'"#, label(MAX_LABEL)),
+            format!(r#"'trip', attributes => '{{"a": "b", "c": "{}"}}'"#, label(MAX_LABEL + 1)),
+        ),
+    ] {
+        assert!(started(&session, &fits).await.is_ok(), "{what}");
+        let refused = started(&session, &exceeds).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::PROGRAM_LIMIT_EXCEEDED), "{what}: {refused:?}");
+        let told = refused.as_db_error().unwrap().message();
+        assert!(told.starts_with(what) && told.contains("the limit is"), "{told}");
+    }
 }
 
 /// The library hashes the document as `serde_json` writes it again.

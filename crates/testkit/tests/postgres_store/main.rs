@@ -3,10 +3,13 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod batches;
+mod encryption;
 mod functions;
 mod listening;
 mod lost_answers;
+mod network;
 mod nodes;
 mod rules;
 mod schema;
+mod silence;
 mod support;

@@ -6,6 +6,8 @@ use std::time::Duration;
 use backstitch_kernel::SagaId;
 use backstitch_kernel::idempotency::{self, Digest};
 use deadpool_postgres::{Object, PoolError};
+use futures::future::try_join;
+use tokio::time::timeout;
 use tokio_postgres::{GenericClient, Row, Statement, Transaction};
 use uuid::Uuid;
 
@@ -54,25 +56,25 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
         return Err(Fault::Data(format!("{} bytes are too many for one transaction", batch.bytes())));
     }
     let client = sessions.to_commit().await.map_err(|why| unsent(&why))?;
-    let statement = client.prepare_cached(COMMIT).await.map_err(|why| not_prepared(&why))?;
-    let find_claim = client.prepare_cached(FIND_CLAIM).await.map_err(|why| not_prepared(&why))?;
-    match tokio::time::timeout(ANSWER_WITHIN, client.query(&statement, &batch.parameters())).await {
-        Ok(Ok(rows)) => {
-            let verdicts = verdicts(&**client, &find_claim, commits, &rows).await;
-            // The batch itself is on disk by now.
-            verdicts.map_err(|why| Fault::Lost(fault::error(&why).to_string()))
-        }
-        Ok(Err(why)) => Err(settled(Fault::of(&why), client)),
-        Err(_) => Err(settled(Fault::Lost("no answer in time".to_owned()), client)),
-    }
-}
-
-/// A connection that lost an answer is not used again.
-fn settled(fault: Fault, client: Object) -> Fault {
-    if matches!(fault, Fault::Lost(_)) {
+    let prepared = try_join(client.prepare_cached(COMMIT), client.prepare_cached(FIND_CLAIM));
+    let Ok(prepared) = timeout(ANSWER_WITHIN, prepared).await else {
+        drop(Object::take(client));
+        return Err(Fault::Undone("no answer in time".to_owned()));
+    };
+    let (statement, find_claim) = prepared.map_err(|why| not_prepared(&why))?;
+    let judged = async {
+        let rows = client.query(&statement, &batch.parameters()).await.map_err(|why| Fault::of(&why))?;
+        let verdicts = verdicts(&**client, &find_claim, commits, &rows).await;
+        // The batch itself is on disk by now.
+        verdicts.map_err(|why| Fault::Lost(fault::error(&why).to_string()))
+    };
+    let judged = timeout(ANSWER_WITHIN, judged).await;
+    let judged = judged.unwrap_or_else(|_| Err(Fault::Lost("no answer in time".to_owned())));
+    // A connection that lost an answer is not used again.
+    if matches!(judged, Err(Fault::Lost(_))) {
         drop(Object::take(client));
     }
-    fault
+    judged
 }
 
 fn unsent(error: &PoolError) -> Fault {

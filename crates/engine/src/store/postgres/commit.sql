@@ -86,8 +86,10 @@ new_rows as (
         id, created_at, updated_at, owner, wake_at, version, status, definition, failed_step, correlation_id
     )
     select
-        n.saga_id, n.created_at, n.created_at, n.owner, n.wake_at, n.version, n.status, n.definition, n.failed_step,
-        n.correlation_id
+        n.saga_id, n.created_at, n.created_at, n.owner,
+        -- What is due as soon as it is there must not wait for a clock that is ahead of the one it is judged by.
+        case when n.wake_at <= n.created_at then least(n.wake_at, backstitch.clock()) else n.wake_at end,
+        n.version, n.status, n.definition, n.failed_step, n.correlation_id
     from (
         select
             unnest($31::uuid[]) as saga_id, unnest($32::timestamptz[]) as created_at, unnest($33::bigint[]) as owner,

@@ -3,15 +3,15 @@
 use std::sync::Arc;
 
 use backstitch_kernel::Payload;
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
 
+use super::session::Session;
 use super::sql;
 use super::value::{get, is_text};
 use crate::store::nodes::Registered;
 use crate::store::{Corrupt, Error};
 
-pub(super) async fn register(client: &Object, definition: &Registered) -> Result<Registered, Error> {
+pub(super) async fn register(session: &Session, definition: &Registered) -> Result<Registered, Error> {
     let name = &*definition.name;
     if !is_text(name) {
         return Err(Error::Refused(format!("the name {name:?} contains a NUL character")));
@@ -21,20 +21,20 @@ pub(super) async fn register(client: &Object, definition: &Registered) -> Result
     // All 64 bits count, the sign among them.
     let fingerprint = definition.fingerprint.cast_signed();
     let body = definition.body.as_str();
-    super::query(client, sql!("register_definition"), &[&name, &version, &fingerprint, &body]).await?;
-    let kept = super::query(client, sql!("load_definition"), &[&name, &Some(version)]).await?;
+    session.query(sql!("register_definition"), &[&name, &version, &fingerprint, &body]).await?;
+    let kept = session.query(sql!("load_definition"), &[&name, &Some(version)]).await?;
     let gone = || Error::Unavailable(format!("version {version} of `{name}` was deleted a moment ago"));
     kept.first().map(registered).ok_or_else(gone)?
 }
 
 pub(super) async fn load(
-    client: &Object,
+    session: &Session,
     name: &str,
     version: Option<u32>,
 ) -> Result<Option<Registered>, Error> {
     let version = version.map(i32::try_from).transpose();
     let (true, Ok(version)) = (is_text(name), version) else { return Ok(None) };
-    let kept = super::query(client, sql!("load_definition"), &[&name, &version]).await?;
+    let kept = session.query(sql!("load_definition"), &[&name, &version]).await?;
     kept.first().map(registered).transpose()
 }
 

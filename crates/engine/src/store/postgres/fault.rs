@@ -5,6 +5,7 @@ use std::error::Error as _;
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{DbError, Severity, SqlState};
 
+use super::tls;
 use crate::store::Error;
 
 /// Why a batch was not answered.
@@ -33,8 +34,8 @@ impl Fault {
 
     fn said(error: &DbError) -> Self {
         let why = in_words(error);
-        // Whoever is told this is about to lose its connection, and may have committed already.
-        if matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic)) {
+        // Whoever is told this may have committed already.
+        if is_last_word(error) {
             return Self::Lost(why);
         }
         match (error.code(), class(error.code())) {
@@ -51,8 +52,18 @@ impl Fault {
 pub(super) fn error(error: &tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(said) => judged(said),
+        None if tls::is_why(error) => Error::Unavailable(tls::advice(error)),
         None => Error::Unavailable(told(error)),
     }
+}
+
+/// Whether the connection that gave this error is gone, or about to be.
+pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
+    error.as_db_error().is_none_or(is_last_word)
+}
+
+fn is_last_word(error: &DbError) -> bool {
+    matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }
 
 /// The same for a connection that could not be had.

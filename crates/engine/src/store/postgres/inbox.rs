@@ -2,8 +2,8 @@
 
 use backstitch_kernel::saga::Status;
 use backstitch_kernel::{SagaId, Timestamp};
-use deadpool_postgres::Object;
 
+use super::session::Session;
 use super::sql;
 use super::value::{get, time};
 use crate::inbox::{Message, Posted};
@@ -11,13 +11,13 @@ use crate::store::nodes::Epoch;
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn post(
-    client: &Object,
+    session: &Session,
     saga: SagaId,
     message: &Message,
     at: Timestamp,
 ) -> Result<Posted, Error> {
     let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
-    let rows = super::query(client, sql!("post_message"), &[&saga.0, &time(at), &body]).await?;
+    let rows = session.query(sql!("post_message"), &[&saga.0, &time(at), &body]).await?;
     let Some(row) = rows.first() else {
         return Ok(Posted::Unknown);
     };
@@ -27,7 +27,7 @@ pub(super) async fn post(
     Ok(if status.is_terminal() { Posted::Ended(status) } else { Posted::Accepted })
 }
 
-pub(super) async fn mail(client: &Object, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-    let rows = super::query(client, sql!("mail"), &[&epoch]).await?;
+pub(super) async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    let rows = session.query(sql!("mail"), &[&epoch]).await?;
     rows.iter().map(|row| get(row, "saga_id").map(SagaId)).collect()
 }

@@ -5,33 +5,33 @@ use std::time::{Duration, SystemTime};
 
 use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
 
+use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, millis, readable, time};
 use crate::store::jobs::{Job, Leased, Report, Settled, Settlement};
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn lease(
-    client: &Object,
+    session: &Session,
     queues: &[String],
     lease: Duration,
     rows: usize,
 ) -> Result<Vec<Leased>, Error> {
     let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
-    super::query(client, sql!("expired_jobs"), &[&queues, &fifth]).await?;
-    let leased = super::query(client, sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
+    session.query(sql!("expired_jobs"), &[&queues, &fifth]).await?;
+    let leased = session.query(sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
     leased.iter().map(|row| job(row).map(|job| Leased { job })).collect()
 }
 
-pub(super) async fn load(client: &Object, id: i64) -> Result<Option<Job>, Error> {
-    let rows = super::query(client, sql!("load_job"), &[&id]).await?;
+pub(super) async fn load(session: &Session, id: i64) -> Result<Option<Job>, Error> {
+    let rows = session.query(sql!("load_job"), &[&id]).await?;
     rows.first().map(job).transpose()
 }
 
 /// In the order asked. One statement takes one report of each job, so a job's second report waits for the next.
-pub(super) async fn settle(client: &Object, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+pub(super) async fn settle(session: &Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
     let mut settled: Vec<Option<Settled>> = vec![None; settlements.len()];
     loop {
         let mut jobs = HashSet::new();
@@ -44,7 +44,7 @@ pub(super) async fn settle(client: &Object, settlements: &[Settlement]) -> Resul
         if wave.is_empty() {
             return Ok(settled.into_iter().flatten().collect());
         }
-        let found = settle_once(client, wave.iter().map(|index| &settlements[*index])).await?;
+        let found = settle_once(session, wave.iter().map(|index| &settlements[*index])).await?;
         for index in wave {
             let Settlement { id, token, .. } = settlements[index];
             let counted = |lease: &Lease| lease.complete(token).map(|_| ());
@@ -55,19 +55,26 @@ pub(super) async fn settle(client: &Object, settlements: &[Settlement]) -> Resul
 
 /// What leasing looks at in each of these jobs, as it was before.
 async fn settle_once(
-    client: &Object,
+    session: &Session,
     settlements: impl Iterator<Item = &Settlement>,
 ) -> Result<HashMap<i64, Lease>, Error> {
     let mut reports = Reports::default();
     for settlement in settlements {
         reports.add(settlement);
     }
-    let rows = super::query(
-        client,
-        sql!("settle_job"),
-        &[&reports.id, &reports.token, &reports.status, &reports.retry_at, &reports.lease_ms, &reports.error],
-    )
-    .await?;
+    let rows = session
+        .query(
+            sql!("settle_job"),
+            &[
+                &reports.id,
+                &reports.token,
+                &reports.status,
+                &reports.retry_at,
+                &reports.lease_ms,
+                &reports.error,
+            ],
+        )
+        .await?;
     let before = rows.iter().map(|row| {
         let id: i64 = get(row, "id")?;
         let lease = Lease {

@@ -6,12 +6,13 @@ use std::time::Duration;
 use backstitch_kernel::SagaId;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
-use tokio::time::sleep;
-use tokio_postgres::{AsyncMessage, Client, Config};
+use tokio::time::{sleep, timeout};
+use tokio_postgres::{AsyncMessage, Client};
 use tracing::{info, warn};
 
+use super::dial::Dialler;
 use super::fault;
-use super::session::dial;
+use super::session::WAIT_WITHIN;
 use crate::store::Error;
 use crate::store::nodes::Notice;
 
@@ -26,14 +27,14 @@ const FIRST_PAUSE: Duration = Duration::from_millis(50);
 const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 
 /// Starts to listen; from when this returns on, nothing is missed without a notice that says so.
-pub(super) async fn listen(address: Config) -> Result<mpsc::Receiver<Notice>, Error> {
+pub(super) async fn listen(dialler: Dialler) -> Result<mpsc::Receiver<Notice>, Error> {
     let (notices, receiver) = mpsc::channel(KEPT);
-    let first = connect(&address, &notices).await?;
-    tokio::spawn(stay_connected(address, notices, first));
+    let first = connect(&dialler, &notices).await?;
+    tokio::spawn(stay_connected(dialler, notices, first));
     Ok(receiver)
 }
 
-async fn stay_connected(address: Config, notices: mpsc::Sender<Notice>, mut line: Line) {
+async fn stay_connected(dialler: Dialler, notices: mpsc::Sender<Notice>, mut line: Line) {
     loop {
         tokio::select! {
             _ = &mut line.ended => {}
@@ -46,7 +47,7 @@ async fn stay_connected(address: Config, notices: mpsc::Sender<Notice>, mut line
                 () = sleep(pause) => {}
                 () = notices.closed() => return,
             }
-            match connect(&address, &notices).await {
+            match connect(&dialler, &notices).await {
                 Ok(line) => break line,
                 Err(why) => warn!(%why, "cannot hear of messages yet"),
             }
@@ -63,8 +64,16 @@ struct Line {
     ended: JoinHandle<()>,
 }
 
-async fn connect(address: &Config, notices: &mpsc::Sender<Notice>) -> Result<Line, Error> {
-    let (client, mut connection) = dial(address).await?;
+async fn connect(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<Line, Error> {
+    let late = |_| Error::Unavailable(format!("no answer within {WAIT_WITHIN:?}"));
+    let line = timeout(WAIT_WITHIN, listening(dialler, notices)).await.map_err(late)??;
+    // Nobody there to be told is no mistake: the next look at the channel ends it all.
+    let _ = notices.send(Notice::Missed).await;
+    Ok(line)
+}
+
+async fn listening(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<Line, Error> {
+    let (client, mut connection) = dialler.dial().await.map_err(|why| fault::error(&why))?;
     let heard = notices.clone();
     let ended = tokio::spawn(async move {
         // Whoever is slow to take notices slows this connection down, and nobody else.
@@ -78,8 +87,6 @@ async fn connect(address: &Config, notices: &mpsc::Sender<Notice>) -> Result<Lin
     });
     let listen = format!("listen {INBOX}; listen {START}");
     client.batch_execute(&listen).await.map_err(|why| fault::error(&why))?;
-    // Nobody there to be told is no mistake: the next look at the channel ends it all.
-    let _ = notices.send(Notice::Missed).await;
     Ok(Line { _client: client, ended })
 }
 

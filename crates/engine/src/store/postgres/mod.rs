@@ -3,9 +3,11 @@
 //! Everything lives in the schema `backstitch`. A batch of decisions is one statement; leases and due times are
 //! judged by the database's clock, so that no node has to trust another's.
 
+mod address;
 mod batch;
 mod commit;
 mod definitions;
+mod dial;
 mod fault;
 mod inbox;
 mod jobs;
@@ -16,6 +18,7 @@ mod read;
 mod schema;
 mod session;
 mod settle;
+mod tls;
 mod value;
 
 use std::time::Duration;
@@ -23,17 +26,14 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
-use deadpool_postgres::Object;
 use tokio::sync::mpsc;
-use tokio_postgres::Row;
-use tokio_postgres::types::ToSql;
 
 use super::jobs::{Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
-use session::Sessions;
+use session::{Sessions, change, read};
 
 pub use commit::commit_in;
 pub use session::{WRITER_SETTINGS, WRITERS};
@@ -53,12 +53,26 @@ pub struct PostgresStore {
 impl PostgresStore {
     /// Connects to `postgres://USER@HOST/DATABASE` and brings its schema up to date.
     ///
+    /// The address is one of libpq's, with `sslmode` (`disable`, `prefer`, `require`, `verify-ca`, `verify-full`) and
+    /// `sslrootcert` (a file, or `system`) in their meaning there.
+    ///
     /// # Errors
-    /// When the address is none, the database cannot be reached, or a newer program has changed its schema.
+    /// When the address is none, the server cannot be reached or trusted, or a newer program has changed its schema.
     pub async fn connect(url: &str) -> Result<Self, Error> {
         let sessions = Sessions::at(url)?;
-        schema::migrate(&mut sessions.to_ask().await?).await?;
+        // A database that is up to date is left alone: most starts need no right to change it.
+        if !read!(sessions, |session| schema::is_newest(session))? {
+            schema::migrate(&mut sessions.to_migrate().await?).await?;
+        }
         Ok(Self { sessions })
+    }
+
+    /// Gives up a question after this long, together with its connection; 40 s unless told. The server gives up
+    /// after 30 s by itself, so this is for servers and networks that have fallen silent.
+    #[must_use]
+    pub fn answering_within(mut self, limit: Duration) -> Self {
+        self.sessions.answer_within(limit);
+        self
     }
 }
 
@@ -69,7 +83,7 @@ impl Store for PostgresStore {
     }
 
     async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {
-        listen::listen(self.sessions.address().clone()).await.map(Some)
+        listen::listen(self.sessions.dialler().clone()).await.map(Some)
     }
 
     fn writers(&self) -> Writers {
@@ -81,31 +95,32 @@ impl Store for PostgresStore {
     }
 
     async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
-        read::load(&mut self.sessions.to_ask().await?, sagas).await
+        read!(self.sessions, |session| read::load(session, sagas))
     }
 
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
-        read::log(&self.sessions.to_ask().await?, saga, after, limit).await
+        read!(self.sessions, |session| read::log(session, saga, after, limit))
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
-        read::list(&self.sessions.to_ask().await?, filter, cursor).await
+        read!(self.sessions, |session| read::list(session, filter, cursor))
     }
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
-        read::health(&self.sessions.to_ask().await?, known, stuck_since, limit).await
+        read!(self.sessions, |session| read::health(session, known, stuck_since, limit))
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
-        nodes::join(&self.sessions.to_beat().await?, node).await
+        self.sessions.live_by(node.lease);
+        change!(self.sessions.to_join(), |session| nodes::join(session, node))
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
-        nodes::heartbeat(&self.sessions.to_beat().await?, epoch).await
+        change!(self.sessions.to_beat(), |session| nodes::heartbeat(session, epoch))
     }
 
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
-        nodes::leave(&self.sessions.to_ask().await?, epoch).await
+        change!(self.sessions.to_ask(), |session| nodes::leave(session, epoch))
     }
 
     async fn adopt(
@@ -116,31 +131,31 @@ impl Store for PostgresStore {
         at: Timestamp,
         limit: usize,
     ) -> Result<Vec<SagaId>, Error> {
-        nodes::adopt(&self.sessions.to_ask().await?, node, epoch, known, at, limit).await
+        change!(self.sessions.to_ask(), |session| nodes::adopt(session, node, epoch, known, at, limit))
     }
 
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
-        nodes::next_wake(&self.sessions.to_ask().await?, known).await
+        read!(self.sessions, |session| nodes::next_wake(session, known))
     }
 
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
-        inbox::post(&self.sessions.to_ask().await?, saga, message, at).await
+        change!(self.sessions.to_ask(), |session| inbox::post(session, saga, message, at))
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-        nodes::owned(&self.sessions.to_ask().await?, epoch).await
+        read!(self.sessions, |session| nodes::owned(session, epoch))
     }
 
     async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-        inbox::mail(&self.sessions.to_ask().await?, epoch).await
+        read!(self.sessions, |session| inbox::mail(session, epoch))
     }
 
     async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
-        definitions::register(&self.sessions.to_ask().await?, definition).await
+        change!(self.sessions.to_ask(), |session| definitions::register(session, definition))
     }
 
     async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
-        definitions::load(&self.sessions.to_ask().await?, name, version).await
+        read!(self.sessions, |session| definitions::load(session, name, version))
     }
 
     async fn lease_jobs(
@@ -149,35 +164,26 @@ impl Store for PostgresStore {
         lease: Duration,
         limit: usize,
     ) -> Result<Vec<Leased>, Error> {
-        jobs::lease(&self.sessions.to_ask().await?, queues, lease, limit).await
+        change!(self.sessions.to_ask(), |session| jobs::lease(session, queues, lease, limit))
     }
 
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
-        jobs::settle(&self.sessions.to_ask().await?, settlements).await
+        change!(self.sessions.to_ask(), |session| jobs::settle(session, settlements))
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
-        jobs::load(&self.sessions.to_ask().await?, id).await
+        read!(self.sessions, |session| jobs::load(session, id))
     }
 
     async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
-        outbox::claim(&self.sessions.to_ask().await?, lease, limit).await
+        change!(self.sessions.to_ask(), |session| outbox::claim(session, lease, limit))
     }
 
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
-        outbox::settle(&self.sessions.to_ask().await?, sent).await
+        change!(self.sessions.to_ask(), |session| outbox::settle(session, sent))
     }
 
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        outbox::next_due(&self.sessions.to_ask().await?).await
+        read!(self.sessions, |session| outbox::next_due(session))
     }
-}
-
-/// Asks once; the statement is prepared the first time a connection is asked it.
-async fn query(client: &Object, statement: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
-    let asked = async {
-        let statement = client.prepare_cached(statement).await?;
-        client.query(&statement, values).await
-    };
-    asked.await.map_err(|why| fault::error(&why))
 }

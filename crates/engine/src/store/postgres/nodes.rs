@@ -2,8 +2,8 @@
 
 use backstitch_kernel::saga::{Event, codec};
 use backstitch_kernel::{SagaId, Timestamp};
-use deadpool_postgres::Object;
 
+use super::session::Session;
 use super::sql;
 use super::value::{get, limit, millis, readable, time, timestamp};
 use crate::store::Error;
@@ -18,23 +18,23 @@ const BEAT: &str = "update nodes set heartbeat_at = clock()
 /// Whoever is struck off can never come back, so from then on its sagas can be taken.
 const STRIKE: &str = "delete from nodes where heartbeat_at + lease_ms * interval '1 ms' <= clock()";
 
-pub(super) async fn join(client: &Object, node: &Node) -> Result<Epoch, Error> {
+pub(super) async fn join(session: &Session, node: &Node) -> Result<Epoch, Error> {
     let name = readable(&node.name);
-    let rows = super::query(client, JOIN, &[&name, &millis(node.lease)]).await?;
+    let rows = session.query(JOIN, &[&name, &millis(node.lease)]).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
 
-pub(super) async fn heartbeat(client: &Object, epoch: Epoch) -> Result<bool, Error> {
-    Ok(!super::query(client, BEAT, &[&epoch]).await?.is_empty())
+pub(super) async fn heartbeat(session: &Session, epoch: Epoch) -> Result<bool, Error> {
+    Ok(!session.query(BEAT, &[&epoch]).await?.is_empty())
 }
 
-pub(super) async fn leave(client: &Object, epoch: Epoch) -> Result<(), Error> {
-    super::query(client, sql!("release_sagas"), &[&epoch]).await.map(|_| ())
+pub(super) async fn leave(session: &Session, epoch: Epoch) -> Result<(), Error> {
+    session.query(sql!("release_sagas"), &[&epoch]).await.map(|_| ())
 }
 
 pub(super) async fn adopt(
-    client: &Object,
+    session: &Session,
     node: &Node,
     epoch: Epoch,
     known: &[Known],
@@ -43,19 +43,16 @@ pub(super) async fn adopt(
 ) -> Result<Vec<SagaId>, Error> {
     let (names, versions) = columns(known);
     let event = codec::data(&Event::SagaAdopted { node: node.name.clone(), epoch });
-    super::query(client, STRIKE, &[]).await?;
-    let adopted = super::query(
-        client,
-        include_str!("adopt.sql"),
-        &[&names, &versions, &epoch, &limit(rows), &time(at), &event],
-    )
-    .await?;
+    session.query(STRIKE, &[]).await?;
+    let adopted = session
+        .query(include_str!("adopt.sql"), &[&names, &versions, &epoch, &limit(rows), &time(at), &event])
+        .await?;
     adopted.iter().map(|row| get(row, "id").map(SagaId)).collect()
 }
 
-pub(super) async fn next_wake(client: &Object, known: &[Known]) -> Result<Option<Timestamp>, Error> {
+pub(super) async fn next_wake(session: &Session, known: &[Known]) -> Result<Option<Timestamp>, Error> {
     let (names, versions) = columns(known);
-    let rows = super::query(client, sql!("next_wake"), &[&names, &versions]).await?;
+    let rows = session.query(sql!("next_wake"), &[&names, &versions]).await?;
     let wake_at = rows.first().map(|row| get::<Option<_>>(row, "wake_at")).transpose()?;
     Ok(wake_at.flatten().map(timestamp))
 }
@@ -67,7 +64,7 @@ fn columns(known: &[Known]) -> (Vec<&str>, Vec<i32>) {
 }
 
 /// The active sagas of this incarnation: only those have an owner.
-pub(super) async fn owned(client: &Object, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-    let rows = super::query(client, "select id from sagas where owner = $1", &[&epoch]).await?;
+pub(super) async fn owned(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    let rows = session.query("select id from sagas where owner = $1", &[&epoch]).await?;
     rows.iter().map(|row| get(row, "id").map(SagaId)).collect()
 }

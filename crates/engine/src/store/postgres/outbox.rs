@@ -3,20 +3,20 @@
 use std::time::{Duration, SystemTime};
 
 use backstitch_kernel::{Payload, Timestamp};
-use deadpool_postgres::Object;
 use tokio_postgres::Row;
 
+use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, millis, readable, time};
 use crate::store::outbox::{NewMessage, Outgoing, Report, Sent};
 use crate::store::{Corrupt, Error};
 
-pub(super) async fn claim(client: &Object, lease: Duration, rows: usize) -> Result<Vec<Outgoing>, Error> {
-    let claimed = super::query(client, sql!("due_messages"), &[&millis(lease), &limit(rows)]).await?;
+pub(super) async fn claim(session: &Session, lease: Duration, rows: usize) -> Result<Vec<Outgoing>, Error> {
+    let claimed = session.query(sql!("due_messages"), &[&millis(lease), &limit(rows)]).await?;
     claimed.iter().map(outgoing).collect()
 }
 
-pub(super) async fn settle(client: &Object, sent: &[Sent]) -> Result<(), Error> {
+pub(super) async fn settle(session: &Session, sent: &[Sent]) -> Result<(), Error> {
     let mut ids = Vec::with_capacity(sent.len());
     let mut locks = Vec::with_capacity(sent.len());
     let mut statuses: Vec<&str> = Vec::with_capacity(sent.len());
@@ -34,11 +34,11 @@ pub(super) async fn settle(client: &Object, sent: &[Sent]) -> Result<(), Error> 
         due.push(at);
         errors.push(error);
     }
-    super::query(client, sql!("settle_outbox"), &[&ids, &locks, &statuses, &due, &errors]).await.map(|_| ())
+    session.query(sql!("settle_outbox"), &[&ids, &locks, &statuses, &due, &errors]).await.map(|_| ())
 }
 
-pub(super) async fn next_due(client: &Object) -> Result<Option<Timestamp>, Error> {
-    let rows = super::query(client, sql!("next_outgoing"), &[]).await?;
+pub(super) async fn next_due(session: &Session) -> Result<Option<Timestamp>, Error> {
+    let rows = session.query(sql!("next_outgoing"), &[]).await?;
     rows.first().map(|row| get_time(row, "due_at")).transpose()
 }
 

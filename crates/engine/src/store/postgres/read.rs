@@ -6,14 +6,14 @@ use std::sync::Arc;
 
 use backstitch_kernel::saga::{Recorded, Status, codec};
 use backstitch_kernel::{SagaId, StepId, Timestamp};
-use deadpool_postgres::Object;
 use futures::future::try_join3;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
-use tokio_postgres::{IsolationLevel, Row};
 use uuid::Uuid;
 
+use super::session::Session;
+use super::sql;
 use super::value::{get, get_count, get_time, is_text, limit, time, timestamp};
-use super::{fault, sql};
 use crate::inbox::Received;
 use crate::store::nodes::Known;
 use crate::store::{Corrupt, Cursor, Error, Filter, Health, Page, Stored, Summary, Unregistered};
@@ -24,23 +24,25 @@ from sagas
 where true";
 
 /// Rows, logs and inboxes of the same moment.
-pub(super) async fn load(client: &mut Object, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
     let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
-    let told = |why: tokio_postgres::Error| fault::error(&why);
-    let moment = client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true);
-    let moment = moment.start().await.map_err(told)?;
-    let load_row = moment.prepare_cached(sql!("load_row")).await.map_err(told)?;
-    let load_logs = moment.prepare_cached(include_str!("load_logs.sql")).await.map_err(told)?;
-    let load_inbox = moment.prepare_cached(sql!("load_inbox")).await.map_err(told)?;
     let ids: &[&(dyn ToSql + Sync)] = &[&ids];
-    let (rows, events, messages) = try_join3(
-        moment.query(&load_row, ids),
-        moment.query(&load_logs, ids),
-        moment.query(&load_inbox, ids),
-    )
-    .await
-    .map_err(told)?;
-    moment.commit().await.map_err(told)?;
+    let kept = async {
+        let moment = session.moment().start().await?;
+        let load_row = moment.prepare_cached(sql!("load_row")).await?;
+        let load_logs = moment.prepare_cached(include_str!("load_logs.sql")).await?;
+        let load_inbox = moment.prepare_cached(sql!("load_inbox")).await?;
+        let kept = try_join3(
+            moment.query(&load_row, ids),
+            moment.query(&load_logs, ids),
+            moment.query(&load_inbox, ids),
+        );
+        let kept = kept.await?;
+        moment.commit().await?;
+        Ok(kept)
+    };
+    let kept = kept.await.map_err(|why| session.told(&why));
+    let (rows, events, messages) = kept?;
 
     let mut logs: HashMap<SagaId, Vec<Recorded>> = HashMap::with_capacity(rows.len());
     for event in &events {
@@ -65,17 +67,17 @@ pub(super) async fn load(client: &mut Object, sagas: &[SagaId]) -> Result<Vec<St
 }
 
 pub(super) async fn log(
-    client: &Object,
+    session: &Session,
     saga: SagaId,
     after: u64,
     rows: usize,
 ) -> Result<Vec<Recorded>, Error> {
     let after = i32::try_from(after).unwrap_or(i32::MAX);
-    let events = super::query(client, sql!("load_log"), &[&saga.0, &after, &limit(rows)]).await?;
+    let events = session.query(sql!("load_log"), &[&saga.0, &after, &limit(rows)]).await?;
     events.iter().map(|event| recorded(event, saga)).collect()
 }
 
-pub(super) async fn list(client: &Object, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
     if !holdable(filter) {
         return Ok(Page { items: Vec::new(), next: None });
     }
@@ -100,7 +102,7 @@ pub(super) async fn list(client: &Object, filter: &Filter, cursor: &Cursor) -> R
         search.add(" and id < ?", &[before]);
     }
     search.add(" order by id desc limit ?", &[&one_more]);
-    let rows = super::query(client, &search.text, &search.values).await?;
+    let rows = session.query(&search.text, &search.values).await?;
 
     let more = rows.len() > cursor.limit;
     let items: Vec<Summary> = rows.iter().take(cursor.limit).map(summary).collect::<Result<_, _>>()?;
@@ -138,7 +140,7 @@ fn holdable(filter: &Filter) -> bool {
 }
 
 pub(super) async fn health(
-    client: &Object,
+    session: &Session,
     known: &[Known],
     stuck_since: Timestamp,
     stuck: usize,
@@ -146,9 +148,9 @@ pub(super) async fn health(
     let stuck_since = time(stuck_since);
     let stuck = limit(stuck);
     let (active, stuck, unregistered) = try_join3(
-        super::query(client, sql!("health_active"), &[]),
-        super::query(client, sql!("health_stuck"), &[&stuck_since, &stuck]),
-        super::query(client, sql!("health_unregistered"), &[]),
+        session.query(sql!("health_active"), &[]),
+        session.query(sql!("health_stuck"), &[&stuck_since, &stuck]),
+        session.query(sql!("health_unregistered"), &[]),
     )
     .await?;
     let mut health = Health::default();

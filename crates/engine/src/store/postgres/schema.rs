@@ -3,6 +3,8 @@
 use deadpool_postgres::{GenericClient, Object};
 
 use super::fault;
+use super::session::Session;
+use super::value::get;
 use crate::store::Error;
 
 struct Migration {
@@ -17,18 +19,25 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "outbox", sql: include_str!("../../../migrations/postgres/0003_outbox.sql") },
 ];
 
+const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";
+const VERSION: &str = "select coalesce(max(version), 0) as version from backstitch.schema_migrations";
+
 /// Whoever migrates holds this lock of the database; the number is "backstit" in ASCII.
 const LOCK: i64 = 0x6261_636b_7374_6974;
 
 /// The oldest server that has everything the schema uses.
 const OLDEST_SERVER: i32 = 130_000;
 
+/// Whether there is nothing to do.
+pub(super) async fn is_newest(session: &Session) -> Result<bool, Error> {
+    if !get::<bool>(&session.query_one(IS_THERE).await?, "there")? {
+        return Ok(false);
+    }
+    Ok(get::<i64>(&session.query_one(VERSION).await?, "version")? == newest())
+}
+
 /// Brings the database to the newest schema, whole or not at all, one process at a time.
 pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
-    // A database that is up to date is left alone: most starts need no right to change it.
-    if version(client).await.map_err(told)? == newest() {
-        return Ok(());
-    }
     let server = client.query_one("select current_setting('server_version_num')::integer", &[]).await;
     supported(server.and_then(|row| row.try_get(0)).map_err(told)?)?;
     let transaction = client.transaction().await.map_err(told)?;
@@ -78,12 +87,7 @@ fn newest() -> i64 {
 }
 
 async fn version(client: &impl GenericClient) -> Result<i64, tokio_postgres::Error> {
-    let there = "select to_regclass('backstitch.schema_migrations') is not null";
-    if !client.query_one(there, &[]).await?.try_get::<_, bool>(0)? {
-        return Ok(0);
-    }
-    let newest = "select coalesce(max(version), 0) from backstitch.schema_migrations";
-    client.query_one(newest, &[]).await?.try_get(0)
+    client.query_one(VERSION, &[]).await?.try_get("version")
 }
 
 #[cfg(test)]

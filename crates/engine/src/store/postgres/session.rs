@@ -1,14 +1,20 @@
-//! Connections: how they are made, what is set on each, and who may use which.
+//! Connections: what is set on each, who may use which, and for how long an answer is waited for.
 
+use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{
     Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    TransactionBuilder,
 };
-use tokio_postgres::config::SslMode;
-use tokio_postgres::{Client, Config, Connection, NoTls, Socket, tls::NoTlsStream};
+use tokio::time::error::Elapsed;
+use tokio::time::{Instant, timeout, timeout_at};
+use tokio_postgres::types::ToSql;
+use tokio_postgres::{IsolationLevel, Row};
 
-use super::fault;
+use super::address::Address;
+use super::dial::Dialler;
+use super::{fault, tls};
 use crate::store::Error;
 
 /// Batches written at the same time: while one waits for the disk, the server works on the other.
@@ -19,9 +25,17 @@ const COMMITTING: usize = WRITERS + 1;
 const ASKING: usize = 8;
 
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
-const WAIT_WITHIN: Duration = Duration::from_secs(10);
+/// For a connection to be free, or to be made with everything set on it.
+pub(super) const WAIT_WITHIN: Duration = Duration::from_secs(10);
 /// A peer that is silent for this long is looked after, and given up when it does not answer.
 const SILENCE: Duration = Duration::from_secs(15);
+
+/// More than the server's own limit for a statement, so that it is the server who gives up first.
+const ANSWER_WITHIN: Duration = Duration::from_secs(40);
+/// A heartbeat that was not answered by then is sent again while there is still time.
+const LONGEST_BEAT: Duration = Duration::from_secs(3);
+const SHORTEST_BEAT: Duration = Duration::from_millis(200);
+const BEATS_PER_LEASE: u32 = 3;
 
 /// What every connection needs, whatever the server's or the role's defaults are.
 const ALWAYS: &str = "
@@ -54,40 +68,48 @@ const WHEN_ASKING: &str = "
 
 /// The connections of one store. A lost one is replaced when the next is asked for.
 pub(super) struct Sessions {
-    address: Config,
+    dialler: Dialler,
     committing: Pool,
     asking: Pool,
     /// One connection that does nothing else, so that no load keeps a node from saying that it lives.
     beating: Pool,
+    answer_within: Duration,
+    beat_within_ms: AtomicU64,
 }
 
 impl Sessions {
     /// Reads the address; nothing is connected yet.
     pub(super) fn at(url: &str) -> Result<Self, Error> {
-        let mut address: Config = url.parse().map_err(|_| Error::BadAddress(without_password(url)))?;
-        if address.get_ssl_mode() == SslMode::Require {
-            return Err(Error::Refused(
-                "the address asks for TLS (sslmode=require), which this program does not speak yet: use a local \
-                 socket, a private network or a TLS tunnel, and sslmode=disable"
-                    .to_owned(),
-            ));
+        let Address { mut config, proof } = Address::read(url)?;
+        if config.get_application_name().is_none() {
+            config.application_name("backstitch");
         }
-        if address.get_application_name().is_none() {
-            address.application_name("backstitch");
+        if config.get_connect_timeout().is_none() {
+            config.connect_timeout(CONNECT_WITHIN);
         }
-        if address.get_connect_timeout().is_none() {
-            address.connect_timeout(CONNECT_WITHIN);
+        config.keepalives_idle(SILENCE);
+        if config.get_tcp_user_timeout().is_none() {
+            config.tcp_user_timeout(SILENCE);
         }
-        address.keepalives_idle(SILENCE);
-        if address.get_tcp_user_timeout().is_none() {
-            address.tcp_user_timeout(SILENCE);
-        }
+        let dialler = Dialler { config, tls: tls::connector(&proof)? };
         Ok(Self {
-            committing: pool(&address, COMMITTING, WRITER_SETTINGS)?,
-            asking: pool(&address, ASKING, WHEN_ASKING)?,
-            beating: pool(&address, 1, WHEN_ASKING)?,
-            address,
+            committing: pool(&dialler, COMMITTING, WRITER_SETTINGS)?,
+            asking: pool(&dialler, ASKING, WHEN_ASKING)?,
+            beating: pool(&dialler, 1, WHEN_ASKING)?,
+            dialler,
+            answer_within: ANSWER_WITHIN,
+            beat_within_ms: AtomicU64::new(millis(LONGEST_BEAT)),
         })
+    }
+
+    pub(super) fn answer_within(&mut self, limit: Duration) {
+        self.answer_within = limit;
+    }
+
+    /// From now on a heartbeat is given up in time to be repeated within such a lease.
+    pub(super) fn live_by(&self, lease: Duration) {
+        let limit = (lease / BEATS_PER_LEASE).clamp(SHORTEST_BEAT, LONGEST_BEAT);
+        self.beat_within_ms.store(millis(limit), Ordering::Relaxed);
     }
 
     /// A connection for a batch of decisions.
@@ -95,33 +117,163 @@ impl Sessions {
         self.committing.get().await
     }
 
-    /// A connection for anything but a batch.
-    pub(super) async fn to_ask(&self) -> Result<Object, Error> {
+    /// A connection for whom no limit holds.
+    pub(super) async fn to_migrate(&self) -> Result<Object, Error> {
         self.asking.get().await.map_err(|why| fault::no_connection(&why))
     }
 
+    /// A connection for anything but a batch.
+    pub(super) async fn to_ask(&self) -> Result<Session, Error> {
+        Session::lent_by(&self.asking, self.answer_within).await
+    }
+
+    /// The connection of the heartbeat, for a node's first word: it may have to be made.
+    pub(super) async fn to_join(&self) -> Result<Session, Error> {
+        Session::lent_by(&self.beating, WAIT_WITHIN).await
+    }
+
     /// The connection of the heartbeat.
-    pub(super) async fn to_beat(&self) -> Result<Object, Error> {
-        self.beating.get().await.map_err(|why| fault::no_connection(&why))
+    pub(super) async fn to_beat(&self) -> Result<Session, Error> {
+        let within = Duration::from_millis(self.beat_within_ms.load(Ordering::Relaxed));
+        Session::lent_by(&self.beating, within).await
     }
 
-    /// Where the database is.
-    pub(super) fn address(&self) -> &Config {
-        &self.address
+    /// What broke one connection may have broken the idle ones beside it, unnoticed so far.
+    pub(super) fn suspect_idle(&self) {
+        self.asking.retain(|_, _| false);
+    }
+
+    /// How connections outside the pools are made.
+    pub(super) fn dialler(&self) -> &Dialler {
+        &self.dialler
     }
 }
 
-/// A connection outside the pools, whose messages the caller reads.
-pub(super) async fn dial(address: &Config) -> Result<(Client, Connection<Socket, NoTlsStream>), Error> {
-    address.connect(NoTls).await.map_err(|why| fault::error(&why))
+/// A connection lent for one question, and until when it is waited for.
+pub(super) struct Session {
+    client: Object,
+    within: Duration,
+    deadline: Instant,
+    lost: AtomicBool,
 }
 
-fn pool(address: &Config, size: usize, settings: &'static str) -> Result<Pool, Error> {
+/// Why there is no answer, and whether the connection is to blame.
+pub(super) struct Unanswered {
+    pub(super) why: Error,
+    pub(super) connection_lost: bool,
+}
+
+impl From<Unanswered> for Error {
+    fn from(unanswered: Unanswered) -> Self {
+        unanswered.why
+    }
+}
+
+impl Session {
+    async fn lent_by(pool: &Pool, within: Duration) -> Result<Self, Error> {
+        let deadline = Instant::now() + within;
+        let lent = timeout_at(deadline, pool.get()).await.map_err(|_| late(within))?;
+        let client = lent.map_err(|why| fault::no_connection(&why))?;
+        Ok(Self { client, within, deadline, lost: AtomicBool::new(false) })
+    }
+
+    pub(super) fn deadline(&self) -> Instant {
+        self.deadline
+    }
+
+    /// Gives the connection back with its answer. One that is lost or still owes an answer is never used again.
+    pub(super) fn settled<T>(self, answer: Result<Result<T, Error>, Elapsed>) -> Result<T, Unanswered> {
+        let connection_lost = self.lost.into_inner();
+        if connection_lost || answer.is_err() {
+            drop(Object::take(self.client));
+        }
+        let answer = answer.unwrap_or_else(|_| Err(late(self.within)));
+        answer.map_err(|why| Unanswered { why, connection_lost })
+    }
+
+    /// Asks once; the statement is prepared the first time a connection is asked it.
+    pub(super) async fn query(
+        &self,
+        statement: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        let asked = async {
+            let statement = self.client.prepare_cached(statement).await?;
+            self.client.query(&statement, values).await
+        };
+        asked.await.map_err(|why| self.told(&why))
+    }
+
+    /// Asks what has exactly one answer.
+    pub(super) async fn query_one(&self, statement: &str) -> Result<Row, Error> {
+        let missing = || Error::Unavailable("the database gave no answer".to_owned());
+        self.query(statement, &[]).await?.pop().ok_or_else(missing)
+    }
+
+    /// For several questions about the same moment.
+    pub(super) fn moment(&mut self) -> TransactionBuilder<'_> {
+        self.client.build_transaction().isolation_level(IsolationLevel::RepeatableRead).read_only(true)
+    }
+
+    /// The error in our words; one that ends the connection is remembered.
+    pub(super) fn told(&self, why: &tokio_postgres::Error) -> Error {
+        if fault::ends_connection(why) {
+            self.lost.store(true, Ordering::Relaxed);
+        }
+        fault::error(why)
+    }
+}
+
+/// Asks on a lent connection: the one place where an answer is waited for, and not for ever. A macro, because the
+/// compiler cannot see that the future of a closure with such borrows may move between threads.
+macro_rules! ask {
+    ($lent:expr, |$session:ident| $question:expr) => {{
+        let mut lent = $lent.await?;
+        let deadline = lent.deadline();
+        let $session = &mut lent;
+        let answer = ::tokio::time::timeout_at(deadline, $question).await;
+        lent.settled(answer)
+    }};
+}
+pub(super) use ask;
+
+/// Asks for a change, once: nobody knows what became of one that was not answered.
+macro_rules! change {
+    ($lent:expr, |$session:ident| $question:expr) => {
+        $crate::store::postgres::session::ask!($lent, |$session| $question)
+            .map_err($crate::store::Error::from)
+    };
+}
+pub(super) use change;
+
+/// Asks what changes nothing. When the connection turns out to be gone it is asked once more on a new one, so that
+/// nobody has to hear of a server that was restarted.
+macro_rules! read {
+    ($sessions:expr, |$session:ident| $question:expr) => {{
+        let mut answer = $crate::store::postgres::session::ask!($sessions.to_ask(), |$session| $question);
+        if answer.as_ref().is_err_and(|unanswered| unanswered.connection_lost) {
+            $sessions.suspect_idle();
+            answer = $crate::store::postgres::session::ask!($sessions.to_ask(), |$session| $question);
+        }
+        answer.map_err($crate::store::Error::from)
+    }};
+}
+pub(super) use read;
+
+fn late(within: Duration) -> Error {
+    Error::Unavailable(format!("no answer within {within:?}"))
+}
+
+fn millis(duration: Duration) -> u64 {
+    u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+fn pool(dialler: &Dialler, size: usize, settings: &'static str) -> Result<Pool, Error> {
     let checked = ManagerConfig {
         // Whether the connection is known to be closed. Anything more would cost a round trip each time.
         recycling_method: RecyclingMethod::Fast,
     };
-    let manager = Manager::from_config(address.clone(), NoTls, checked);
+    let manager = Manager::from_connect(dialler.config.clone(), dialler.clone(), checked);
     Pool::builder(manager)
         .max_size(size)
         .runtime(Runtime::Tokio1)
@@ -129,59 +281,12 @@ fn pool(address: &Config, size: usize, settings: &'static str) -> Result<Pool, E
         .create_timeout(Some(WAIT_WITHIN))
         .post_create(Hook::async_fn(move |client, _| {
             Box::pin(async move {
-                let set = client.batch_execute(&[ALWAYS, settings].concat()).await;
-                set.map_err(HookError::Backend)
+                let settings = [ALWAYS, settings].concat();
+                let set = timeout(WAIT_WITHIN, client.batch_execute(&settings)).await;
+                set.map_err(|_| HookError::message("the server takes no settings in time"))?
+                    .map_err(HookError::Backend)
             })
         }))
         .build()
         .map_err(|why| Error::Refused(why.to_string()))
-}
-
-/// An address that can be shown.
-fn without_password(url: &str) -> String {
-    let Some((scheme, rest)) = url.split_once("://") else {
-        // `host=… password=…`: rather show too little.
-        return url
-            .split_whitespace()
-            .filter(|part| !part.starts_with("password"))
-            .collect::<Vec<_>>()
-            .join(" ");
-    };
-    match rest.rsplit_once('@') {
-        Some((login, place)) => {
-            let user = login.split(':').next().unwrap_or_default();
-            format!("{scheme}://{user}@{place}")
-        }
-        None => url.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_address_is_shown_without_its_password() {
-        for (url, shown) in [
-            ("postgres://me:se:cr@et@host/db", "postgres://me@host/db"),
-            ("postgres://me@host/db", "postgres://me@host/db"),
-            ("postgres://host/db", "postgres://host/db"),
-            ("host=a password=b user=c", "host=a user=c"),
-        ] {
-            assert_eq!(without_password(url), shown);
-        }
-    }
-
-    #[test]
-    fn what_is_no_address_is_said_to_be_none() {
-        let refused = Sessions::at("postgres://me:secret@host:port/db").err();
-        let told = refused.map(|error| error.to_string()).unwrap_or_default();
-        assert!(told.contains("postgres://me@host:port/db"), "{told}");
-    }
-
-    #[test]
-    fn tls_is_not_promised() {
-        let refused = Sessions::at("postgres://host/db?sslmode=require").err();
-        assert!(matches!(refused, Some(Error::Refused(_))));
-    }
 }

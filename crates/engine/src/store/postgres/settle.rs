@@ -11,8 +11,8 @@ use uuid::Uuid;
 
 use super::batch::judged_unsent;
 use super::commit::send;
-use super::fault::{self, Fault};
-use super::session::Sessions;
+use super::fault::Fault;
+use super::session::{Sessions, read};
 use super::value::{get, time};
 use crate::store::{Commit, Error, Verdict};
 
@@ -187,11 +187,8 @@ impl Open<'_> {
             Some((commit.saga.0, i32::try_from(commit.events.first()?.seq).ok()?))
         });
         let (sagas, seqs): (Vec<Uuid>, Vec<i32>) = firsts.unzip();
-        let client = self.sessions.to_ask().await?;
-        let rows = client
-            .query(include_str!("written_events.sql"), &[&sagas, &seqs])
-            .await
-            .map_err(|why| fault::error(&why))?;
+        let written = include_str!("written_events.sql");
+        let rows = read!(self.sessions, |session| session.query(written, &[&sagas, &seqs]))?;
         rows.iter().map(|row| Ok((get(row, "saga_id")?, Head::read(row)?))).collect()
     }
 }
