@@ -71,7 +71,7 @@ async fn until_idle(engine: &Engine) {
 /// Runs sagas on a store with this fault until they end or the store is dead, then checks what is there.
 async fn run_through(fault: Fault, folder: &Path) -> (Report, u64) {
     let store = memory();
-    let faulty = Arc::new(Faulty::new(store.clone(), fault));
+    let faulty = Arc::new(Faulty::on(store.clone(), fault));
     let engine = load::engine(faulty.clone(), folder, "first", LEASE).await.unwrap();
     let acknowledged = start_some(&engine).await;
     let fired = async {
@@ -107,7 +107,7 @@ async fn die_at_many_moments(stride: usize) -> Option<Report> {
 async fn overtake(from: u64) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let store = memory();
-    let faulty = Arc::new(Faulty::new(store.clone(), Fault::HoldFrom(from)));
+    let faulty = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(from)));
     let slow = load::engine(faulty.clone(), folder.path(), "slow", LEASE).await.unwrap();
     let acknowledged = tokio::spawn({
         let slow = slow.clone();
@@ -131,7 +131,7 @@ async fn overtake(from: u64) -> Report {
 async fn cancel_unheard() -> Report {
     let folder = tempfile::tempdir().unwrap();
     let store = memory();
-    let faulty = Arc::new(Faulty::new(store.clone(), Fault::HoldFrom(4)));
+    let faulty = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(4)));
     let engine = load::engine(faulty.clone(), folder.path(), "first", LEASE).await.unwrap();
     // Three steps in sequence that all succeed: the fourth decision is the end.
     let request = Request::numbered("first", 0);
