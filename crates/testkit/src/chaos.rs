@@ -5,6 +5,7 @@ pub mod backlog;
 pub mod check;
 pub mod faulty;
 pub mod ledger;
+mod lines;
 pub mod load;
 pub mod messages;
 pub mod process;

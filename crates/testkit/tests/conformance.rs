@@ -40,6 +40,8 @@ macro_rules! every_store {
                 a_row_shows_what_was_decided_last
                 a_decision_with_many_events_is_written_whole
                 a_saga_can_end_with_its_first_decision
+                nothing_follows_a_good_end
+                only_a_new_try_follows_a_failed_rollback
             }
             atomicity {
                 an_applied_decision_is_there_as_a_whole

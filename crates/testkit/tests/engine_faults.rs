@@ -11,6 +11,7 @@ use backstitch::clock::TokioClock;
 use backstitch::relay::{Message, Sink};
 use backstitch::store::Store;
 use backstitch::store::memory::MemoryStore;
+use backstitch::store::watched::Watched;
 use backstitch::{
     Builder, Context, Cursor, Engine, Error, Filter, Options, Recorded, Resolution, Retry, Saga, SagaId,
     SagaState, Status, Step, StepError, Undo, secs,
@@ -49,8 +50,8 @@ impl Bench {
     }
 
     /// An engine whose store has this fault. It has looked around before anything is registered.
-    async fn open_faulty_with(&self, fault: Fault, saga: Saga) -> (Engine, Arc<Faulty>) {
-        let faulty = Arc::new(Faulty::new(self.store.clone(), fault));
+    async fn open_faulty_with(&self, fault: Fault, saga: Saga) -> (Engine, Arc<Watched<Faulty>>) {
+        let faulty = Arc::new(Faulty::on(self.store.clone(), fault));
         let engine = self.open_on(faulty.clone()).await;
         tokio::time::sleep(secs(5)).await;
         engine.register(saga).unwrap();

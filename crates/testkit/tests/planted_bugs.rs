@@ -71,7 +71,7 @@ async fn until_idle(engine: &Engine) {
 /// Runs sagas on a store with this fault until they end or the store is dead, then checks what is there.
 async fn run_through(fault: Fault, folder: &Path) -> (Report, u64) {
     let store = memory();
-    let faulty = Arc::new(Faulty::new(store.clone(), fault));
+    let faulty = Arc::new(Faulty::on(store.clone(), fault));
     let engine = load::engine(faulty.clone(), folder, "first", LEASE).await.unwrap();
     let acknowledged = start_some(&engine).await;
     let fired = async {
@@ -103,27 +103,28 @@ async fn die_at_many_moments(stride: usize) -> Option<Report> {
     None
 }
 
-/// One node waits for its commit while another takes everything over and ends it; then the first goes on.
+/// One node waits for its commit while another takes everything over and gets half-way; then the first goes on.
 async fn overtake(from: u64) -> Report {
     let folder = tempfile::tempdir().unwrap();
     let store = memory();
-    let faulty = Arc::new(Faulty::new(store.clone(), Fault::HoldFrom(from)));
-    let slow = load::engine(faulty.clone(), folder.path(), "slow", LEASE).await.unwrap();
+    let slow_store = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(from)));
+    let slow = load::engine(slow_store.clone(), folder.path(), "slow", LEASE).await.unwrap();
     let acknowledged = tokio::spawn({
         let slow = slow.clone();
         async move { start_some(&slow).await }
     });
-    faulty.until_held().await;
-    let quick = load::engine(store.clone(), folder.path(), "quick", LEASE).await.unwrap();
-    while quick.health(Duration::ZERO).await.unwrap().active.keys().any(|status| !status.is_terminal()) {
-        tokio::time::sleep(Duration::from_millis(5)).await;
-    }
-    quick.shutdown().await.unwrap();
-    faulty.release();
+    slow_store.until_held().await;
+    let quick_store = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(STARTS / 2)));
+    let quick = load::engine(quick_store.clone(), folder.path(), "quick", LEASE).await.unwrap();
+    quick_store.until_held().await;
+    slow_store.release();
     let acknowledged = acknowledged.await.unwrap();
     until_idle(&slow).await;
     assert!(planted::is_planted(Bug::AppendUnfenced) || slow.stats().fenced > 0, "nothing was refused");
     drop(slow);
+    quick_store.release();
+    until_idle(&quick).await;
+    quick.shutdown().await.unwrap();
     check(store, folder.path(), TERMS, &acknowledged).await.unwrap()
 }
 
@@ -131,7 +132,7 @@ async fn overtake(from: u64) -> Report {
 async fn cancel_unheard() -> Report {
     let folder = tempfile::tempdir().unwrap();
     let store = memory();
-    let faulty = Arc::new(Faulty::new(store.clone(), Fault::HoldFrom(4)));
+    let faulty = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(4)));
     let engine = load::engine(faulty.clone(), folder.path(), "first", LEASE).await.unwrap();
     // Three steps in sequence that all succeed: the fourth decision is the end.
     let request = Request::numbered("first", 0);

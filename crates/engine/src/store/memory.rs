@@ -99,6 +99,7 @@ impl Tables {
                 self.sagas.insert(commit.saga, Saga::new(commit.saga, row));
             }
             (Some(RowWrite::Insert(_)), Some(_)) | (_, None) => return Verdict::Fenced,
+            (row, Some(saga)) if !saga.takes(row.as_ref()) => return Verdict::Fenced,
             (Some(RowWrite::Update(update)), Some(saga)) => {
                 if update.inbox_seen.is_some_and(|seen| seen != saga.inbox_seq) {
                     return Verdict::MailWaiting;
@@ -226,6 +227,17 @@ impl Saga {
 
     fn is_active(&self) -> bool {
         !self.summary.status.is_terminal()
+    }
+
+    /// Whether a decision with this row can follow: nothing follows a good end, and only a new try a failed rollback.
+    fn takes(&self, row: Option<&RowWrite>) -> bool {
+        match self.summary.status {
+            Status::Pending | Status::Running | Status::Compensating => true,
+            Status::Failed => {
+                matches!(row, Some(RowWrite::Update(update)) if update.status == Status::Compensating)
+            }
+            Status::Succeeded | Status::Compensated => false,
+        }
     }
 
     fn is_of(&self, known: &[Known]) -> bool {

@@ -13,6 +13,8 @@ pub mod postgres;
 mod query;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[doc(hidden)]
+pub mod watched;
 
 use async_trait::async_trait;
 

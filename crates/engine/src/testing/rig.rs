@@ -33,7 +33,7 @@ pub(super) async fn run(
     let name = rigged.definition.name().to_owned();
     let in_time = |what: &str| format!("{what} does not end: {limit:?} and more have passed");
 
-    let world = Arc::new(Halting::new(stage.store.clone(), scenario.crash));
+    let world = Arc::new(Halting::on(stage.store.clone(), scenario.crash));
     let engine = stage.engine(world.clone(), rigged).await?;
     let first = async {
         let run = engine.start(&name, input).await?;

@@ -3,18 +3,11 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
-use std::time::Duration;
 
 use async_trait::async_trait;
-use backstitch::inbox::{Message, Posted};
-use backstitch::kernel::saga::Recorded;
-use backstitch::store::jobs::{Job, Leased, Settled, Settlement};
-use backstitch::store::nodes::{Epoch, Known, Node, Registered};
-use backstitch::store::outbox::{Outgoing, Sent};
-use backstitch::store::{
-    Commit, Corrupt, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers,
-};
-use backstitch::{SagaId, Timestamp};
+use backstitch::SagaId;
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::store::{Corrupt, Error, Store};
 use tokio::sync::watch;
 
 /// What goes wrong. Decisions are counted from 1 and written one by one, so that every moment can be chosen.
@@ -40,11 +33,9 @@ pub enum Fault {
     Unreadable(SagaId),
 }
 
-/// A store as a process in trouble sees it.
+/// A fault, and how it goes.
 pub struct Faulty {
-    store: Arc<dyn Store>,
     fault: Fault,
-    decisions: AtomicU64,
     fired: AtomicU64,
     dead: AtomicBool,
     held: watch::Sender<Held>,
@@ -58,17 +49,16 @@ enum Held {
 }
 
 impl Faulty {
-    /// This store with this fault.
+    /// This store with this fault, as a process in trouble sees it.
     #[must_use]
-    pub fn new(store: Arc<dyn Store>, fault: Fault) -> Self {
-        Self {
-            store,
+    pub fn on(store: Arc<dyn Store>, fault: Fault) -> Watched<Self> {
+        let faulty = Self {
             fault,
-            decisions: AtomicU64::new(0),
             fired: AtomicU64::new(0),
             dead: AtomicBool::new(false),
             held: watch::Sender::new(Held::NotYet),
-        }
+        };
+        Watched::new(store, faulty)
     }
 
     /// How often the fault came about.
@@ -88,10 +78,6 @@ impl Faulty {
         self.held.send_replace(Held::Released);
     }
 
-    fn alive(&self) -> Result<&dyn Store, Error> {
-        if self.dead.load(Ordering::SeqCst) { Err(cut_off()) } else { Ok(&*self.store) }
-    }
-
     /// Whether this is the first time.
     fn fire_once(&self) -> bool {
         self.fired.compare_exchange(0, 1, Ordering::SeqCst, Ordering::SeqCst).is_ok()
@@ -107,38 +93,16 @@ impl Faulty {
         cut_off()
     }
 
-    async fn write(&self, commit: &Commit) -> Result<Verdict, Error> {
-        let number = self.decisions.fetch_add(1, Ordering::SeqCst) + 1;
-        let store = self.alive()?;
-        match self.fault {
-            Fault::DieBefore(at) if at == number => return Err(self.die()),
-            Fault::FullEvery(every) if number.is_multiple_of(every) => {
-                self.fire();
-                return Err(Error::Full("no space left on device".to_owned()));
+    async fn hold(&self) {
+        self.fire();
+        self.held.send_if_modified(|held| {
+            let first = *held == Held::NotYet;
+            if first {
+                *held = Held::Waiting;
             }
-            Fault::HoldFrom(from) if number >= from => {
-                self.fire();
-                self.held.send_if_modified(|held| {
-                    let first = *held == Held::NotYet;
-                    if first {
-                        *held = Held::Waiting;
-                    }
-                    first
-                });
-                let _ = self.held.subscribe().wait_for(|held| *held == Held::Released).await;
-            }
-            _ => {}
-        }
-        let verdict = store.commit(std::slice::from_ref(commit)).await?.into_iter().next();
-        let verdict = verdict.ok_or_else(|| Error::Unavailable("no verdict".to_owned()))?;
-        match self.fault {
-            Fault::DieAfter(at) if at == number => Err(self.die()),
-            Fault::LoseAnswerEvery(every) if number.is_multiple_of(every) => {
-                self.fire();
-                Err(answer_lost())
-            }
-            _ => Ok(verdict),
-        }
+            first
+        });
+        let _ = self.held.subscribe().wait_for(|held| *held == Held::Released).await;
     }
 }
 
@@ -151,126 +115,37 @@ fn answer_lost() -> Error {
 }
 
 #[async_trait]
-impl Store for Faulty {
-    fn is_shared(&self) -> bool {
-        self.store.is_shared()
-    }
-
-    fn writers(&self) -> Writers {
-        self.store.writers()
-    }
-
-    async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {
-        let mut verdicts = Vec::with_capacity(batch.len());
-        for commit in batch {
-            verdicts.push(self.write(commit).await?);
+impl Watch for Faulty {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), Error> {
+        if self.dead.load(Ordering::SeqCst) {
+            return Err(cut_off());
         }
-        Ok(verdicts)
-    }
-
-    async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
-        if let Fault::Unreadable(saga) = self.fault
-            && sagas.contains(&saga)
-        {
-            self.fire();
-            return Err(Corrupt::of("saga_events", "data", saga, &"it was scribbled over").into());
+        match (self.fault, moment) {
+            (Fault::DieBefore(at), Moment::BeforeCommit(number)) if at == number => Err(self.die()),
+            (Fault::DieAfter(at), Moment::AfterCommit(number)) if at == number => Err(self.die()),
+            (Fault::FullEvery(every), Moment::BeforeCommit(number)) if number.is_multiple_of(every) => {
+                self.fire();
+                Err(Error::Full("no space left on device".to_owned()))
+            }
+            (Fault::LoseAnswerEvery(every), Moment::AfterCommit(number)) if number.is_multiple_of(every) => {
+                self.fire();
+                Err(answer_lost())
+            }
+            (Fault::HoldFrom(from), Moment::BeforeCommit(number)) if number >= from => {
+                self.hold().await;
+                Ok(())
+            }
+            (Fault::FailFirstAdoption, Moment::BeforeAdoption) if self.fire_once() => {
+                Err(Error::Unavailable("not now".to_owned()))
+            }
+            (Fault::LoseFirstAdoptionAnswer, Moment::AfterAdoption([_, ..])) if self.fire_once() => {
+                Err(answer_lost())
+            }
+            (Fault::Unreadable(saga), Moment::BeforeLoad(sagas)) if sagas.contains(&saga) => {
+                self.fire();
+                Err(Corrupt::of("saga_events", "data", saga, &"it was scribbled over").into())
+            }
+            _ => Ok(()),
         }
-        self.alive()?.load(sagas).await
-    }
-
-    async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
-        self.alive()?.log(saga, after, limit).await
-    }
-
-    async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
-        self.alive()?.list(filter, cursor).await
-    }
-
-    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
-        self.alive()?.health(known, stuck_since, limit).await
-    }
-
-    async fn join(&self, node: &Node) -> Result<Epoch, Error> {
-        self.alive()?.join(node).await
-    }
-
-    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
-        self.alive()?.heartbeat(epoch).await
-    }
-
-    async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
-        self.alive()?.leave(epoch).await
-    }
-
-    async fn adopt(
-        &self,
-        node: &Node,
-        epoch: Epoch,
-        known: &[Known],
-        at: Timestamp,
-        limit: usize,
-    ) -> Result<Vec<SagaId>, Error> {
-        let store = self.alive()?;
-        if self.fault == Fault::FailFirstAdoption && self.fire_once() {
-            return Err(Error::Unavailable("not now".to_owned()));
-        }
-        let adopted = store.adopt(node, epoch, known, at, limit).await?;
-        if self.fault == Fault::LoseFirstAdoptionAnswer && !adopted.is_empty() && self.fire_once() {
-            return Err(answer_lost());
-        }
-        Ok(adopted)
-    }
-
-    async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
-        self.alive()?.next_wake(known).await
-    }
-
-    async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
-        self.alive()?.post(saga, message, at).await
-    }
-
-    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-        self.alive()?.owned(epoch).await
-    }
-
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-        self.alive()?.mail(epoch).await
-    }
-
-    async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
-        self.alive()?.register(definition).await
-    }
-
-    async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
-        self.alive()?.definition(name, version).await
-    }
-
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Leased>, Error> {
-        self.alive()?.lease_jobs(queues, lease, limit).await
-    }
-
-    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
-        self.alive()?.settle_jobs(settlements).await
-    }
-
-    async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
-        self.alive()?.job(id).await
-    }
-
-    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
-        self.alive()?.claim_outbox(lease, limit).await
-    }
-
-    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
-        self.alive()?.settle_outbox(sent).await
-    }
-
-    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        self.alive()?.next_outgoing().await
     }
 }

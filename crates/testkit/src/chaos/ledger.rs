@@ -1,15 +1,14 @@
 //! What the outside world saw: one line for every raw call of an action or a compensation.
-//!
-//! The file outlives the process that writes it. A line is one append, so a killed process leaves whole lines only.
 
 use std::fmt;
-use std::fs::File;
-use std::io::{self, Write as _};
+use std::io;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
 use backstitch::SagaId;
 use backstitch::kernel::saga::Phase;
+
+use super::lines::{self, Lines};
 
 /// How a service answered a call.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -71,28 +70,28 @@ impl FromStr for RawCall {
     type Err = String;
 
     fn from_str(line: &str) -> Result<Self, String> {
-        let torn = || format!("`{line}` is not a line of the ledger");
+        let misread = || format!("`{line}` is not a line of the ledger");
         let fields: Vec<&str> = line.split(' ').collect();
         let [caller, saga, step, phase, attempt, key, answer] = fields[..] else {
-            return Err(torn());
+            return Err(misread());
         };
         Ok(Self {
             caller: caller.to_owned(),
-            saga: SagaId(saga.parse().map_err(|_| torn())?),
+            saga: SagaId(saga.parse().map_err(|_| misread())?),
             step: step.to_owned(),
             phase: match phase {
                 "do" => Phase::Do,
                 "undo" => Phase::Undo,
-                _ => return Err(torn()),
+                _ => return Err(misread()),
             },
-            attempt: attempt.parse().map_err(|_| torn())?,
+            attempt: attempt.parse().map_err(|_| misread())?,
             key: key.to_owned(),
             answer: match answer {
                 "done" => Answer::Done,
                 "failed" => Answer::Failed,
                 "refused" => Answer::Refused,
                 "silent" => Answer::Silent,
-                _ => return Err(torn()),
+                _ => return Err(misread()),
             },
         })
     }
@@ -101,7 +100,7 @@ impl FromStr for RawCall {
 /// Writes calls down.
 #[derive(Debug)]
 pub struct Ledger {
-    file: File,
+    lines: Lines,
     caller: String,
 }
 
@@ -111,8 +110,7 @@ impl Ledger {
     /// # Errors
     /// When the file cannot be opened.
     pub fn open(folder: &Path, caller: &str) -> io::Result<Self> {
-        let file = File::options().create(true).append(true).open(path(folder))?;
-        Ok(Self { file, caller: caller.to_owned() })
+        Ok(Self { lines: Lines::open(&path(folder))?, caller: caller.to_owned() })
     }
 
     /// The incarnation that writes here.
@@ -121,12 +119,12 @@ impl Ledger {
         &self.caller
     }
 
-    /// Writes one call down: in the page cache before this returns, where no kill can reach it.
+    /// Writes one call down.
     ///
     /// # Errors
     /// When the file cannot be written.
     pub fn append(&self, call: &RawCall) -> io::Result<()> {
-        (&self.file).write_all(format!("{call}\n").as_bytes())
+        self.lines.append(&call.to_string())
     }
 }
 
@@ -135,12 +133,7 @@ impl Ledger {
 /// # Errors
 /// When the file cannot be read or holds something else.
 pub fn read(folder: &Path) -> io::Result<Vec<RawCall>> {
-    let text = match std::fs::read_to_string(path(folder)) {
-        Ok(text) => text,
-        Err(error) if error.kind() == io::ErrorKind::NotFound => String::new(),
-        Err(error) => return Err(error),
-    };
-    text.lines().map(|line| line.parse().map_err(io::Error::other)).collect()
+    lines::read(&path(folder))?.iter().map(|line| line.parse().map_err(io::Error::other)).collect()
 }
 
 fn path(folder: &Path) -> PathBuf {

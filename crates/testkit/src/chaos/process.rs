@@ -91,6 +91,14 @@ impl Node {
         self.until(at_most, "acknowledge", |node| node.told().acknowledged.len() >= count)
     }
 
+    /// Waits until the node has had this many starts refused, at most this long.
+    ///
+    /// # Errors
+    /// When it has not, with its log.
+    pub fn until_refused(&mut self, count: usize, at_most: Duration) -> io::Result<()> {
+        self.until(at_most, "refuse", |node| node.told().refusals.len() >= count)
+    }
+
     fn until(&mut self, at_most: Duration, what: &str, so: impl Fn(&Self) -> bool) -> io::Result<()> {
         let until = Instant::now() + at_most;
         while !so(self) {

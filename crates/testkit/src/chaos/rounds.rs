@@ -4,8 +4,12 @@ use std::fmt;
 use std::io;
 use std::time::Duration;
 
-use super::check::Acknowledged;
+use super::check::{self, Acknowledged, Failure, Report, Terms};
 use super::process::{Node, Settings};
+use super::setting;
+
+/// Kills in one run of the test suite. Half of them come for sure under load.
+const KILLS: usize = 100;
 
 /// A node is killed between this long and ...
 const EARLIEST_KILL_MICROS: u64 = 20_000;
@@ -58,11 +62,31 @@ impl fmt::Display for Killed {
     }
 }
 
+/// Kills nodes on this store as often as the run wants it, and checks what is left; says how many kills that were.
+///
+/// # Errors
+/// When a node cannot be started, or ends before it is killed, or what is left cannot be read.
+///
+/// # Panics
+/// When anything is lost, or the kills came at moments that show nothing.
+pub async fn assert_kills_lose_nothing(settings: Settings, seed: u64) -> Result<(usize, Report), Failure> {
+    let kills = setting("BACKSTITCH_KILLS", KILLS);
+    let seed = setting("BACKSTITCH_SEED", seed);
+    let Settings { address, folder, lease, .. } = settings.clone();
+    let killed = tokio::task::spawn_blocking(move || kill_in_a_loop(&settings, seed, kills)).await??;
+    let report = check::address(&address, &folder, Terms::promised(lease), &killed.acknowledged).await?;
+    println!("seed {seed}: {killed}; {report}");
+    report.assert_clean();
+    assert!(killed.while_loaded * 2 >= kills, "most kills came before any start was acknowledged: {killed}");
+    assert!(report.interrupted > kills, "hardly any attempt was cut short: {report}");
+    Ok((kills, report))
+}
+
 /// Kills this many nodes, one after the other, on the same store.
 ///
 /// # Errors
 /// When a node cannot be started, or ends before it is killed.
-pub fn kill_in_a_loop(settings: &Settings, seed: u64, kills: usize) -> io::Result<Killed> {
+fn kill_in_a_loop(settings: &Settings, seed: u64, kills: usize) -> io::Result<Killed> {
     let mut dice = Dice::new(seed);
     let mut killed = Killed::default();
     for round in 0..kills {

@@ -6,10 +6,10 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::store::{RowWrite, Summary, Verdict};
+use backstitch::store::{Commit, RowWrite, Summary, Verdict};
 use backstitch_kernel::saga::event::Started;
 use backstitch_kernel::saga::{Event, Phase, Recorded, Resolution, Status};
-use backstitch_kernel::{ErrorKind, Payload, StepError, StepId, Timestamp};
+use backstitch_kernel::{ErrorKind, Payload, SagaId, StepError, StepId, Timestamp};
 
 use super::Fixture;
 use super::make::{appended, apply, load, loaded, saga, seqs, started, started_with, updated, verdict};
@@ -277,4 +277,48 @@ pub async fn a_saga_can_end_with_its_first_decision(fixture: &dyn Fixture) {
     apply(&*store, commit).await;
     let row = loaded(&*store, saga(1)).await.summary;
     assert_eq!((row.status, row.failed_step), (Status::Compensated, Some(StepId::from("build"))));
+}
+
+/// Good ends are final, whatever number a decision states and whatever it would make of the row.
+pub async fn nothing_follows_a_good_end(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let ends = [(Event::SagaSucceeded, Status::Succeeded), (Event::SagaCompensated, Status::Compensated)];
+    for (number, (event, end)) in (1..).zip(ends) {
+        let saga = saga(number);
+        apply(&*store, started(saga, now)).await;
+        apply(&*store, ended_by(saga, event, end, now)).await;
+        let mut late = vec![appended(saga, 3, now)];
+        let statuses = [Status::Running, Status::Compensating, end];
+        late.extend(statuses.map(|status| updated(saga, 3, now, |row| row.status = status)));
+        for commit in late {
+            assert_eq!(verdict(&*store, commit.clone()).await, Verdict::Fenced, "{end:?}, then {commit:?}");
+        }
+        assert_eq!(seqs(&*store, saga).await, [1, 2]);
+        assert_eq!(loaded(&*store, saga).await.summary.status, end);
+    }
+}
+
+/// A failed rollback is tried again, and nothing else follows it.
+pub async fn only_a_new_try_follows_a_failed_rollback(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    apply(&*store, started(saga(1), now)).await;
+    let error = StepError::new(ErrorKind::Refused, "it stays");
+    let failed = Event::SagaFailed { step: StepId::from("build"), error };
+    apply(&*store, ended_by(saga(1), failed, Status::Failed, now)).await;
+    let mut late = vec![appended(saga(1), 3, now)];
+    let statuses = [Status::Running, Status::Succeeded, Status::Compensated, Status::Failed];
+    late.extend(statuses.map(|status| updated(saga(1), 3, now, |row| row.status = status)));
+    for commit in late {
+        let told = verdict(&*store, commit).await;
+        assert!(matches!(told, Verdict::Fenced | Verdict::Refused(_)), "{told:?}");
+    }
+    assert_eq!(seqs(&*store, saga(1)).await, [1, 2]);
+    apply(&*store, updated(saga(1), 3, now, |row| row.status = Status::Compensating)).await;
+    assert_eq!(seqs(&*store, saga(1)).await, [1, 2, 3]);
+}
+
+/// The second decision of a saga, and its last.
+fn ended_by(saga: SagaId, event: Event, status: Status, at: Timestamp) -> Commit {
+    let events = vec![Recorded { seq: 2, at, event }];
+    Commit { events, ..updated(saga, 2, at, |row| row.status = status) }
 }

@@ -99,13 +99,12 @@ async fn what_the_database_cannot_hold_is_refused_alone() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_row_that_is_at_its_end_refuses_alone() {
+async fn a_saga_that_is_at_its_end_is_fenced_alone() {
     let (store, _) = fresh_store().await;
     let (over, live) = (new_id(), new_id());
     store.commit(&[start(over), start(live), end(over, 3, Some(0))]).await.unwrap();
     let verdicts = store.commit(&[end(over, 4, None), end(live, 3, Some(0))]).await.unwrap();
-    assert!(matches!(&verdicts[0], Verdict::Refused(why) if why.contains("at its end")), "{verdicts:?}");
-    assert_eq!(verdicts[1], Verdict::Applied);
+    assert_eq!(verdicts, [Verdict::Fenced, Verdict::Applied]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -30,13 +30,19 @@ claimed as (
     where (select true from backstitch.saga_events e where e.saga_id = c.saga_id and e.seq = c.seq) is null
         and case
             when c.seq = 1 then true
-            else (select true from backstitch.saga_events e where e.saga_id = c.saga_id and e.seq = c.seq - 1)
+            else (
+                select e.type not in ('saga.succeeded', 'saga.compensated')
+                    and (e.type <> 'saga.failed' or l.id is not null)
+                from backstitch.saga_events e
+                where e.saga_id = c.saga_id and e.seq = c.seq - 1
+            )
         end
         and (c.inbox_seen is null or c.inbox_seen = l.inbox_seq)
     on conflict do nothing
     returning saga_id
 ),
 -- The event before the first one must be there: a saga that is gone, or a number that skips some, is no fence.
+-- It must not be the end either: nothing follows a good one, and a failed rollback goes on only with its row.
 gate as (
     insert into backstitch.saga_events (at, saga_id, seq, attempt, type, step, data)
     select f.at, f.saga_id, f.seq, f.attempt, f.type, f.step, f.data
@@ -49,7 +55,12 @@ gate as (
         left join locked l on l.id = f.saga_id
     where case
             when f.seq = 1 then true
-            else (select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq - 1)
+            else (
+                select e.type not in ('saga.succeeded', 'saga.compensated')
+                    and (e.type <> 'saga.failed' or l.id is not null)
+                from backstitch.saga_events e
+                where e.saga_id = f.saga_id and e.seq = f.seq - 1
+            )
         end
         -- In this order, so that all keys are claimed before anything else is written.
         and (f.saga_id in (select saga_id from claimed) or not f.claims)

@@ -1,0 +1,196 @@
+//! A store under watch: tests refuse its calls, hold them up, or lose their answers.
+
+use std::ops::Deref;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::{SagaId, Timestamp};
+use tokio::sync::mpsc;
+
+use super::jobs::{Job, Leased, Settled, Settlement};
+use super::nodes::{Epoch, Known, Node, Notice, Registered};
+use super::outbox::{Outgoing, Sent};
+use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
+use crate::inbox::{Message, Posted};
+
+/// Who watches a store.
+#[async_trait]
+pub trait Watch: Send + Sync + 'static {
+    /// Called at each of these moments; an error is the answer of the call that led here.
+    ///
+    /// # Errors
+    /// Whatever the caller is to hear.
+    async fn at(&self, moment: Moment<'_>) -> Result<(), Error>;
+}
+
+/// What is about to be done, or has just been.
+#[derive(Clone, Copy, Debug)]
+pub enum Moment<'a> {
+    /// This decision is about to be written. They are counted from 1 and written one by one.
+    BeforeCommit(u64),
+    /// This decision has been written.
+    AfterCommit(u64),
+    /// These sagas are about to be read.
+    BeforeLoad(&'a [SagaId]),
+    /// Sagas are about to be adopted.
+    BeforeAdoption,
+    /// These sagas have been adopted.
+    AfterAdoption(&'a [SagaId]),
+    /// Somebody is about to listen.
+    BeforeListening,
+    /// Any other call is about to be made.
+    Before,
+}
+
+/// A store as those see it who do not know of the watch.
+pub struct Watched<W> {
+    store: Arc<dyn Store>,
+    watch: W,
+    decisions: AtomicU64,
+}
+
+impl<W: Watch> Watched<W> {
+    /// This store under this watch.
+    pub fn new(store: Arc<dyn Store>, watch: W) -> Self {
+        Self { store, watch, decisions: AtomicU64::new(0) }
+    }
+
+    async fn admitted(&self) -> Result<&dyn Store, Error> {
+        self.watch.at(Moment::Before).await?;
+        Ok(&*self.store)
+    }
+}
+
+impl<W> Deref for Watched<W> {
+    type Target = W;
+
+    fn deref(&self) -> &W {
+        &self.watch
+    }
+}
+
+#[async_trait]
+impl<W: Watch> Store for Watched<W> {
+    fn is_shared(&self) -> bool {
+        self.store.is_shared()
+    }
+
+    async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {
+        self.watch.at(Moment::BeforeListening).await?;
+        self.store.listen().await
+    }
+
+    fn writers(&self) -> Writers {
+        self.store.writers()
+    }
+
+    async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {
+        let mut verdicts = Vec::with_capacity(batch.len());
+        for commit in batch {
+            let number = self.decisions.fetch_add(1, Ordering::SeqCst) + 1;
+            self.watch.at(Moment::BeforeCommit(number)).await?;
+            verdicts.extend(self.store.commit(std::slice::from_ref(commit)).await?);
+            self.watch.at(Moment::AfterCommit(number)).await?;
+        }
+        Ok(verdicts)
+    }
+
+    async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+        self.watch.at(Moment::BeforeLoad(sagas)).await?;
+        self.store.load(sagas).await
+    }
+
+    async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.admitted().await?.log(saga, after, limit).await
+    }
+
+    async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+        self.admitted().await?.list(filter, cursor).await
+    }
+
+    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
+        self.admitted().await?.health(known, stuck_since, limit).await
+    }
+
+    async fn join(&self, node: &Node) -> Result<Epoch, Error> {
+        self.admitted().await?.join(node).await
+    }
+
+    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
+        self.admitted().await?.heartbeat(epoch).await
+    }
+
+    async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
+        self.admitted().await?.leave(epoch).await
+    }
+
+    async fn adopt(
+        &self,
+        node: &Node,
+        epoch: Epoch,
+        known: &[Known],
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<Vec<SagaId>, Error> {
+        self.watch.at(Moment::BeforeAdoption).await?;
+        let adopted = self.store.adopt(node, epoch, known, at, limit).await?;
+        self.watch.at(Moment::AfterAdoption(&adopted)).await?;
+        Ok(adopted)
+    }
+
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        self.admitted().await?.owned(epoch).await
+    }
+
+    async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
+        self.admitted().await?.next_wake(known).await
+    }
+
+    async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
+        self.admitted().await?.post(saga, message, at).await
+    }
+
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        self.admitted().await?.mail(epoch).await
+    }
+
+    async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
+        self.admitted().await?.register(definition).await
+    }
+
+    async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
+        self.admitted().await?.definition(name, version).await
+    }
+
+    async fn lease_jobs(
+        &self,
+        queues: &[String],
+        lease: Duration,
+        limit: usize,
+    ) -> Result<Vec<Leased>, Error> {
+        self.admitted().await?.lease_jobs(queues, lease, limit).await
+    }
+
+    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+        self.admitted().await?.settle_jobs(settlements).await
+    }
+
+    async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
+        self.admitted().await?.job(id).await
+    }
+
+    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
+        self.admitted().await?.claim_outbox(lease, limit).await
+    }
+
+    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
+        self.admitted().await?.settle_outbox(sent).await
+    }
+
+    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        self.admitted().await?.next_outgoing().await
+    }
+}
