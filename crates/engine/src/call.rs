@@ -24,6 +24,8 @@ pub(crate) struct Call {
     pub(crate) state: Arc<State>,
     /// Turns true when the saga is being rolled back.
     pub(crate) rollback: watch::Receiver<bool>,
+    /// The largest message it may leave.
+    pub(crate) max_payload: usize,
     pub(crate) outgoing: Mutex<Vec<NewMessage>>,
 }
 

@@ -1,7 +1,7 @@
 //! Where time and ids come from. Nothing else in the engine asks the machine for either.
 
-use std::sync::Mutex;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstitch_kernel::{SagaId, Timestamp};
 use uuid::{ContextV7, Uuid};
@@ -44,6 +44,38 @@ impl Clock for TokioClock {
     }
 }
 
+/// Another clock, but time never goes back: when that one is set back, this one goes on from where it was, and stays
+/// ahead by as much for as long as it lives. What waits for a second then waits for a second.
+pub(crate) struct NeverBack {
+    clock: Arc<dyn Clock>,
+    reading: Mutex<Reading>,
+}
+
+struct Reading {
+    /// What the other clock showed last.
+    shown: Timestamp,
+    /// How far it was set back, all in all.
+    ahead: Duration,
+}
+
+impl NeverBack {
+    pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
+        let reading = Mutex::new(Reading { shown: clock.now(), ahead: Duration::ZERO });
+        Arc::new(Self { clock, reading })
+    }
+}
+
+impl Clock for NeverBack {
+    fn now(&self) -> Timestamp {
+        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
+        let shows = self.clock.now();
+        let set_back = reading.shown.since(shows);
+        reading.ahead += set_back;
+        reading.shown = shows;
+        shows.plus(reading.ahead)
+    }
+}
+
 /// Makes saga ids.
 pub trait Ids: Send + Sync + 'static {
     /// A new id for a saga that starts now; later ones sort after earlier ones.
@@ -64,7 +96,7 @@ impl Ids for RandomIds {
     fn next(&self, now: Timestamp) -> SagaId {
         let micros = u64::try_from(now.as_micros()).unwrap_or(0);
         let nanos = u32::try_from(micros % 1_000_000 * 1_000).unwrap_or(0);
-        let context = self.0.lock().unwrap_or_else(std::sync::PoisonError::into_inner);
+        let context = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         SagaId(Uuid::new_v7(uuid::Timestamp::from_unix(&*context, micros / 1_000_000, nanos)))
     }
 }
@@ -81,7 +113,7 @@ impl ManualClock {
     }
 
     /// Moves the clock on.
-    pub fn advance(&self, by: std::time::Duration) {
+    pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
         self.0.fetch_add(micros, std::sync::atomic::Ordering::SeqCst);
     }

@@ -1,4 +1,4 @@
-//! Group commit: while one transaction is on its way to the disk, the next one gathers.
+//! Group commit: while every writer has a transaction on its way to the disk, the next one gathers.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -132,8 +132,11 @@ async fn write(
         }
         planting::put_off_messages(&mut batch, &mut late_messages);
         let verdicts = store.commit(&batch).await.map_err(Arc::new);
-        written.decisions.fetch_add(batch.len() as u64, Ordering::Relaxed);
-        written.transactions.fetch_add(1, Ordering::Relaxed);
+        if let Ok(verdicts) = &verdicts {
+            let applied = verdicts.iter().filter(|verdict| **verdict == Verdict::Applied).count();
+            written.decisions.fetch_add(applied as u64, Ordering::Relaxed);
+            written.transactions.fetch_add(1, Ordering::Relaxed);
+        }
         let verdicts: Vec<_> = match verdicts {
             Ok(verdicts) => verdicts.into_iter().map(Ok).collect(),
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),

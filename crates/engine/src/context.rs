@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use backstitch_kernel::{Payload, SagaId, StepError, StepId};
+use backstitch_kernel::{ErrorKind, Payload, SagaId, StepError, StepId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::call::Call;
+use crate::start::check_name;
 use crate::store::outbox::NewMessage;
 
 /// What an action or a compensation can read: the saga's input as `I`, earlier results, and who is asking.
@@ -124,18 +125,29 @@ impl<I> Context<I> {
     /// a topic takes each key once, whichever saga brings it, so put the saga's id or your own into it.
     ///
     /// # Errors
-    /// When the payload has no JSON form.
+    /// When the payload has no JSON form or is too large, or topic or key are empty or too long. The step then counts as
+    /// in doubt, since it may have done its work before it had something to tell, and is not tried again.
     pub fn publish<T: Serialize + ?Sized>(
         &self,
         topic: &str,
         key: &str,
         payload: &T,
     ) -> Result<(), StepError> {
+        let unusable = |why: String| StepError::new(ErrorKind::Unusable, why);
+        check_name("the topic of a message", topic).map_err(|why| unusable(why.to_string()))?;
+        check_name("the key of a message", key).map_err(|why| unusable(why.to_string()))?;
+        let payload = Payload::encode(payload).map_err(|why| unusable(why.to_string()))?;
+        if payload.len() > self.call.max_payload {
+            let (size, limit) = (payload.len(), self.call.max_payload);
+            return Err(unusable(format!(
+                "a message has {size} bytes, the limit is {limit}: keep it elsewhere"
+            )));
+        }
         self.call.publish(NewMessage {
             topic: topic.to_owned(),
             idempotency_key: key.to_owned(),
             ordering_key: None,
-            payload: Payload::encode(payload)?,
+            payload,
         });
         Ok(())
     }

@@ -10,6 +10,7 @@ use futures::Stream;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
+use crate::clock::NeverBack;
 use crate::error::Error;
 use crate::inbox::{Message, Posted};
 use crate::inspect;
@@ -27,8 +28,6 @@ use crate::view::SagaState;
 pub const STUCK_AFTER: Duration = Duration::from_secs(600);
 /// Stuck sagas listed at most.
 const STUCK_LISTED: usize = 100;
-/// Sagas that may be stuck, by their rows, and whose logs are read to find out.
-const STUCK_LOOKED_AT: usize = 1000;
 
 /// Runs sagas. Cloning gives another handle to the same engine; when the last one is dropped the engine stops,
 /// and what was under way is taken up again by the next one that opens the store.
@@ -73,9 +72,10 @@ impl Engine {
     ///
     /// # Errors
     /// When there is no such store, or it cannot be opened.
-    pub async fn open_with(address: &str, options: Options) -> Result<Self, Error> {
+    pub async fn open_with(address: &str, mut options: Options) -> Result<Self, Error> {
+        options.clock = NeverBack::over(options.clock);
         let store = open_store(address, &options).await?;
-        Self::on_store(store, options).await
+        Self::run_on(store, options).await
     }
 
     /// An engine that keeps everything in memory: fast, and gone with the process.
@@ -90,16 +90,22 @@ impl Engine {
     ///
     /// # Errors
     /// Never in practice.
-    pub async fn in_memory_with(options: Options) -> Result<Self, Error> {
+    pub async fn in_memory_with(mut options: Options) -> Result<Self, Error> {
+        options.clock = NeverBack::over(options.clock);
         let store = Arc::new(MemoryStore::new(options.clock.clone()));
-        Self::on_store(store, options).await
+        Self::run_on(store, options).await
     }
 
     /// An engine on a store of your own making.
     ///
     /// # Errors
     /// When the store cannot be written.
-    pub async fn on_store(store: Arc<dyn Store>, options: Options) -> Result<Self, Error> {
+    pub async fn on_store(store: Arc<dyn Store>, mut options: Options) -> Result<Self, Error> {
+        options.clock = NeverBack::over(options.clock);
+        Self::run_on(store, options).await
+    }
+
+    async fn run_on(store: Arc<dyn Store>, options: Options) -> Result<Self, Error> {
         options.check()?;
         let shared = Shared::start(store, options).await?;
         Ok(Self { inner: Arc::new(Inner { shared }) })
@@ -191,10 +197,18 @@ impl Engine {
         let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
         let known = shared.registry.runnable(&*shared.store).await.known;
         let since = backstitch_kernel::Timestamp::from_micros(before);
-        let mut health = shared.store.health(&known, since, STUCK_LOOKED_AT).await?;
-        inspect::leave_out_the_waiting(shared, &mut health.stuck).await?;
-        health.stuck.truncate(STUCK_LISTED);
-        Ok(health)
+        let mut look_at = STUCK_LISTED;
+        loop {
+            let mut health = shared.store.health(&known, since, look_at).await?;
+            let all_seen = health.stuck.len() < look_at;
+            inspect::leave_out_the_waiting(shared, &mut health.stuck).await?;
+            if all_seen || health.stuck.len() >= STUCK_LISTED {
+                health.stuck.truncate(STUCK_LISTED);
+                return Ok(health);
+            }
+            // Those that wait for their next try may stand before those that do not.
+            look_at *= 10;
+        }
     }
 
     /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.

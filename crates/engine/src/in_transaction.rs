@@ -19,6 +19,11 @@ impl Starting {
     /// When the request is refused or the file cannot be written; roll the transaction back then.
     #[cfg(feature = "sqlite")]
     pub fn in_sqlite(self, transaction: &rusqlite::Transaction<'_>) -> Result<SagaId, Error> {
+        if let Some(definition) = self.shared.registry.newest(&self.definition) {
+            let version = definition.definition.version();
+            let kept = store::sqlite::definition_in(transaction, &definition.name, version)?;
+            definition.is_not_another(kept.as_ref())?;
+        }
         let commit = self.unowned()?;
         let verdict = store::sqlite::commit_in(transaction, &commit)?;
         accepted(commit.saga, verdict)

@@ -22,14 +22,14 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
     read(shared, &stored).await.map(Some)
 }
 
-/// Keeps of these sagas those that wait for nothing. A short wait is in the log only: the row would be written for it
+/// Keeps of these sagas those that wait for no next try. A short wait is in the log only: the row would be written for it
 /// twice.
 pub(crate) async fn leave_out_the_waiting(shared: &Shared, rows: &mut Vec<Summary>) -> Result<(), Error> {
     let now = shared.options.clock.now();
     for page in rows.iter().map(|row| row.id).collect::<Vec<_>>().chunks(LOGS_AT_ONCE) {
         for stored in shared.store.load(page).await? {
             // Nobody can say what a saga waits for whose log cannot be read.
-            let due = folded(shared, &stored).await.ok().and_then(|(_, state)| state.next_due());
+            let due = folded(shared, &stored).await.ok().and_then(|(_, state)| state.next_retry());
             if due.is_some_and(|due| due > now) {
                 rows.retain(|row| row.id != stored.summary.id);
             }

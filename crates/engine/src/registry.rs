@@ -44,10 +44,17 @@ impl Registered {
             body,
         };
         let kept = store.register(&mine).await?;
-        if kept.fingerprint == mine.fingerprint {
-            Ok(())
-        } else {
-            Err(Error::VersionTaken { definition: self.name.to_string(), version: mine.version })
+        self.is_not_another(Some(&kept))
+    }
+
+    /// Compares this version with what is kept under it, if anything is.
+    pub(crate) fn is_not_another(&self, kept: Option<&nodes::Registered>) -> Result<(), Error> {
+        match kept {
+            Some(kept) if kept.fingerprint != self.definition.fingerprint() => {
+                let (definition, version) = (self.name.to_string(), self.definition.version());
+                Err(Error::VersionTaken { definition, version })
+            }
+            Some(_) | None => Ok(()),
         }
     }
 

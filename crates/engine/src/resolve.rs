@@ -22,7 +22,6 @@ pub(crate) async fn resolve(
     if note.trim().is_empty() {
         return Err(Error::NoteMissing);
     }
-    let room = shared.room.clone().acquire_owned().await.map_err(|_| Error::ShuttingDown)?;
     let stored = shared.store.load(&[saga]).await?.into_iter().next().ok_or(Error::NotFound(saga))?;
     let row = &stored.summary;
     let definition = shared
@@ -47,9 +46,11 @@ pub(crate) async fn resolve(
         release_after: shared.options.release_after,
     };
     let planned = plan(&on, &mut decision, Vec::new(), None);
+    // A full engine still accepts: the saga then waits for its turn.
+    let room = shared.room.clone().try_acquire_owned().ok();
     let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
     let inbox_seen = stored.inbox_seq;
-    let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen, room: Some(room) };
+    let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen, room };
     match launch.commit(shared).await? {
         Verdict::Applied => Ok(()),
         _ => Err(Error::Raced(saga)),

@@ -18,7 +18,8 @@ const PAGE: usize = 256;
 /// How often a saga is looked at that runs elsewhere.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
-/// A saga to wait for, watch and steer. It goes on whether or not anybody holds this.
+/// A saga to wait for, watch and steer. It goes on whether or not anybody holds this. It keeps the store open: a file can
+/// be opened by another engine once the last one is dropped.
 ///
 /// ```
 /// # use backstitch::{Context, Engine, Saga, Step};
@@ -90,7 +91,8 @@ impl Run {
         }
     }
 
-    /// The saga's events from the first one on, as they happen; ends after the one that ends the saga.
+    /// The saga's events from the first one on, as they happen; ends after the one that ends the saga, or with an error
+    /// when the engine is shut down before.
     pub fn events(&self) -> impl Stream<Item = Result<Recorded, Error>> + Send + use<> {
         self.events_after(0)
     }
@@ -98,8 +100,11 @@ impl Run {
     /// The saga's events after number `seq`: exactly those missing, none twice.
     pub fn events_after(&self, seq: u64) -> impl Stream<Item = Result<Recorded, Error>> + Send + use<> {
         let reader = Reader { run: self.clone(), after: seq, page: Vec::new().into_iter(), over: false };
-        futures::stream::unfold(reader, |mut reader| async move {
+        futures::stream::unfold(Some(reader), |reader| async move {
+            let mut reader = reader?;
             let next = reader.next().await.transpose()?;
+            // Nothing comes after an error.
+            let reader = next.is_ok().then_some(reader);
             Some((next, reader))
         })
     }
@@ -142,6 +147,9 @@ impl Reader {
             if ended {
                 self.over = true;
             } else if head.is_none_or(|head| head.seq <= self.after) {
+                if self.run.shared.is_stopping() {
+                    return Err(Error::ShuttingDown);
+                }
                 tokio::time::sleep(LOOK_EVERY).await;
             }
             return Ok(());

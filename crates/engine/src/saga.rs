@@ -347,6 +347,16 @@ where
         F: Fn(Context<I>, Undo<R>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), StepError>> + Send + 'static,
     {
+        let action = self.inner.handlers.action.clone();
+        self.inner.handlers.action = Arc::new(move |call| {
+            let acting = action(call);
+            Box::pin(async move {
+                let result = acting.await?;
+                // What cannot be read back could never be handed to the compensation.
+                result.decode::<R>().map_err(unreadable)?;
+                Ok(result)
+            })
+        });
         let compensation = Arc::new(compensation);
         self.inner.handlers.compensation = Some(Arc::new(move |call| {
             let compensation = compensation.clone();
@@ -422,6 +432,12 @@ impl<I, R> Step<I, R> {
         self.inner.compensation_retry = Some(retry);
         self
     }
+}
+
+#[expect(clippy::needless_pass_by_value, reason = "used as a plain function in map_err")]
+fn unreadable(why: serde_json::Error) -> StepError {
+    use backstitch_kernel::ErrorKind;
+    StepError::new(ErrorKind::Unusable, format!("the step's result cannot be read back from its JSON: {why}"))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used as a plain function in map_err")]

@@ -148,6 +148,28 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
     Ok(if first == saga { run } else { Run::of(shared.clone(), first) })
 }
 
+/// Checks a text that something is found by.
+pub(crate) fn check_label(what: &'static str, text: &str) -> Result<(), Error> {
+    let (size, limit) = (text.len(), MAX_LABEL);
+    if size > limit {
+        return Err(Error::TooLong { what, size, limit });
+    }
+    if text.contains('\0') {
+        return Err(Error::BadInput(format!(
+            "{what} contains a NUL character, which not every store can hold"
+        )));
+    }
+    Ok(())
+}
+
+/// Checks a text that must say something: whoever forgot it would share it with all others who did.
+pub(crate) fn check_name(what: &'static str, text: &str) -> Result<(), Error> {
+    if text.is_empty() {
+        return Err(Error::BadInput(format!("{what} is empty: give one, or none at all")));
+    }
+    check_label(what, text)
+}
+
 /// The longest note on what a person did, in bytes.
 const MAX_NOTE: usize = 4096;
 
@@ -168,23 +190,19 @@ pub(crate) fn checked(
     if start.input.len() > max_payload {
         return Err(Error::InputTooLarge { size: start.input.len(), limit: max_payload });
     }
-    let label = |what: &'static str, text: &str| {
-        let (size, limit) = (text.len(), MAX_LABEL);
-        if size > limit { Err(Error::TooLong { what, size, limit }) } else { Ok(()) }
-    };
     if let Some(key) = &key {
-        label("the idempotency key", key)?;
+        check_name("the idempotency key", key)?;
     }
     if let Some(id) = &start.correlation_id {
-        label("the correlation id", id)?;
+        check_name("the correlation id", id)?;
     }
     if start.attributes.len() > MAX_ATTRIBUTES {
         let (what, size, limit) = ("the list of attributes", start.attributes.len(), MAX_ATTRIBUTES);
         return Err(Error::TooLong { what, size, limit });
     }
     for (name, value) in &start.attributes {
-        label("an attribute's name", name)?;
-        label("an attribute's value", value)?;
+        check_name("an attribute's name", name)?;
+        check_label("an attribute's value", value)?;
     }
     if let Some(time) = deadline_in {
         start.deadline = Some(now.plus(time));
@@ -196,8 +214,10 @@ pub(crate) fn checked(
 
 /// The same for the same input, however its keys are ordered and spaced.
 fn digest(input: &Payload) -> Digest {
-    // `Value` sorts object keys, so encoding it again gives every spelling of a document one form.
-    let canonical = input.decode::<serde_json::Value>().map(|value| value.to_string());
+    let canonical = input.decode::<serde_json::Value>().map(|mut value| {
+        value.sort_all_objects();
+        value.to_string()
+    });
     let canonical = canonical.unwrap_or_else(|_| input.as_str().to_owned());
     Digest(Sha256::digest(canonical.as_bytes()).into())
 }

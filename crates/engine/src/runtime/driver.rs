@@ -14,7 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
-use super::plan::{Circumstances, Planned, plan};
+use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
 use super::{Seat, Shared, attempt};
 use crate::call::Call;
 use crate::inbox::Received;
@@ -44,6 +44,8 @@ pub(crate) struct Driver {
     admitted: Option<OwnedSemaphorePermit>,
     inbox_seen: u64,
     inbox_unconsumed: bool,
+    /// Something came in that changed nothing: if the saga was only woken for that, it can be let go again.
+    came_to_nothing: bool,
     _room: OwnedSemaphorePermit,
 }
 
@@ -83,6 +85,7 @@ impl Driver {
             admitted: None,
             inbox_seen: 0,
             inbox_unconsumed: false,
+            came_to_nothing: false,
             _room: room,
         }
     }
@@ -144,7 +147,7 @@ impl Driver {
 
     async fn drive(&mut self) -> Flow {
         while !self.state.status.is_terminal() {
-            if self.must_let_go() {
+            if self.must_let_go() || self.rests_again().await {
                 return Flow::LetGo;
             }
             let flow = match self.next().await {
@@ -167,6 +170,32 @@ impl Driver {
         self.shared.is_stopped()
             || self.epoch != self.shared.epoch()
             || (self.shared.is_stopping() && !self.state.anything_in_flight())
+    }
+
+    /// Lets go of a saga that was woken for nothing and has nothing to do for long. The log has nothing to say about that,
+    /// so no decision carries it.
+    async fn rests_again(&mut self) -> bool {
+        if !std::mem::take(&mut self.came_to_nothing) || !self.work.is_empty() || self.shared.is_stopping() {
+            return false;
+        }
+        let Tenure::LetGo { wake_at } = tenure(&self.state, self.shared.options.release_after) else {
+            return false;
+        };
+        match self.shared.store.release(self.saga, self.epoch, wake_at, self.inbox_seen).await {
+            Ok(true) => {
+                self.shared.adoption.nudge();
+                true
+            }
+            Ok(false) => {
+                self.seat.live().nudge_for_mail();
+                false
+            }
+            Err(error) => {
+                // Nobody knows whether it is ours still: the sweep finds it if it is.
+                tracing::warn!(saga = %self.saga, %error, "cannot let go of a saga that waits");
+                true
+            }
+        }
     }
 
     async fn next(&mut self) -> Next {
@@ -241,10 +270,12 @@ impl Driver {
                 Ok(decision) => decision,
                 Err(rejected) => {
                     self.note(&rejected);
+                    self.came_to_nothing = true;
                     continue;
                 }
             };
             if decision.events.is_empty() {
+                self.came_to_nothing = true;
                 self.perform(decision.effects);
                 continue;
             }
@@ -387,6 +418,7 @@ impl Driver {
             attempt,
             state: self.state.clone(),
             rollback: self.rollback.subscribe(),
+            max_payload: self.shared.options.max_payload,
             outgoing: std::sync::Mutex::default(),
         });
         let shared = self.shared.clone();

@@ -92,8 +92,12 @@ async fn call_hook(shared: &Shared, job: &Job) -> Result<(), String> {
     let stored = stored.into_iter().next().ok_or("the saga is gone")?;
     let row = &stored.summary;
     let definition = shared.registry.version(&row.definition, row.version).ok_or("the definition is gone")?;
-    let state = State::fold(&definition.definition, &stored.log).map_err(|misfit| misfit.to_string())?;
-    let hook = if job.subject == "on_success" { &definition.on_success } else { &definition.on_failure };
+    // As it was when it came to the end that this is about.
+    let end: u64 = job.payload.decode().map_err(|why| why.to_string())?;
+    let log = &stored.log[..stored.log.partition_point(|recorded| recorded.seq <= end)];
+    let state = State::fold(&definition.definition, log).map_err(|misfit| misfit.to_string())?;
+    let hook =
+        if job.subject.starts_with("on_success") { &definition.on_success } else { &definition.on_failure };
     let hook = hook.as_ref().ok_or("the definition has no such hook any more")?;
     hook(SagaState::of(job.saga, &definition.definition, &state)).await.map_err(|error| error.to_string())
 }

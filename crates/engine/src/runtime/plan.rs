@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Decision, Event, State};
+use backstitch_kernel::saga::{Decision, Event, Recorded, State};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
@@ -40,8 +40,13 @@ pub(crate) fn plan(
     messages: Vec<NewMessage>,
     claim: Option<Claim>,
 ) -> Planned {
-    let tenure =
-        if decision.state.status.is_terminal() { Tenure::End } else { tenure(decision, on.release_after) };
+    let tenure = if decision.state.status.is_terminal() {
+        Tenure::End
+    } else if decision.effects.is_empty() {
+        tenure(&decision.state, on.release_after)
+    } else {
+        Tenure::Keep
+    };
     let mut messages = messages;
     let mut jobs = Vec::new();
     for recorded in &decision.events {
@@ -56,7 +61,7 @@ pub(crate) fn plan(
             });
             messages.extend(alert(format!("{}:{}", on.saga, recorded.seq), &body));
         }
-        jobs.extend(hook(on, &recorded.event, recorded.at));
+        jobs.extend(hook(on, recorded));
     }
     let consume = on.before.is_some() && on.inbox_unconsumed;
     let commit = Commit {
@@ -73,7 +78,7 @@ pub(crate) fn plan(
 
 /// Whether a saga stays with its owner.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Tenure {
+pub(super) enum Tenure {
     /// It goes on here.
     Keep,
     /// It has nothing to do for long. A paused saga without a deadline has no due time: it waits for a message.
@@ -82,9 +87,9 @@ enum Tenure {
     End,
 }
 
-fn tenure(decision: &Decision, release_after: Duration) -> Tenure {
-    let state = &decision.state;
-    if state.anything_in_flight() || !decision.effects.is_empty() {
+/// Of a saga that is not over and for which nothing is to be done at once.
+pub(super) fn tenure(state: &State, release_after: Duration) -> Tenure {
+    if state.anything_in_flight() {
         return Tenure::Keep;
     }
     match state.next_due() {
@@ -128,8 +133,8 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
     })
 }
 
-fn hook(on: &Circumstances<'_>, event: &Event, at: Timestamp) -> Option<NewJob> {
-    let subject = match event {
+fn hook(on: &Circumstances<'_>, recorded: &Recorded) -> Option<NewJob> {
+    let hook = match &recorded.event {
         Event::SagaSucceeded if on.definition.on_success.is_some() => "on_success",
         Event::SagaCompensated | Event::SagaFailed { .. } if on.definition.on_failure.is_some() => {
             "on_failure"
@@ -141,10 +146,13 @@ fn hook(on: &Circumstances<'_>, event: &Event, at: Timestamp) -> Option<NewJob> 
         "alert": "hook_failed",
         "saga_id": on.saga,
         "definition": &*on.definition.name,
-        "hook": subject,
+        "hook": hook,
     });
     let alert = Payload::encode(&alert).ok();
-    Some(NewJob { queue, subject: subject.to_owned(), payload: Payload::null(), due_at: at, alert })
+    // A saga can come to an end twice, the second time while somebody is still being told of the first.
+    let subject = format!("{hook}@{}", recorded.seq);
+    let payload = Payload::encode(&recorded.seq).ok()?;
+    Some(NewJob { queue, subject, payload, due_at: recorded.at, alert })
 }
 
 /// A message to whoever looks after this installation.

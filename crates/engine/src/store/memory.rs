@@ -390,6 +390,24 @@ impl Store for MemoryStore {
         Ok(adopted)
     }
 
+    async fn release(
+        &self,
+        saga: SagaId,
+        epoch: Epoch,
+        wake_at: Option<Timestamp>,
+        inbox_seen: u64,
+    ) -> Result<bool, Error> {
+        let mut tables = self.tables();
+        let ours = tables.sagas.get_mut(&saga);
+        let ours = ours.filter(|saga| saga.summary.owner == Some(epoch) && saga.inbox_seq == inbox_seen);
+        Ok(ours.is_some_and(|saga| {
+            saga.summary.owner = None;
+            saga.summary.wake_at = wake_at;
+            saga.inbox.clear();
+            true
+        }))
+    }
+
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         let tables = self.tables();
         let mine = tables.sagas.values().filter(|saga| saga.summary.owner == Some(epoch));

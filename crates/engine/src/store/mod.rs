@@ -126,6 +126,20 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<SagaId>, Error>;
 
+    /// Lets go of a saga of this incarnation about which nothing was decided: its messages up to number `inbox_seen` are
+    /// answered, and it is due at `wake_at`, or not before its next message. `false`: it is somebody else's by now, or has
+    /// a newer message, and stays as it is.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn release(
+        &self,
+        saga: SagaId,
+        epoch: Epoch,
+        wake_at: Option<Timestamp>,
+        inbox_seen: u64,
+    ) -> Result<bool, Error>;
+
     /// The active sagas of this incarnation.
     ///
     /// # Errors

@@ -141,6 +141,16 @@ impl<W: Watch> Store for Watched<W> {
         Ok(adopted)
     }
 
+    async fn release(
+        &self,
+        saga: SagaId,
+        epoch: Epoch,
+        wake_at: Option<Timestamp>,
+        inbox_seen: u64,
+    ) -> Result<bool, Error> {
+        self.admitted().await?.release(saga, epoch, wake_at, inbox_seen).await
+    }
+
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         self.admitted().await?.owned(epoch).await
     }

@@ -83,6 +83,28 @@ async fn a_hook_that_fails_is_called_again_until_it_succeeds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn the_second_end_is_told_though_the_first_is_still_being_told() {
+    let trace = Trace::default();
+    let told = trace.clone();
+    let stuck = stubborn("a", &trace).compensation_retry(Retry::none());
+    let saga = Saga::builder("s").step(stuck).step(refusing("no", &trace)).on_failure(move |ended| {
+        let told = told.clone();
+        async move {
+            told.say(format!("hear {}", ended.status));
+            tokio::time::sleep(secs(5)).await;
+            told.say(format!("heard {}", ended.status));
+            Ok(())
+        }
+    });
+    let engine = engine_with(saga.build().unwrap()).await;
+    let ended = execute(&engine, "s").await;
+    eventually("it is being told", async || trace.count("hear failed") == 1).await;
+    engine.resolve(ended.id, "a", Resolution::Skip, "never mind").await.unwrap();
+    eventually("the end is told", async || trace.count("heard compensated") == 1).await;
+    assert_eq!(trace.count("heard failed"), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hook_is_not_called_for_ever() {
     let calls = Arc::new(AtomicU32::new(0));
     let seen = calls.clone();

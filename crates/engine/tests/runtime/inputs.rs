@@ -50,6 +50,50 @@ async fn labels_that_are_too_long_are_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn labels_that_say_nothing_or_not_every_store_holds_are_refused() {
+    let engine = engine().await;
+    let bad = |started: Result<_, Error>| matches!(started, Err(Error::BadInput(_)));
+    for label in ["", "a\0b"] {
+        assert!(bad(engine.start("s", &()).key(label).await));
+        assert!(bad(engine.start("s", &()).correlation_id(label).await));
+        assert!(bad(engine.start("s", &()).attribute(label, "value").await));
+    }
+    assert!(bad(engine.start("s", &()).attribute("name", "a\0b").await));
+    assert!(engine.start("s", &()).attribute("name", "").await.is_ok());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_result_that_cannot_be_read_back_leaves_doubt_and_is_undone_all_the_same() {
+    let trace = Trace::default();
+    let undone = trace.clone();
+    let measure = Step::new("measure", |_: Context<serde_json::Value>| async { Ok(f64::NAN) });
+    let measure = measure.compensate(move |_, undo| {
+        undone.say(format!("undo {:?}", undo.result));
+        async { Ok(()) }
+    });
+    let engine = engine_with(Saga::builder("s").step(measure).build().unwrap()).await;
+    let ended = execute(&engine, "s").await;
+    assert_eq!(ended.status, Status::Compensated);
+    assert_eq!(ended.error.unwrap().kind, ErrorKind::Unusable);
+    assert_eq!(trace.said(), ["undo None"]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_cannot_be_kept_fails_the_step_that_sends_it() {
+    for (topic, key, size) in [("", "key", 1), ("topic", "", 1), ("topic", "a\0b", 1), ("topic", "key", 1001)]
+    {
+        let step = Step::new("a", move |ctx: Context<serde_json::Value>| async move {
+            ctx.publish(topic, key, &"x".repeat(size))
+        });
+        let saga = Saga::builder("s").step(step).build().unwrap();
+        let engine = Bench::with(|options| options.max_payload = 1000).open_with(saga).await;
+        let ended = execute(&engine, "s").await;
+        assert_eq!(ended.status, Status::Compensated);
+        assert_eq!(ended.error.unwrap().kind, ErrorKind::Unusable, "{topic} {key:?} {size}");
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn an_input_of_the_wrong_shape_fails_the_step_that_reads_it() {
     let saga = Saga::builder("s").step(Step::new("a", |ctx: Context<u32>| async move { Ok(*ctx.input()) }));
     let engine = engine_with(saga.build().unwrap()).await;

@@ -99,6 +99,33 @@ async fn health_counts_the_active_and_names_the_stuck() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_deadline_far_away_does_not_hide_that_a_saga_is_stuck() {
+    let trace = Trace::default();
+    let saga = Saga::builder("s").step(hanging("a", &trace).timeout(secs(3600)));
+    let engine = engine_with(saga.build().unwrap()).await;
+    let run = engine.start("s", &()).deadline_in(secs(24 * 3600)).await.unwrap();
+    tokio::time::sleep(secs(601)).await;
+    let stuck = engine.health(STUCK_AFTER).await.unwrap().stuck;
+    assert_eq!(stuck.iter().map(|row| row.id).collect::<Vec<_>>(), [run.id()]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn the_waiting_do_not_hide_the_stuck() {
+    let trace = Trace::default();
+    let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(100, secs(30)));
+    let engine = engine_with(Saga::builder("busy").step(busy).build().unwrap()).await;
+    let hangs = hanging("a", &trace).timeout(secs(7200));
+    engine.register(Saga::builder("hangs").step(hangs).build().unwrap()).unwrap();
+    for _ in 0..150 {
+        start(&engine, "busy").await;
+    }
+    let stuck = start(&engine, "hangs").await.id();
+    tokio::time::sleep(secs(1202)).await;
+    let named = engine.health(STUCK_AFTER).await.unwrap().stuck;
+    assert_eq!(named.iter().map(|row| row.id).collect::<Vec<_>>(), [stuck]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_saga_that_waits_for_its_next_try_is_not_stuck() {
     let trace = Trace::default();
     let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(100, secs(30)));

@@ -173,6 +173,17 @@ async fn nobody_resolves_anything_without_a_word() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_full_engine_still_answers_who_resolves() {
+    let trace = Trace::default();
+    let saga = Saga::builder("s").step(hanging("a", &trace)).build().unwrap();
+    let engine = Bench::with(|options| options.max_active = 1).open_with(saga).await;
+    start(&engine, "s").await;
+    let nobody = SagaId(uuid::Uuid::nil());
+    let resolved = tokio::time::timeout(secs(1), engine.resolve(nobody, "a", Resolution::Done, "a note"));
+    assert!(matches!(resolved.await, Ok(Err(Error::NotFound(_)))));
+}
+
+#[tokio::test(start_paused = true)]
 async fn two_people_cannot_resolve_the_same_thing() {
     let trace = Trace::default();
     let (engine, run) = stuck(&trace).await;

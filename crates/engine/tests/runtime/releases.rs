@@ -52,6 +52,29 @@ async fn a_request_wakes_a_saga_that_was_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_saga_that_was_woken_for_nothing_is_let_go_again() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.max_active = 1);
+    let engine = bench.open_with(waiting_for_an_hour(&trace)).await;
+    engine.register(Saga::builder("other").step(noting("c", &trace)).build().unwrap()).unwrap();
+    let begun = Instant::now();
+    let run = start(&engine, "s").await;
+    tokio::time::sleep(secs(60)).await;
+    for _ in 0..3 {
+        engine.resume(run.id(), "it is not paused").await.unwrap();
+        tokio::time::sleep(secs(5)).await;
+        assert_eq!(engine.active(), 0, "it is let go again");
+    }
+    assert!(execute(&engine, "other").await.succeeded());
+    assert!(begun.elapsed().as_secs() < 100);
+    assert!(run.clone().outcome().await.unwrap().succeeded());
+    let took = begun.elapsed().as_secs();
+    assert!((3600..3602).contains(&took), "{took}");
+    let taken_up = names(&log(&run).await).iter().filter(|name| **name == "saga.adopted").count();
+    assert_eq!(taken_up, 4, "three times for nothing, and once for its next try");
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_paused_saga_is_let_go_and_resumed() {
     let trace = Trace::default();
     let engine = engine_with(waiting_for_an_hour(&trace)).await;

@@ -1,5 +1,6 @@
 //! Attempts, waits and timeouts.
 
+use backstitch::clock::{Clock as _, TokioClock};
 use backstitch::{Context, Event, Retry, Saga, Status, Step, StepError, StepStatus, secs};
 use tokio::time::Instant;
 
@@ -11,6 +12,38 @@ fn waits(log: &[backstitch::Recorded]) -> Vec<u64> {
         _ => None,
     });
     waits.collect()
+}
+
+/// Time as tokio tells it, and set back whenever a test likes.
+struct SetBack {
+    clock: TokioClock,
+    by: std::sync::atomic::AtomicU64,
+}
+
+impl backstitch::clock::Clock for SetBack {
+    fn now(&self) -> backstitch::Timestamp {
+        let by = self.by.load(std::sync::atomic::Ordering::SeqCst);
+        backstitch::Timestamp::from_micros(self.clock.now().as_micros() - i64::try_from(by).unwrap())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_is_set_back_holds_nothing_up() {
+    let trace = Trace::default();
+    let clock = std::sync::Arc::new(SetBack { clock: TokioClock::default(), by: 0.into() });
+    let options = backstitch::Options { clock: clock.clone(), ..backstitch::Options::default() };
+    let engine = backstitch::Engine::in_memory_with(options).await.unwrap();
+    let answer = |attempt| if attempt < 3 { Err(StepError::failed("busy")) } else { Ok(()) };
+    let step = acting("a", &trace, answer).retry(Retry::fixed(2, secs(1)));
+    engine.register(Saga::builder("s").step(step).build().unwrap()).unwrap();
+    let begun = Instant::now();
+    let run = start(&engine, "s").await;
+    wait_for(&run, |event| event.name() == "step.retry").await;
+    clock.by.store(3_600_000_000, std::sync::atomic::Ordering::SeqCst);
+    assert!(run.clone().outcome().await.unwrap().succeeded());
+    assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
+    let log = log(&run).await;
+    assert!(log.is_sorted_by_key(|recorded| recorded.at), "{log:?}");
 }
 
 #[tokio::test(start_paused = true)]

@@ -93,6 +93,18 @@ async fn many_readers_see_the_same() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_stream_ends_with_the_engine() {
+    let trace = Trace::default();
+    let engine = engine_with(Saga::builder("s").step(hanging("a", &trace)).build().unwrap()).await;
+    let run = start(&engine, "s").await;
+    let events = Box::pin(run.events());
+    engine.shutdown().await.unwrap();
+    let told: Vec<_> = events.collect().await;
+    assert!(matches!(told.last(), Some(Err(backstitch::Error::ShuttingDown))), "{told:?}");
+    assert_eq!(told.iter().filter(|told| told.is_err()).count(), 1);
+}
+
+#[tokio::test(start_paused = true)]
 async fn the_engine_tells_of_all_its_sagas() {
     let trace = Trace::default();
     let engine = engine_with(retried(&trace)).await;

@@ -201,8 +201,21 @@ impl State {
         if self.status.is_terminal() {
             return None;
         }
+        let deadline = self.started.deadline.filter(|_| self.status != Status::Compensating);
+        self.next_retry_besides(positions).into_iter().chain(deadline).min()
+    }
+
+    /// When the next attempt is due that waits for its time.
+    #[must_use]
+    pub fn next_retry(&self) -> Option<Timestamp> {
+        self.next_retry_besides(&[])
+    }
+
+    fn next_retry_besides(&self, positions: &[usize]) -> Option<Timestamp> {
+        if self.status.is_terminal() {
+            return None;
+        }
         let going_forward = self.status != Status::Compensating;
-        let deadline = self.started.deadline.filter(|_| going_forward);
         let steps = self.steps.iter().enumerate().filter(|(at, _)| !self.paused && !positions.contains(at));
         let retries = steps.filter_map(|(_, step)| {
             let phase = if going_forward { &step.forward } else { &step.undo };
@@ -216,6 +229,6 @@ impl State {
                 | Progress::Skipped => None,
             }
         });
-        retries.chain(deadline).min()
+        retries.min()
     }
 }

@@ -3,6 +3,8 @@
 use backstitch_kernel::saga::Status;
 use backstitch_kernel::{SagaId, Timestamp};
 
+use tokio_postgres::types::ToSql;
+
 use super::session::Session;
 use super::sql;
 use super::value::{get, time};
@@ -25,6 +27,18 @@ pub(super) async fn post(
     let unknown = || Corrupt::of("sagas", "status", saga, &format!("`{name}` is no status"));
     let status = Status::parse(name).ok_or_else(unknown)?;
     Ok(if status.is_terminal() { Posted::Ended(status) } else { Posted::Accepted })
+}
+
+pub(super) async fn release(
+    session: &Session,
+    saga: SagaId,
+    epoch: Epoch,
+    wake_at: Option<Timestamp>,
+    inbox_seen: u64,
+) -> Result<bool, Error> {
+    let seen = i32::try_from(inbox_seen).unwrap_or(i32::MAX);
+    let values: [&(dyn ToSql + Sync); 4] = [&saga.0, &epoch, &wake_at.map(time), &seen];
+    Ok(!session.query(sql!("release_saga"), &values).await?.is_empty())
 }
 
 pub(super) async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {

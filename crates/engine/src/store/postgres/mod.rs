@@ -142,6 +142,16 @@ impl Store for PostgresStore {
         change!(self.sessions.to_ask(), |session| inbox::post(session, saga, message, at))
     }
 
+    async fn release(
+        &self,
+        saga: SagaId,
+        epoch: Epoch,
+        wake_at: Option<Timestamp>,
+        inbox_seen: u64,
+    ) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| inbox::release(session, saga, epoch, wake_at, inbox_seen))
+    }
+
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
         read!(self.sessions, |session| nodes::owned(session, epoch))
     }

@@ -1,7 +1,7 @@
 //! Definitions, each version kept as it was first written.
 
 use backstitch_kernel::Timestamp;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Connection, Row, Transaction, params};
 
 use super::fault::Fault;
 use super::sql;
@@ -23,6 +23,18 @@ pub(super) fn register(
     ])?;
     let kept = load(connection, &definition.name, Some(definition.version))?;
     Ok(kept.ok_or_else(|| Error::Refused(format!("`{}` was not kept", definition.name)))?)
+}
+
+/// A version as the caller's transaction sees it.
+///
+/// # Errors
+/// When the database cannot be read.
+pub(crate) fn definition_in(
+    transaction: &Transaction<'_>,
+    name: &str,
+    version: u32,
+) -> Result<Option<Registered>, Error> {
+    Ok(load(transaction, name, Some(version))?)
 }
 
 pub(super) fn load(

@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::fault::Fault;
 use super::sql;
-use super::values::Reading;
+use super::values::{Reading, integer};
 use crate::inbox::{Message, Posted};
 use crate::store::Error;
 use crate::store::nodes::Epoch;
@@ -40,6 +40,28 @@ fn refusal(connection: &Connection, saga: SagaId) -> Result<Posted, Fault> {
         Some(row) => Ok(Posted::Ended(Reading::of("sagas", &saga, row).status(0)?)),
         None => Ok(Posted::Unknown),
     }
+}
+
+pub(super) fn release(
+    connection: &Connection,
+    saga: SagaId,
+    epoch: Epoch,
+    wake_at: Option<Timestamp>,
+    inbox_seen: u64,
+) -> Result<bool, Fault> {
+    let id = saga.0.as_bytes();
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let released = transaction.prepare_cached(sql!("release_saga"))?.execute(params![
+        id,
+        epoch,
+        wake_at.map(Timestamp::as_micros),
+        integer(inbox_seen)
+    ])?;
+    if released > 0 {
+        transaction.prepare_cached("delete from saga_inbox where saga_id = ?1")?.execute([id])?;
+    }
+    transaction.commit()?;
+    Ok(released > 0)
 }
 
 pub(super) fn mail(connection: &Connection, epoch: Epoch) -> Result<Vec<SagaId>, Fault> {

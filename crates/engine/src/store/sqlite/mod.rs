@@ -28,6 +28,7 @@ use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 
 pub use commit::commit_in;
+pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
 
 use super::jobs::{Job, Leased, Settled, Settlement};
@@ -133,6 +134,18 @@ impl Store for SqliteStore {
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
         let message = message.clone();
         self.connections.write(move |connection| inbox::post(connection, saga, &message, at)).await
+    }
+
+    async fn release(
+        &self,
+        saga: SagaId,
+        epoch: Epoch,
+        wake_at: Option<Timestamp>,
+        inbox_seen: u64,
+    ) -> Result<bool, Error> {
+        self.connections
+            .write(move |connection| inbox::release(connection, saga, epoch, wake_at, inbox_seen))
+            .await
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
