@@ -1,8 +1,10 @@
 //! How much runs at once.
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
-use backstitch::{Context, Engine, Saga, Status, Step, StepStatus, secs};
+use backstitch::clock::{Clock, TokioClock};
+use backstitch::{Context, Engine, Event, Retry, Saga, Status, Step, StepError, StepStatus, Timestamp, secs};
 
 use crate::support::*;
 
@@ -116,4 +118,55 @@ async fn a_saga_that_waits_for_room_can_be_cancelled() {
     let ended = second.outcome().await.unwrap();
     assert_eq!(ended.step("b").unwrap().status, StepStatus::Pending);
     assert_eq!(trace.count("do b"), 1);
+}
+
+/// A clock that breaks when it is asked without end: simulated time stands still for a loop that never rests.
+#[derive(Default)]
+struct CountingClock {
+    clock: TokioClock,
+    asked: AtomicU64,
+}
+
+impl CountingClock {
+    fn asked(&self) -> u64 {
+        self.asked.load(Ordering::SeqCst)
+    }
+}
+
+impl Clock for CountingClock {
+    fn now(&self) -> Timestamp {
+        let asked = self.asked.fetch_add(1, Ordering::SeqCst);
+        assert!(asked < 100_000, "somebody asks for the time without end");
+        self.clock.now()
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_retry_that_is_due_and_waits_for_room_rests_until_there_is_some() {
+    let calls = Arc::new(AtomicU64::new(0));
+    let counted = calls.clone();
+    let limited = Step::new("limited", move |_: Context<serde_json::Value>| {
+        let call = counted.fetch_add(1, Ordering::SeqCst);
+        async move {
+            match call {
+                0 => return Err(StepError::failed("busy")),
+                1 => tokio::time::sleep(secs(25)).await,
+                _ => {}
+            }
+            Ok(())
+        }
+    });
+    let limited = limited.concurrency(1).retry(Retry::fixed(1, secs(5)));
+    let clock = Arc::new(CountingClock::default());
+    let bench = Bench::with(|options| options.clock = clock.clone());
+    let engine = bench.open_with(Saga::builder("s").step(limited).build().unwrap()).await;
+    let retrying = start(&engine, "s").await;
+    wait_for(&retrying, |event| matches!(event, Event::StepRetry { .. })).await;
+    let holding = start(&engine, "s").await;
+    tokio::time::sleep(secs(10)).await;
+    assert_eq!(calls.load(Ordering::SeqCst), 2, "the retry is due and has no room");
+    let asked = clock.asked();
+    assert!(asked < 1000, "asked for the time {asked} times in ten seconds");
+    assert!(holding.outcome().await.unwrap().succeeded());
+    assert!(retrying.outcome().await.unwrap().succeeded());
 }

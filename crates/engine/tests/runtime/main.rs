@@ -17,4 +17,5 @@ mod releases;
 mod retries;
 mod rollbacks;
 mod shutdowns;
+mod starting;
 mod streams;

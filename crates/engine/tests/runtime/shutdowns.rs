@@ -1,7 +1,12 @@
 //! Stopping loses nothing.
 
-use backstitch::{Context, Error, Saga, Status, Step, secs};
-use tokio::time::Instant;
+use std::future::pending;
+use std::sync::{Arc, Mutex, mpsc};
+
+use async_trait::async_trait;
+use backstitch::relay::{Message, Sink};
+use backstitch::{Context, Error, Saga, Status, Step, Undo, secs};
+use tokio::time::{Instant, timeout};
 
 use crate::support::*;
 
@@ -74,4 +79,73 @@ async fn a_wait_is_not_waited_out_by_a_shutdown() {
     let begun = Instant::now();
     engine.shutdown().await.unwrap();
     assert_eq!(begun.elapsed().as_secs(), 0);
+}
+
+/// A sink that never has what it is given.
+struct Silent;
+
+#[async_trait]
+impl Sink for Silent {
+    async fn send(&self, _: &Message) -> Result<(), String> {
+        pending().await
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn nothing_that_never_returns_holds_up_a_shutdown_beyond_its_grace() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| {
+        options.grace = secs(5);
+        options.sink = Arc::new(Silent);
+        options.send_timeout = secs(3600);
+    });
+    let step = Saga::builder("step").step(hanging("a", &trace).timeout(secs(3600)));
+    let engine = bench.open_with(step.build().unwrap()).await;
+    let undone = trace.clone();
+    let undo = noting("b", &trace).compensation_timeout(secs(3600)).compensate(move |_, _: Undo<String>| {
+        undone.say("undo b");
+        pending()
+    });
+    let undo = Saga::builder("undo").step(undo).step(refusing("no", &trace));
+    engine.register(undo.build().unwrap()).unwrap();
+    let told = trace.clone();
+    let hook = Saga::builder("hook")
+        .step(Step::new("c", |ctx: Context<serde_json::Value>| async move { ctx.publish("t", "k", &()) }))
+        .on_success(move |_| {
+            told.say("hook");
+            pending()
+        });
+    engine.register(hook.build().unwrap()).unwrap();
+    for saga in ["step", "undo", "hook"] {
+        start(&engine, saga).await;
+    }
+    eventually("all are under way", async || {
+        ["do a", "undo b", "hook"].iter().all(|what| trace.count(what) == 1)
+    })
+    .await;
+    let begun = Instant::now();
+    timeout(secs(600), engine.shutdown()).await.unwrap().unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_action_that_blocks_its_thread_holds_up_a_shutdown_for_a_moment_only() {
+    let (end, ended) = mpsc::channel::<()>();
+    let (trace, ended) = (Trace::default(), Arc::new(Mutex::new(ended)));
+    let said = trace.clone();
+    let blocks = Step::new("a", move |_: Context<serde_json::Value>| {
+        let (said, ended) = (said.clone(), ended.clone());
+        async move {
+            said.say("do a");
+            let _ = ended.lock().unwrap().recv();
+            Ok(())
+        }
+    });
+    let bench = Bench::with(|options| options.grace = secs(0));
+    let engine = bench.open_with(Saga::builder("s").step(blocks).build().unwrap()).await;
+    start(&engine, "s").await;
+    eventually("it blocks", async || trace.count("do a") == 1).await;
+    let stopped = timeout(secs(60), engine.shutdown()).await;
+    end.send(()).unwrap();
+    stopped.unwrap().unwrap();
 }

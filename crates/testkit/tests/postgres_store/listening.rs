@@ -1,11 +1,18 @@
 //! Wake-ups between processes.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use async_trait::async_trait;
 use backstitch::inbox::{Message, Posted};
 use backstitch::kernel::{Payload, SagaId};
-use backstitch::store::Store as _;
 use backstitch::store::nodes::{Notice, Registered};
 use backstitch::store::postgres::PostgresStore;
-use tokio::sync::mpsc;
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::store::{Error, Store as _};
+use backstitch::{Context, Engine, Options, Saga, Step};
+use serde_json::Value;
+use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
 
 use crate::support::{SOON, fresh_store, new_id, now, session, start, until};
@@ -63,4 +70,38 @@ async fn nobody_listens_for_a_receiver_that_is_gone() {
     assert_eq!(listening().await, 1);
     drop(notices);
     until(async || (listening().await == 0).then_some(())).await;
+}
+
+/// Takes its time to listen, and tells when it has been looked for work.
+#[derive(Default)]
+struct SlowToListen {
+    looked: Notify,
+}
+
+#[async_trait]
+impl Watch for SlowToListen {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), Error> {
+        match moment {
+            Moment::BeforeListening => tokio::time::sleep(Duration::from_millis(300)).await,
+            Moment::AfterAdoption(_) => self.looked.notify_one(),
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_announced_right_after_the_first_look_is_found_at_once() {
+    let (store, address) = fresh_store().await;
+    let store = Arc::new(Watched::new(store, SlowToListen::default()));
+    // So long that only listening can help.
+    let options = Options { tick: Duration::from_secs(3600), ..Options::default() };
+    let engine = Engine::on_store(store.clone(), options).await.unwrap();
+    let trip = Saga::builder("trip").step(Step::new("go", |_: Context<Value>| async { Ok(()) }));
+    engine.register(trip.build().unwrap()).unwrap();
+    store.looked.notified().await;
+    let session = session(&address).await;
+    let started = session.query_one("select backstitch.start('trip', notify => true)", &[]).await.unwrap();
+    let saga = SagaId(started.get(0));
+    until(async || engine.load(saga).await.unwrap().filter(|trip| trip.status.is_terminal())).await;
 }
