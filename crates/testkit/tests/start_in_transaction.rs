@@ -87,6 +87,21 @@ async fn on_sqlite_a_key_used_for_another_input_is_refused_inside_the_transactio
     assert_eq!(same, first.id());
 }
 
+#[tokio::test(flavor = "multi_thread")]
+async fn on_sqlite_a_version_that_means_something_else_is_refused_inside_the_transaction() {
+    let file = File::new();
+    let engine = engine_with_greeting(&file.address()).await;
+    engine.start("greeting", "ada").await.unwrap().outcome().await.unwrap();
+    engine.shutdown().await.unwrap();
+    let engine = Engine::open(&file.address()).await.unwrap();
+    let step = |id: &str| Step::new(id, |_: Context<String>| async { Ok(()) });
+    engine.register(Saga::builder("greeting").step(step("bow")).step(step("wave")).build().unwrap()).unwrap();
+    let mut own = rusqlite::Connection::open(&file.path).unwrap();
+    let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let refused = engine.start("greeting", "ada").in_sqlite(&transaction);
+    assert!(matches!(refused, Err(Error::VersionTaken { version: 1, .. })), "{refused:?}");
+}
+
 async fn own_connection(address: &str) -> tokio_postgres::Client {
     let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
     tokio::spawn(connection);

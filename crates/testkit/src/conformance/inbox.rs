@@ -141,6 +141,26 @@ pub async fn a_node_hears_of_mail_for_its_own_sagas_only(fixture: &dyn Fixture) 
     assert!(store.mail(epoch).await.unwrap().is_empty());
 }
 
+/// A saga about which nothing was decided is let go with its messages answered, by its owner and nobody else, and never
+/// over the head of a newer message.
+pub async fn a_saga_that_was_woken_for_nothing_is_let_go(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
+    let epoch = store.join(&node()).await.unwrap();
+    apply(&*store, owned(saga(1), now, epoch)).await;
+    post(fixture, saga(1), &pause()).await;
+    assert!(!store.release(saga(1), epoch + 1_000, Some(late), 1).await.unwrap(), "it is not theirs");
+    assert!(!store.release(saga(2), epoch, Some(late), 0).await.unwrap(), "there is no such saga");
+    assert!(!store.release(saga(1), epoch, Some(late), 0).await.unwrap(), "a message is unseen");
+    let kept = loaded(&*store, saga(1)).await;
+    assert_eq!((kept.summary.owner, kept.inbox.len()), (Some(epoch), 1));
+    assert!(store.release(saga(1), epoch, Some(late), 1).await.unwrap());
+    let released = loaded(&*store, saga(1)).await;
+    assert_eq!((released.summary.owner, released.summary.wake_at), (None, Some(late)));
+    assert_eq!((released.inbox.len(), released.inbox_seq, released.log), (0, 1, kept.log));
+    assert!(!store.release(saga(1), epoch, None, 1).await.unwrap(), "it is nobody's now");
+}
+
 /// A message wakes a saga that nobody owns, though it was due much later or never.
 pub async fn a_message_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
     let store = fixture.store();
