@@ -280,6 +280,9 @@ where
     /// and after a crash. An ordinary error, as `?` gives it, is worth another try; [`StepError::refused`] is not. Both say
     /// that nothing was done; where that is not known, as when an answer was lost, say [`StepError::in_doubt`].
     ///
+    /// As in any async code, work that blocks its thread belongs into `tokio::task::spawn_blocking`: while it blocks, no
+    /// timeout can end it, and the saga's other steps wait.
+    ///
     /// ```
     /// use backstitch::{Context, Step, StepError};
     ///

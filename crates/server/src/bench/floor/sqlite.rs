@@ -58,6 +58,7 @@ struct Statements<'c> {
     event: Statement<'c>,
     insert: Statement<'c>,
     update: Statement<'c>,
+    end: Statement<'c>,
 }
 
 impl<'c> Statements<'c> {
@@ -69,7 +70,10 @@ impl<'c> Statements<'c> {
                  values (?1, ?2, ?3, 'running', 1, ?4, ?4)",
             )?,
             update: connection.prepare(
-                "update sagas set status = ?2, failed_step = ?3, owner = ?4, updated_at = ?5 where id = ?1",
+                "update sagas set status = ?2, failed_step = ?3, updated_at = ?4 where id = ?1",
+            )?,
+            end: connection.prepare(
+                "update sagas set status = ?2, failed_step = ?3, owner = null, updated_at = ?4 where id = ?1",
             )?,
         })
     }
@@ -97,8 +101,8 @@ fn write(
                 }
                 Some(RowChange::Update { status, failed_step, owned }) => {
                     let at = commit.events.first().map_or(0, |event| event.at);
-                    let owner = owned.then_some(1);
-                    statements.update.execute(params![saga.id, status, failed_step, owner, at])?;
+                    let update = if *owned { &mut statements.update } else { &mut statements.end };
+                    update.execute(params![saga.id, status, failed_step, at])?;
                 }
                 None => {}
             }

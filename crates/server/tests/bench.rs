@@ -1,0 +1,79 @@
+//! The benchmark measures what it says it measures, on every store.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::process::{Command, Output};
+
+use serde_json::Value;
+
+fn bench(arguments: &[&str]) -> Output {
+    let always = ["bench", "--seconds", "1", "--rounds", "1", "--json"];
+    Command::new(env!("CARGO_BIN_EXE_backstitch")).args(always).args(arguments).output().unwrap()
+}
+
+fn reports(arguments: &[&str]) -> Vec<Value> {
+    let output = bench(arguments);
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let text = String::from_utf8(output.stdout).unwrap();
+    text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+}
+
+fn assert_measured(report: &Value, commits_per_saga: u64, on_disk: bool) {
+    let number = |name: &str| report[name].as_f64().unwrap_or_else(|| panic!("no {name} in {report}"));
+    assert!(number("sagas_per_s") > 0.0 && number("p50_ms") <= number("p99_ms"), "{report}");
+    assert!(number("peak_rss_mb") > 0.0);
+    let (sagas, commits) = (report["sagas"].as_u64().unwrap(), report["commits"].as_u64().unwrap());
+    assert_eq!(commits, sagas * commits_per_saga, "a saga of n steps costs n + 1 commits: {report}");
+    assert!(report["transactions"].as_u64().unwrap() <= commits);
+    assert_eq!(report["floor_per_s"].as_f64().is_some_and(|rate| rate > 0.0), on_disk, "{report}");
+    assert_eq!(report["floor_ratio"].as_f64().is_some_and(|ratio| ratio > 0.0), on_disk);
+    assert_eq!(report["bytes_per_saga"].as_u64().is_some_and(|bytes| bytes > 0), on_disk);
+}
+
+/// Both variants in one run, each against its own floor, and the rollback against the success.
+fn assert_measures(store: &str, on_disk: bool) {
+    let reports = reports(&["--store", store, "--variant", "success,rollback", "--concurrency", "8"]);
+    let variants: Vec<_> = reports.iter().map(|report| report["variant"].as_str().unwrap()).collect();
+    assert_eq!(variants, ["success", "rollback"]);
+    assert_measured(&reports[0], 4, on_disk);
+    assert_measured(&reports[1], 6, on_disk);
+    assert_eq!(reports[0]["of_success"], Value::Null);
+    assert!(reports[1]["of_success"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn memory_is_measured() {
+    assert_measures("memory", false);
+}
+
+#[test]
+fn a_file_is_measured_against_its_floor() {
+    assert_measures("sqlite", true);
+}
+
+#[test]
+fn a_server_is_measured_against_its_floor_and_left_as_it_was() {
+    let server = std::env::var("BACKSTITCH_TEST_POSTGRES");
+    let server = server.unwrap_or_else(|why| panic!("this test needs PostgreSQL ({why}): run `./test`"));
+    assert_measures(&server, true);
+}
+
+#[test]
+fn a_long_run_compares_its_beginning_with_its_end() {
+    let report = &reports(&["--store", "memory", "--concurrency", "64", "--sagas", "20000"])[0];
+    assert_eq!(report["sagas"], 20_000);
+    assert!(report["last_to_first"].as_f64().unwrap() > 0.0);
+}
+
+#[test]
+fn what_makes_no_sense_is_refused() {
+    for (arguments, told) in [
+        (["--store", "mysql://host/db"], "is not a store"),
+        (["--concurrency", "0"], "must be at least 1"),
+        (["--store", "postgres://127.0.0.1:1/none"], "127.0.0.1"),
+    ] {
+        let refused = bench(&arguments);
+        let said = String::from_utf8_lossy(&refused.stderr).into_owned();
+        assert!(!refused.status.success() && said.contains(told), "{arguments:?}: {said}");
+    }
+}
