@@ -1,15 +1,14 @@
 //! Sends what the outbox holds, at least once each.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::{Payload, Retry};
-use futures::FutureExt;
 use tokio::time::Instant;
 
 use crate::runtime::Shared;
+use crate::runtime::guarded::{self, Ended};
 use crate::store::outbox::{Outgoing, Report, Sent};
 
 /// Messages claimed at once.
@@ -119,14 +118,14 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
         payload: outgoing.message.payload.clone(),
         in_doubt: outgoing.in_doubt,
     };
-    let work = AssertUnwindSafe(async { shared.options.sink.send(&message).await }).catch_unwind();
-    let error = match tokio::time::timeout(shared.options.send_timeout, work).await {
-        Ok(Ok(Ok(()))) => {
+    let timeout = shared.options.send_timeout;
+    let error = match guarded::run(timeout, async { shared.options.sink.send(&message).await }).await {
+        Ended::Answered(Ok(())) => {
             return Sent { id: outgoing.id, lock: outgoing.lock, report: Report::Delivered };
         }
-        Ok(Ok(Err(error))) => error,
-        Ok(Err(_)) => "the sink panicked".to_owned(),
-        Err(_) => format!("no answer within {} ms", shared.options.send_timeout.as_millis()),
+        Ended::Answered(Err(error)) => error,
+        Ended::Panicked(_) => "the sink panicked".to_owned(),
+        Ended::TimedOut => format!("no answer within {} ms", timeout.as_millis()),
     };
     let attempts = outgoing.attempts + 1;
     let report = if attempts >= MAX_ATTEMPTS {

@@ -1,15 +1,14 @@
 //! Calls what is to be called when a saga has ended: at least once, a bounded number of times.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::Retry;
 use backstitch_kernel::saga::State;
-use futures::FutureExt;
 use tokio::sync::Semaphore;
 
 use super::Shared;
+use super::guarded::{self, Ended};
 use crate::store::jobs::{Job, Report, Settlement};
 use crate::store::{self};
 use crate::view::SagaState;
@@ -67,14 +66,13 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
 }
 
 async fn call(shared: &Shared, job: &Job) -> Settlement {
-    let work = AssertUnwindSafe(call_hook(shared, job)).catch_unwind();
-    let error = match tokio::time::timeout(TIMEOUT, work).await {
-        Ok(Ok(Ok(()))) => {
+    let error = match guarded::run(TIMEOUT, call_hook(shared, job)).await {
+        Ended::Answered(Ok(())) => {
             return Settlement { id: job.id, token: job.lease.token, report: Report::Completed };
         }
-        Ok(Ok(Err(error))) => error,
-        Ok(Err(_)) => "the hook panicked".to_owned(),
-        Err(_) => format!("no answer within {} s", TIMEOUT.as_secs()),
+        Ended::Answered(Err(error)) => error,
+        Ended::Panicked(_) => "the hook panicked".to_owned(),
+        Ended::TimedOut => format!("no answer within {} s", TIMEOUT.as_secs()),
     };
     let failures = job.lease.attempts + 1;
     let retry_at = retries().allows_another(failures).then(|| {

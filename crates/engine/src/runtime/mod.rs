@@ -4,6 +4,7 @@ mod adoption;
 mod attempt;
 mod backlog;
 mod driver;
+pub(crate) mod guarded;
 mod hooks;
 mod launch;
 mod liveness;

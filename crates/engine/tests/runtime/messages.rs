@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
+use backstitch::relay::{Message, Sink};
 use backstitch::{Context, Engine, Retry, Saga, Step, StepError, secs};
 use serde_json::json;
 
@@ -117,4 +119,30 @@ async fn a_message_that_the_process_did_not_live_to_send_is_sent_by_the_next() {
     drop(engine);
     let _engine = bench.open().await;
     eventually("it is sent", async || post.topics() == ["t"]).await;
+}
+
+/// Panics while the first send is given up, and then keeps what is sent.
+#[derive(Clone, Default)]
+struct Exploding(Post);
+
+#[async_trait]
+impl Sink for Exploding {
+    async fn send(&self, message: &Message) -> Result<(), String> {
+        *self.0.tries.lock().unwrap() += 1;
+        if *self.0.tries.lock().unwrap() == 1 {
+            explode_when_dropped().await
+        } else {
+            self.0.send(message).await
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_that_panics_while_it_is_given_up_is_tried_again() {
+    let sink = Exploding::default();
+    let bench = Bench::with(|options| options.sink = Arc::new(sink.clone()));
+    let engine = bench.open_with(Saga::builder("s").step(publishing("t", 0)).build().unwrap()).await;
+    execute(&engine, "s").await;
+    eventually("it is sent", async || sink.0.topics() == ["t"]).await;
+    assert!(!sink.0.sent.lock().unwrap()[0].in_doubt, "it was given up, not forgotten");
 }
