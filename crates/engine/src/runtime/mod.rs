@@ -21,6 +21,7 @@ use backstitch_kernel::saga::Recorded;
 use tokio::sync::{Semaphore, broadcast, watch};
 use tokio::task::JoinHandle;
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 
 use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
@@ -197,6 +198,21 @@ impl Shared {
     /// Runs something beside the loops.
     fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
         self.tasks.spawn(work);
+    }
+
+    /// The same for what is spawned elsewhere.
+    pub(crate) fn tracked<F: Future>(&self, work: F) -> TrackedFuture<F> {
+        self.tasks.track_future(work)
+    }
+
+    /// Held by a loop that has something in flight which a shutdown is to wait for.
+    pub(crate) fn busy(&self) -> TaskTrackerToken {
+        self.tasks.token()
+    }
+
+    /// Whether anything is in flight: sagas, hooks or messages.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.live.count() > 0 || !self.tasks.is_empty()
     }
 
     /// Waits for everything that runs to end and for the last commit to be written, once stopped.
