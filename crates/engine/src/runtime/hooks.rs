@@ -25,8 +25,9 @@ fn retries() -> Retry {
 }
 
 /// Calls hooks for as long as the engine runs. Each runs by itself, so that a slow one holds up no other; one that is
-/// cut short by the engine's end is called again once its lease is over.
+/// cut short by the engine's end is given back, for whoever comes next to call it again.
 pub(super) async fn call_hooks(shared: Arc<Shared>) {
+    let _busy = shared.busy();
     let room = Arc::new(Semaphore::new(AT_ONCE));
     while !shared.is_stopping() {
         if let Err(error) = call_due(&shared, &room).await {
@@ -48,10 +49,11 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
         let engine = shared.clone();
         shared.spawn(async move {
             let shared = engine;
-            let settled = tokio::select! {
-                settlement = call(&shared, &leased.job) => shared.store.settle_jobs(&[settlement]).await,
-                () = shared.stopped() => return,
+            let settlement = tokio::select! {
+                settlement = call(&shared, &leased.job) => settlement,
+                () = shared.stopped() => given_back(&leased.job),
             };
+            let settled = shared.store.settle_jobs(&[settlement]).await;
             if let Err(error) = settled {
                 tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
             }
@@ -83,6 +85,11 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
         tracing::error!(saga = %job.saga, hook = %job.subject, %error, "a hook failed for good");
     }
     Settlement { id: job.id, token: job.lease.token, report: Report::Failed { error, retry_at } }
+}
+
+/// Ends the lease now instead of later: like any lease that runs out, this costs no attempt.
+fn given_back(job: &Job) -> Settlement {
+    Settlement { id: job.id, token: job.lease.token, report: Report::StillWorking { lease: Duration::ZERO } }
 }
 
 async fn call_hook(shared: &Shared, job: &Job) -> Result<(), String> {
