@@ -37,7 +37,8 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
         Ended::Answered(Ok(result)) => Outcome::Succeeded(result),
         Ended::Answered(Err(error)) => Outcome::Failed(bounded(error)),
         Ended::Panicked(panic) => {
-            Outcome::Failed(bounded(StepError::new(ErrorKind::Panicked, said(panic.as_ref()))))
+            let message = format!("the step panicked: {}", guarded::text(panic.as_ref()));
+            Outcome::Failed(bounded(StepError::new(ErrorKind::Panicked, message)))
         }
         Ended::TimedOut => {
             let message = format!("no answer within {} ms", timeout.as_millis());
@@ -61,10 +62,4 @@ fn shorten(text: &mut String, limit: usize) {
         text.truncate(end);
         text.push('…');
     }
-}
-
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the step panicked: {}", text.unwrap_or("without a message"))
 }

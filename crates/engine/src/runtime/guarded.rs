@@ -16,6 +16,12 @@ pub(crate) enum Ended<T> {
 /// What a panic carries.
 pub(crate) type Panic = Box<dyn Any + Send>;
 
+/// What a panic says.
+pub(crate) fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}
+
 /// Runs this to its end, but not for longer than the timeout.
 pub(crate) async fn run<F: Future>(timeout: Duration, work: F) -> Ended<F::Output> {
     match tokio::time::timeout(timeout, Shielded(Some(Box::pin(work)))).await {
