@@ -310,7 +310,7 @@ impl Engine {
         let shared = self.shared();
         shared.drain();
         let over = tokio::time::Instant::now() + shared.options.grace;
-        while shared.live.count() > 0 && tokio::time::Instant::now() < over {
+        while shared.is_busy() && tokio::time::Instant::now() < over {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         shared.stop();

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Event, Recorded, State};
-use tokio::sync::{OwnedSemaphorePermit, mpsc};
+use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
 use super::driver::STORE_RETRY;
@@ -98,7 +98,8 @@ async fn queue_what_nobody_drives(shared: &Shared) -> Result<(), store::Error> {
 }
 
 /// Runs sagas that are ours as soon as there is room for them.
-pub(super) async fn drive_backlog(shared: Arc<Shared>, mut waiting: mpsc::UnboundedReceiver<SagaId>) {
+pub(super) async fn drive_backlog(shared: Arc<Shared>, waiting: Arc<Mutex<mpsc::UnboundedReceiver<SagaId>>>) {
+    let mut waiting = waiting.lock().await;
     loop {
         let entered = tokio::select! {
             entered = enter(&shared, &mut waiting) => entered,
@@ -231,7 +232,8 @@ pub(super) async fn fetch_mail(shared: Arc<Shared>) {
 }
 
 /// Looks at once at what other processes have just done, instead of at the next tick.
-pub(super) async fn heed(shared: Arc<Shared>, mut notices: mpsc::Receiver<Notice>) {
+pub(super) async fn heed(shared: Arc<Shared>, notices: Arc<Mutex<mpsc::Receiver<Notice>>>) {
+    let mut notices = notices.lock().await;
     loop {
         let notice = tokio::select! {
             notice = notices.recv() => notice,

@@ -1,13 +1,12 @@
 //! One attempt of one step: at most once in this process, never longer than its timeout, and never a panic.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
 use backstitch_kernel::saga::{Outcome, Phase};
 use backstitch_kernel::{ErrorKind, StepError};
-use futures::FutureExt;
 
 use super::Shared;
+use super::guarded::{self, Ended};
 use crate::call::Call;
 
 /// What is kept of an error's message, in bytes.
@@ -29,17 +28,19 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
         }
     };
     shared.liveness.permitted().await;
-    let work = AssertUnwindSafe(async { handler(call).await }).catch_unwind();
-    match tokio::time::timeout(timeout, work).await {
-        Ok(Ok(Ok(result))) if result.len() > shared.options.max_payload => {
+    match guarded::run(timeout, async { handler(call).await }).await {
+        Ended::Answered(Ok(result)) if result.len() > shared.options.max_payload => {
             let (size, limit) = (result.len(), shared.options.max_payload);
             let message = format!("the result has {size} bytes, the limit is {limit}: keep it elsewhere");
             Outcome::Failed(StepError::new(ErrorKind::Unusable, message))
         }
-        Ok(Ok(Ok(result))) => Outcome::Succeeded(result),
-        Ok(Ok(Err(error))) => Outcome::Failed(bounded(error)),
-        Ok(Err(panic)) => Outcome::Failed(bounded(StepError::new(ErrorKind::Panicked, said(panic.as_ref())))),
-        Err(_) => {
+        Ended::Answered(Ok(result)) => Outcome::Succeeded(result),
+        Ended::Answered(Err(error)) => Outcome::Failed(bounded(error)),
+        Ended::Panicked(panic) => {
+            let message = format!("the step panicked: {}", guarded::text(panic.as_ref()));
+            Outcome::Failed(bounded(StepError::new(ErrorKind::Panicked, message)))
+        }
+        Ended::TimedOut => {
             let message = format!("no answer within {} ms", timeout.as_millis());
             Outcome::Failed(StepError::new(ErrorKind::TimedOut, message))
         }
@@ -61,10 +62,4 @@ fn shorten(text: &mut String, limit: usize) {
         text.truncate(end);
         text.push('…');
     }
-}
-
-fn said(panic: &(dyn std::any::Any + Send)) -> String {
-    let text = panic.downcast_ref::<&str>().copied();
-    let text = text.or_else(|| panic.downcast_ref::<String>().map(String::as_str));
-    format!("the step panicked: {}", text.unwrap_or("without a message"))
 }

@@ -181,7 +181,7 @@ impl Driver {
         let Tenure::LetGo { wake_at } = tenure(&self.state, self.shared.options.release_after) else {
             return false;
         };
-        match self.shared.store.release(self.saga, self.epoch, wake_at, self.inbox_seen).await {
+        match self.shared.store.let_go(self.saga, self.epoch, wake_at, self.inbox_seen).await {
             Ok(true) => {
                 self.shared.adoption.nudge();
                 true

@@ -1,15 +1,14 @@
 //! Calls what is to be called when a saga has ended: at least once, a bounded number of times.
 
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::Retry;
 use backstitch_kernel::saga::State;
-use futures::FutureExt;
 use tokio::sync::Semaphore;
 
 use super::Shared;
+use super::guarded::{self, Ended};
 use crate::store::jobs::{Job, Report, Settlement};
 use crate::store::{self};
 use crate::view::SagaState;
@@ -26,8 +25,9 @@ fn retries() -> Retry {
 }
 
 /// Calls hooks for as long as the engine runs. Each runs by itself, so that a slow one holds up no other; one that is
-/// cut short by the engine's end is called again once its lease is over.
+/// cut short by the engine's end is given back, for whoever comes next to call it again.
 pub(super) async fn call_hooks(shared: Arc<Shared>) {
+    let _busy = shared.busy();
     let room = Arc::new(Semaphore::new(AT_ONCE));
     while !shared.is_stopping() {
         if let Err(error) = call_due(&shared, &room).await {
@@ -49,10 +49,11 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
         let engine = shared.clone();
         shared.spawn(async move {
             let shared = engine;
-            let settled = tokio::select! {
-                settlement = call(&shared, &leased.job) => shared.store.settle_jobs(&[settlement]).await,
-                () = shared.stopped() => return,
+            let settlement = tokio::select! {
+                settlement = call(&shared, &leased.job) => settlement,
+                () = shared.stopped() => given_back(&leased.job),
             };
+            let settled = shared.store.settle_jobs(&[settlement]).await;
             if let Err(error) = settled {
                 tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
             }
@@ -67,14 +68,13 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
 }
 
 async fn call(shared: &Shared, job: &Job) -> Settlement {
-    let work = AssertUnwindSafe(call_hook(shared, job)).catch_unwind();
-    let error = match tokio::time::timeout(TIMEOUT, work).await {
-        Ok(Ok(Ok(()))) => {
+    let error = match guarded::run(TIMEOUT, call_hook(shared, job)).await {
+        Ended::Answered(Ok(())) => {
             return Settlement { id: job.id, token: job.lease.token, report: Report::Completed };
         }
-        Ok(Ok(Err(error))) => error,
-        Ok(Err(_)) => "the hook panicked".to_owned(),
-        Err(_) => format!("no answer within {} s", TIMEOUT.as_secs()),
+        Ended::Answered(Err(error)) => error,
+        Ended::Panicked(_) => "the hook panicked".to_owned(),
+        Ended::TimedOut => format!("no answer within {} s", TIMEOUT.as_secs()),
     };
     let failures = job.lease.attempts + 1;
     let retry_at = retries().allows_another(failures).then(|| {
@@ -85,6 +85,11 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
         tracing::error!(saga = %job.saga, hook = %job.subject, %error, "a hook failed for good");
     }
     Settlement { id: job.id, token: job.lease.token, report: Report::Failed { error, retry_at } }
+}
+
+/// Ends the lease now instead of later: like any lease that runs out, this costs no attempt.
+fn given_back(job: &Job) -> Settlement {
+    Settlement { id: job.id, token: job.lease.token, report: Report::StillWorking { lease: Duration::ZERO } }
 }
 
 async fn call_hook(shared: &Shared, job: &Job) -> Result<(), String> {

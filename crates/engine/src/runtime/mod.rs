@@ -4,28 +4,30 @@ mod adoption;
 mod attempt;
 mod backlog;
 mod driver;
+pub(crate) mod guarded;
 mod hooks;
 mod launch;
 mod liveness;
 mod plan;
 mod seat;
 mod signal;
+mod supervision;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
-use tokio::sync::{Semaphore, broadcast, watch};
-use tokio::task::JoinHandle;
+use tokio::sync::{Mutex, Semaphore, broadcast, mpsc, watch};
 use tokio_util::task::TaskTracker;
+use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 
 use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
 use crate::options::Options;
 use crate::registry::Registry;
-use crate::store::nodes::{Epoch, Node};
+use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::{self, Store};
 
 use backlog::Backlog;
@@ -35,6 +37,7 @@ use liveness::Liveness;
 pub(crate) use plan::{Circumstances, Planned, plan};
 pub(crate) use seat::Seat;
 use signal::Signal;
+use supervision::keep_going;
 
 /// Live events that a slow reader may fall behind before it misses some.
 const FEED_DEPTH: usize = 4096;
@@ -62,7 +65,8 @@ pub(crate) struct Shared {
     node: Node,
     epoch: AtomicI64,
     phase: watch::Sender<Phase>,
-    loops: Mutex<Vec<JoinHandle<()>>>,
+    /// The loops that find work.
+    loops: TaskTracker,
     /// Everything that runs beside the loops: only once it is gone is the store let go.
     tasks: TaskTracker,
 }
@@ -117,7 +121,7 @@ impl Shared {
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),
-            loops: Mutex::default(),
+            loops: TaskTracker::new(),
             tasks: TaskTracker::new(),
             store,
             committer,
@@ -125,21 +129,29 @@ impl Shared {
             backlog,
             node,
         });
-        let mut loops = vec![
-            tokio::spawn(adoption::adopt_what_is_due(shared.clone())),
-            tokio::spawn(adoption::drive_backlog(shared.clone(), waiting)),
-            tokio::spawn(hooks::call_hooks(shared.clone())),
-            tokio::spawn(crate::relay::relay(shared.clone())),
-        ];
-        if shared.store.is_shared() {
-            loops.push(tokio::spawn(liveness::keep_alive(shared.clone())));
-            loops.push(tokio::spawn(adoption::fetch_mail(shared.clone())));
+        shared.start_loops(waiting, notices);
+        Ok(shared)
+    }
+
+    fn start_loops(
+        self: &Arc<Self>,
+        waiting: mpsc::UnboundedReceiver<SagaId>,
+        notices: Option<mpsc::Receiver<Notice>>,
+    ) {
+        // A loop that is started again goes on with what its channel still holds.
+        let waiting = Arc::new(Mutex::new(waiting));
+        keep_going(self, "adoption", adoption::adopt_what_is_due);
+        keep_going(self, "backlog", move |shared| adoption::drive_backlog(shared, waiting.clone()));
+        keep_going(self, "hooks", hooks::call_hooks);
+        keep_going(self, "relay", crate::relay::relay);
+        if self.store.is_shared() {
+            keep_going(self, "heartbeat", liveness::keep_alive);
+            keep_going(self, "mail", adoption::fetch_mail);
         }
         if let Some(notices) = notices {
-            loops.push(tokio::spawn(adoption::heed(shared.clone(), notices)));
+            let notices = Arc::new(Mutex::new(notices));
+            keep_going(self, "notices", move |shared| adoption::heed(shared, notices.clone()));
         }
-        *shared.loops.lock().unwrap_or_else(PoisonError::into_inner) = loops;
-        Ok(shared)
     }
 
     pub(crate) fn node(&self) -> &Node {
@@ -198,14 +210,25 @@ impl Shared {
         self.tasks.spawn(work);
     }
 
+    /// The same for what is spawned elsewhere.
+    pub(crate) fn tracked<F: Future>(&self, work: F) -> TrackedFuture<F> {
+        self.tasks.track_future(work)
+    }
+
+    /// Held by a loop that has something in flight which a shutdown is to wait for.
+    pub(crate) fn busy(&self) -> TaskTrackerToken {
+        self.tasks.token()
+    }
+
+    /// Whether anything is in flight: sagas, hooks or messages.
+    pub(crate) fn is_busy(&self) -> bool {
+        self.live.count() > 0 || !self.tasks.is_empty()
+    }
+
     /// Waits for everything that runs to end and for the last commit to be written, once stopped.
     pub(crate) async fn wind_up(&self) {
-        let loops = std::mem::take(&mut *self.loops.lock().unwrap_or_else(PoisonError::into_inner));
-        for ended in futures::future::join_all(loops).await {
-            if let Err(why) = ended {
-                tracing::error!(%why, "a part of the engine had broken down");
-            }
-        }
+        self.loops.close();
+        self.loops.wait().await;
         self.tasks.close();
         // An action that blocks its thread cannot be stopped; nothing it leads to can be written any more.
         if tokio::time::timeout(LAST_WAIT, self.tasks.wait()).await.is_err() {

@@ -390,7 +390,7 @@ impl Store for MemoryStore {
         Ok(adopted)
     }
 
-    async fn release(
+    async fn let_go(
         &self,
         saga: SagaId,
         epoch: Epoch,

@@ -132,7 +132,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn release(
+    async fn let_go(
         &self,
         saga: SagaId,
         epoch: Epoch,

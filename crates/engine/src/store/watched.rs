@@ -141,14 +141,14 @@ impl<W: Watch> Store for Watched<W> {
         Ok(adopted)
     }
 
-    async fn release(
+    async fn let_go(
         &self,
         saga: SagaId,
         epoch: Epoch,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
-        self.admitted().await?.release(saga, epoch, wake_at, inbox_seen).await
+        self.admitted().await?.let_go(saga, epoch, wake_at, inbox_seen).await
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {

@@ -17,6 +17,28 @@ async fn a_timed_out_step_is_undone_without_a_result() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_step_that_panics_while_it_is_given_up_has_timed_out_and_its_siblings_go_on() {
+    let trace = Trace::default();
+    let explodes =
+        Step::new("explodes", |_: Context<serde_json::Value>| explode_when_dropped::<Result<(), _>>());
+    let noted = trace.clone();
+    let sibling = Step::new("sibling", move |_: Context<serde_json::Value>| {
+        let noted = noted.clone();
+        async move {
+            tokio::time::sleep(secs(10)).await;
+            noted.say("do sibling");
+            Ok(())
+        }
+    });
+    let explodes = explodes.timeout(secs(5)).retry(Retry::none()).depends_on::<&str>([]);
+    let saga = Saga::builder("s").step(explodes).step(sibling.depends_on::<&str>([])).build().unwrap();
+    let engine = engine_with(saga).await;
+    let ended = tokio::time::timeout(secs(60), execute(&engine, "s")).await.expect("the saga ends");
+    assert_eq!(ended.error.unwrap().kind, ErrorKind::TimedOut);
+    assert_eq!(trace.said(), ["do sibling"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_lost_answer_is_doubt_and_a_plain_failure_is_not() {
     let trace = Trace::default();
     let lost = acting("b", &trace, |_| Err(StepError::in_doubt("connection reset")));

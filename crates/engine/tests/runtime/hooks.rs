@@ -105,6 +105,22 @@ async fn the_second_end_is_told_though_the_first_is_still_being_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_hook_that_panics_while_it_is_given_up_has_failed_like_any_other() {
+    let trace = Trace::default();
+    let told = trace.clone();
+    let saga = Saga::builder("s").step(noting("a", &trace)).on_success(move |_| {
+        told.say("told");
+        let first = told.count("told") == 1;
+        async move { if first { explode_when_dropped().await } else { Ok(()) } }
+    });
+    let engine = engine_with(saga.build().unwrap()).await;
+    execute(&engine, "s").await;
+    // Its timeout and a second; a lease that runs out would take longer.
+    tokio::time::sleep(secs(65)).await;
+    assert_eq!(trace.count("told"), 2);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_hook_is_not_called_for_ever() {
     let calls = Arc::new(AtomicU32::new(0));
     let seen = calls.clone();

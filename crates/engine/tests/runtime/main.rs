@@ -4,6 +4,7 @@
 
 mod support;
 
+mod breakdowns;
 mod crashes;
 mod deadlines;
 mod doubt;

@@ -2,8 +2,13 @@
 
 use std::sync::Arc;
 
-use backstitch::{Context, Engine, Retry, Saga, Step, StepError, secs};
+use async_trait::async_trait;
+use backstitch::relay::{Message, Sink};
+use backstitch::store::outbox::NewMessage;
+use backstitch::store::{Commit, Store, Verdict};
+use backstitch::{Context, Engine, Event, Payload, Recorded, Retry, Run, Saga, Step, StepError, secs};
 use serde_json::json;
+use tokio::time::Instant;
 
 use crate::support::*;
 
@@ -117,4 +122,126 @@ async fn a_message_that_the_process_did_not_live_to_send_is_sent_by_the_next() {
     drop(engine);
     let _engine = bench.open().await;
     eventually("it is sent", async || post.topics() == ["t"]).await;
+}
+
+/// Panics while the first send is given up, and then keeps what is sent.
+#[derive(Clone, Default)]
+struct Exploding(Post);
+
+#[async_trait]
+impl Sink for Exploding {
+    async fn send(&self, message: &Message) -> Result<(), String> {
+        *self.0.tries.lock().unwrap() += 1;
+        if *self.0.tries.lock().unwrap() == 1 {
+            explode_when_dropped().await
+        } else {
+            self.0.send(message).await
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_send_that_panics_while_it_is_given_up_is_tried_again() {
+    let sink = Exploding::default();
+    let bench = Bench::with(|options| options.sink = Arc::new(sink.clone()));
+    let engine = bench.open_with(Saga::builder("s").step(publishing("t", 0)).build().unwrap()).await;
+    execute(&engine, "s").await;
+    eventually("it is sent", async || sink.0.topics() == ["t"]).await;
+    assert!(!sink.0.sent.lock().unwrap()[0].in_doubt, "it was given up, not forgotten");
+}
+
+/// Takes its time with one topic.
+#[derive(Clone)]
+struct SlowWith {
+    topic: &'static str,
+    post: Post,
+}
+
+#[async_trait]
+impl Sink for SlowWith {
+    async fn send(&self, message: &Message) -> Result<(), String> {
+        if message.topic == self.topic {
+            tokio::time::sleep(secs(20)).await;
+        }
+        self.post.send(message).await
+    }
+}
+
+fn slow_with(topic: &'static str) -> (SlowWith, Bench) {
+    let sink = SlowWith { topic, post: Post::default() };
+    let bench = Bench::with(|options| options.sink = Arc::new(sink.clone()));
+    (sink, bench)
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_slow_send_holds_up_no_other() {
+    let (sink, bench) = slow_with("slow");
+    let saga = Saga::builder("s").step(publishing("slow", 0)).step(publishing("fast", 0)).build().unwrap();
+    let engine = bench.open_with(saga).await;
+    let begun = Instant::now();
+    for _ in 0..3 {
+        execute(&engine, "s").await;
+        tokio::time::sleep(secs(2)).await;
+    }
+    assert_eq!(sink.post.topics(), ["fast"; 3]);
+    eventually("all are sent", async || sink.post.topics().len() == 6).await;
+    assert!(begun.elapsed() < secs(27), "the slow ones did not wait for each other");
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!(sink.post.topics().len(), 6, "none is sent twice");
+}
+
+#[tokio::test(start_paused = true)]
+async fn messages_of_one_key_arrive_in_order_however_slow_they_are() {
+    let (sink, bench) = slow_with("t");
+    let saga = Saga::builder("s").step(hanging("a", &Trace::default())).build().unwrap();
+    let engine = bench.open_with(saga).await;
+    let run = start(&engine, "s").await;
+    wait_for_start_of(&run, "a").await;
+    let begun = Instant::now();
+    write(&bench, &run, ["m0", "m1", "m2", "m3"].map(in_order).into()).await;
+    eventually("all are sent", async || sink.post.topics().len() == 4).await;
+    assert!(begun.elapsed() < secs(82), "each begins as soon as the one before it has arrived");
+    let sent = sink.post.sent.lock().unwrap().clone();
+    let keys: Vec<&str> = sent.iter().map(|message| message.idempotency_key.as_str()).collect();
+    assert_eq!(keys, ["m0", "m1", "m2", "m3"]);
+}
+
+fn in_order(key: &str) -> NewMessage {
+    NewMessage {
+        topic: "t".to_owned(),
+        idempotency_key: key.to_owned(),
+        ordering_key: Some("one".to_owned()),
+        payload: Payload::encode(key).unwrap(),
+    }
+}
+
+/// Writes messages with a decision of a saga that runs; its driver knows nothing of it.
+async fn write(bench: &Bench, run: &Run, messages: Vec<NewMessage>) {
+    let head = bench.store.log(run.id(), 0, 100).await.unwrap().pop().unwrap();
+    let event = Event::SagaAdopted { node: "nobody".to_owned(), epoch: 1 };
+    let event = Recorded { seq: head.seq + 1, at: head.at, event };
+    let commit = Commit {
+        saga: run.id(),
+        events: vec![event],
+        row: None,
+        consume_inbox_through: None,
+        jobs: Vec::new(),
+        messages,
+        claim: None,
+    };
+    assert_eq!(bench.store.commit(&[commit]).await.unwrap(), [Verdict::Applied]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_lets_messages_on_their_way_arrive() {
+    let (sink, bench) = slow_with("t");
+    let saga = || Saga::builder("s").step(publishing("t", 0)).build().unwrap();
+    let engine = bench.open_with(saga()).await;
+    execute(&engine, "s").await;
+    tokio::time::sleep(secs(2)).await;
+    engine.shutdown().await.unwrap();
+    assert_eq!(sink.post.topics(), ["t"]);
+    let _engine = bench.open_with(saga()).await;
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!(sink.post.topics(), ["t"], "it is not sent again");
 }

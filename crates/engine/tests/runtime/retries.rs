@@ -1,6 +1,6 @@
 //! Attempts, waits and timeouts.
 
-use backstitch::clock::{Clock as _, TokioClock};
+use backstitch::clock::TokioClock;
 use backstitch::{Context, Event, Retry, Saga, Status, Step, StepError, StepStatus, secs};
 use tokio::time::Instant;
 

@@ -149,3 +149,48 @@ async fn an_action_that_blocks_its_thread_holds_up_a_shutdown_for_a_moment_only(
     end.send(()).unwrap();
     stopped.unwrap().unwrap();
 }
+
+fn with_slow_hook(trace: &Trace) -> Saga {
+    let told = trace.clone();
+    let saga = Saga::builder("s").step(noting("a", trace)).on_success(move |_| {
+        let told = told.clone();
+        async move {
+            told.say("hook begins");
+            tokio::time::sleep(secs(20)).await;
+            told.say("hook ends");
+            Ok(())
+        }
+    });
+    saga.build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_in_flight_finishes() {
+    let trace = Trace::default();
+    let bench = Bench::new();
+    let engine = bench.open_with(with_slow_hook(&trace)).await;
+    execute(&engine, "s").await;
+    eventually("the hook is called", async || trace.count("hook begins") == 1).await;
+    engine.shutdown().await.unwrap();
+    assert_eq!(trace.count("hook ends"), 1);
+    let _engine = bench.open_with(with_slow_hook(&trace)).await;
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!(trace.count("hook begins"), 1, "it is not called again");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_does_not_finish_in_time_is_called_by_the_next_process_at_once() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.grace = secs(5));
+    let engine = bench.open_with(with_slow_hook(&trace)).await;
+    execute(&engine, "s").await;
+    eventually("the hook is called", async || trace.count("hook begins") == 1).await;
+    let begun = Instant::now();
+    engine.shutdown().await.unwrap();
+    assert_eq!(begun.elapsed().as_secs(), 5);
+    let _engine = bench.open_with(with_slow_hook(&trace)).await;
+    tokio::time::sleep(secs(3)).await;
+    assert_eq!(trace.count("hook begins"), 2);
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!((trace.count("hook begins"), trace.count("hook ends")), (2, 1));
+}

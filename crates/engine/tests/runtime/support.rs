@@ -89,6 +89,21 @@ pub(crate) fn acting(
     .retry(Retry::none())
 }
 
+/// Panics when it is dropped, unless that comes of another panic.
+pub(crate) struct Grenade;
+
+impl Drop for Grenade {
+    fn drop(&mut self) {
+        assert!(std::thread::panicking(), "dropped");
+    }
+}
+
+/// Never ends, and panics when it is given up.
+pub(crate) async fn explode_when_dropped<T>() -> T {
+    let _grenade = Grenade;
+    std::future::pending().await
+}
+
 /// A step that refuses.
 pub(crate) fn refusing(id: &'static str, trace: &Trace) -> Step<serde_json::Value, String> {
     acting(id, trace, |_| Err(StepError::refused("no").with_code("NOPE")))

@@ -149,16 +149,16 @@ pub async fn a_saga_that_was_woken_for_nothing_is_let_go(fixture: &dyn Fixture) 
     let epoch = store.join(&node()).await.unwrap();
     apply(&*store, owned(saga(1), now, epoch)).await;
     post(fixture, saga(1), &pause()).await;
-    assert!(!store.release(saga(1), epoch + 1_000, Some(late), 1).await.unwrap(), "it is not theirs");
-    assert!(!store.release(saga(2), epoch, Some(late), 0).await.unwrap(), "there is no such saga");
-    assert!(!store.release(saga(1), epoch, Some(late), 0).await.unwrap(), "a message is unseen");
+    assert!(!store.let_go(saga(1), epoch + 1_000, Some(late), 1).await.unwrap(), "it is not theirs");
+    assert!(!store.let_go(saga(2), epoch, Some(late), 0).await.unwrap(), "there is no such saga");
+    assert!(!store.let_go(saga(1), epoch, Some(late), 0).await.unwrap(), "a message is unseen");
     let kept = loaded(&*store, saga(1)).await;
     assert_eq!((kept.summary.owner, kept.inbox.len()), (Some(epoch), 1));
-    assert!(store.release(saga(1), epoch, Some(late), 1).await.unwrap());
+    assert!(store.let_go(saga(1), epoch, Some(late), 1).await.unwrap());
     let released = loaded(&*store, saga(1)).await;
     assert_eq!((released.summary.owner, released.summary.wake_at), (None, Some(late)));
     assert_eq!((released.inbox.len(), released.inbox_seq, released.log), (0, 1, kept.log));
-    assert!(!store.release(saga(1), epoch, None, 1).await.unwrap(), "it is nobody's now");
+    assert!(!store.let_go(saga(1), epoch, None, 1).await.unwrap(), "it is nobody's now");
 }
 
 /// A message wakes a saga that nobody owns, though it was due much later or never.

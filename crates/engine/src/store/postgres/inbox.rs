@@ -29,7 +29,7 @@ pub(super) async fn post(
     Ok(if status.is_terminal() { Posted::Ended(status) } else { Posted::Accepted })
 }
 
-pub(super) async fn release(
+pub(super) async fn let_go(
     session: &Session,
     saga: SagaId,
     epoch: Epoch,
@@ -38,7 +38,7 @@ pub(super) async fn release(
 ) -> Result<bool, Error> {
     let seen = i32::try_from(inbox_seen).unwrap_or(i32::MAX);
     let values: [&(dyn ToSql + Sync); 4] = [&saga.0, &epoch, &wake_at.map(time), &seen];
-    Ok(!session.query(sql!("release_saga"), &values).await?.is_empty())
+    Ok(!session.query(sql!("let_go"), &values).await?.is_empty())
 }
 
 pub(super) async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {

@@ -142,14 +142,14 @@ impl Store for PostgresStore {
         change!(self.sessions.to_ask(), |session| inbox::post(session, saga, message, at))
     }
 
-    async fn release(
+    async fn let_go(
         &self,
         saga: SagaId,
         epoch: Epoch,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
-        change!(self.sessions.to_ask(), |session| inbox::release(session, saga, epoch, wake_at, inbox_seen))
+        change!(self.sessions.to_ask(), |session| inbox::let_go(session, saga, epoch, wake_at, inbox_seen))
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {

@@ -42,7 +42,7 @@ fn refusal(connection: &Connection, saga: SagaId) -> Result<Posted, Fault> {
     }
 }
 
-pub(super) fn release(
+pub(super) fn let_go(
     connection: &Connection,
     saga: SagaId,
     epoch: Epoch,
@@ -51,7 +51,7 @@ pub(super) fn release(
 ) -> Result<bool, Fault> {
     let id = saga.0.as_bytes();
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let released = transaction.prepare_cached(sql!("release_saga"))?.execute(params![
+    let released = transaction.prepare_cached(sql!("let_go"))?.execute(params![
         id,
         epoch,
         wake_at.map(Timestamp::as_micros),

@@ -136,7 +136,7 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| inbox::post(connection, saga, &message, at)).await
     }
 
-    async fn release(
+    async fn let_go(
         &self,
         saga: SagaId,
         epoch: Epoch,
@@ -144,7 +144,7 @@ impl Store for SqliteStore {
         inbox_seen: u64,
     ) -> Result<bool, Error> {
         self.connections
-            .write(move |connection| inbox::release(connection, saga, epoch, wake_at, inbox_seen))
+            .write(move |connection| inbox::let_go(connection, saga, epoch, wake_at, inbox_seen))
             .await
     }
 

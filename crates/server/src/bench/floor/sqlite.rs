@@ -69,9 +69,8 @@ impl<'c> Statements<'c> {
                 "insert into sagas (id, definition, version, status, owner, created_at, updated_at)
                  values (?1, ?2, ?3, 'running', 1, ?4, ?4)",
             )?,
-            update: connection.prepare(
-                "update sagas set status = ?2, failed_step = ?3, updated_at = ?4 where id = ?1",
-            )?,
+            update: connection
+                .prepare("update sagas set status = ?2, failed_step = ?3, updated_at = ?4 where id = ?1")?,
             end: connection.prepare(
                 "update sagas set status = ?2, failed_step = ?3, owner = null, updated_at = ?4 where id = ?1",
             )?,

@@ -1,0 +1,57 @@
+//! Code that is not ours, kept in bounds: it may take long, and it may panic, even while it is thrown away.
+
+use std::any::Any;
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::pin::Pin;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+/// How it ended.
+pub(crate) enum Ended<T> {
+    Answered(T),
+    Panicked(Panic),
+    TimedOut,
+}
+
+/// What a panic carries.
+pub(crate) type Panic = Box<dyn Any + Send>;
+
+/// What a panic says.
+pub(crate) fn text(panic: &(dyn Any + Send)) -> &str {
+    let text = panic.downcast_ref::<&str>().copied();
+    text.or_else(|| panic.downcast_ref::<String>().map(String::as_str)).unwrap_or("without a message")
+}
+
+/// Runs this to its end, but not for longer than the timeout.
+pub(crate) async fn run<F: Future>(timeout: Duration, work: F) -> Ended<F::Output> {
+    match tokio::time::timeout(timeout, Shielded(Some(Box::pin(work)))).await {
+        Ok(Ok(answer)) => Ended::Answered(answer),
+        Ok(Err(panic)) => Ended::Panicked(panic),
+        Err(_) => Ended::TimedOut,
+    }
+}
+
+/// A future whose panics go no further, whether it is polled or dropped.
+struct Shielded<F>(Option<Pin<Box<F>>>);
+
+impl<F: Future> Future for Shielded<F> {
+    type Output = Result<F::Output, Panic>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Self::Output> {
+        // It is taken away only to be dropped.
+        let Some(work) = &mut self.0 else { return Poll::Pending };
+        match catch_unwind(AssertUnwindSafe(|| work.as_mut().poll(context))) {
+            Ok(polled) => polled.map(Ok),
+            Err(panic) => Poll::Ready(Err(panic)),
+        }
+    }
+}
+
+impl<F> Drop for Shielded<F> {
+    fn drop(&mut self) {
+        let work = self.0.take();
+        if catch_unwind(AssertUnwindSafe(|| drop(work))).is_err() {
+            tracing::warn!("what was cut short, or had ended, panicked while it was dropped");
+        }
+    }
+}
