@@ -105,7 +105,10 @@ fn address_of(server: &str, database: &str) -> String {
 }
 
 pub(super) async fn connect(address: &str) -> Result<tokio_postgres::Client, Failure> {
-    let (client, connection) = tokio_postgres::connect(address, NoTls).await?;
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await.map_err(|why| {
+        let cause = std::error::Error::source(&why).map(|cause| format!(": {cause}")).unwrap_or_default();
+        format!("cannot connect to the PostgreSQL server of --store: {why}{cause}")
+    })?;
     // The connection ends with its client; an error shows in the next call.
     tokio::spawn(connection);
     Ok(client)
