@@ -1,5 +1,6 @@
 //! Reading sagas back.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 
 use backstitch_kernel::SagaId;
@@ -26,15 +27,17 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 /// twice.
 pub(crate) async fn leave_out_the_waiting(shared: &Shared, rows: &mut Vec<Summary>) -> Result<(), Error> {
     let now = shared.options.clock.now();
+    let mut waiting = HashSet::new();
     for page in rows.iter().map(|row| row.id).collect::<Vec<_>>().chunks(LOGS_AT_ONCE) {
         for stored in shared.store.load(page).await? {
             // Nobody can say what a saga waits for whose log cannot be read.
             let due = folded(shared, &stored).await.ok().and_then(|(_, state)| state.next_retry());
             if due.is_some_and(|due| due > now) {
-                rows.retain(|row| row.id != stored.summary.id);
+                waiting.insert(stored.summary.id);
             }
         }
     }
+    rows.retain(|row| !waiting.contains(&row.id));
     Ok(())
 }
 

@@ -44,7 +44,7 @@ pub(crate) struct Driver {
     admitted: Option<OwnedSemaphorePermit>,
     inbox_seen: u64,
     inbox_unconsumed: bool,
-    /// Something came in that changed nothing: if the saga was only woken for that, it can be let go again.
+    /// A message came in that changed nothing: if the saga was only woken for that, it can be let go again.
     came_to_nothing: bool,
     _room: OwnedSemaphorePermit,
 }
@@ -264,18 +264,20 @@ impl Driver {
     async fn process(&mut self, input: Input, outgoing: Vec<NewMessage>) -> Flow {
         let mut queue = VecDeque::from([(input, outgoing)]);
         while let Some((input, outgoing)) = queue.pop_front() {
+            let is_message =
+                matches!(input, Input::Cancel { .. } | Input::Pause { .. } | Input::Resume { .. });
             let now = Now { at: self.shared.options.clock.now(), hold: self.shared.is_stopping() };
             let decided = decide(&self.definition.definition, self.saga, &self.state, input.clone(), now);
             let decision = match decided {
                 Ok(decision) => decision,
                 Err(rejected) => {
                     self.note(&rejected);
-                    self.came_to_nothing = true;
+                    self.came_to_nothing |= is_message;
                     continue;
                 }
             };
             if decision.events.is_empty() {
-                self.came_to_nothing = true;
+                self.came_to_nothing |= is_message;
                 self.perform(decision.effects);
                 continue;
             }

@@ -17,7 +17,11 @@ impl Address {
     pub(super) fn read(text: &str) -> Result<Self, Error> {
         let (rest, asked) = Asked::taken_from(text);
         let mut config: Config = rest.parse().map_err(|_| Error::BadAddress(without_password(text)))?;
+        let found = asked.mode.is_some();
         let (mode, proof) = asked.judged()?;
+        // What the driver has read of it all the same is never weakened.
+        let required = !found && config.get_ssl_mode() == SslMode::Require;
+        let mode = if required { SslMode::Require } else { mode };
         let is_local = |host: &Host| matches!(host, Host::Unix(_));
         // As libpq has it: nobody listens on a local socket, and the server speaks no TLS there.
         let all_local = !config.get_hosts().is_empty() && config.get_hosts().iter().all(is_local);
@@ -45,8 +49,9 @@ impl Asked {
     }
 
     fn take_from_url(&mut self, url: &str) -> String {
-        // A password may have a question mark of its own.
-        let login = url.find('@').map_or(0, |at| at + 1);
+        // A password may have a question mark of its own, and a parameter an at sign.
+        let authority = url.find('/').unwrap_or(url.len());
+        let login = url[..authority].find('@').map_or(0, |at| at + 1);
         let Some(mark) = url[login..].find('?').map(|mark| login + mark) else {
             return url.to_owned();
         };
@@ -160,6 +165,12 @@ mod tests {
 
     fn refusal(address: &str) -> String {
         Address::read(address).err().map(|error| error.to_string()).unwrap_or_default()
+    }
+
+    #[test]
+    fn tls_that_is_required_is_never_weakened() {
+        let read = Address::read("postgres://h/db?user=me@corp&sslmode=require");
+        assert!(matches!(read.map(|address| address.config.get_ssl_mode()), Ok(SslMode::Require)));
     }
 
     #[test]

@@ -8,7 +8,7 @@ use deadpool_postgres::{
     TransactionBuilder,
 };
 use tokio::time::error::Elapsed;
-use tokio::time::{Instant, timeout, timeout_at};
+use tokio::time::{Instant, timeout};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{IsolationLevel, Row};
 
@@ -124,18 +124,19 @@ impl Sessions {
 
     /// A connection for anything but a batch.
     pub(super) async fn to_ask(&self) -> Result<Session, Error> {
-        Session::lent_by(&self.asking, self.answer_within).await
+        Session::lent_by(&self.asking, self.answer_within, self.answer_within).await
     }
 
     /// The connection of the heartbeat, for a node's first word: it may have to be made.
     pub(super) async fn to_join(&self) -> Result<Session, Error> {
-        Session::lent_by(&self.beating, WAIT_WITHIN).await
+        Session::lent_by(&self.beating, WAIT_WITHIN, WAIT_WITHIN).await
     }
 
     /// The connection of the heartbeat.
     pub(super) async fn to_beat(&self) -> Result<Session, Error> {
         let within = Duration::from_millis(self.beat_within_ms.load(Ordering::Relaxed));
-        Session::lent_by(&self.beating, within).await
+        // A new connection may take longer to be made than an answer may take, and without one nobody hears of us.
+        Session::lent_by(&self.beating, WAIT_WITHIN, within).await
     }
 
     /// What broke one connection may have broken the idle ones beside it, unnoticed so far.
@@ -170,10 +171,10 @@ impl From<Unanswered> for Error {
 }
 
 impl Session {
-    async fn lent_by(pool: &Pool, within: Duration) -> Result<Self, Error> {
-        let deadline = Instant::now() + within;
-        let lent = timeout_at(deadline, pool.get()).await.map_err(|_| late(within))?;
+    async fn lent_by(pool: &Pool, lent_within: Duration, within: Duration) -> Result<Self, Error> {
+        let lent = timeout(lent_within, pool.get()).await.map_err(|_| late(lent_within))?;
         let client = lent.map_err(|why| fault::no_connection(&why))?;
+        let deadline = Instant::now() + within;
         Ok(Self { client, within, deadline, lost: AtomicBool::new(false) })
     }
 
