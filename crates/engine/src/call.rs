@@ -34,6 +34,10 @@ impl Call {
         &self.definition.definition.steps()[self.position].id
     }
 
+    pub(crate) fn idempotency_key(&self) -> String {
+        format!("{}:{}:{}", self.saga, self.step(), self.phase.as_str())
+    }
+
     pub(crate) fn result_of(&self, step: &str) -> Option<&Payload> {
         let position = self.definition.definition.position(&StepId::from(step))?;
         self.state.steps[position].result.as_ref()

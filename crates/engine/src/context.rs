@@ -90,7 +90,7 @@ impl<I> Context<I> {
     /// one for the compensation.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        format!("{}:{}:{}", self.call.saga, self.call.step(), self.call.phase.as_str())
+        self.call.idempotency_key()
     }
 
     /// The caller's own id for the work this saga belongs to.

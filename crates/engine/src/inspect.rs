@@ -31,7 +31,7 @@ pub(crate) async fn leave_out_the_waiting(shared: &Shared, rows: &mut Vec<Summar
     for page in rows.iter().map(|row| row.id).collect::<Vec<_>>().chunks(LOGS_AT_ONCE) {
         for stored in shared.store.load(page).await? {
             // Nobody can say what a saga waits for whose log cannot be read.
-            let due = folded(shared, &stored).await.ok().and_then(|(_, state)| state.next_retry());
+            let due = folded(shared, &stored).await.ok().and_then(|(_, state)| state.next_attempt());
             if due.is_some_and(|due| due > now) {
                 waiting.insert(stored.summary.id);
             }

@@ -47,6 +47,7 @@ mod call;
 pub mod clock;
 mod committer;
 mod context;
+mod declared;
 mod engine;
 mod error;
 mod in_transaction;
@@ -69,9 +70,12 @@ mod view;
 pub use backstitch_kernel as kernel;
 #[cfg(feature = "planted-bugs")]
 pub use backstitch_kernel::planted;
-pub use backstitch_kernel::saga::{Event, Problem, Problems, Recorded, Resolution, Status, StepStatus};
+pub use backstitch_kernel::saga::{
+    Draft, DraftStep, Event, Performer, Phase, Problem, Problems, Recorded, Resolution, Status, StepStatus,
+};
 pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepError, StepId, Timestamp};
 pub use context::{Context, Undo};
+pub use declared::{Attempt, Caller};
 pub use engine::{Engine, STUCK_AFTER, Stats};
 pub use error::Error;
 pub use options::Options;

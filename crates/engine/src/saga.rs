@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::saga::draft::{self, DraftCompensation};
-use backstitch_kernel::saga::{Definition, Draft, DraftStep, Problem, Problems};
+use backstitch_kernel::saga::{Definition, Draft, DraftStep, Performer, Problem, Problems};
 use backstitch_kernel::{Payload, Retry, StepError};
 use futures::future::BoxFuture;
 use serde::Serialize;
@@ -27,7 +27,8 @@ pub struct Saga {
 
 /// The code of one step.
 pub(crate) struct Handlers {
-    pub(crate) action: Handler,
+    /// None for what is left to outside workers.
+    pub(crate) action: Option<Handler>,
     pub(crate) compensation: Option<Handler>,
 }
 
@@ -249,6 +250,7 @@ struct AnyStep {
 impl AnyStep {
     fn resolve(self, defaults: &Defaults) -> (DraftStep, Handlers) {
         let compensate = self.handlers.compensation.is_some().then(|| DraftCompensation {
+            action: Performer::Code,
             timeout: self
                 .compensation_timeout
                 .or(defaults.compensation_timeout)
@@ -262,6 +264,7 @@ impl AnyStep {
             id: self.id,
             title: self.title,
             depends_on: self.depends_on,
+            action: Performer::Code,
             timeout: self.timeout.or(defaults.timeout).unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
             retry: self.retry.or_else(|| defaults.retry.clone()).unwrap_or_else(draft::default_retry),
             compensate,
@@ -320,7 +323,7 @@ where
                 concurrency: None,
                 compensation_timeout: None,
                 compensation_retry: None,
-                handlers: Handlers { action: handler, compensation: None },
+                handlers: Handlers { action: Some(handler), compensation: None },
             },
             types: std::marker::PhantomData,
         }
@@ -350,16 +353,8 @@ where
         F: Fn(Context<I>, Undo<R>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = Result<(), StepError>> + Send + 'static,
     {
-        let action = self.inner.handlers.action.clone();
-        self.inner.handlers.action = Arc::new(move |call| {
-            let acting = action(call);
-            Box::pin(async move {
-                let result = acting.await?;
-                // What cannot be read back could never be handed to the compensation.
-                result.decode::<R>().map_err(unreadable)?;
-                Ok(result)
-            })
-        });
+        let action = self.inner.handlers.action.take();
+        self.inner.handlers.action = action.map(readable::<R>);
         let compensation = Arc::new(compensation);
         self.inner.handlers.compensation = Some(Arc::new(move |call| {
             let compensation = compensation.clone();
@@ -435,6 +430,18 @@ impl<I, R> Step<I, R> {
         self.inner.compensation_retry = Some(retry);
         self
     }
+}
+
+/// What cannot be read back could never be handed to the compensation.
+fn readable<R: DeserializeOwned>(action: Handler) -> Handler {
+    Arc::new(move |call| {
+        let acting = action(call);
+        Box::pin(async move {
+            let result = acting.await?;
+            result.decode::<R>().map_err(unreadable)?;
+            Ok(result)
+        })
+    })
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "used as a plain function in map_err")]

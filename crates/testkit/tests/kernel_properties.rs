@@ -197,10 +197,10 @@ fn assert_the_outside_is_right(seed: u64, run: &Run) {
     let mut left_alone = BTreeSet::new();
     for recorded in &run.log {
         match &recorded.event {
-            Event::StepStarted { step, attempt } => {
+            Event::StepStarted { step, attempt, .. } => {
                 announced.insert((step.clone(), Phase::Do, *attempt));
             }
-            Event::StepCompensating { step, attempt } => {
+            Event::StepCompensating { step, attempt, .. } => {
                 announced.insert((step.clone(), Phase::Undo, *attempt));
             }
             Event::StepResolved { step, action: Resolution::Skip, .. } => {

@@ -3,7 +3,7 @@
 use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
-use backstitch_kernel::saga::draft::{DraftCompensation, DraftStep};
+use backstitch_kernel::saga::draft::{DraftCompensation, DraftStep, Performer};
 use backstitch_kernel::saga::{
     self, Decision, Definition, Draft, Effect, Input, Now, Phase, Rejected, Start, State, Status, StepStatus,
     audit,
@@ -24,9 +24,14 @@ fn graph(steps: &[(&str, &[&str])]) -> Draft {
         id: (*id).to_owned(),
         title: None,
         depends_on: Some(after.iter().map(|&id| id.to_owned()).collect()),
+        action: Performer::Code,
         timeout: Duration::from_secs(30),
         retry: retry.clone(),
-        compensate: Some(DraftCompensation { timeout: Duration::from_secs(30), retry: retry.clone() }),
+        compensate: Some(DraftCompensation {
+            timeout: Duration::from_secs(30),
+            retry: retry.clone(),
+            ..DraftCompensation::default()
+        }),
         concurrency: None,
     };
     Draft { steps: steps.iter().map(step).collect(), ..Draft::new("scripted") }

@@ -19,13 +19,13 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
     let definition = call.definition.clone();
     let step = &definition.definition.steps()[call.position];
     let handlers = &definition.handlers[call.position];
-    let (handler, timeout) = match (call.phase, &step.compensation, &handlers.compensation) {
-        (Phase::Do, _, _) => (&handlers.action, step.timeout),
-        (Phase::Undo, Some(undo), Some(handler)) => (handler, undo.timeout),
-        (Phase::Undo, _, _) => {
-            let message = format!("this node has no compensation for step `{}`", step.id);
-            return Outcome::Failed(StepError::failed(message));
-        }
+    let (handler, timeout) = match call.phase {
+        Phase::Do => (&handlers.action, Some(step.timeout)),
+        Phase::Undo => (&handlers.compensation, step.compensation.as_ref().map(|undo| undo.timeout)),
+    };
+    let (Some(handler), Some(timeout)) = (handler, timeout) else {
+        let message = format!("this node has no code for the {} of step `{}`", call.phase.as_str(), step.id);
+        return Outcome::Failed(StepError::failed(message));
     };
     shared.liveness.permitted().await;
     match guarded::run(timeout, async { handler(call).await }).await {

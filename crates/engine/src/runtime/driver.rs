@@ -117,7 +117,7 @@ impl Driver {
         self.inbox_seen = inbox_seq - inbox.len() as u64;
         let mut flow = Flow::Ours;
         // Whoever began this went away without a word, and no adoption has said so: nobody here runs that attempt.
-        if self.state.anything_in_flight() {
+        if self.state.anything_runs_here() {
             let node = self.shared.node().name.clone();
             flow = self.process(Input::Adopted { node, epoch: self.epoch }, Vec::new()).await;
         }
@@ -169,7 +169,7 @@ impl Driver {
     fn must_let_go(&self) -> bool {
         self.shared.is_stopped()
             || self.epoch != self.shared.epoch()
-            || (self.shared.is_stopping() && !self.state.anything_in_flight())
+            || (self.shared.is_stopping() && !self.state.anything_runs_here())
     }
 
     /// Lets go of a saga that was woken for nothing and has nothing to do for long. The log has nothing to say about that,

@@ -89,7 +89,7 @@ pub(super) enum Tenure {
 
 /// Of a saga that is not over and for which nothing is to be done at once.
 pub(super) fn tenure(state: &State, release_after: Duration) -> Tenure {
-    if state.anything_in_flight() {
+    if state.anything_runs_here() {
         return Tenure::Keep;
     }
     match state.next_due() {

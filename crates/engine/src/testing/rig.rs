@@ -122,7 +122,7 @@ impl Stage {
                 Plot::AnswerLostAt(failing) if *failing == step.id => Sabotage::LoseAnswer,
                 Plot::Succeeds | Plot::RefusedAt(_) | Plot::AnswerLostAt(_) => Sabotage::None,
             };
-            handlers.action = self.watched(handlers.action.clone(), sabotage);
+            handlers.action = handlers.action.take().map(|action| self.watched(action, sabotage));
             if let Some(undo) = &mut handlers.compensation {
                 *undo = self.watched(undo.clone(), Sabotage::None);
             }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::MAX_INTERRUPTIONS;
 use super::definition::Step;
-use super::event::{Event, Phase};
+use super::event::{Event, Outside, Phase};
 use super::input::Effect;
 use super::state::{Progress, Status, StepState};
 use super::transition::Transition;
@@ -107,7 +107,12 @@ fn go_back(next: &mut Transition<'_>) {
                 let error = forward.error.clone().unwrap_or_else(interrupted);
                 fail_step(next, position, error);
             }
-            Progress::Idle | Progress::Running | Progress::Done | Progress::Failed | Progress::Skipped => {}
+            Progress::Idle
+            | Progress::Running
+            | Progress::Outside { .. }
+            | Progress::Done
+            | Progress::Failed
+            | Progress::Skipped => {}
         }
         let undo = &next.state.steps[position].undo;
         if undo.progress == Progress::Interrupted && undo.interruptions >= MAX_INTERRUPTIONS {
@@ -131,9 +136,12 @@ fn take_compensations_up_again(next: &mut Transition<'_>) {
         let due = match next.state.steps[position].undo.progress {
             Progress::Interrupted => true,
             Progress::Waiting { until } => until <= next.now.at,
-            Progress::Idle | Progress::Running | Progress::Done | Progress::Failed | Progress::Skipped => {
-                false
-            }
+            Progress::Idle
+            | Progress::Running
+            | Progress::Outside { .. }
+            | Progress::Done
+            | Progress::Failed
+            | Progress::Skipped => false,
         };
         if due {
             next.run(position, Phase::Undo);
@@ -202,7 +210,11 @@ impl Transition<'_> {
                 .all(|&parent| self.state.steps[parent].forward.progress == Progress::Done),
             Progress::Interrupted => state.forward.interruptions < MAX_INTERRUPTIONS,
             Progress::Waiting { until } => until <= self.now.at,
-            Progress::Running | Progress::Done | Progress::Failed | Progress::Skipped => false,
+            Progress::Running
+            | Progress::Outside { .. }
+            | Progress::Done
+            | Progress::Failed
+            | Progress::Skipped => false,
         }
     }
 
@@ -216,14 +228,20 @@ impl Transition<'_> {
     }
 
     fn run(&mut self, position: usize, phase: Phase) {
-        let step = self.definition.steps()[position].id.clone();
-        let attempt = self.state.steps[position].phase(phase).attempts + 1;
+        let (step, state) = self.step(position);
+        let attempt = state.phase(phase).attempts + 1;
+        let outside = step.outside(phase);
+        let outside =
+            outside.map(|(queue, time)| Outside { queue: queue.clone(), until: self.now.at.plus(time) });
+        let (step, leaves_it) = (step.id.clone(), outside.is_some());
         let event = match phase {
-            Phase::Do => Event::StepStarted { step, attempt },
-            Phase::Undo => Event::StepCompensating { step, attempt },
+            Phase::Do => Event::StepStarted { step, attempt, outside },
+            Phase::Undo => Event::StepCompensating { step, attempt, outside },
         };
         self.emit_at(position, event);
-        self.perform(Effect::Run { position, phase, attempt });
+        if !leaves_it {
+            self.perform(Effect::Run { position, phase, attempt });
+        }
     }
 
     fn policy(&self, position: usize, phase: Phase) -> Option<&Retry> {

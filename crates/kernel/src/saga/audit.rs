@@ -97,7 +97,10 @@ impl Audit<'_> {
 
     fn take_step(&mut self, position: usize, event: &Event, at: Timestamp) {
         match event {
-            Event::StepStarted { attempt, .. } => self.action_starts(position, *attempt, at),
+            Event::StepStarted { attempt, outside, .. } => {
+                self.action_starts(position, *attempt, at);
+                self.books.line_mut(position, Phase::Do).is_outside = outside.is_some();
+            }
             Event::StepSucceeded { attempt, .. } => {
                 self.answered(position, Phase::Do, *attempt);
                 self.books.end_action(position, Ending::Succeeded);
@@ -113,7 +116,10 @@ impl Audit<'_> {
                 });
                 self.retry(position, *phase, error, *retry_at, at);
             }
-            Event::StepCompensating { attempt, .. } => self.compensation_starts(position, *attempt, at),
+            Event::StepCompensating { attempt, outside, .. } => {
+                self.compensation_starts(position, *attempt, at);
+                self.books.line_mut(position, Phase::Undo).is_outside = outside.is_some();
+            }
             Event::StepCompensated { attempt, .. } => {
                 self.answered(position, Phase::Undo, *attempt);
                 self.books.end_compensation(position, Fate::Undone);

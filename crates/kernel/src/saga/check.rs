@@ -5,9 +5,10 @@ use std::time::Duration;
 
 use super::definition::{Compensation, Definition, Step};
 use super::draft::{
-    Draft, DraftStep, MAX_DURATION, MAX_ID_LEN, MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS, MAX_TITLE_LEN,
-    Problem, Problems,
+    Draft, DraftStep, MAX_CALL_LEN, MAX_DURATION, MAX_ID_LEN, MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS,
+    MAX_TITLE_LEN, Performer, Problem, Problems,
 };
+use super::event::Phase;
 use crate::id::StepId;
 use crate::retry::{Backoff, Retry};
 
@@ -57,12 +58,14 @@ impl Draft {
                 id: StepId::from(step.id.as_str()),
                 depends_on,
                 successors,
+                queue: step.action.queue().map(Into::into),
                 timeout: step.timeout,
                 retry: step.retry.clone(),
-                compensation: step
-                    .compensate
-                    .as_ref()
-                    .map(|undo| Compensation { timeout: undo.timeout, retry: undo.retry.clone() }),
+                compensation: step.compensate.as_ref().map(|undo| Compensation {
+                    queue: undo.action.queue().map(Into::into),
+                    timeout: undo.timeout,
+                    retry: undo.retry.clone(),
+                }),
                 limited: step.concurrency.is_some(),
             })
             .collect();
@@ -101,14 +104,32 @@ impl Check {
     fn step(&mut self, place: &str, step: &DraftStep) {
         self.id(&format!("{place}.id"), &step.id);
         self.title(&format!("{place}.title"), step.title.as_deref());
+        self.performer(&format!("{place}.action"), &step.action);
         self.timeout(&format!("{place}.timeout"), step.timeout);
         self.retry(&format!("{place}.retry"), &step.retry);
         if step.concurrency == Some(0) {
             self.problem(format!("{place}.concurrency"), "is 0: the step could never run; use 1 or more");
         }
+        if step.concurrency.is_some() && step.action.queue().is_some() {
+            let message =
+                "is for steps performed here: how many a worker does at once is the worker's to say";
+            self.problem(format!("{place}.concurrency"), message);
+        }
         if let Some(undo) = &step.compensate {
+            self.performer(&format!("{place}.compensate"), &undo.action);
             self.timeout(&format!("{place}.compensate.timeout"), undo.timeout);
             self.retry(&format!("{place}.compensate.retry"), &undo.retry);
+        }
+    }
+
+    fn performer(&mut self, place: &str, performer: &Performer) {
+        match performer {
+            Performer::Code => {}
+            Performer::Call(call) if call.len() > MAX_CALL_LEN => {
+                self.problem(place, format!("is larger than {MAX_CALL_LEN} bytes"));
+            }
+            Performer::Call(_) => {}
+            Performer::Worker { queue } => self.id(&format!("{place}.worker.queue"), queue),
         }
     }
 
@@ -268,7 +289,14 @@ fn fingerprint(draft: &Draft, steps: &[Step]) -> u64 {
         .map(|step| {
             let parents: BTreeSet<&str> = step.depends_on.iter().map(|&at| steps[at].id.as_str()).collect();
             let parents: Vec<&str> = parents.into_iter().collect();
-            format!("/{}<{}:{}", step.id, parents.join(","), step.compensation.is_some())
+            let outside = [Phase::Do, Phase::Undo].map(|phase| step.outside(phase).is_some());
+            let outside = match outside {
+                [false, false] => "",
+                [true, false] => "/do outside",
+                [false, true] => "/undo outside",
+                [true, true] => "/both outside",
+            };
+            format!("/{}<{}:{}{outside}", step.id, parents.join(","), step.compensation.is_some())
         })
         .collect();
     let mut text = format!(

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-use super::event::{Event, Phase, Resolution, Started};
+use super::event::{Event, Outside, Phase, Resolution, Started};
 use crate::error::StepError;
 use crate::id::StepId;
 use crate::payload::Payload;
@@ -55,6 +55,10 @@ struct Data<'a> {
     node: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     epoch: Option<i64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue: Option<Cow<'a, str>>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    until: Option<Timestamp>,
 }
 
 /// The JSON part of an event's row; `None` where name, step and attempt say it all.
@@ -62,14 +66,18 @@ struct Data<'a> {
 pub fn data(event: &Event) -> Option<String> {
     let data = match event {
         // The two that every saga writes, and the one that carries the caller's text: no detour through serde.
-        Event::StepStarted { .. }
+        Event::StepStarted { outside: None, .. }
         | Event::SagaSucceeded
         | Event::SagaCompensated
-        | Event::StepCompensating { .. }
+        | Event::StepCompensating { outside: None, .. }
         | Event::StepCompensated { .. } => return None,
         Event::StepSucceeded { result, .. } if result.is_null() => return None,
         Event::StepSucceeded { result, .. } => return Some(format!("{{\"result\":{}}}", result.as_str())),
         Event::SagaStarted(started) => return serde_json::to_string(&**started).ok(),
+        Event::StepStarted { outside: Some(outside), .. }
+        | Event::StepCompensating { outside: Some(outside), .. } => {
+            Data { queue: Some(Cow::Borrowed(&outside.queue)), until: Some(outside.until), ..Data::default() }
+        }
         Event::SagaFailed { error, .. }
         | Event::SagaCompensating { error, .. }
         | Event::StepTimedOut { error, .. }
@@ -127,7 +135,9 @@ pub fn event(
                 epoch: row.present("data.epoch", data.epoch)?,
             }
         }
-        "step.started" => Event::StepStarted { step: row.step()?, attempt: row.attempt()? },
+        "step.started" => {
+            Event::StepStarted { step: row.step()?, attempt: row.attempt()?, outside: row.outside()? }
+        }
         "step.succeeded" => {
             Event::StepSucceeded { step: row.step()?, attempt: row.attempt()?, result: row.result()? }
         }
@@ -154,7 +164,9 @@ pub fn event(
                 error: row.present("data.error", data.error)?.into_owned(),
             }
         }
-        "step.compensating" => Event::StepCompensating { step: row.step()?, attempt: row.attempt()? },
+        "step.compensating" => {
+            Event::StepCompensating { step: row.step()?, attempt: row.attempt()?, outside: row.outside()? }
+        }
         "step.compensated" => Event::StepCompensated { step: row.step()?, attempt: row.attempt()? },
         "step.compensation_failed" => {
             Event::StepCompensationFailed { step: row.step()?, attempt: row.attempt()?, error: row.error()? }
@@ -204,6 +216,17 @@ impl<'a> Row<'a> {
     fn note(&self) -> Result<String, Unreadable> {
         let data: Data<'_> = self.json()?;
         self.present("data.note", data.note).map(Cow::into_owned)
+    }
+
+    fn outside(&self) -> Result<Option<Outside>, Unreadable> {
+        if self.data.is_none() {
+            return Ok(None);
+        }
+        let data: Data<'_> = self.json()?;
+        Ok(Some(Outside {
+            queue: self.present("data.queue", data.queue)?.as_ref().into(),
+            until: self.present("data.until", data.until)?,
+        }))
     }
 
     fn result(&self) -> Result<Payload, Unreadable> {

@@ -6,10 +6,11 @@ use super::advance::{advance, begin_rollback, fail_step};
 use super::definition::Definition;
 use super::event::{Event, Phase, Resolution};
 use super::input::{Decision, Input, Now, Outcome, Rejected, Start};
-use super::state::{Progress, State, Status};
+use super::state::{PhaseState, Progress, State, Status};
 use super::transition::Transition;
 use crate::error::{ErrorKind, StepError};
 use crate::id::{SagaId, StepId};
+use crate::time::Timestamp;
 
 /// Accepts a new saga and starts what can start.
 #[must_use]
@@ -84,6 +85,7 @@ pub fn decide(
             next.emit(Event::SagaResumed { note });
         }
     }
+    time_out_the_outside(&mut next, saga);
     advance(&mut next);
     Ok(next.into_decision())
 }
@@ -115,22 +117,23 @@ fn finish_action(
         Outcome::Succeeded(result) => {
             next.emit_at(position, Event::StepSucceeded { step: step.clone(), attempt, result });
         }
-        // Once the rollback has begun nothing gets a new attempt.
-        Outcome::Failed(error)
-            if next.state.status != Status::Compensating
-                && error.kind.is_retryable()
-                && next.may_retry(position, Phase::Do) =>
-        {
-            next.retry_later(saga, position, Phase::Do, error);
-        }
-        Outcome::Failed(error) => {
-            fail_step(next, position, error.clone());
-            if next.state.status != Status::Compensating {
-                begin_rollback(next, Some(step.clone()), error);
-            }
-        }
+        Outcome::Failed(error) => action_failed(next, saga, position, error),
     }
     Ok(())
+}
+
+fn action_failed(next: &mut Transition<'_>, saga: SagaId, position: usize, error: StepError) {
+    // Once the rollback has begun nothing gets a new attempt.
+    let goes_forward = next.state.status != Status::Compensating;
+    if goes_forward && error.kind.is_retryable() && next.may_retry(position, Phase::Do) {
+        next.retry_later(saga, position, Phase::Do, error);
+        return;
+    }
+    fail_step(next, position, error.clone());
+    if goes_forward {
+        let step = next.definition.steps()[position].id.clone();
+        begin_rollback(next, Some(step), error);
+    }
 }
 
 fn finish_compensation(
@@ -144,15 +147,45 @@ fn finish_compensation(
     let step = step.clone();
     match outcome {
         Outcome::Succeeded(_) => next.emit_at(position, Event::StepCompensated { step, attempt }),
-        // A compensation is owed: even a "no" is tried again.
-        Outcome::Failed(error) if next.may_retry(position, Phase::Undo) => {
-            next.retry_later(saga, position, Phase::Undo, error);
-        }
-        Outcome::Failed(error) => {
-            next.emit_at(position, Event::StepCompensationFailed { step, attempt, error });
-        }
+        Outcome::Failed(error) => compensation_failed(next, saga, position, error),
     }
     Ok(())
+}
+
+fn compensation_failed(next: &mut Transition<'_>, saga: SagaId, position: usize, error: StepError) {
+    // A compensation is owed: even a "no" is tried again.
+    if next.may_retry(position, Phase::Undo) {
+        next.retry_later(saga, position, Phase::Undo, error);
+        return;
+    }
+    let step = next.definition.steps()[position].id.clone();
+    let attempt = next.state.steps[position].undo.attempts;
+    next.emit_at(position, Event::StepCompensationFailed { step, attempt, error });
+}
+
+/// Gives up on attempts that no outside worker has answered in time.
+fn time_out_the_outside(next: &mut Transition<'_>, saga: SagaId) {
+    let late = |phase: &PhaseState, now: Timestamp| match phase.progress {
+        Progress::Outside { until } => until <= now,
+        Progress::Idle
+        | Progress::Running
+        | Progress::Interrupted
+        | Progress::Waiting { .. }
+        | Progress::Done
+        | Progress::Failed
+        | Progress::Skipped => false,
+    };
+    for position in 0..next.state.steps.len() {
+        let step = &next.state.steps[position];
+        let (action, compensation) = (late(&step.forward, next.now.at), late(&step.undo, next.now.at));
+        let error = || StepError::new(ErrorKind::TimedOut, "no worker answered in time");
+        if action {
+            action_failed(next, saga, position, error());
+        }
+        if compensation {
+            compensation_failed(next, saga, position, error());
+        }
+    }
 }
 
 fn resolve(

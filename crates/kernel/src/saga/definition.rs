@@ -1,9 +1,11 @@
 //! A checked definition: what a saga of this kind does, with the order of things worked out.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use super::draft::Draft;
+use super::event::Phase;
 use crate::id::StepId;
 use crate::retry::Retry;
 
@@ -25,6 +27,8 @@ pub struct Step {
     pub depends_on: Vec<usize>,
     /// Every step that comes after it, directly or not: all of them are undone before it is.
     pub successors: Vec<usize>,
+    /// The queue that an outside worker takes the action from; none when it is performed here.
+    pub queue: Option<Arc<str>>,
     /// How long one attempt of the action may take.
     pub timeout: Duration,
     /// How often the action is tried again.
@@ -35,9 +39,25 @@ pub struct Step {
     pub limited: bool,
 }
 
+impl Step {
+    /// The queue that an outside worker takes this phase from, and how long one attempt of it may take; none when it
+    /// is performed here.
+    pub(super) fn outside(&self, phase: Phase) -> Option<(&Arc<str>, Duration)> {
+        match phase {
+            Phase::Do => self.queue.as_ref().map(|queue| (queue, self.timeout)),
+            Phase::Undo => {
+                let undo = self.compensation.as_ref()?;
+                undo.queue.as_ref().map(|queue| (queue, undo.timeout))
+            }
+        }
+    }
+}
+
 /// How a step is undone.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Compensation {
+    /// The queue that an outside worker takes it from; none when it is performed here.
+    pub queue: Option<Arc<str>>,
     /// How long one attempt may take.
     pub timeout: Duration,
     /// How often it is tried again, on every kind of failure.

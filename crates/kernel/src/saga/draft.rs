@@ -21,6 +21,8 @@ pub const MAX_ID_LEN: usize = 128;
 pub const MAX_TITLE_LEN: usize = 512;
 /// The largest metadata, in bytes of JSON.
 pub const MAX_METADATA_LEN: usize = 16 * 1024;
+/// The largest declaration of a call, in bytes of JSON.
+pub const MAX_CALL_LEN: usize = 16 * 1024;
 /// The most retries a policy may ask for.
 pub const MAX_RETRIES: u32 = 1_000;
 /// The longest timeout or wait.
@@ -69,6 +71,37 @@ pub struct Draft {
     pub steps: Vec<DraftStep>,
 }
 
+/// Who performs an action or a compensation.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Performer {
+    /// Code of the program that registers the saga.
+    #[default]
+    Code,
+    /// The engine, as this says; what it says is for whoever performs declared calls to read.
+    Call(Payload),
+    /// An outside worker that takes it from this queue.
+    Worker {
+        /// The queue.
+        queue: String,
+    },
+}
+
+impl Performer {
+    fn is_code(&self) -> bool {
+        *self == Self::Code
+    }
+
+    /// The queue that an outside worker takes it from, if one does.
+    #[must_use]
+    pub fn queue(&self) -> Option<&str> {
+        match self {
+            Self::Worker { queue } => Some(queue),
+            Self::Code | Self::Call(_) => None,
+        }
+    }
+}
+
 /// A step before its check.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -81,6 +114,9 @@ pub struct DraftStep {
     /// The steps that must have succeeded before; `None` means the step before this one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub depends_on: Option<Vec<String>>,
+    /// Who performs its action.
+    #[serde(default, skip_serializing_if = "Performer::is_code")]
+    pub action: Performer,
     /// How long one attempt may take.
     #[serde(default = "default_step_timeout", with = "text")]
     pub timeout: Duration,
@@ -99,6 +135,9 @@ pub struct DraftStep {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct DraftCompensation {
+    /// Who performs it.
+    #[serde(default, skip_serializing_if = "Performer::is_code")]
+    pub action: Performer,
     /// How long one attempt may take.
     #[serde(default = "default_compensation_timeout", with = "text")]
     pub timeout: Duration,
@@ -109,7 +148,11 @@ pub struct DraftCompensation {
 
 impl Default for DraftCompensation {
     fn default() -> Self {
-        Self { timeout: DEFAULT_COMPENSATION_TIMEOUT, retry: default_compensation_retry() }
+        Self {
+            action: Performer::Code,
+            timeout: DEFAULT_COMPENSATION_TIMEOUT,
+            retry: default_compensation_retry(),
+        }
     }
 }
 

@@ -43,6 +43,15 @@ pub enum Resolution {
     Done,
 }
 
+/// An attempt that was left to an outside worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outside {
+    /// The queue that workers take it from.
+    pub queue: Arc<str>,
+    /// Without an answer by then it has timed out.
+    pub until: Timestamp,
+}
+
 /// One thing that happened. Its name in the log is [`Event::name`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Event {
@@ -89,6 +98,8 @@ pub enum Event {
         step: StepId,
         /// Which attempt, from 1.
         attempt: u32,
+        /// Set when an outside worker is to run it; a take-over of the saga does not interrupt it then.
+        outside: Option<Outside>,
     },
     /// The action succeeded.
     StepSucceeded {
@@ -140,6 +151,8 @@ pub enum Event {
         step: StepId,
         /// Which attempt, from 1.
         attempt: u32,
+        /// Set when an outside worker is to run it; a take-over of the saga does not interrupt it then.
+        outside: Option<Outside>,
     },
     /// The step is undone.
     StepCompensated {

@@ -131,9 +131,9 @@ impl State {
     fn apply_to_step(&mut self, position: usize, recorded: &Recorded) {
         let step = &mut self.steps[position];
         match &recorded.event {
-            Event::StepStarted { attempt, .. } => {
+            Event::StepStarted { attempt, outside, .. } => {
                 self.status = Status::Running;
-                step.forward.begin(*attempt);
+                step.forward.begin(*attempt, outside.as_ref());
             }
             Event::StepSucceeded { result, .. } => {
                 step.forward.end(Progress::Done, None);
@@ -159,7 +159,7 @@ impl State {
                 phase.failures += 1;
                 phase.end(Progress::Waiting { until: *retry_at }, Some(error.clone()));
             }
-            Event::StepCompensating { attempt, .. } => step.undo.begin(*attempt),
+            Event::StepCompensating { attempt, outside, .. } => step.undo.begin(*attempt, outside.as_ref()),
             Event::StepCompensated { .. } => step.undo.end(Progress::Done, None),
             Event::StepCompensationFailed { error, .. } => {
                 step.undo.end(Progress::Failed, Some(error.clone()));

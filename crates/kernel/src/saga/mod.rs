@@ -39,8 +39,8 @@ mod transition;
 pub use audit::{Violation, audit};
 pub use decide::{decide, start};
 pub use definition::{Definition, Step};
-pub use draft::{Draft, DraftStep, Problem, Problems};
-pub use event::{Event, Phase, Recorded, Resolution};
+pub use draft::{Draft, DraftStep, Performer, Problem, Problems};
+pub use event::{Event, Outside, Phase, Recorded, Resolution};
 pub use input::{Decision, Effect, Input, Now, Outcome, Rejected, Start};
 pub use state::{State, Status, StepState, StepStatus};
 

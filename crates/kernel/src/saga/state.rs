@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::event::{Phase, Started};
+use super::event::{Outside, Phase, Started};
 pub use super::fold::Misfit;
 pub use super::status::{Status, StepStatus};
 use crate::error::StepError;
@@ -16,8 +16,13 @@ pub enum Progress {
     /// Not begun.
     #[default]
     Idle,
-    /// An attempt is in flight.
+    /// An attempt is in flight here.
     Running,
+    /// An attempt is with an outside worker, or waits for one.
+    Outside {
+        /// Without an answer by then it has timed out.
+        until: Timestamp,
+    },
     /// The node that ran the attempt went away.
     Interrupted,
     /// The next attempt is due then.
@@ -52,18 +57,27 @@ impl PhaseState {
     /// Whether an attempt is in flight.
     #[must_use]
     pub fn in_flight(&self) -> bool {
+        matches!(self.progress, Progress::Running | Progress::Outside { .. })
+    }
+
+    /// Whether the attempt in flight is one that ends with the node that runs it.
+    #[must_use]
+    pub fn runs_here(&self) -> bool {
         self.progress == Progress::Running
     }
 
     /// Whether it has begun and not ended.
     #[must_use]
     pub fn in_progress(&self) -> bool {
-        matches!(self.progress, Progress::Running | Progress::Interrupted | Progress::Waiting { .. })
+        self.in_flight() || matches!(self.progress, Progress::Interrupted | Progress::Waiting { .. })
     }
 
-    pub(super) fn begin(&mut self, attempt: u32) {
+    pub(super) fn begin(&mut self, attempt: u32, outside: Option<&Outside>) {
         self.attempts = attempt;
-        self.progress = Progress::Running;
+        self.progress = match outside {
+            None => Progress::Running,
+            Some(outside) => Progress::Outside { until: outside.until },
+        };
     }
 
     pub(super) fn end(&mut self, progress: Progress, error: Option<StepError>) {
@@ -74,7 +88,7 @@ impl PhaseState {
     }
 
     pub(super) fn interrupt(&mut self) -> bool {
-        let hit = self.in_flight();
+        let hit = self.runs_here();
         if hit {
             self.progress = Progress::Interrupted;
             self.interruptions += 1;
@@ -125,6 +139,7 @@ impl StepState {
             Progress::Failed => self.in_doubt,
             Progress::Idle
             | Progress::Running
+            | Progress::Outside { .. }
             | Progress::Interrupted
             | Progress::Waiting { .. }
             | Progress::Skipped => false,
@@ -138,13 +153,21 @@ impl StepState {
             (Progress::Done, _) => StepStatus::Compensated,
             (Progress::Failed, _) => StepStatus::CompensationFailed,
             (Progress::Skipped, _) | (Progress::Idle, Progress::Skipped) => StepStatus::Skipped,
-            (Progress::Running | Progress::Interrupted | Progress::Waiting { .. }, _) => {
-                StepStatus::Compensating
-            }
+            (
+                Progress::Running
+                | Progress::Outside { .. }
+                | Progress::Interrupted
+                | Progress::Waiting { .. },
+                _,
+            ) => StepStatus::Compensating,
             (Progress::Idle, Progress::Idle) => StepStatus::Pending,
-            (Progress::Idle, Progress::Running | Progress::Interrupted | Progress::Waiting { .. }) => {
-                StepStatus::Running
-            }
+            (
+                Progress::Idle,
+                Progress::Running
+                | Progress::Outside { .. }
+                | Progress::Interrupted
+                | Progress::Waiting { .. },
+            ) => StepStatus::Running,
             (Progress::Idle, Progress::Done) => StepStatus::Succeeded,
             (Progress::Idle, Progress::Failed) if self.in_doubt => StepStatus::InDoubt,
             (Progress::Idle, Progress::Failed) => StepStatus::Failed,
@@ -183,13 +206,14 @@ pub struct State {
 }
 
 impl State {
-    /// Whether an attempt of any step is in flight.
+    /// Whether an attempt of any step ends with the node that runs the saga.
     #[must_use]
-    pub fn anything_in_flight(&self) -> bool {
-        self.steps.iter().any(|step| step.forward.in_flight() || step.undo.in_flight())
+    pub fn anything_runs_here(&self) -> bool {
+        self.steps.iter().any(|step| step.forward.runs_here() || step.undo.runs_here())
     }
 
-    /// When the saga has to be looked at again though nothing happens: a retry, or the deadline.
+    /// When the saga has to be looked at again though nothing happens: a retry, the end of an outside worker's time, or
+    /// the deadline.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
         self.next_due_besides(&[])
@@ -202,13 +226,32 @@ impl State {
             return None;
         }
         let deadline = self.started.deadline.filter(|_| self.status != Status::Compensating);
-        self.next_retry_besides(positions).into_iter().chain(deadline).min()
+        self.next_retry_besides(positions).into_iter().chain(self.next_timeout()).chain(deadline).min()
     }
 
-    /// When the next attempt is due that waits for its time.
+    /// When the next attempt is due that waits for its time, or an outside worker's time is over.
     #[must_use]
-    pub fn next_retry(&self) -> Option<Timestamp> {
-        self.next_retry_besides(&[])
+    pub fn next_attempt(&self) -> Option<Timestamp> {
+        self.next_retry_besides(&[]).into_iter().chain(self.next_timeout()).min()
+    }
+
+    /// When the time of an outside worker is over.
+    fn next_timeout(&self) -> Option<Timestamp> {
+        if self.status.is_terminal() {
+            return None;
+        }
+        let phases = self.steps.iter().flat_map(|step| [&step.forward, &step.undo]);
+        let ends = phases.filter_map(|phase| match phase.progress {
+            Progress::Outside { until } => Some(until),
+            Progress::Idle
+            | Progress::Running
+            | Progress::Interrupted
+            | Progress::Waiting { .. }
+            | Progress::Done
+            | Progress::Failed
+            | Progress::Skipped => None,
+        });
+        ends.min()
     }
 
     fn next_retry_besides(&self, positions: &[usize]) -> Option<Timestamp> {
@@ -223,6 +266,7 @@ impl State {
                 Progress::Waiting { until } => Some(until),
                 Progress::Idle
                 | Progress::Running
+                | Progress::Outside { .. }
                 | Progress::Interrupted
                 | Progress::Done
                 | Progress::Failed

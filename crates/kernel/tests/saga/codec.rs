@@ -43,7 +43,7 @@ fn every_event() -> Vec<(&'static str, Event)> {
         ("saga.paused", Event::SagaPaused { note: note.clone() }),
         ("saga.resumed", Event::SagaResumed { note: note.clone() }),
         ("saga.adopted", Event::SagaAdopted { node: "n".to_owned(), epoch: -5 }),
-        ("step.started", Event::StepStarted { step: step.clone(), attempt }),
+        ("step.started", Event::StepStarted { step: step.clone(), attempt, outside: None }),
         ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: json("[1,  2]") }),
         ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: Payload::null() }),
         ("step.failed", Event::StepFailed { step: step.clone(), attempt, error: error(), in_doubt: true }),
@@ -60,7 +60,7 @@ fn every_event() -> Vec<(&'static str, Event)> {
                 retry_at: seconds(99),
             },
         ),
-        ("step.compensating", Event::StepCompensating { step: step.clone(), attempt }),
+        ("step.compensating", Event::StepCompensating { step: step.clone(), attempt, outside: None }),
         ("step.compensated", Event::StepCompensated { step: step.clone(), attempt }),
         (
             "step.compensation_failed",

@@ -51,6 +51,7 @@ fn every_mistake_is_reported_at_once_with_its_place() {
         draft.steps[1].compensate = Some(DraftCompensation {
             timeout: Duration::ZERO,
             retry: Retry::fixed(MAX_RETRIES + 1, Duration::ZERO),
+            ..DraftCompensation::default()
         });
     }));
     assert_eq!(

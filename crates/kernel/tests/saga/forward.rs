@@ -166,7 +166,7 @@ fn an_ended_saga_takes_no_more_input_and_has_nothing_due() {
     assert_eq!(saga.input(answer), ended);
     assert_eq!(saga.input(Input::Wake), ended);
     assert_eq!(saga.state.next_due(), None);
-    assert!(!saga.state.anything_in_flight());
+    assert!(!saga.state.anything_runs_here());
 }
 
 #[test]

@@ -43,7 +43,7 @@ fn a_log_has_no_gaps_and_no_doubles() {
 #[test]
 fn a_log_fits_its_definition() {
     let unknown = misfit(|log| {
-        log[1].event = Event::StepStarted { step: "nowhere".into(), attempt: 1 };
+        log[1].event = Event::StepStarted { step: "nowhere".into(), attempt: 1, outside: None };
     });
     let expected = Misfit::UnknownStep { seq: 2, step: "nowhere".into() };
     assert_eq!(unknown, expected);
@@ -73,17 +73,17 @@ fn appending_one_event_is_one_step_of_the_fold() {
 }
 
 #[test]
-fn a_state_knows_whether_anything_is_in_flight() {
+fn a_state_knows_whether_anything_runs_here() {
     let mut saga = played();
-    assert!(saga.state.anything_in_flight());
+    assert!(saga.state.anything_runs_here());
     saga.hold = true;
     saga.fails("b", ErrorKind::Failed);
-    assert!(!saga.state.anything_in_flight());
+    assert!(!saga.state.anything_runs_here());
     saga.hold = false;
     saga.wake(1);
-    assert!(saga.state.anything_in_flight(), "a compensation is in flight too");
+    assert!(saga.state.anything_runs_here(), "a compensation is in flight too");
     saga.undone("a");
-    assert!(!saga.state.anything_in_flight());
+    assert!(!saga.state.anything_runs_here());
 }
 
 #[test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::saga::draft::{Draft, DraftCompensation, DraftStep};
+use backstitch_kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use backstitch_kernel::saga::{
     self, Definition, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, Resolution, Start,
     State, Status, StepStatus, codec,
@@ -23,9 +23,14 @@ pub(crate) fn step(id: &str, after: Option<&[&str]>) -> DraftStep {
         id: id.to_owned(),
         title: None,
         depends_on: after.map(|after| after.iter().map(|&id| id.to_owned()).collect()),
+        action: Performer::Code,
         timeout: Duration::from_secs(30),
         retry: Retry::none(),
-        compensate: Some(DraftCompensation { timeout: Duration::from_secs(30), retry: Retry::none() }),
+        compensate: Some(DraftCompensation {
+            timeout: Duration::from_secs(30),
+            retry: Retry::none(),
+            ..DraftCompensation::default()
+        }),
         concurrency: None,
     }
 }
@@ -65,6 +70,7 @@ impl Change for Draft {
         named(&mut self, id).compensate = Some(DraftCompensation {
             timeout: Duration::from_secs(30),
             retry: Retry::fixed(count, Duration::from_secs(WAIT.unsigned_abs())),
+            ..DraftCompensation::default()
         });
         self
     }
@@ -264,7 +270,7 @@ pub(crate) fn short(event: &Event) -> String {
         Event::SagaPaused { .. } => "paused".to_owned(),
         Event::SagaResumed { .. } => "resumed".to_owned(),
         Event::SagaAdopted { .. } => "adopted".to_owned(),
-        Event::StepStarted { step, attempt } => format!("do {step} {attempt}"),
+        Event::StepStarted { step, attempt, .. } => format!("do {step} {attempt}"),
         Event::StepSucceeded { step, .. } => format!("{step} done"),
         Event::StepFailed { step, in_doubt, .. } if *in_doubt => format!("{step} in doubt"),
         Event::StepFailed { step, .. } => format!("{step} failed"),
@@ -273,7 +279,7 @@ pub(crate) fn short(event: &Event) -> String {
             let at = retry_at.as_micros() / 1_000_000;
             format!("{step} {} {attempt}/{max_attempts}, again at {at}", phase.as_str())
         }
-        Event::StepCompensating { step, attempt } => format!("undo {step} {attempt}"),
+        Event::StepCompensating { step, attempt, .. } => format!("undo {step} {attempt}"),
         Event::StepCompensated { step, .. } => format!("{step} undone"),
         Event::StepCompensationFailed { step, .. } => format!("{step} stuck"),
         Event::StepResolved { step, action, .. } => format!("{step} resolved {action:?}").to_lowercase(),

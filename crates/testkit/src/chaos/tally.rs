@@ -92,8 +92,8 @@ pub(super) fn calls(definition: &Definition, saga: &Stored, calls: &[RawCall]) -
 
 fn attempts(log: &[Recorded]) -> HashSet<(&str, Phase, u32)> {
     let attempts = log.iter().filter_map(|recorded| match &recorded.event {
-        Event::StepStarted { step, attempt } => Some((step.as_str(), Phase::Do, *attempt)),
-        Event::StepCompensating { step, attempt } => Some((step.as_str(), Phase::Undo, *attempt)),
+        Event::StepStarted { step, attempt, .. } => Some((step.as_str(), Phase::Do, *attempt)),
+        Event::StepCompensating { step, attempt, .. } => Some((step.as_str(), Phase::Undo, *attempt)),
         _ => None,
     });
     attempts.collect()

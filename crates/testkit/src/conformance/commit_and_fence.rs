@@ -85,7 +85,7 @@ fn every_event(now: Timestamp) -> Vec<Event> {
     };
     vec![
         Event::SagaStarted(Arc::new(started)),
-        Event::StepStarted { step: step.clone(), attempt: 1 },
+        Event::StepStarted { step: step.clone(), attempt: 1, outside: None },
         Event::StepRetry {
             step: step.clone(),
             phase: Phase::Do,
@@ -107,7 +107,7 @@ fn every_event(now: Timestamp) -> Vec<Event> {
         Event::SagaAdopted { node: "b".to_owned(), epoch: i64::MAX },
         Event::SagaCompensating { failed_step: None, error: error.clone() },
         Event::SagaCompensating { failed_step: Some(step.clone()), error: error.clone() },
-        Event::StepCompensating { step: step.clone(), attempt: 1 },
+        Event::StepCompensating { step: step.clone(), attempt: 1, outside: None },
         Event::StepCompensated { step: step.clone(), attempt: 1 },
         Event::StepCompensationFailed { step: step.clone(), attempt: 6, error: error.clone() },
         Event::SagaFailed { step: step.clone(), error },

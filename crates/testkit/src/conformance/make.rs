@@ -98,7 +98,7 @@ pub fn owned(saga: SagaId, at: Timestamp, owner: Epoch) -> Commit {
 /// A decision that appends one event and changes nothing else.
 #[must_use]
 pub fn appended(saga: SagaId, seq: u64, at: Timestamp) -> Commit {
-    let event = Event::StepStarted { step: StepId::from("build"), attempt: 1 };
+    let event = Event::StepStarted { step: StepId::from("build"), attempt: 1, outside: None };
     Commit {
         saga,
         events: vec![Recorded { seq, at, event }],

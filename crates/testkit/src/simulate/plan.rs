@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::saga::draft::{DraftCompensation, DraftStep, Problems};
+use backstitch_kernel::saga::draft::{DraftCompensation, DraftStep, Performer, Problems};
 use backstitch_kernel::saga::{Definition, Draft, Start};
 use backstitch_kernel::{Backoff, Payload, Retry, SagaId, Timestamp};
 
@@ -107,13 +107,16 @@ fn name(at: usize) -> String {
 }
 
 fn step(random: &mut Random, at: usize) -> DraftStep {
-    let compensate = random
-        .chance(80)
-        .then(|| DraftCompensation { timeout: Duration::from_secs(30), retry: retry(random) });
+    let compensate = random.chance(80).then(|| DraftCompensation {
+        timeout: Duration::from_secs(30),
+        retry: retry(random),
+        ..DraftCompensation::default()
+    });
     DraftStep {
         id: name(at),
         title: None,
         depends_on: None,
+        action: Performer::Code,
         timeout: Duration::from_secs(30),
         retry: retry(random),
         compensate,

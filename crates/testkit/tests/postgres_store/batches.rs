@@ -35,7 +35,7 @@ async fn of_two_stores_that_race_for_a_fence_one_wins() {
                 both => panic!("{both:?}"),
             };
             let newest = log(&store, *saga).await.pop();
-            assert_eq!(newest, Some(Event::StepStarted { step: "book".into(), attempt: won }));
+            assert_eq!(newest, Some(Event::StepStarted { step: "book".into(), attempt: won, outside: None }));
         }
     }
 }

@@ -93,7 +93,7 @@ pub(crate) fn end(saga: SagaId, seq: u64, inbox_seen: Option<u64>) -> Commit {
 }
 
 fn step_started(attempt: u32) -> Event {
-    Event::StepStarted { step: "book".into(), attempt }
+    Event::StepStarted { step: "book".into(), attempt, outside: None }
 }
 
 fn decision(saga: SagaId, seq: u64, events: Vec<Event>) -> Commit {

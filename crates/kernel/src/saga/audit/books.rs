@@ -40,6 +40,8 @@ pub(super) struct Line {
     pub(super) attempts: u32,
     pub(super) failures: u32,
     pub(super) interruptions: u32,
+    /// With an outside worker, so that nothing this side can interrupt it.
+    pub(super) is_outside: bool,
 }
 
 #[derive(Clone, Debug, Default)]
@@ -94,9 +96,9 @@ impl Books {
     pub(super) fn interrupt(&mut self) {
         for step in &mut self.steps {
             // Nobody knows what an interrupted action did.
-            step.doubt |= step.action.standing == Standing::Running;
+            step.doubt |= step.action.standing == Standing::Running && !step.action.is_outside;
             for line in [&mut step.action, &mut step.undo] {
-                if line.standing == Standing::Running {
+                if line.standing == Standing::Running && !line.is_outside {
                     line.standing = Standing::Cut;
                     line.interruptions += 1;
                 }

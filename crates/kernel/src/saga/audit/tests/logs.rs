@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::super::draft::{Draft, DraftCompensation, DraftStep};
+use super::super::super::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use super::super::super::event::Started;
 use super::super::*;
 use crate::error::ErrorKind;
@@ -18,9 +18,14 @@ pub(super) fn step(id: &str, after: &[&str]) -> DraftStep {
         id: id.to_owned(),
         title: None,
         depends_on: Some(after.iter().map(|&id| id.to_owned()).collect()),
+        action: Performer::Code,
         timeout: Duration::from_secs(1),
         retry: retry.clone(),
-        compensate: Some(DraftCompensation { timeout: Duration::from_secs(1), retry }),
+        compensate: Some(DraftCompensation {
+            timeout: Duration::from_secs(1),
+            retry,
+            ..DraftCompensation::default()
+        }),
         concurrency: None,
     }
 }
@@ -67,7 +72,7 @@ pub(super) fn begun() -> Event {
 
 pub(super) fn starts(step: &str, attempt: u32) -> Event {
     let step = StepId::from(step);
-    Event::StepStarted { step, attempt }
+    Event::StepStarted { step, attempt, outside: None }
 }
 
 pub(super) fn succeeds(step: &str, attempt: u32) -> Event {
@@ -103,7 +108,7 @@ pub(super) fn turns() -> Event {
 
 pub(super) fn undoes(step: &str, attempt: u32) -> Event {
     let step = StepId::from(step);
-    Event::StepCompensating { step, attempt }
+    Event::StepCompensating { step, attempt, outside: None }
 }
 
 pub(super) fn undone(step: &str, attempt: u32) -> Event {

@@ -1,0 +1,161 @@
+//! Sagas that are written down as data: what performs their calls, and what a call gets to know.
+
+use std::fmt::Write as _;
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use backstitch_kernel::saga::{Draft, Performer, Phase, Problem, Problems};
+use backstitch_kernel::{Payload, SagaId, StepError, StepId};
+
+use crate::call::{Call, Handler};
+use crate::saga::{Handlers, Saga};
+
+/// Performs the calls of declared sagas.
+#[async_trait]
+pub trait Caller: Send + Sync + 'static {
+    /// Makes one attempt. `call` is what the definition says about it. May be asked more than once for one step, as the
+    /// action of [`Step::new`](crate::Step::new) may.
+    ///
+    /// # Errors
+    /// What the service said, or that nobody knows; see [`StepError`].
+    async fn call(&self, call: &Payload, attempt: &Attempt) -> Result<Payload, StepError>;
+}
+
+impl Saga {
+    /// A saga whose steps are calls that `caller` makes, or work for outside workers.
+    ///
+    /// # Errors
+    /// Every mistake of the draft at once; a step that says neither what to call nor which queue it goes to is one.
+    pub fn declared(draft: Draft, caller: &Arc<dyn Caller>) -> Result<Self, Problems> {
+        let mut problems = unsaid(&draft);
+        match draft.check() {
+            Ok(definition) if problems.is_empty() => {
+                let steps = definition.draft().steps.iter();
+                let handlers = steps.map(|step| Handlers {
+                    action: handler(&step.action, caller),
+                    compensation: step.compensate.as_ref().and_then(|undo| handler(&undo.action, caller)),
+                });
+                let handlers = handlers.collect();
+                Ok(Self { definition, handlers, on_success: None, on_failure: None })
+            }
+            Ok(_) => Err(Problems(problems)),
+            Err(Problems(found)) => {
+                problems.extend(found);
+                Err(Problems(problems))
+            }
+        }
+    }
+}
+
+fn handler(performer: &Performer, caller: &Arc<dyn Caller>) -> Option<Handler> {
+    let Performer::Call(call) = performer else { return None };
+    let (call, caller) = (call.clone(), caller.clone());
+    Some(Arc::new(move |attempt| {
+        let (call, caller) = (call.clone(), caller.clone());
+        Box::pin(async move { caller.call(&call, &Attempt { call: attempt }).await })
+    }))
+}
+
+/// The steps that nobody could perform.
+fn unsaid(draft: &Draft) -> Vec<Problem> {
+    let message = "says neither what to call nor which queue it goes to";
+    let mut problems = Vec::new();
+    for (position, step) in draft.steps.iter().enumerate() {
+        let undo = step.compensate.as_ref().map(|undo| ("compensate", &undo.action));
+        for (place, performer) in [("action", &step.action)].into_iter().chain(undo) {
+            if *performer == Performer::Code {
+                let place = format!("steps[{position}].{place}");
+                problems.push(Problem { place, message: message.to_owned() });
+            }
+        }
+    }
+    problems
+}
+
+/// One attempt of one step, as whoever performs it sees it.
+pub struct Attempt {
+    call: Arc<Call>,
+}
+
+impl Attempt {
+    pub(crate) fn of(call: Arc<Call>) -> Self {
+        Self { call }
+    }
+
+    /// The saga.
+    #[must_use]
+    pub fn saga_id(&self) -> SagaId {
+        self.call.saga
+    }
+
+    /// The step.
+    #[must_use]
+    pub fn step(&self) -> &StepId {
+        self.call.step()
+    }
+
+    /// Whether its action or its compensation is wanted.
+    #[must_use]
+    pub fn phase(&self) -> Phase {
+        self.call.phase
+    }
+
+    /// Which attempt this is, from 1.
+    #[must_use]
+    pub fn number(&self) -> u32 {
+        self.call.attempt
+    }
+
+    /// What the service tells a repeated call by: the same on every attempt, and another one for the compensation.
+    #[must_use]
+    pub fn idempotency_key(&self) -> String {
+        self.call.idempotency_key()
+    }
+
+    /// The caller's own id for the work this saga belongs to.
+    #[must_use]
+    pub fn correlation_id(&self) -> Option<&str> {
+        self.call.state.started.correlation_id.as_deref()
+    }
+
+    /// Whether an earlier attempt of this action may have taken effect.
+    #[must_use]
+    pub fn is_in_doubt(&self) -> bool {
+        self.call.state.steps[self.call.position].in_doubt
+    }
+
+    /// Everything a service gets to know, as one JSON object: `saga_id`, `step`, `phase`, `attempt`, `input`, `results` of
+    /// the steps that have succeeded, and for a compensation the step's own `result` (null when in doubt) and the `error`
+    /// that caused the rollback.
+    ///
+    /// # Errors
+    /// When an error has no JSON form, which cannot be.
+    pub fn body(&self) -> Result<String, serde_json::Error> {
+        let Call { saga, definition, position, phase, attempt, state, .. } = &*self.call;
+        let input = state.started.input.as_str();
+        let step = serde_json::to_string(self.step().as_str())?;
+        let mut body = format!(
+            "{{\"saga_id\":\"{saga}\",\"step\":{step},\"phase\":\"{}\",\"attempt\":{attempt},\"input\":{input},\"results\":{{",
+            phase.as_str(),
+        );
+        let mut separator = "";
+        for (step, state) in definition.definition.steps().iter().zip(&state.steps) {
+            if let Some(result) = &state.result {
+                let name = serde_json::to_string(step.id.as_str())?;
+                // Writing to a string cannot fail.
+                let _ = write!(body, "{separator}{name}:{}", result.as_str());
+                separator = ",";
+            }
+        }
+        body.push('}');
+        if *phase == Phase::Undo {
+            let result = state.steps[*position].result.as_ref().map_or("null", Payload::as_str);
+            let _ = write!(body, ",\"result\":{result}");
+            if let Some(cause) = &state.cause {
+                let _ = write!(body, ",\"error\":{}", serde_json::to_string(&cause.error)?);
+            }
+        }
+        body.push('}');
+        Ok(body)
+    }
+}
