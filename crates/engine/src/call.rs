@@ -29,13 +29,14 @@ pub(crate) struct Call {
     pub(crate) outgoing: Mutex<Vec<NewMessage>>,
 }
 
+/// What a service tells a repeated call by.
+pub(crate) fn idempotency_key(saga: SagaId, step: &StepId, phase: Phase) -> String {
+    format!("{saga}:{step}:{}", phase.as_str())
+}
+
 impl Call {
     pub(crate) fn step(&self) -> &StepId {
         &self.definition.definition.steps()[self.position].id
-    }
-
-    pub(crate) fn idempotency_key(&self) -> String {
-        format!("{}:{}:{}", self.saga, self.step(), self.phase.as_str())
     }
 
     pub(crate) fn result_of(&self, step: &str) -> Option<&Payload> {

@@ -7,7 +7,7 @@ use backstitch_kernel::{ErrorKind, Payload, SagaId, StepError, StepId};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::Call;
+use crate::call::{Call, idempotency_key};
 use crate::start::check_name;
 use crate::store::outbox::NewMessage;
 
@@ -90,7 +90,7 @@ impl<I> Context<I> {
     /// one for the compensation.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        self.call.idempotency_key()
+        idempotency_key(self.call.saga, self.call.step(), self.call.phase)
     }
 
     /// The caller's own id for the work this saga belongs to.

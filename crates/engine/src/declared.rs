@@ -1,13 +1,13 @@
 //! Sagas that are written down as data: what performs their calls, and what a call gets to know.
 
-use std::fmt::Write as _;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use backstitch_kernel::saga::{Draft, Performer, Phase, Problem, Problems};
+use backstitch_kernel::saga::{Definition, Draft, Performer, Phase, Problem, Problems, State};
 use backstitch_kernel::{Payload, SagaId, StepError, StepId};
 
-use crate::call::{Call, Handler};
+use crate::call::{Call, Handler, idempotency_key};
 use crate::saga::{Handlers, Saga};
 
 /// Performs the calls of declared sagas.
@@ -18,7 +18,7 @@ pub trait Caller: Send + Sync + 'static {
     ///
     /// # Errors
     /// What the service said, or that nobody knows; see [`StepError`].
-    async fn call(&self, call: &Payload, attempt: &Attempt) -> Result<Payload, StepError>;
+    async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError>;
 }
 
 impl Saga {
@@ -52,7 +52,7 @@ fn handler(performer: &Performer, caller: &Arc<dyn Caller>) -> Option<Handler> {
     let (call, caller) = (call.clone(), caller.clone());
     Some(Arc::new(move |attempt| {
         let (call, caller) = (call.clone(), caller.clone());
-        Box::pin(async move { caller.call(&call, &Attempt { call: attempt }).await })
+        Box::pin(async move { caller.call(&call, &Attempt::of(&attempt)).await })
     }))
 }
 
@@ -73,55 +73,73 @@ fn unsaid(draft: &Draft) -> Vec<Problem> {
 }
 
 /// One attempt of one step, as whoever performs it sees it.
-pub struct Attempt {
-    call: Arc<Call>,
+pub struct Attempt<'a> {
+    pub(crate) saga: SagaId,
+    pub(crate) definition: &'a Definition,
+    pub(crate) position: usize,
+    pub(crate) phase: Phase,
+    pub(crate) number: u32,
+    pub(crate) state: &'a State,
 }
 
-impl Attempt {
-    pub(crate) fn of(call: Arc<Call>) -> Self {
-        Self { call }
+impl<'a> Attempt<'a> {
+    fn of(call: &'a Call) -> Self {
+        Self {
+            saga: call.saga,
+            definition: &call.definition.definition,
+            position: call.position,
+            phase: call.phase,
+            number: call.attempt,
+            state: &call.state,
+        }
     }
 
     /// The saga.
     #[must_use]
     pub fn saga_id(&self) -> SagaId {
-        self.call.saga
+        self.saga
     }
 
     /// The step.
     #[must_use]
-    pub fn step(&self) -> &StepId {
-        self.call.step()
+    pub fn step(&self) -> &'a StepId {
+        &self.definition.steps()[self.position].id
     }
 
     /// Whether its action or its compensation is wanted.
     #[must_use]
     pub fn phase(&self) -> Phase {
-        self.call.phase
+        self.phase
     }
 
     /// Which attempt this is, from 1.
     #[must_use]
     pub fn number(&self) -> u32 {
-        self.call.attempt
+        self.number
     }
 
     /// What the service tells a repeated call by: the same on every attempt, and another one for the compensation.
     #[must_use]
     pub fn idempotency_key(&self) -> String {
-        self.call.idempotency_key()
+        idempotency_key(self.saga, self.step(), self.phase)
     }
 
     /// The caller's own id for the work this saga belongs to.
     #[must_use]
-    pub fn correlation_id(&self) -> Option<&str> {
-        self.call.state.started.correlation_id.as_deref()
+    pub fn correlation_id(&self) -> Option<&'a str> {
+        self.state.started.correlation_id.as_deref()
+    }
+
+    /// What the saga can be searched by.
+    #[must_use]
+    pub fn attributes(&self) -> &'a BTreeMap<String, String> {
+        &self.state.started.attributes
     }
 
     /// Whether an earlier attempt of this action may have taken effect.
     #[must_use]
     pub fn is_in_doubt(&self) -> bool {
-        self.call.state.steps[self.call.position].in_doubt
+        self.state.steps[self.position].in_doubt
     }
 
     /// Everything a service gets to know, as one JSON object: `saga_id`, `step`, `phase`, `attempt`, `input`, `results` of
@@ -131,28 +149,32 @@ impl Attempt {
     /// # Errors
     /// When an error has no JSON form, which cannot be.
     pub fn body(&self) -> Result<String, serde_json::Error> {
-        let Call { saga, definition, position, phase, attempt, state, .. } = &*self.call;
-        let input = state.started.input.as_str();
         let step = serde_json::to_string(self.step().as_str())?;
+        // Put together by hand: input and results are JSON already, and are not read for it.
         let mut body = format!(
-            "{{\"saga_id\":\"{saga}\",\"step\":{step},\"phase\":\"{}\",\"attempt\":{attempt},\"input\":{input},\"results\":{{",
-            phase.as_str(),
+            r#"{{"saga_id":"{}","step":{step},"phase":"{}","attempt":{},"input":{},"results":{{"#,
+            self.saga,
+            self.phase.as_str(),
+            self.number,
+            self.state.started.input.as_str(),
         );
         let mut separator = "";
-        for (step, state) in definition.definition.steps().iter().zip(&state.steps) {
+        for (step, state) in self.definition.steps().iter().zip(&self.state.steps) {
             if let Some(result) = &state.result {
-                let name = serde_json::to_string(step.id.as_str())?;
-                // Writing to a string cannot fail.
-                let _ = write!(body, "{separator}{name}:{}", result.as_str());
+                body.push_str(separator);
+                body.push_str(&serde_json::to_string(step.id.as_str())?);
+                body.push(':');
+                body.push_str(result.as_str());
                 separator = ",";
             }
         }
         body.push('}');
-        if *phase == Phase::Undo {
-            let result = state.steps[*position].result.as_ref().map_or("null", Payload::as_str);
-            let _ = write!(body, ",\"result\":{result}");
-            if let Some(cause) = &state.cause {
-                let _ = write!(body, ",\"error\":{}", serde_json::to_string(&cause.error)?);
+        if self.phase == Phase::Undo {
+            body.push_str(r#","result":"#);
+            body.push_str(self.state.steps[self.position].result.as_ref().map_or("null", Payload::as_str));
+            if let Some(cause) = &self.state.cause {
+                body.push_str(r#","error":"#);
+                body.push_str(&serde_json::to_string(&cause.error)?);
             }
         }
         body.push('}');

@@ -11,6 +11,7 @@ use serde::Serialize;
 use tokio::sync::broadcast;
 
 use crate::clock::NeverBack;
+use crate::definitions;
 use crate::error::Error;
 use crate::inbox::{Message, Posted};
 use crate::inspect;
@@ -108,10 +109,12 @@ impl Engine {
     async fn run_on(store: Arc<dyn Store>, options: Options) -> Result<Self, Error> {
         options.check()?;
         let shared = Shared::start(store, options).await?;
-        Ok(Self { inner: Arc::new(Inner { shared }) })
+        let engine = Self { inner: Arc::new(Inner { shared }) };
+        definitions::follow(engine.shared()).await?;
+        Ok(engine)
     }
 
-    fn shared(&self) -> &Arc<Shared> {
+    pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
     }
 
@@ -232,6 +235,7 @@ impl Engine {
     /// # Errors
     /// When there is no such saga, or it is at its end.
     pub async fn cancel(&self, saga: SagaId, note: &str) -> Result<(), Error> {
+        check_note(note)?;
         self.post(saga, Message::Cancel { note: note.to_owned() }).await
     }
 
@@ -240,6 +244,7 @@ impl Engine {
     /// # Errors
     /// When there is no such saga, or it is at its end.
     pub async fn pause(&self, saga: SagaId, note: &str) -> Result<(), Error> {
+        check_note(note)?;
         self.post(saga, Message::Pause { note: note.to_owned() }).await
     }
 
@@ -248,21 +253,18 @@ impl Engine {
     /// # Errors
     /// When there is no such saga, or it is at its end.
     pub async fn resume(&self, saga: SagaId, note: &str) -> Result<(), Error> {
+        check_note(note)?;
         self.post(saga, Message::Resume { note: note.to_owned() }).await
     }
 
     async fn post(&self, saga: SagaId, message: Message) -> Result<(), Error> {
         let shared = self.shared();
-        check_note(message.note())?;
         match shared.store.post(saga, &message, shared.options.clock.now()).await? {
             Posted::Accepted => {}
             Posted::Unknown => return Err(Error::NotFound(saga)),
             Posted::Ended(status) => return Err(Error::Ended { saga, status }),
         }
-        match shared.live.get(saga) {
-            Some(live) => live.nudge_for_mail(),
-            None => shared.adoption.nudge(),
-        }
+        shared.mail_came_for(saga);
         Ok(())
     }
 

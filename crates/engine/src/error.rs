@@ -3,8 +3,8 @@
 use std::sync::Arc;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::Timestamp;
 use backstitch_kernel::saga::{Problems, Rejected, Status};
+use backstitch_kernel::{StepId, Timestamp};
 
 use crate::store;
 
@@ -98,6 +98,34 @@ pub enum Error {
     /// Somebody else changed the saga at the same moment.
     #[error("saga {0} was changed by somebody else at the same moment: look at it and ask again")]
     Raced(SagaId),
+    /// The name belongs to a saga that a program registers.
+    #[error("`{0}` is a saga that a program registers in code: declare yours under another name")]
+    DefinedInCode(String),
+    /// Others kept declaring the same name.
+    #[error("`{0}` is being declared by several at once: look at what is staged and try again")]
+    DeclaredAtOnce(String),
+    /// Nothing is staged.
+    #[error("nothing is staged under `{0}`: declare a version first")]
+    NothingStaged(String),
+    /// There is no such job for workers.
+    #[error("there is no job {0}")]
+    NoSuchJob(i64),
+    /// Somebody else has the job.
+    #[error("the lease on job {0} is stale: it ran out and the job was leased again; drop this result")]
+    StaleLease(i64),
+    /// The job has its result.
+    #[error("job {0} already has its result")]
+    JobOver(i64),
+    /// The saga does not wait for this attempt any more.
+    #[error("job {job}: saga {saga} has given up this attempt of step `{step}`; drop its result")]
+    GivenUp {
+        /// The job.
+        job: i64,
+        /// The saga.
+        saga: SagaId,
+        /// The step.
+        step: StepId,
+    },
     /// The engine is shutting down.
     #[error("the engine is shutting down: ask another node, or again after the restart")]
     ShuttingDown,

@@ -19,7 +19,7 @@ impl Starting {
     /// When the request is refused or the file cannot be written; roll the transaction back then.
     #[cfg(feature = "sqlite")]
     pub fn in_sqlite(self, transaction: &rusqlite::Transaction<'_>) -> Result<SagaId, Error> {
-        if let Some(definition) = self.shared.registry.newest(&self.definition) {
+        if let Some(definition) = self.shared.registry.current(&self.definition) {
             let version = definition.definition.version();
             let kept = store::sqlite::definition_in(transaction, &definition.name, version)?;
             definition.is_not_another(kept.as_ref())?;
@@ -37,7 +37,7 @@ impl Starting {
     /// When the request is refused or the database cannot be written; roll the transaction back then.
     #[cfg(feature = "postgres")]
     pub async fn in_postgres(self, transaction: &tokio_postgres::Transaction<'_>) -> Result<SagaId, Error> {
-        if let Some(definition) = self.shared.registry.newest(&self.definition) {
+        if let Some(definition) = self.shared.registry.current(&self.definition) {
             definition.keep(&*self.shared.store).await?;
         }
         let commit = self.unowned()?;
@@ -48,7 +48,7 @@ impl Starting {
     /// The saga accepted and due at once, but nobody's yet.
     fn unowned(self) -> Result<Commit, Error> {
         let Self { shared, definition, request } = self;
-        let definition = shared.registry.newest(&definition).ok_or(Error::UnknownDefinition(definition))?;
+        let definition = shared.registry.current(&definition).ok_or(Error::UnknownDefinition(definition))?;
         let at = shared.options.clock.now();
         let (start, claim) = checked(request?, &definition.name, shared.options.max_payload, at)?;
         let saga = shared.options.ids.next(at);

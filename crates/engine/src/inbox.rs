@@ -2,7 +2,8 @@
 
 use serde::{Deserialize, Serialize};
 
-use backstitch_kernel::saga::{Input, Status};
+use backstitch_kernel::saga::{Input, Outcome, Phase, Status};
+use backstitch_kernel::{ErrorKind, Payload, StepError, StepId};
 
 /// Something asked of a saga from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,14 +24,40 @@ pub enum Message {
         /// Who asked, and why.
         note: String,
     },
+    /// An outside worker has answered.
+    Answered {
+        /// The step.
+        step: StepId,
+        /// Action or compensation.
+        phase: Phase,
+        /// Which attempt.
+        attempt: u32,
+        /// How it ended.
+        answer: Answer,
+    },
 }
 
-impl Message {
-    /// Who asked, and why.
-    #[must_use]
-    pub fn note(&self) -> &str {
-        match self {
-            Self::Cancel { note } | Self::Pause { note } | Self::Resume { note } => note,
+/// How an outside worker's attempt ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Answer {
+    /// With this result, as JSON text.
+    Succeeded(String),
+    /// With this error.
+    Failed(StepError),
+}
+
+impl From<Answer> for Outcome {
+    fn from(answer: Answer) -> Self {
+        match answer {
+            Answer::Succeeded(result) => match Payload::parse(result) {
+                Ok(result) => Self::Succeeded(result),
+                Err(why) => {
+                    let message = format!("the worker's result is no JSON: {why}");
+                    Self::Failed(StepError::new(ErrorKind::Unusable, message))
+                }
+            },
+            Answer::Failed(error) => Self::Failed(error),
         }
     }
 }
@@ -41,6 +68,9 @@ impl From<Message> for Input {
             Message::Cancel { note } => Self::Cancel { note },
             Message::Pause { note } => Self::Pause { note },
             Message::Resume { note } => Self::Resume { note },
+            Message::Answered { step, phase, attempt, answer } => {
+                Self::Finished { step, phase, attempt, outcome: answer.into() }
+            }
         }
     }
 }

@@ -46,8 +46,14 @@ async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {
     Ok(SagaState::of(stored.summary.id, definition.as_ref(), &state))
 }
 
+/// A saga's definition and state; none when there is no such saga.
+pub(crate) async fn state(shared: &Shared, saga: SagaId) -> Result<Option<(Found, State)>, Error> {
+    let Some(stored) = shared.store.load(&[saga]).await?.into_iter().next() else { return Ok(None) };
+    folded(shared, &stored).await.map(Some)
+}
+
 /// A definition, from here or from the store.
-enum Found {
+pub(crate) enum Found {
     Registered(Arc<Registered>),
     Kept(Definition),
 }

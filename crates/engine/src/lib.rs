@@ -48,6 +48,7 @@ pub mod clock;
 mod committer;
 mod context;
 mod declared;
+mod definitions;
 mod engine;
 mod error;
 mod in_transaction;
@@ -66,6 +67,7 @@ mod start;
 pub mod store;
 pub mod testing;
 mod view;
+mod work;
 
 pub use backstitch_kernel as kernel;
 #[cfg(feature = "planted-bugs")]
@@ -76,6 +78,7 @@ pub use backstitch_kernel::saga::{
 pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepError, StepId, Timestamp};
 pub use context::{Context, Undo};
 pub use declared::{Attempt, Caller};
+pub use definitions::{Applied, Declaring};
 pub use engine::{Engine, STUCK_AFTER, Stats};
 pub use error::Error;
 pub use options::Options;
@@ -85,6 +88,7 @@ pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use store::{Cursor, Filter, Health, Page, Summary};
 pub use view::{SagaState, StepView};
+pub use work::{Answered, Work};
 
 /// Compiles what the README shows.
 #[cfg(doctest)]

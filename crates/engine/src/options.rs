@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
+use crate::declared::Caller;
 use crate::error::Error;
 use crate::relay::{LogSink, Sink};
 
@@ -41,6 +42,8 @@ pub struct Options {
     /// How long one send of an outgoing message may take. A message whose sender went away is sent again by somebody
     /// else after twice this.
     pub send_timeout: Duration,
+    /// What performs the calls of declared sagas; without one they wait for a node that has it.
+    pub caller: Option<Arc<dyn Caller>>,
     /// Where outgoing messages go.
     pub sink: Arc<dyn Sink>,
     /// Where the time comes from.
@@ -60,6 +63,7 @@ impl Default for Options {
             release_after: Duration::from_secs(60),
             tick: Duration::from_secs(1),
             send_timeout: Duration::from_secs(30),
+            caller: None,
             sink: Arc::new(LogSink),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds::default()),

@@ -91,7 +91,14 @@ pub(crate) struct Registry {
     limits: RwLock<HashMap<StepName, Arc<Semaphore>>>,
 }
 
-type Versions = BTreeMap<u32, Arc<Registered>>;
+/// What is registered under one name.
+#[derive(Default)]
+struct Versions {
+    all: BTreeMap<u32, Arc<Registered>>,
+    /// Set for declared sagas: the version that new ones take, if there is one yet.
+    declared: Option<Option<u32>>,
+}
+
 /// A definition's name and the id of one of its steps.
 type StepName = (Arc<str>, String);
 
@@ -104,7 +111,7 @@ impl Registry {
             limits.map(|step| step.concurrency.map(|room| self.limit(&name, &step.id, room))).collect();
         let mut sagas = self.sagas.write().unwrap_or_else(PoisonError::into_inner);
         let versions = sagas.entry(name.clone()).or_default();
-        if versions.contains_key(&version) {
+        if versions.all.contains_key(&version) {
             return Err(Error::AlreadyRegistered { definition: name.to_string(), version });
         }
         let registered = Arc::new(Registered {
@@ -116,7 +123,7 @@ impl Registry {
             limits,
             kept: OnceCell::new(),
         });
-        versions.insert(version, registered.clone());
+        versions.all.insert(version, registered.clone());
         Ok(registered)
     }
 
@@ -126,20 +133,31 @@ impl Registry {
         limits.entry(key).or_insert_with(|| Arc::new(Semaphore::new(room as usize))).clone()
     }
 
-    /// The newest version under this name.
-    pub(crate) fn newest(&self, name: &str) -> Option<Arc<Registered>> {
+    /// The version under this name that new sagas take: the active one of those that were declared, otherwise the
+    /// newest.
+    pub(crate) fn current(&self, name: &str) -> Option<Arc<Registered>> {
         let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
-        sagas.get(name)?.values().next_back().cloned()
+        let versions = sagas.get(name)?;
+        match versions.declared {
+            Some(active) => versions.all.get(&active?).cloned(),
+            None => versions.all.values().next_back().cloned(),
+        }
+    }
+
+    /// Says which version of a declared saga new ones take.
+    pub(crate) fn activate(&self, name: &Arc<str>, active: Option<u32>) {
+        let mut sagas = self.sagas.write().unwrap_or_else(PoisonError::into_inner);
+        sagas.entry(name.clone()).or_default().declared = Some(active);
     }
 
     pub(crate) fn version(&self, name: &str, version: u32) -> Option<Arc<Registered>> {
         let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
-        sagas.get(name)?.get(&version).cloned()
+        sagas.get(name)?.all.get(&version).cloned()
     }
 
     fn all(&self) -> Vec<Arc<Registered>> {
         let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
-        sagas.values().flat_map(BTreeMap::values).cloned().collect()
+        sagas.values().flat_map(|versions| versions.all.values()).cloned().collect()
     }
 
     /// Everything that may be run here: registered, and the same as what the store holds under that version.

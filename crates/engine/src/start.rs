@@ -11,6 +11,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use crate::definitions;
 use crate::error::Error;
 use crate::in_transaction;
 use crate::registry::Registered;
@@ -114,7 +115,7 @@ impl IntoFuture for Starting {
             if self.shared.is_stopping() {
                 return Err(Error::ShuttingDown);
             }
-            let definition = self.shared.registry.newest(&self.definition);
+            let definition = definitions::current(&self.shared, &self.definition).await?;
             let definition = definition.ok_or(Error::UnknownDefinition(self.definition))?;
             definition.keep(&*self.shared.store).await?;
             start(&self.shared, definition, request).await

@@ -20,6 +20,17 @@ create table definitions (
     primary key (name, version)
 );
 
+-- Definitions that were written down as data: which version new sagas take, and which one waits to be applied. Those that
+-- came with a program's code have no row here.
+create table declared (
+    name       text collate "C" not null primary key,
+    changed_at timestamptz      not null default clock(),
+    active     integer,
+    staged     integer,
+    foreign key (name, active) references definitions (name, version),
+    foreign key (name, staged) references definitions (name, version)
+);
+
 -- One row for each life of a process. A life that is over has no row, and a number is never given twice.
 create table nodes (
     epoch        bigint generated always as identity primary key,

@@ -167,11 +167,14 @@ declare
     excess record;
     claim  record;
 begin
-    select max(d.version) into latest from backstitch.definitions d where d.name = definition;
+    select d.active into latest from backstitch.declared d where d.name = definition;
+    if not found then
+        select max(d.version) into latest from backstitch.definitions d where d.name = definition;
+    end if;
     if latest is null then
         raise exception 'no saga "%" is registered', definition
             using errcode = 'undefined_object',
-                hint = 'Register it first: start the engine that has it on this database once.';
+                hint = 'Register it first: start the engine that has it on this database once, or apply its staged version.';
     end if;
     if jsonb_typeof(attributes) is distinct from 'object'
         or exists (select from jsonb_each(attributes) a where jsonb_typeof(a.value) <> 'string')

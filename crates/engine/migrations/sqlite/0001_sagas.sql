@@ -12,6 +12,17 @@ create table definitions (
     primary key (name, version)
 ) strict, without rowid;
 
+-- Definitions that were written down as data: which version new sagas take, and which one waits to be applied. Those that
+-- came with a program's code have no row here.
+create table declared (
+    name       text    not null primary key,
+    active     integer,
+    staged     integer,
+    changed_at integer not null,
+    foreign key (name, active) references definitions (name, version),
+    foreign key (name, staged) references definitions (name, version)
+) strict, without rowid;
+
 -- One row for each life of a process. A life that is over has no row, and a number is never given twice.
 create table nodes (
     epoch        integer primary key autoincrement,

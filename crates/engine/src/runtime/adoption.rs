@@ -240,11 +240,13 @@ pub(super) async fn heed(shared: Arc<Shared>, notices: Arc<Mutex<mpsc::Receiver<
             () = shared.stopping() => None,
         };
         match notice {
-            Some(Notice::Mail(saga)) => match shared.live.get(saga) {
-                Some(live) => live.nudge_for_mail(),
-                None => shared.adoption.nudge(),
-            },
-            Some(Notice::Started(_) | Notice::Missed) => shared.adoption.nudge(),
+            Some(Notice::Mail(saga)) => shared.mail_came_for(saga),
+            Some(Notice::Started(_)) => shared.adoption.nudge(),
+            Some(Notice::Applied) => shared.definitions.nudge(),
+            Some(Notice::Missed) => {
+                shared.definitions.nudge();
+                shared.adoption.nudge();
+            }
             None => return,
         }
     }

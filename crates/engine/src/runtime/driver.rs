@@ -55,6 +55,20 @@ enum Done {
     Room { position: usize, permit: Option<OwnedSemaphorePermit> },
 }
 
+/// Something the saga has to answer to.
+struct Asked {
+    input: Input,
+    /// Messages to the world that go out with the answer.
+    outgoing: Vec<NewMessage>,
+    by_mail: bool,
+}
+
+impl Asked {
+    fn by_mail(received: Received) -> Self {
+        Self { input: received.message.into(), outgoing: Vec::new(), by_mail: true }
+    }
+}
+
 /// Whether the saga is still ours.
 #[derive(PartialEq, Eq)]
 enum Flow {
@@ -232,7 +246,7 @@ impl Driver {
     async fn answer_mail(&mut self, received: Received) -> Flow {
         self.inbox_seen = self.inbox_seen.max(received.seq);
         self.inbox_unconsumed = true;
-        self.process(received.message.into(), Vec::new()).await
+        self.process_all(VecDeque::from([Asked::by_mail(received)])).await
     }
 
     /// Messages that nobody has looked at yet. A store that does not answer now is asked again later.
@@ -262,22 +276,23 @@ impl Driver {
 
     /// Takes an input through to its effects. Messages that came in between are answered first.
     async fn process(&mut self, input: Input, outgoing: Vec<NewMessage>) -> Flow {
-        let mut queue = VecDeque::from([(input, outgoing)]);
-        while let Some((input, outgoing)) = queue.pop_front() {
-            let is_message =
-                matches!(input, Input::Cancel { .. } | Input::Pause { .. } | Input::Resume { .. });
+        self.process_all(VecDeque::from([Asked { input, outgoing, by_mail: false }])).await
+    }
+
+    async fn process_all(&mut self, mut queue: VecDeque<Asked>) -> Flow {
+        while let Some(Asked { input, outgoing, by_mail }) = queue.pop_front() {
             let now = Now { at: self.shared.options.clock.now(), hold: self.shared.is_stopping() };
             let decided = decide(&self.definition.definition, self.saga, &self.state, input.clone(), now);
             let decision = match decided {
                 Ok(decision) => decision,
                 Err(rejected) => {
                     self.note(&rejected);
-                    self.came_to_nothing |= is_message;
+                    self.came_to_nothing |= by_mail;
                     continue;
                 }
             };
             if decision.events.is_empty() {
-                self.came_to_nothing |= is_message;
+                self.came_to_nothing |= by_mail;
                 self.perform(decision.effects);
                 continue;
             }
@@ -288,6 +303,7 @@ impl Driver {
                 self.perform(std::mem::take(&mut decision.effects));
             }
             let tells = !commit.messages.is_empty();
+            let offers = !commit.jobs.is_empty();
             let Some((commit, verdict)) = self.commit(commit).await else {
                 return Flow::LetGo;
             };
@@ -296,14 +312,17 @@ impl Driver {
                     if tells {
                         self.shared.outbox.nudge();
                     }
+                    if offers {
+                        self.shared.work.notify_waiters();
+                    }
                     self.applied(decision, &commit.events);
                 }
                 Verdict::MailWaiting => {
-                    queue.push_front((input, outgoing));
+                    queue.push_front(Asked { input, outgoing, by_mail });
                     for received in self.fetch_mail().await.into_iter().rev() {
                         self.inbox_seen = self.inbox_seen.max(received.seq);
                         self.inbox_unconsumed = true;
-                        queue.push_front((received.message.into(), Vec::new()));
+                        queue.push_front(Asked::by_mail(received));
                     }
                     continue;
                 }
@@ -312,7 +331,7 @@ impl Driver {
                         tracing::error!(saga = %self.saga, %why, "a decision cannot be kept: the saga stays as it is");
                         return Flow::LetGo;
                     };
-                    queue.push_front((failed, Vec::new()));
+                    queue.push_front(Asked { input: failed, outgoing: Vec::new(), by_mail });
                     continue;
                 }
                 Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. } => {

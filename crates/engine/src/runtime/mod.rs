@@ -19,7 +19,7 @@ use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
-use tokio::sync::{Mutex, Semaphore, broadcast, mpsc, watch};
+use tokio::sync::{Mutex, Notify, Semaphore, broadcast, mpsc, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 
@@ -61,6 +61,10 @@ pub(crate) struct Shared {
     pub(crate) adoption: Signal,
     pub(crate) jobs: Signal,
     pub(crate) outbox: Signal,
+    /// A declared definition was applied somewhere.
+    pub(crate) definitions: Signal,
+    /// There may be work for outside workers.
+    pub(crate) work: Notify,
     pub(crate) counters: Counters,
     node: Node,
     epoch: AtomicI64,
@@ -118,6 +122,8 @@ impl Shared {
             adoption: Signal::default(),
             jobs: Signal::default(),
             outbox: Signal::default(),
+            definitions: Signal::default(),
+            work: Notify::new(),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),
@@ -145,6 +151,7 @@ impl Shared {
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::relay::relay);
         if self.store.is_shared() {
+            keep_going(self, "definitions", crate::definitions::keep_following);
             keep_going(self, "heartbeat", liveness::keep_alive);
             keep_going(self, "mail", adoption::fetch_mail);
         }
@@ -193,6 +200,8 @@ impl Shared {
         self.adoption.nudge();
         self.jobs.nudge();
         self.outbox.nudge();
+        self.definitions.nudge();
+        self.work.notify_waiters();
     }
 
     /// Starts nothing new; what is in flight goes on.
@@ -203,6 +212,14 @@ impl Shared {
     /// Drops everything; the store is left as it is.
     pub(crate) fn stop(&self) {
         self.enter_phase(Phase::Stopped);
+    }
+
+    /// Has somebody look at a message that is on disk.
+    pub(crate) fn mail_came_for(&self, saga: SagaId) {
+        match self.live.get(saga) {
+            Some(live) => live.nudge_for_mail(),
+            None => self.adoption.nudge(),
+        }
     }
 
     /// Runs something beside the loops.

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Decision, Event, Recorded, State};
+use backstitch_kernel::saga::{Decision, Event, Phase, Recorded, State};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
@@ -12,6 +12,7 @@ use crate::store::jobs::NewJob;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::{ALERTS, NewMessage};
 use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite};
+use crate::work::{self, Offered};
 
 /// A commit, and whether the saga is let go with it.
 pub(crate) struct Planned {
@@ -62,6 +63,7 @@ pub(crate) fn plan(
             messages.extend(alert(format!("{}:{}", on.saga, recorded.seq), &body));
         }
         jobs.extend(hook(on, recorded));
+        jobs.extend(offer(recorded));
     }
     let consume = on.before.is_some() && on.inbox_unconsumed;
     let commit = Commit {
@@ -153,6 +155,21 @@ fn hook(on: &Circumstances<'_>, recorded: &Recorded) -> Option<NewJob> {
     let subject = format!("{hook}@{}", recorded.seq);
     let payload = Payload::encode(&recorded.seq).ok()?;
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert })
+}
+
+/// Work for outside workers.
+fn offer(recorded: &Recorded) -> Option<NewJob> {
+    let (step, phase, attempt, outside) = match &recorded.event {
+        Event::StepStarted { step, attempt, outside } => (step, Phase::Do, *attempt, outside.as_ref()?),
+        Event::StepCompensating { step, attempt, outside } => {
+            (step, Phase::Undo, *attempt, outside.as_ref()?)
+        }
+        _ => return None,
+    };
+    let subject = format!("{step}:{}@{attempt}", phase.as_str());
+    let payload = Payload::encode(&Offered { step: step.clone(), phase, attempt }).ok()?;
+    let queue = work::queue(&outside.queue);
+    Some(NewJob { queue, subject, payload, due_at: recorded.at, alert: None })
 }
 
 /// A message to whoever looks after this installation.

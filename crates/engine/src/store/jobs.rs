@@ -3,6 +3,8 @@
 use backstitch_kernel::lease::{Lease, Refused};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 
+use crate::inbox::Message;
+
 /// A job to be written with the decision that asks for it.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -72,6 +74,19 @@ pub enum Report {
         /// How much longer the lease is to last.
         lease: std::time::Duration,
     },
+}
+
+/// What an outside worker answers.
+#[derive(Clone, Debug)]
+pub struct Answer {
+    /// The job.
+    pub id: i64,
+    /// The token it was leased with.
+    pub token: i64,
+    /// Why it failed, if it did.
+    pub error: Option<String>,
+    /// What its saga is told.
+    pub message: Message,
 }
 
 /// What became of a report.

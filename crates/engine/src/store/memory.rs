@@ -10,7 +10,8 @@ use backstitch_kernel::lease::{self, Lease};
 use backstitch_kernel::saga::{Event, Recorded, Status};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 
-use super::jobs::{Job, Leased, NewJob, Report as JobReport, Settled, Settlement};
+use super::declared::{Collected, Declared, InFlight, Version};
+use super::jobs::{Answer, Job, Leased, NewJob, Report as JobReport, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{ALERTS, NewMessage, Outgoing, Report as SendReport, Sent};
 use super::{
@@ -29,7 +30,9 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Tables {
     sagas: BTreeMap<SagaId, Saga>,
-    definitions: BTreeMap<(Arc<str>, u32), Registered>,
+    definitions: BTreeMap<(Arc<str>, u32), Kept>,
+    /// By name: the active version and the staged one.
+    declared: BTreeMap<Arc<str>, (Option<u32>, Option<u32>)>,
     ledger: HashMap<(String, String), Entry>,
     jobs: BTreeMap<i64, Job>,
     /// What to tell if a job is given up.
@@ -47,6 +50,11 @@ struct Saga {
     log: Vec<Recorded>,
     inbox: Vec<Received>,
     inbox_seq: u64,
+}
+
+struct Kept {
+    definition: Registered,
+    at: Timestamp,
 }
 
 struct Entry {
@@ -191,6 +199,19 @@ impl Tables {
             let state = SendState::Due(at);
             self.outbox.insert(id, Queued { message: message.clone(), attempts: 0, lock: 0, state });
         }
+    }
+
+    fn post(&mut self, saga: SagaId, message: &Message, at: Timestamp) -> Posted {
+        let Some(saga) = self.sagas.get_mut(&saga) else {
+            return Posted::Unknown;
+        };
+        if !saga.is_active() {
+            return Posted::Ended(saga.summary.status);
+        }
+        saga.inbox_seq += 1;
+        saga.inbox.push(Received { seq: saga.inbox_seq, message: message.clone() });
+        saga.summary.wake_at = Some(at);
+        Posted::Accepted
     }
 
     /// Unsent messages that are not behind another one of their ordering key.
@@ -421,17 +442,7 @@ impl Store for MemoryStore {
     }
 
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
-        let mut tables = self.tables();
-        let Some(saga) = tables.sagas.get_mut(&saga) else {
-            return Ok(Posted::Unknown);
-        };
-        if !saga.is_active() {
-            return Ok(Posted::Ended(saga.summary.status));
-        }
-        saga.inbox_seq += 1;
-        saga.inbox.push(Received { seq: saga.inbox_seq, message: message.clone() });
-        saga.summary.wake_at = Some(at);
-        Ok(Posted::Accepted)
+        Ok(self.tables().post(saga, message, at))
     }
 
     async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
@@ -441,16 +452,74 @@ impl Store for MemoryStore {
     }
 
     async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
+        let at = self.clock.now();
         let key = (definition.name.clone(), definition.version);
-        Ok(self.tables().definitions.entry(key).or_insert_with(|| definition.clone()).clone())
+        let mut tables = self.tables();
+        let kept =
+            tables.definitions.entry(key).or_insert_with(|| Kept { definition: definition.clone(), at });
+        Ok(kept.definition.clone())
     }
 
     async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
         let tables = self.tables();
-        let versions = tables.definitions.values().filter(|definition| {
+        let definitions = tables.definitions.values().map(|kept| &kept.definition);
+        let versions = definitions.filter(|definition| {
             &*definition.name == name && version.is_none_or(|version| version == definition.version)
         });
         Ok(versions.max_by_key(|definition| definition.version).cloned())
+    }
+
+    async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
+        let at = self.clock.now();
+        let mut tables = self.tables();
+        let name = &definition.name;
+        let newest =
+            tables.definitions.keys().filter(|(known, _)| known == name).map(|(_, version)| *version);
+        let next = newest.max().unwrap_or(0) + 1;
+        if definition.version != next || (next > 1 && !tables.declared.contains_key(name)) {
+            return Ok(false);
+        }
+        let kept = Kept { definition: definition.clone(), at };
+        tables.definitions.insert((name.clone(), definition.version), kept);
+        tables.declared.entry(name.clone()).or_default().1 = Some(definition.version);
+        Ok(true)
+    }
+
+    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        let mut tables = self.tables();
+        let Some((active, staged)) = tables.declared.get_mut(name) else { return Ok(None) };
+        let applied = staged.take();
+        *active = applied.or(*active);
+        Ok(applied)
+    }
+
+    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        Ok(self.tables().declared.get_mut(name).and_then(|(_, staged)| staged.take()))
+    }
+
+    async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
+        let tables = self.tables();
+        let mut found = Collected::default();
+        for (known, (active, staged)) in &tables.declared {
+            if name.is_none_or(|name| name == &**known) {
+                let versions = tables.definitions.values().filter(|kept| kept.definition.name == *known);
+                for kept in versions {
+                    let version = Version { number: kept.definition.version, created_at: kept.at };
+                    found.add(known, *active, *staged, version);
+                }
+            }
+        }
+        Ok(found.all())
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        let tables = self.tables();
+        let mut versions: BTreeMap<u32, u64> = BTreeMap::new();
+        let unfinished = tables.sagas.values().filter(|saga| saga.is_active());
+        for saga in unfinished.filter(|saga| &*saga.summary.definition == definition) {
+            *versions.entry(saga.summary.version).or_default() += 1;
+        }
+        Ok(versions.into_iter().map(|(version, sagas)| InFlight { version, sagas }).collect())
     }
 
     async fn lease_jobs(
@@ -506,6 +575,29 @@ impl Store for MemoryStore {
                 Ok(())
             })
             .collect())
+    }
+
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+        let now = self.clock.now();
+        let mut tables = self.tables();
+        let Some(job) = tables.jobs.get_mut(&answer.id) else {
+            return Ok(Err(lease::Refused::Unavailable));
+        };
+        let settled = match answer.error {
+            None => job.lease.complete(answer.token),
+            Some(_) => job.lease.fail(answer.token, None),
+        };
+        job.lease = match settled {
+            Ok(settled) => settled,
+            Err(refused) => return Ok(Err(refused)),
+        };
+        if answer.error.is_some() {
+            job.last_error.clone_from(&answer.error);
+        }
+        let saga = job.saga;
+        tables.tell_if_given_up(answer.id, now);
+        tables.post(saga, &answer.message, at);
+        Ok(Ok(()))
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

@@ -3,6 +3,7 @@
 //! Three stores keep this contract and one conformance suite checks them alike: memory, `SQLite`, `PostgreSQL`.
 
 mod commit;
+pub mod declared;
 mod error;
 pub mod jobs;
 pub mod memory;
@@ -25,7 +26,8 @@ pub use query::{Cursor, Filter, Health, Page, Stored, Summary, Unregistered};
 use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
-use jobs::{Job, Leased, Settled, Settlement};
+use declared::{Declared, InFlight};
+use jobs::{Answer, Job, Leased, Settled, Settlement};
 use nodes::{Epoch, Known, Node, Notice, Registered};
 use outbox::{Outgoing, Sent};
 use tokio::sync::mpsc;
@@ -176,6 +178,37 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error>;
 
+    /// Keeps a declared definition and stages it, instead of what was staged before. `false`: its version is not the next
+    /// one, or the name belongs to a program's code.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn stage(&self, definition: &Registered) -> Result<bool, Error>;
+
+    /// Lets new sagas take the staged version from now on; `None` when nothing is staged.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error>;
+
+    /// Forgets which version is staged; `None` when nothing is.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error>;
+
+    /// What is declared under this name, or under all, by name.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error>;
+
+    /// The sagas of this definition that have not ended, by version.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error>;
+
     /// Leases up to `limit` due jobs of these queues, oldest first; expired leases are returned to the queue
     /// first. The store's clock decides.
     ///
@@ -193,6 +226,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be written.
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error>;
+
+    /// Takes an outside worker's answer: the job is over and its saga is told, or neither.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error>;
 
     /// A job as it stands.
     ///

@@ -46,6 +46,8 @@ pub enum Notice {
     Mail(SagaId),
     /// This saga was started in somebody's transaction and waits for an owner.
     Started(SagaId),
+    /// A declared definition was applied.
+    Applied,
     /// Notices may have been missed: look at everything. The first one of all, and one after every new connection.
     Missed,
 }

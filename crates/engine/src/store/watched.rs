@@ -10,7 +10,8 @@ use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
-use super::jobs::{Job, Leased, Settled, Settlement};
+use super::declared::{Declared, InFlight};
+use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
@@ -175,6 +176,26 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.definition(name, version).await
     }
 
+    async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
+        self.admitted().await?.stage(definition).await
+    }
+
+    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        self.admitted().await?.apply_staged(name).await
+    }
+
+    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        self.admitted().await?.discard_staged(name).await
+    }
+
+    async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
+        self.admitted().await?.declared(name).await
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        self.admitted().await?.in_flight(definition).await
+    }
+
     async fn lease_jobs(
         &self,
         queues: &[String],
@@ -186,6 +207,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
         self.admitted().await?.settle_jobs(settlements).await
+    }
+
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+        self.admitted().await?.answer_job(answer, at).await
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

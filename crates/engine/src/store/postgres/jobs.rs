@@ -6,11 +6,12 @@ use std::time::{Duration, SystemTime};
 use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, millis, readable, time};
-use crate::store::jobs::{Job, Leased, Report, Settled, Settlement};
+use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement};
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn lease(
@@ -53,6 +54,23 @@ pub(super) async fn settle(session: &Session, settlements: &[Settlement]) -> Res
     }
 }
 
+/// Takes an outside worker's answer and tells the saga of it.
+pub(super) async fn answer(session: &Session, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+    let Answer { id, token, error, message } = answer;
+    let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
+    let error = error.as_deref().map(readable);
+    let values: [&(dyn ToSql + Sync); 5] = [id, token, &error, &time(at), &body];
+    let rows = session.query(include_str!("answer_job.sql"), &values).await?;
+    let found = rows.first().map(before).transpose()?;
+    Ok(found.map_or(Err(Refused::Unavailable), |(_, lease)| lease.complete(*token).map(|_| ())))
+}
+
+fn before(row: &Row) -> Result<(i64, Lease), Error> {
+    let id: i64 = get(row, "id")?;
+    let (status, token) = (status(row, id)?, get(row, "token")?);
+    Ok((id, Lease { status, token, ..Lease::due_at(Timestamp::default()) }))
+}
+
 /// What leasing looks at in each of these jobs, as it was before.
 async fn settle_once(
     session: &Session,
@@ -75,16 +93,7 @@ async fn settle_once(
             ],
         )
         .await?;
-    let before = rows.iter().map(|row| {
-        let id: i64 = get(row, "id")?;
-        let lease = Lease {
-            status: status(row, id)?,
-            token: get(row, "token")?,
-            ..Lease::due_at(Timestamp::default())
-        };
-        Ok((id, lease))
-    });
-    before.collect()
+    rows.iter().map(before).collect()
 }
 
 #[derive(Default)]

@@ -19,6 +19,7 @@ use crate::store::nodes::Notice;
 /// As the statements and functions of the database call them.
 const INBOX: &str = "backstitch_inbox";
 const START: &str = "backstitch_start";
+const DEFINITION: &str = "backstitch_definition";
 
 /// Wake-ups kept for a receiver that is busy.
 const KEPT: usize = 1024;
@@ -85,7 +86,7 @@ async fn listening(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<
             }
         }
     });
-    let listen = format!("listen {INBOX}; listen {START}");
+    let listen = format!("listen {INBOX}; listen {START}; listen {DEFINITION}");
     client.batch_execute(&listen).await.map_err(|why| fault::error(&why))?;
     Ok(Line { _client: client, ended })
 }
@@ -94,10 +95,11 @@ fn notice(message: &AsyncMessage) -> Option<Notice> {
     let AsyncMessage::Notification(notification) = message else {
         return None;
     };
-    let saga: SagaId = notification.payload().parse().ok()?;
+    let saga = || notification.payload().parse::<SagaId>().ok();
     match notification.channel() {
-        INBOX => Some(Notice::Mail(saga)),
-        START => Some(Notice::Started(saga)),
+        INBOX => saga().map(Notice::Mail),
+        START => saga().map(Notice::Started),
+        DEFINITION => Some(Notice::Applied),
         _ => None,
     }
 }

@@ -6,6 +6,7 @@
 mod address;
 mod batch;
 mod commit;
+mod declared;
 mod definitions;
 mod dial;
 mod fault;
@@ -28,7 +29,8 @@ use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
-use super::jobs::{Job, Leased, Settled, Settlement};
+use super::declared::{Declared, InFlight};
+use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
@@ -168,6 +170,26 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| definitions::load(session, name, version))
     }
 
+    async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| declared::stage(session, definition))
+    }
+
+    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        change!(self.sessions.to_ask(), |session| declared::apply(session, name))
+    }
+
+    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        change!(self.sessions.to_ask(), |session| declared::discard(session, name))
+    }
+
+    async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
+        read!(self.sessions, |session| declared::list(session, name))
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        read!(self.sessions, |session| declared::in_flight(session, definition))
+    }
+
     async fn lease_jobs(
         &self,
         queues: &[String],
@@ -179,6 +201,10 @@ impl Store for PostgresStore {
 
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
         change!(self.sessions.to_ask(), |session| jobs::settle(session, settlements))
+    }
+
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+        change!(self.sessions.to_ask(), |session| jobs::answer(session, answer, at))
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

@@ -16,20 +16,31 @@ pub(super) fn post(
     message: &Message,
     at: Timestamp,
 ) -> Result<Posted, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let posted = post_in(&transaction, saga, message, at)?;
+    transaction.commit()?;
+    Ok(posted)
+}
+
+/// The same as a part of something larger.
+pub(super) fn post_in(
+    transaction: &Connection,
+    saga: SagaId,
+    message: &Message,
+    at: Timestamp,
+) -> Result<Posted, Fault> {
     let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
     let id = saga.0.as_bytes();
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let seq: Option<i64> = transaction
         .prepare_cached(sql!("post_message"))?
         .query_row(params![id, at.as_micros()], |row| row.get(0))
         .optional()?;
     let Some(seq) = seq else {
-        return refusal(&transaction, saga);
+        return refusal(transaction, saga);
     };
     transaction
         .prepare_cached("insert into saga_inbox (saga_id, seq, body, at) values (?1, ?2, ?3, ?4)")?
         .execute(params![id, seq, body, at.as_micros()])?;
-    transaction.commit()?;
     Ok(Posted::Accepted)
 }
 

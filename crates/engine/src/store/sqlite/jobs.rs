@@ -7,10 +7,11 @@ use backstitch_kernel::lease::{Lease, Refused, Status};
 use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
+use super::inbox;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
-use crate::store::jobs::{Job, Leased, Report, Settled, Settlement};
+use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement};
 use crate::store::outbox::ALERTS;
 
 /// Why a lease ran out, as it is told to whoever looks at the job.
@@ -88,6 +89,33 @@ fn settle_one(connection: &Connection, settlement: &Settlement, now: Timestamp) 
     }
     write(connection, &job, now)?;
     Ok(Ok(()))
+}
+
+/// Takes an outside worker's answer and tells the saga of it.
+pub(super) fn answer(
+    connection: &Connection,
+    answer: &Answer,
+    at: Timestamp,
+    now: Timestamp,
+) -> Result<Settled, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let Some(job) = job(&transaction, answer.id)? else {
+        return Ok(Err(Refused::Unavailable));
+    };
+    let settlement = Settlement {
+        id: answer.id,
+        token: answer.token,
+        report: match &answer.error {
+            None => Report::Completed,
+            Some(error) => Report::Failed { error: error.clone(), retry_at: None },
+        },
+    };
+    let settled = settle_one(&transaction, &settlement, now)?;
+    if settled.is_ok() {
+        inbox::post_in(&transaction, job.saga, &answer.message, at)?;
+    }
+    transaction.commit()?;
+    Ok(settled)
 }
 
 pub(super) fn job(connection: &Connection, id: i64) -> Result<Option<Job>, Fault> {

@@ -6,6 +6,7 @@
 
 mod commit;
 mod connections;
+mod declared;
 mod definitions;
 mod fault;
 mod file;
@@ -31,7 +32,8 @@ pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
 
-use super::jobs::{Job, Leased, Settled, Settlement};
+use super::declared::{Declared, InFlight};
+use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
@@ -166,6 +168,31 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| definitions::load(connection, &name, version)).await
     }
 
+    async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
+        let (definition, now) = (definition.clone(), self.clock.now());
+        self.connections.write(move |connection| declared::stage(connection, &definition, now)).await
+    }
+
+    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        let (name, now) = (name.to_owned(), self.clock.now());
+        self.connections.write(move |connection| declared::apply(connection, &name, now)).await
+    }
+
+    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+        let (name, now) = (name.to_owned(), self.clock.now());
+        self.connections.write(move |connection| declared::discard(connection, &name, now)).await
+    }
+
+    async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
+        let name = name.map(str::to_owned);
+        self.connections.read(move |connection| declared::list(connection, name.as_deref())).await
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        let definition = definition.to_owned();
+        self.connections.read(move |connection| declared::in_flight(connection, &definition)).await
+    }
+
     async fn lease_jobs(
         &self,
         queues: &[String],
@@ -179,6 +206,11 @@ impl Store for SqliteStore {
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
         let (settlements, now) = (settlements.to_vec(), self.clock.now());
         self.connections.write(move |connection| jobs::settle(connection, &settlements, now)).await
+    }
+
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+        let (answer, now) = (answer.clone(), self.clock.now());
+        self.connections.write(move |connection| jobs::answer(connection, &answer, at, now)).await
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

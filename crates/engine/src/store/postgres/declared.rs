@@ -1,0 +1,67 @@
+//! Declared definitions: what is active, and what is staged.
+
+use tokio_postgres::Row;
+
+use super::session::Session;
+use super::sql;
+use super::value::{get, get_time, is_text};
+use crate::store::Error;
+use crate::store::declared::{Collected, Declared, InFlight, Version};
+use crate::store::nodes::Registered;
+
+pub(super) async fn stage(session: &Session, definition: &Registered) -> Result<bool, Error> {
+    let name = &*definition.name;
+    let (true, Ok(version)) = (is_text(name), i32::try_from(definition.version)) else {
+        return Err(Error::Refused(format!("version {} of `{name}` cannot be kept", definition.version)));
+    };
+    let (fingerprint, body) = (definition.fingerprint.cast_signed(), definition.body.as_str());
+    let staged = session.query(sql!("stage_definition"), &[&name, &version, &fingerprint, &body]).await?;
+    Ok(!staged.is_empty())
+}
+
+pub(super) async fn apply(session: &Session, name: &str) -> Result<Option<u32>, Error> {
+    change(session, sql!("apply_definition"), name, "active").await
+}
+
+pub(super) async fn discard(session: &Session, name: &str) -> Result<Option<u32>, Error> {
+    change(session, include_str!("discard_definition.sql"), name, "staged").await
+}
+
+async fn change(session: &Session, sql: &str, name: &str, column: &str) -> Result<Option<u32>, Error> {
+    if !is_text(name) {
+        return Ok(None);
+    }
+    let changed = session.query(sql, &[&name]).await?;
+    changed.first().map(|row| get::<i32>(row, column).map(i32::unsigned_abs)).transpose()
+}
+
+pub(super) async fn list(session: &Session, name: Option<&str>) -> Result<Vec<Declared>, Error> {
+    if !name.is_none_or(is_text) {
+        return Ok(Vec::new());
+    }
+    let mut found = Collected::default();
+    for row in session.query(sql!("declared"), &[&name]).await? {
+        let version = Version {
+            number: get::<i32>(&row, "version")?.unsigned_abs(),
+            created_at: get_time(&row, "created_at")?,
+        };
+        found.add(get(&row, "name")?, optional(&row, "active")?, optional(&row, "staged")?, version);
+    }
+    Ok(found.all())
+}
+
+fn optional(row: &Row, column: &str) -> Result<Option<u32>, Error> {
+    Ok(get::<Option<i32>>(row, column)?.map(i32::unsigned_abs))
+}
+
+pub(super) async fn in_flight(session: &Session, definition: &str) -> Result<Vec<InFlight>, Error> {
+    if !is_text(definition) {
+        return Ok(Vec::new());
+    }
+    let rows = session.query(sql!("in_flight"), &[&definition]).await?;
+    let counted = rows.iter().map(|row| {
+        let version = get::<i32>(row, "version")?.unsigned_abs();
+        Ok(InFlight { version, sagas: get::<i64>(row, "sagas")?.unsigned_abs() })
+    });
+    counted.collect()
+}

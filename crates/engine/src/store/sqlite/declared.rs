@@ -1,0 +1,71 @@
+//! Declared definitions: what is active, and what is staged.
+
+use backstitch_kernel::Timestamp;
+use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
+
+use super::fault::Fault;
+use super::sql;
+use super::values::Reading;
+use crate::store::declared::{Collected, Declared, InFlight, Version};
+use crate::store::nodes::Registered;
+
+pub(super) fn stage(connection: &Connection, definition: &Registered, now: Timestamp) -> Result<bool, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let kept = transaction.prepare_cached(sql!("stage_definition"))?.execute(params![
+        definition.name,
+        definition.version,
+        definition.fingerprint.cast_signed(),
+        definition.body.as_str(),
+        now.as_micros()
+    ])?;
+    if kept > 0 {
+        transaction
+            .prepare_cached(
+                "insert into declared (name, staged, changed_at) values (?1, ?2, ?3)
+                 on conflict (name) do update set staged = excluded.staged, changed_at = excluded.changed_at",
+            )?
+            .execute(params![definition.name, definition.version, now.as_micros()])?;
+    }
+    transaction.commit()?;
+    Ok(kept > 0)
+}
+
+pub(super) fn apply(connection: &Connection, name: &str, now: Timestamp) -> Result<Option<u32>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("apply_definition"))?;
+    Ok(statement.query_row(params![name, now.as_micros()], |row| row.get(0)).optional()?)
+}
+
+pub(super) fn discard(connection: &Connection, name: &str, now: Timestamp) -> Result<Option<u32>, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let staged: Option<Option<u32>> = transaction
+        .query_row("select staged from declared where name = ?1", [name], |row| row.get(0))
+        .optional()?;
+    let forget = "update declared set staged = null, changed_at = ?2 where name = ?1";
+    transaction.execute(forget, params![name, now.as_micros()])?;
+    transaction.commit()?;
+    Ok(staged.flatten())
+}
+
+pub(super) fn list(connection: &Connection, name: Option<&str>) -> Result<Vec<Declared>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("declared"))?;
+    let mut rows = statement.query([name])?;
+    let mut found = Collected::default();
+    while let Some(row) = rows.next()? {
+        let name: String = Reading::of("declared", &"?", row).get(0, "name")?;
+        let row = Reading::of("declared", &name, row);
+        let version = Version { number: row.count(3, "version")?, created_at: row.time(4, "created_at")? };
+        found.add(&name, row.get(1, "active")?, row.get(2, "staged")?, version);
+    }
+    Ok(found.all())
+}
+
+pub(super) fn in_flight(connection: &Connection, definition: &str) -> Result<Vec<InFlight>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("in_flight"))?;
+    let mut rows = statement.query([definition])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("sagas", &definition, row);
+        found.push(InFlight { version: row.count(0, "version")?, sagas: row.count(1, "count")? });
+    }
+    Ok(found)
+}

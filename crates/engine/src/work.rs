@@ -1,0 +1,232 @@
+//! Work that is left to outside workers: leased, kept alive, answered.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch_kernel::lease::{self, Refused};
+use backstitch_kernel::saga::{Phase, State};
+use backstitch_kernel::{Payload, SagaId, StepError, StepId, Timestamp};
+use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
+
+use crate::declared::Attempt;
+use crate::engine::Engine;
+use crate::error::Error;
+use crate::inbox::{Answer, Message};
+use crate::inspect::{self, Found};
+use crate::runtime::Shared;
+use crate::store::jobs::{self, Job, Report, Settlement};
+
+/// The queue of jobs that workers of `queue` take; hooks have queues of their own.
+pub(crate) fn queue(queue: &str) -> String {
+    format!("{PREFIX}{queue}")
+}
+
+const PREFIX: &str = "work/";
+
+/// Which attempt a job is about.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(crate) struct Offered {
+    pub(crate) step: StepId,
+    pub(crate) phase: Phase,
+    pub(crate) attempt: u32,
+}
+
+/// An attempt that a worker has just got.
+#[derive(Clone, Debug)]
+pub struct Work {
+    /// Its number.
+    pub job: i64,
+    /// Every report names it; a later lease of the same job has a higher one.
+    pub token: i64,
+    /// The queue it came from.
+    pub queue: String,
+    /// The saga.
+    pub saga: SagaId,
+    /// The step.
+    pub step: StepId,
+    /// Whether its action or its compensation is wanted.
+    pub phase: Phase,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// What the service would tell a repeated call by.
+    pub idempotency_key: String,
+    /// Everything a worker gets to know; see [`Attempt::body`].
+    pub body: Payload,
+    /// Without a word by then it goes to another worker.
+    pub lease_until: Timestamp,
+}
+
+/// Whether an answer was the first one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// It counts.
+    Now,
+    /// The job was answered before under the same lease; nothing changed.
+    Before,
+}
+
+impl Engine {
+    /// Leases up to `limit` attempts that wait in these queues. When there are none it waits for `wait` at most.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    pub async fn lease_work(
+        &self,
+        queues: &[String],
+        limit: usize,
+        lease: Duration,
+        wait: Duration,
+    ) -> Result<Vec<Work>, Error> {
+        let shared = self.shared();
+        let queues: Vec<String> = queues.iter().map(|name| queue(name)).collect();
+        let over = Instant::now() + wait;
+        loop {
+            let offered = shared.work.notified();
+            tokio::pin!(offered);
+            // From here on nothing that is offered is missed.
+            offered.as_mut().enable();
+            if shared.is_stopping() {
+                return Err(Error::ShuttingDown);
+            }
+            let leased = shared.store.lease_jobs(&queues, lease, limit).await?;
+            let found_some = !leased.is_empty();
+            let mut taken = Vec::with_capacity(leased.len());
+            for leased in leased {
+                taken.extend(taken_up(shared, leased.job).await?);
+            }
+            if !taken.is_empty() || Instant::now() >= over {
+                return Ok(taken);
+            }
+            if found_some {
+                continue;
+            }
+            // Other processes offer work too, and leases run out: now and then it is looked for.
+            let look_again = over.min(Instant::now() + shared.options.tick);
+            let _ = tokio::time::timeout_at(look_again, offered).await;
+        }
+    }
+
+    /// Keeps a lease for `lease` from now on.
+    ///
+    /// # Errors
+    /// When the lease is another's by now, the job is over, or the attempt was given up.
+    pub async fn extend_lease(&self, job: i64, token: i64, lease: Duration) -> Result<Timestamp, Error> {
+        let shared = self.shared();
+        still_wanted(shared, job).await?;
+        let report = Report::StillWorking { lease };
+        let settled = shared.store.settle_jobs(&[Settlement { id: job, token, report }]).await?;
+        match settled.into_iter().next() {
+            Some(Ok(())) => {
+                let job = shared.store.job(job).await?.ok_or(Error::NoSuchJob(job))?;
+                Ok(job.lease.until)
+            }
+            Some(Err(Refused::Finished)) => Err(Error::JobOver(job)),
+            Some(Err(Refused::Stale | Refused::Unavailable)) | None => Err(Error::StaleLease(job)),
+        }
+    }
+
+    /// Takes a worker's result.
+    ///
+    /// # Errors
+    /// When the result is too large, the lease is another's by now, or the attempt was given up.
+    pub async fn complete_work(&self, job: i64, token: i64, result: Payload) -> Result<Answered, Error> {
+        let (size, limit) = (result.len(), self.shared().options.max_payload);
+        if size > limit {
+            return Err(Error::TooLong { what: "the result", size, limit });
+        }
+        answer(self.shared(), job, token, Answer::Succeeded(result.as_str().to_owned())).await
+    }
+
+    /// Takes a worker's failure; what becomes of the step is up to its retries.
+    ///
+    /// # Errors
+    /// When the lease is another's by now, or the attempt was given up.
+    pub async fn fail_work(&self, job: i64, token: i64, error: StepError) -> Result<Answered, Error> {
+        answer(self.shared(), job, token, Answer::Failed(error)).await
+    }
+}
+
+/// The attempt of a job that has just been leased; none, and the job is over, when nobody waits for it any more.
+async fn taken_up(shared: &Arc<Shared>, job: Job) -> Result<Option<Work>, Error> {
+    let Some(waiting) = waiting(shared, &job).await? else {
+        let report = Report::Failed { error: "nobody waits for it any more".to_owned(), retry_at: None };
+        shared.store.settle_jobs(&[Settlement { id: job.id, token: job.lease.token, report }]).await?;
+        return Ok(None);
+    };
+    let attempt = waiting.attempt(job.saga);
+    let unreadable = |why: serde_json::Error| Error::BadInput(why.to_string());
+    Ok(Some(Work {
+        job: job.id,
+        token: job.lease.token,
+        queue: job.queue.strip_prefix(PREFIX).unwrap_or(&job.queue).to_owned(),
+        saga: job.saga,
+        step: attempt.step().clone(),
+        phase: attempt.phase(),
+        attempt: attempt.number(),
+        idempotency_key: attempt.idempotency_key(),
+        body: Payload::parse(attempt.body().map_err(unreadable)?).map_err(unreadable)?,
+        lease_until: job.lease.until,
+    }))
+}
+
+/// A saga that waits for an attempt.
+struct Waiting {
+    definition: Found,
+    state: State,
+    position: usize,
+    offered: Offered,
+}
+
+impl Waiting {
+    fn attempt(&self, saga: SagaId) -> Attempt<'_> {
+        Attempt {
+            saga,
+            definition: self.definition.as_ref(),
+            position: self.position,
+            phase: self.offered.phase,
+            number: self.offered.attempt,
+            state: &self.state,
+        }
+    }
+}
+
+/// What a job is about, if its saga still waits for it.
+async fn waiting(shared: &Arc<Shared>, job: &Job) -> Result<Option<Waiting>, Error> {
+    let Ok(offered) = job.payload.decode::<Offered>() else { return Ok(None) };
+    let Some((definition, state)) = inspect::state(shared, job.saga).await? else { return Ok(None) };
+    let Some(position) = definition.as_ref().position(&offered.step) else { return Ok(None) };
+    let current = state.steps[position].phase(offered.phase);
+    let waits = !state.status.is_terminal() && current.in_flight() && current.attempts == offered.attempt;
+    Ok(waits.then_some(Waiting { definition, state, position, offered }))
+}
+
+/// The job, unless its lease stands while its attempt was given up. An answer that was given before stays one.
+async fn still_wanted(shared: &Arc<Shared>, job: i64) -> Result<(Job, Offered), Error> {
+    let found = shared.store.job(job).await?.filter(|found| found.queue.starts_with(PREFIX));
+    let found = found.ok_or(Error::NoSuchJob(job))?;
+    let offered: Offered = found.payload.decode().map_err(|_| Error::NoSuchJob(job))?;
+    if found.lease.status == lease::Status::Leased && waiting(shared, &found).await?.is_none() {
+        return Err(Error::GivenUp { job, saga: found.saga, step: offered.step });
+    }
+    Ok((found, offered))
+}
+
+async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> Result<Answered, Error> {
+    let (found, Offered { step, phase, attempt }) = still_wanted(shared, job).await?;
+    let error = match &answer {
+        Answer::Succeeded(_) => None,
+        Answer::Failed(error) => Some(error.to_string()),
+    };
+    let message = Message::Answered { step, phase, attempt, answer };
+    let at = shared.options.clock.now();
+    let answer = jobs::Answer { id: job, token, error, message };
+    match shared.store.answer_job(&answer, at).await? {
+        Ok(()) => {
+            shared.mail_came_for(found.saga);
+            Ok(Answered::Now)
+        }
+        Err(Refused::Finished) => Ok(Answered::Before),
+        Err(Refused::Stale | Refused::Unavailable) => Err(Error::StaleLease(job)),
+    }
+}
