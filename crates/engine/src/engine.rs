@@ -327,15 +327,17 @@ async fn open_store(address: &str, options: &Options) -> Result<Arc<dyn Store>, 
     #[cfg(feature = "sqlite")]
     if let Some(path) = address.strip_prefix("sqlite:") {
         let path = std::path::PathBuf::from(path);
-        let clock = options.clock.clone();
-        let opened =
-            tokio::task::spawn_blocking(move || store::sqlite::SqliteStore::open(&path, clock)).await;
+        let (clock, products) = (options.clock.clone(), options.products.clone());
+        let opened = tokio::task::spawn_blocking(move || {
+            store::sqlite::SqliteStore::open_with(&path, clock, &products)
+        })
+        .await;
         let opened = opened.map_err(|why| store::Error::Unavailable(why.to_string()))?;
         return Ok(Arc::new(opened?));
     }
     #[cfg(feature = "postgres")]
     if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-        return Ok(Arc::new(store::postgres::PostgresStore::connect(address).await?));
+        return Ok(Arc::new(store::postgres::PostgresStore::connect_with(address, &options.products).await?));
     }
     Err(store::Error::BadAddress(address.to_owned()))
 }

@@ -50,7 +50,9 @@ impl Starting {
         let Self { shared, definition, request } = self;
         let definition = shared.registry.current(&definition).ok_or(Error::UnknownDefinition(definition))?;
         let at = shared.options.clock.now();
-        let (start, claim) = checked(request?, &definition.name, shared.options.max_payload, at)?;
+        let mut request = request?;
+        let rows = std::mem::take(&mut request.rows);
+        let (start, claim) = checked(request, &definition.name, shared.options.max_payload, at)?;
         let saga = shared.options.ids.next(at);
         let decision = saga::start(&definition.definition, start, Now { at, hold: true });
         let started = &decision.state.started;
@@ -72,6 +74,7 @@ impl Starting {
             consume_inbox_through: None,
             jobs: Vec::new(),
             messages: Vec::new(),
+            rows,
             claim,
         })
     }

@@ -7,6 +7,7 @@ use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::declared::Caller;
 use crate::error::Error;
 use crate::relay::{LogSink, Sink};
+use crate::store::product::Schema;
 
 /// No time in the settings makes sense beyond a day.
 const LONGEST: Duration = Duration::from_secs(24 * 3600);
@@ -42,6 +43,8 @@ pub struct Options {
     /// How long one send of an outgoing message may take. A message whose sender went away is sent again by somebody
     /// else after twice this.
     pub send_timeout: Duration,
+    /// Products that keep tables of their own beside the engine's.
+    pub products: Vec<&'static Schema>,
     /// What performs the calls of declared sagas; without one they wait for a node that has it.
     pub caller: Option<Arc<dyn Caller>>,
     /// Where outgoing messages go.
@@ -63,6 +66,7 @@ impl Default for Options {
             release_after: Duration::from_secs(60),
             tick: Duration::from_secs(1),
             send_timeout: Duration::from_secs(30),
+            products: Vec::new(),
             caller: None,
             sink: Arc::new(LogSink),
             clock: Arc::new(SystemClock),

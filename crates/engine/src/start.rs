@@ -18,6 +18,7 @@ use crate::registry::Registered;
 use crate::run::Run;
 use crate::runtime::{Circumstances, Launch, Seat, Shared, plan};
 use crate::store::Claim;
+use crate::store::product::{ProductRow, RowKind};
 
 /// The longest idempotency key, correlation id, attribute name or value, in bytes.
 pub const MAX_LABEL: usize = 512;
@@ -58,13 +59,19 @@ pub struct Starting {
 pub(crate) struct Request {
     pub(crate) start: Start,
     pub(crate) key: Option<String>,
+    pub(crate) rows: Vec<ProductRow>,
     deadline_in: Option<Duration>,
 }
 
 impl Starting {
     pub(crate) fn new<T: Serialize + ?Sized>(shared: Arc<Shared>, definition: &str, input: &T) -> Self {
         let request = Payload::encode(input)
-            .map(|input| Request { start: Start { input, ..Start::default() }, key: None, deadline_in: None })
+            .map(|input| Request {
+                start: Start { input, ..Start::default() },
+                key: None,
+                rows: Vec::new(),
+                deadline_in: None,
+            })
             .map_err(|why| Error::BadInput(why.to_string()));
         Self { shared, definition: definition.to_owned(), request }
     }
@@ -92,6 +99,12 @@ impl Starting {
         self.with(|request| {
             request.start.attributes.insert(name.into(), value.into());
         })
+    }
+
+    /// Writes a row of your own table in the transaction that starts the saga; see
+    /// [`Options::products`](crate::Options::products) for the table. A repeated start writes none.
+    pub fn row(self, kind: &'static RowKind, body: Payload) -> Self {
+        self.with(|request| request.rows.push(ProductRow { kind, body }))
     }
 
     /// Rolled back if not finished this long after its start.
@@ -123,8 +136,13 @@ impl IntoFuture for Starting {
     }
 }
 
-async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Request) -> Result<Run, Error> {
+async fn start(
+    shared: &Arc<Shared>,
+    definition: Arc<Registered>,
+    mut request: Request,
+) -> Result<Run, Error> {
     let at = shared.options.clock.now();
+    let rows = std::mem::take(&mut request.rows);
     let (request, claim) = checked(request, &definition.name, shared.options.max_payload, at)?;
     let saga = shared.options.ids.next(at);
     // A full engine still accepts: the saga is on disk and waits for its turn.
@@ -140,7 +158,8 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
         inbox_unconsumed: false,
         release_after: shared.options.release_after,
     };
-    let planned = plan(&on, &mut decision, Vec::new(), claim);
+    let mut planned = plan(&on, &mut decision, Vec::new(), claim);
+    planned.commit.rows = rows;
     let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
     let run = Run::watching(shared.clone(), saga, seat.live());
     let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, room };
@@ -187,7 +206,7 @@ pub(crate) fn checked(
     max_payload: usize,
     now: Timestamp,
 ) -> Result<(Start, Option<Claim>), Error> {
-    let Request { mut start, key, deadline_in } = request;
+    let Request { mut start, key, deadline_in, .. } = request;
     if start.input.len() > max_payload {
         return Err(Error::InputTooLarge { size: start.input.len(), limit: max_payload });
     }

@@ -73,6 +73,7 @@ pub(crate) fn plan(
         consume_inbox_through: consume.then_some(on.inbox_seen),
         jobs,
         messages,
+        rows: Vec::new(),
         claim,
     };
     Planned { commit, released: matches!(tenure, Tenure::LetGo { .. }) }

@@ -10,6 +10,7 @@ use backstitch_kernel::{SagaId, StepId, Timestamp};
 use super::jobs::NewJob;
 use super::nodes::Epoch;
 use super::outbox::NewMessage;
+use super::product::ProductRow;
 
 /// Everything one decision changes. It is written whole or not at all.
 #[derive(Clone, Debug)]
@@ -26,6 +27,8 @@ pub struct Commit {
     pub jobs: Vec<NewJob>,
     /// Messages to the world that follow from it.
     pub messages: Vec<NewMessage>,
+    /// Rows of the product that asked for it.
+    pub rows: Vec<ProductRow>,
     /// The idempotency key this decision answers to; only a start has one.
     pub claim: Option<Claim>,
 }

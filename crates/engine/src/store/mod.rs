@@ -11,6 +11,7 @@ pub mod nodes;
 pub mod outbox;
 #[cfg(feature = "postgres")]
 pub mod postgres;
+pub mod product;
 mod query;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;

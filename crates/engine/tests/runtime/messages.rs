@@ -227,6 +227,7 @@ async fn write(bench: &Bench, run: &Run, messages: Vec<NewMessage>) {
         consume_inbox_through: None,
         jobs: Vec::new(),
         messages,
+        rows: Vec::new(),
         claim: None,
     };
     assert_eq!(bench.store.commit(&[commit]).await.unwrap(), [Verdict::Applied]);

@@ -77,6 +77,7 @@ fn unfinished(definition: &Definition, ids: &RandomIds, epoch: Epoch) -> Commit 
         consume_inbox_through: None,
         jobs: Vec::new(),
         messages: Vec::new(),
+        rows: Vec::new(),
         claim: None,
     }
 }

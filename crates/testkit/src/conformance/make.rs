@@ -75,6 +75,7 @@ pub fn started(saga: SagaId, at: Timestamp) -> Commit {
         consume_inbox_through: None,
         jobs: Vec::new(),
         messages: Vec::new(),
+        rows: Vec::new(),
         claim: None,
     }
 }
@@ -106,6 +107,7 @@ pub fn appended(saga: SagaId, seq: u64, at: Timestamp) -> Commit {
         consume_inbox_through: None,
         jobs: Vec::new(),
         messages: Vec::new(),
+        rows: Vec::new(),
         claim: None,
     }
 }

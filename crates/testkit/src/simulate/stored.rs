@@ -65,6 +65,7 @@ impl Stored {
             consume_inbox_through: None,
             jobs: Vec::new(),
             messages: Vec::new(),
+            rows: Vec::new(),
             claim: None,
         };
         if events.first().is_none_or(|first| first.seq != expected_seq + 1) {

@@ -106,6 +106,7 @@ fn decision(saga: SagaId, seq: u64, events: Vec<Event>) -> Commit {
         consume_inbox_through: None,
         jobs: Vec::new(),
         messages: Vec::new(),
+        rows: Vec::new(),
         claim: None,
     }
 }

@@ -1,10 +1,10 @@
 //! One statement for a batch of decisions, and what its answer means.
 
 use std::collections::HashMap;
-use std::time::Duration;
+use std::time::{Duration, SystemTime};
 
-use backstitch_kernel::SagaId;
 use backstitch_kernel::idempotency::{self, Digest};
+use backstitch_kernel::{SagaId, Timestamp};
 use deadpool_postgres::{Object, PoolError};
 use futures::future::try_join;
 use tokio::time::timeout;
@@ -14,7 +14,8 @@ use uuid::Uuid;
 use super::batch::{Batch, judged_unsent};
 use super::fault::{self, Fault};
 use super::session::Sessions;
-use super::value::timestamp;
+use super::value::{time, timestamp};
+use crate::store::product::RowKind;
 use crate::store::{Claim, Commit, Error, Verdict};
 
 const COMMIT: &str = include_str!("commit.sql");
@@ -44,6 +45,7 @@ pub async fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result
     let rows = transaction.query(&statement, &batch.parameters()).await.map_err(told)?;
     let find_claim = transaction.prepare(FIND_CLAIM).await.map_err(told)?;
     let verdicts = verdicts(transaction, &find_claim, &[commit], &rows).await.map_err(told)?;
+    write_rows(transaction, &[commit], &verdicts).await.map_err(told)?;
     let open = || Error::Unavailable("the idempotency key was given up a moment ago: try again".to_owned());
     verdicts.into_iter().next().flatten().ok_or_else(open)
 }
@@ -55,7 +57,7 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
     if batch.bytes() > MAX_BYTES {
         return Err(Fault::Data(format!("{} bytes are too many for one transaction", batch.bytes())));
     }
-    let client = sessions.to_commit().await.map_err(|why| unsent(&why))?;
+    let mut client = sessions.to_commit().await.map_err(|why| unsent(&why))?;
     let prepared = try_join(client.prepare_cached(COMMIT), client.prepare_cached(FIND_CLAIM));
     let Ok(prepared) = timeout(ANSWER_WITHIN, prepared).await else {
         drop(Object::take(client));
@@ -63,6 +65,9 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
     };
     let (statement, find_claim) = prepared.map_err(|why| not_prepared(&why))?;
     let judged = async {
+        if commits.iter().any(|commit| !commit.rows.is_empty()) {
+            return send_with_rows(&mut client, &statement, &find_claim, commits, &batch).await;
+        }
         let rows = client.query(&statement, &batch.parameters()).await.map_err(|why| Fault::of(&why))?;
         let verdicts = verdicts(&**client, &find_claim, commits, &rows).await;
         // The batch itself is on disk by now.
@@ -75,6 +80,58 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
         drop(Object::take(client));
     }
     judged
+}
+
+/// The same with rows of products, which need a second statement.
+async fn send_with_rows(
+    client: &mut Object,
+    statement: &Statement,
+    find_claim: &Statement,
+    commits: &[&Commit],
+    batch: &Batch<'_>,
+) -> Result<Vec<Option<Verdict>>, Fault> {
+    let judged = |why: tokio_postgres::Error| Fault::of(&why);
+    let transaction = client.build_transaction().start().await.map_err(judged)?;
+    let rows = transaction.query(statement, &batch.parameters()).await.map_err(judged)?;
+    let verdicts = verdicts(&*transaction, find_claim, commits, &rows).await.map_err(judged)?;
+    write_rows(&*transaction, commits, &verdicts).await.map_err(judged)?;
+    transaction.commit().await.map_err(judged)?;
+    Ok(verdicts)
+}
+
+/// Writes the rows of those that were applied, kind by kind.
+async fn write_rows(
+    client: &impl GenericClient,
+    commits: &[&Commit],
+    verdicts: &[Option<Verdict>],
+) -> Result<(), tokio_postgres::Error> {
+    let mut kinds: Vec<(&'static RowKind, Rows<'_>)> = Vec::new();
+    let applied = commits.iter().zip(verdicts).filter(|(_, verdict)| **verdict == Some(Verdict::Applied));
+    for (commit, _) in applied {
+        for row in &commit.rows {
+            let known = kinds.iter().position(|(kind, _)| *kind == row.kind);
+            let place = known.unwrap_or_else(|| {
+                kinds.push((row.kind, Rows::default()));
+                kinds.len() - 1
+            });
+            let rows = &mut kinds[place].1;
+            rows.saga.push(commit.saga.0);
+            rows.at.push(time(commit.events.first().map_or_else(Timestamp::default, |event| event.at)));
+            rows.body.push(row.body.as_str());
+        }
+    }
+    for (kind, rows) in kinds {
+        client.execute(kind.postgres, &[&rows.saga, &rows.at, &rows.body]).await?;
+    }
+    Ok(())
+}
+
+/// Rows of one kind.
+#[derive(Default)]
+struct Rows<'a> {
+    saga: Vec<Uuid>,
+    at: Vec<SystemTime>,
+    body: Vec<&'a str>,
 }
 
 fn unsent(error: &PoolError) -> Fault {

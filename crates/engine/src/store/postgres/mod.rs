@@ -33,6 +33,7 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
+use super::product::Schema;
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use session::{Sessions, change, read};
@@ -61,10 +62,23 @@ impl PostgresStore {
     /// # Errors
     /// When the address is none, the server cannot be reached or trusted, or a newer program has changed its schema.
     pub async fn connect(url: &str) -> Result<Self, Error> {
+        Self::connect_with(url, &[]).await
+    }
+
+    /// The same with the tables of these products.
+    ///
+    /// # Errors
+    /// The same, and when a product's tables cannot be brought up to date.
+    pub async fn connect_with(url: &str, products: &[&Schema]) -> Result<Self, Error> {
         let sessions = Sessions::at(url)?;
         // A database that is up to date is left alone: most starts need no right to change it.
         if !read!(sessions, |session| schema::is_newest(session))? {
             schema::migrate(&mut sessions.to_migrate().await?).await?;
+        }
+        for product in products {
+            if !read!(sessions, |session| schema::is_newest_of(session, product))? {
+                schema::migrate_product(&mut sessions.to_migrate().await?, product).await?;
+            }
         }
         Ok(Self { sessions })
     }

@@ -6,6 +6,7 @@ use super::fault;
 use super::session::Session;
 use super::value::get;
 use crate::store::Error;
+use crate::store::product::Schema;
 
 struct Migration {
     name: &'static str,
@@ -21,6 +22,10 @@ const MIGRATIONS: &[Migration] = &[
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";
 const VERSION: &str = "select coalesce(max(version), 0) as version from backstitch.schema_migrations";
+
+const HAS_PRODUCTS: &str = "select to_regclass('backstitch.product_migrations') is not null as there";
+const PRODUCT_VERSION: &str =
+    "select coalesce(max(version), 0) as version from backstitch.product_migrations where product = $1";
 
 /// Whoever migrates holds this lock of the database; the number is "backstit" in ASCII.
 const LOCK: i64 = 0x6261_636b_7374_6974;
@@ -64,6 +69,46 @@ pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
         transaction.execute(done, &[&version, &migration.name]).await.map_err(told)?;
     }
     transaction.commit().await.map_err(told)
+}
+
+/// Brings the tables of a product to their newest form, whole or not at all, one process at a time.
+pub(super) async fn migrate_product(client: &mut Object, schema: &Schema) -> Result<(), Error> {
+    let transaction = client.transaction().await.map_err(told)?;
+    let prepare = format!(
+        "set local statement_timeout = 0;
+         set local lock_timeout = 0;
+         select pg_advisory_xact_lock({LOCK});
+         create table if not exists backstitch.product_migrations (
+            version    bigint      not null,
+            applied_at timestamptz not null default now(),
+            product    text        not null,
+            name       text        not null,
+            primary key (product, version)
+        )"
+    );
+    transaction.batch_execute(&prepare).await.map_err(told)?;
+    let found = transaction.query_one(PRODUCT_VERSION, &[&schema.product]).await.map_err(told)?;
+    let (found, known) =
+        (get::<i64>(&found, "version")?, i64::try_from(schema.migrations.len()).unwrap_or(i64::MAX));
+    if found > known {
+        return Err(Error::NewerSchema { found, known });
+    }
+    for (version, migration) in (1..).zip(schema.migrations).filter(|(version, _)| *version > found) {
+        transaction.batch_execute(migration.postgres).await.map_err(told)?;
+        let done = "insert into backstitch.product_migrations (product, version, name) values ($1, $2, $3)";
+        transaction.execute(done, &[&schema.product, &version, &migration.name]).await.map_err(told)?;
+    }
+    transaction.commit().await.map_err(told)
+}
+
+/// Whether there is nothing to do for a product.
+pub(super) async fn is_newest_of(session: &Session, schema: &Schema) -> Result<bool, Error> {
+    if !get::<bool>(&session.query_one(HAS_PRODUCTS).await?, "there")? {
+        return Ok(false);
+    }
+    let rows = session.query(PRODUCT_VERSION, &[&schema.product]).await?;
+    let found = rows.first().map(|row| get::<i64>(row, "version")).transpose()?;
+    Ok(found == i64::try_from(schema.migrations.len()).ok())
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error it is given")]

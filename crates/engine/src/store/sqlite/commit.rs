@@ -262,6 +262,13 @@ impl<'c> Writer<'c> {
                 job.alert.as_ref().map(Payload::as_str),
             ])?;
         }
+        for row in &commit.rows {
+            self.connection.prepare_cached(row.kind.sqlite)?.execute(params![
+                id,
+                at.as_micros(),
+                row.body.as_str()
+            ])?;
+        }
         for message in &commit.messages {
             self.connection.prepare_cached(include_str!("insert_message.sql"))?.execute(params![
                 message.topic,

@@ -36,6 +36,7 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
+use super::product::Schema;
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
@@ -63,7 +64,18 @@ impl SqliteStore {
     /// [`Error::InUse`] when another engine has the file, [`Error::NewerSchema`] when a newer program wrote it,
     /// [`Error::ReadOnly`] when it cannot be written, [`Error::Refused`] when it is no database.
     pub fn open(path: &Path, clock: Arc<dyn Clock>) -> Result<Self, Error> {
+        Self::open_with(path, clock, &[])
+    }
+
+    /// The same with the tables of these products.
+    ///
+    /// # Errors
+    /// The same, and when a product's tables cannot be brought up to date.
+    pub fn open_with(path: &Path, clock: Arc<dyn Clock>, products: &[&Schema]) -> Result<Self, Error> {
         let connections = Connections::open(Held::take(path)?, clock.now())?;
+        for product in products {
+            connections.write_here(|connection| schema::migrate_product(connection, product, clock.now()))?;
+        }
         Ok(Self { connections: Arc::new(connections), clock })
     }
 }

@@ -4,6 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::fault::Fault;
 use crate::store::Error;
+use crate::store::product::Schema;
 use backstitch_kernel::Timestamp;
 
 struct Migration {
@@ -40,6 +41,33 @@ pub(super) fn migrate(connection: &Connection, now: Timestamp) -> Result<(), Fau
         transaction.execute(
             "insert into backstitch_migrations (version, name, applied_at) values (?1, ?2, ?3)",
             params![version, migration.name, now.as_micros()],
+        )?;
+    }
+    transaction.commit()?;
+    Ok(())
+}
+
+/// Brings the tables of a product to their newest form, whole or not at all.
+pub(super) fn migrate_product(connection: &Connection, schema: &Schema, now: Timestamp) -> Result<(), Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    transaction.execute_batch(
+        "create table if not exists backstitch_product_migrations (
+            product text not null, version integer not null, name text not null, applied_at integer not null,
+            primary key (product, version)
+        ) strict, without rowid",
+    )?;
+    let newest = "select coalesce(max(version), 0) from backstitch_product_migrations where product = ?1";
+    let found: i64 = transaction.query_row(newest, [schema.product], |row| row.get(0))?;
+    let known = i64::try_from(schema.migrations.len()).unwrap_or(i64::MAX);
+    if found > known {
+        return Err(Error::NewerSchema { found, known }.into());
+    }
+    for (version, migration) in (1..).zip(schema.migrations).filter(|(version, _)| *version > found) {
+        transaction.execute_batch(migration.sqlite)?;
+        transaction.execute(
+            "insert into backstitch_product_migrations (product, version, name, applied_at)
+             values (?1, ?2, ?3, ?4)",
+            params![schema.product, version, migration.name, now.as_micros()],
         )?;
     }
     transaction.commit()?;

@@ -1,0 +1,41 @@
+//! What products on the engine keep in the same database: tables of their own, and rows written with a decision.
+
+use backstitch_kernel::Payload;
+
+/// The tables of one product. They are made and changed when the store is opened, after the engine's own.
+#[derive(Debug)]
+pub struct Schema {
+    /// The product; its migrations are counted under this name.
+    pub product: &'static str,
+    /// In the order they are applied; the first one is version 1.
+    pub migrations: &'static [Migration],
+}
+
+/// One change of a product's tables, in both dialects.
+#[derive(Debug)]
+pub struct Migration {
+    /// What it is about.
+    pub name: &'static str,
+    /// For `SQLite`.
+    pub sqlite: &'static str,
+    /// For `PostgreSQL`, where everything lives in the schema `backstitch`.
+    pub postgres: &'static str,
+}
+
+/// How one kind of row is written, in both dialects.
+#[derive(Debug, PartialEq, Eq)]
+pub struct RowKind {
+    /// Takes the saga's id (16 bytes), the time of the decision (microseconds) and the row's JSON text, as `?1` to `?3`.
+    pub sqlite: &'static str,
+    /// Takes the same as arrays, `$1::uuid[]`, `$2::timestamptz[]` and `$3::text[]`: one entry for each row.
+    pub postgres: &'static str,
+}
+
+/// A row of a product, written with a decision: both are on disk, or neither. The store in memory keeps none.
+#[derive(Clone, Debug)]
+pub struct ProductRow {
+    /// How it is written.
+    pub kind: &'static RowKind,
+    /// What it holds.
+    pub body: Payload,
+}
