@@ -22,6 +22,7 @@ use crate::runtime::{FeedEvent, Shared};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
+use crate::store::product::Database;
 use crate::store::{self, Cursor, Filter, Health, Page, Store};
 use crate::view::SagaState;
 
@@ -116,6 +117,13 @@ impl Engine {
 
     pub(crate) fn shared(&self) -> &Arc<Shared> {
         &self.inner.shared
+    }
+
+    /// The database behind this engine, for products that keep tables of their own there
+    /// ([`Options::products`](crate::Options::products)); `None` for an engine in memory.
+    #[must_use]
+    pub fn database(&self) -> Option<Database<'_>> {
+        self.shared().store.database()
     }
 
     /// Makes a saga known to this engine. Sagas of it that nobody runs are taken up at once.

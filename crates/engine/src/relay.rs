@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use crate::runtime::Shared;
 use crate::runtime::guarded::{self, Ended};
 use crate::store;
-use crate::store::outbox::{Outgoing, Report, Sent};
+use crate::store::outbox::{ALERTS, Outgoing, Report, Sent};
 
 /// Messages on their way at once.
 const AT_ONCE: usize = 256;
@@ -167,7 +167,8 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
         Ended::TimedOut => format!("no answer within {} ms", timeout.as_millis()),
     };
     let attempts = outgoing.attempts + 1;
-    let report = if attempts >= MAX_ATTEMPTS {
+    // An alert is owed to somebody: it is tried until it is out.
+    let report = if attempts >= MAX_ATTEMPTS && message.topic != ALERTS {
         tracing::error!(topic = %message.topic, key = %message.idempotency_key, %error, "message given up");
         Report::Aborted { error }
     } else {

@@ -51,7 +51,8 @@ pub(crate) fn plan(
     let mut messages = messages;
     let mut jobs = Vec::new();
     for recorded in &decision.events {
-        if let Event::SagaFailed { step, error } = &recorded.event {
+        // Whoever looks after this hears of each step that could not be undone, and while the others are still at it.
+        if let Event::StepCompensationFailed { step, error, .. } = &recorded.event {
             let body = json!({
                 "alert": "rollback_failed",
                 "saga_id": on.saga,

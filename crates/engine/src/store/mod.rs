@@ -53,6 +53,11 @@ pub trait Store: Send + Sync + 'static {
         false
     }
 
+    /// The database behind it, for products that keep tables of their own there; `None` where there is none.
+    fn database(&self) -> Option<product::Database<'_>> {
+        None
+    }
+
     /// Hears of messages for sagas, and of sagas started in somebody's transaction, for as long as the receiver lives;
     /// `None` where nobody else can do such things, or nobody tells.
     ///

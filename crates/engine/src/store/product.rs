@@ -39,3 +39,17 @@ pub struct ProductRow {
     /// What it holds.
     pub body: Payload,
 }
+
+/// The database that a product shares with the engine.
+#[derive(Clone, Copy)]
+pub enum Database<'a> {
+    /// A file.
+    #[cfg(feature = "sqlite")]
+    Sqlite(&'a super::sqlite::SqliteStore),
+    /// A server.
+    #[cfg(feature = "postgres")]
+    Postgres(&'a super::postgres::PostgresStore),
+    /// Never there: it only uses the lifetime when no database is built in.
+    #[cfg(not(any(feature = "sqlite", feature = "postgres")))]
+    None(std::marker::PhantomData<&'a ()>),
+}

@@ -14,6 +14,7 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
+use super::product::Database;
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 
@@ -77,6 +78,10 @@ impl<W> Deref for Watched<W> {
 impl<W: Watch> Store for Watched<W> {
     fn is_shared(&self) -> bool {
         self.store.is_shared()
+    }
+
+    fn database(&self) -> Option<Database<'_>> {
+        self.store.database()
     }
 
     async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {

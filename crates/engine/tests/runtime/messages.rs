@@ -1,5 +1,6 @@
 //! Messages to the world.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
@@ -81,6 +82,35 @@ async fn a_failed_rollback_raises_an_alert() {
     assert_eq!(alert["alert"], "rollback_failed");
     assert_eq!(alert["saga_id"], ended.id.to_string());
     assert_eq!((&alert["step"], &alert["error"]["message"]), (&json!("a"), &json!("it stays")));
+}
+
+#[tokio::test(start_paused = true)]
+async fn every_step_that_cannot_be_undone_raises_an_alert() {
+    let (post, trace) = (Post::default(), Trace::default());
+    let stuck = |id: &'static str| stubborn(id, &trace).compensation_retry(Retry::none());
+    let saga = Saga::builder("s").continue_on_compensation_failure(true);
+    let saga = saga.step(stuck("a")).step(stuck("b")).step(refusing("no", &trace));
+    let engine = engine(&post, saga.build().unwrap()).await;
+    execute(&engine, "s").await;
+    eventually("two alerts", async || post.topics().len() == 2).await;
+    let sent = post.sent.lock().unwrap().clone();
+    let steps: BTreeSet<String> = sent
+        .iter()
+        .map(|message| message.payload.decode::<serde_json::Value>().unwrap()["step"].to_string())
+        .collect();
+    assert_eq!(steps, BTreeSet::from(["\"a\"".to_owned(), "\"b\"".to_owned()]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_alert_is_tried_until_it_is_out() {
+    let (post, trace) = (Post::default(), Trace::default());
+    *post.failures.lock().unwrap() = 20;
+    let stuck = stubborn("a", &trace).compensation_retry(Retry::none());
+    let saga = Saga::builder("s").step(stuck).step(refusing("no", &trace)).build().unwrap();
+    let engine = engine(&post, saga).await;
+    execute(&engine, "s").await;
+    eventually("an alert", async || post.topics() == ["backstitch.alerts"]).await;
+    assert_eq!(*post.tries.lock().unwrap(), 21);
 }
 
 #[tokio::test(start_paused = true)]

@@ -28,12 +28,14 @@ use async_trait::async_trait;
 use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
-use super::product::Schema;
+use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use session::{Sessions, change, read};
@@ -92,8 +94,31 @@ impl PostgresStore {
     }
 }
 
+/// For products that keep tables of their own in the database.
+impl PostgresStore {
+    /// Asks what changes nothing; a connection that was lost is replaced once.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn read_product(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+        read!(self.sessions, |session| session.query(sql, values))
+    }
+
+    /// Changes something with one statement, which is on disk when this returns.
+    ///
+    /// # Errors
+    /// When the database cannot be written. Nobody knows what became of a change that was not answered.
+    pub async fn write_product(&self, sql: &str, values: &[&(dyn ToSql + Sync)]) -> Result<Vec<Row>, Error> {
+        change!(self.sessions.to_ask(), |session| session.query(sql, values))
+    }
+}
+
 #[async_trait]
 impl Store for PostgresStore {
+    fn database(&self) -> Option<Database<'_>> {
+        Some(Database::Postgres(self))
+    }
+
     fn is_shared(&self) -> bool {
         true
     }

@@ -36,7 +36,7 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
-use super::product::Schema;
+use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
@@ -80,8 +80,44 @@ impl SqliteStore {
     }
 }
 
+/// For products that keep tables of their own in the file.
+impl SqliteStore {
+    /// Reads, on a thread that may wait.
+    ///
+    /// # Errors
+    /// When the file cannot be read.
+    pub async fn read_product<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&rusqlite::Connection) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        self.connections.read(move |connection| Ok(work(connection)?)).await
+    }
+
+    /// Writes as one transaction, on a thread that may wait. It is on disk when this returns.
+    ///
+    /// # Errors
+    /// When the file cannot be written, or the work fails; then nothing of it is.
+    pub async fn write_product<T: Send + 'static>(
+        &self,
+        work: impl FnOnce(&rusqlite::Transaction<'_>) -> rusqlite::Result<T> + Send + 'static,
+    ) -> Result<T, Error> {
+        let write = move |connection: &rusqlite::Connection| {
+            let behavior = rusqlite::TransactionBehavior::Immediate;
+            let transaction = rusqlite::Transaction::new_unchecked(connection, behavior)?;
+            let done = work(&transaction)?;
+            transaction.commit()?;
+            Ok(done)
+        };
+        self.connections.write(write).await
+    }
+}
+
 #[async_trait]
 impl Store for SqliteStore {
+    fn database(&self) -> Option<Database<'_>> {
+        Some(Database::Sqlite(self))
+    }
+
     fn writers(&self) -> Writers {
         Writers::OwnThread
     }
