@@ -115,6 +115,8 @@ macro_rules! every_store {
                 an_expired_lease_costs_no_attempt_and_the_fifth_ends_the_job
                 a_job_that_is_given_up_is_told
                 a_heartbeat_extends_the_lease
+                a_job_that_is_given_back_is_due_at_once_and_costs_nothing
+                a_job_is_given_back_by_its_holder_only
                 a_saga_has_one_active_job_for_a_subject
                 two_sagas_may_ask_for_the_same_thing
                 reports_are_answered_each_for_itself

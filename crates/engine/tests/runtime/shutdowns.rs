@@ -194,3 +194,17 @@ async fn a_hook_that_does_not_finish_in_time_is_called_by_the_next_process_at_on
     tokio::time::sleep(secs(600)).await;
     assert_eq!((trace.count("hook begins"), trace.count("hook ends")), (2, 1));
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_survives_any_number_of_shutdowns() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.grace = secs(5));
+    let mut engine = bench.open_with(with_slow_hook(&trace)).await;
+    execute(&engine, "s").await;
+    for life in 1..=8 {
+        eventually("the hook is called", async || trace.count("hook begins") == life).await;
+        engine.shutdown().await.unwrap();
+        engine = bench.open_with(with_slow_hook(&trace)).await;
+    }
+    eventually("the hook runs to its end", async || trace.count("hook ends") == 1).await;
+}
