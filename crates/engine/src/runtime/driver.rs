@@ -181,7 +181,8 @@ impl Driver {
         let Tenure::LetGo { wake_at } = tenure(&self.state, self.shared.options.release_after) else {
             return false;
         };
-        match self.shared.store.let_go(self.saga, self.epoch, wake_at, self.inbox_seen).await {
+        let let_go = self.shared.store.let_go(self.saga, self.epoch, wake_at, self.inbox_seen);
+        match self.shared.answer(let_go).await {
             Ok(true) => {
                 self.shared.adoption.nudge();
                 true
@@ -237,7 +238,7 @@ impl Driver {
 
     /// Messages that nobody has looked at yet. A store that does not answer now is asked again later.
     async fn fetch_mail(&mut self) -> Vec<Received> {
-        match self.shared.store.load(&[self.saga]).await {
+        match self.shared.answer(self.shared.store.load(&[self.saga])).await {
             Ok(found) => {
                 let waiting = found.into_iter().flat_map(|stored| stored.inbox);
                 waiting.filter(|received| received.seq > self.inbox_seen).collect()
@@ -380,7 +381,7 @@ impl Driver {
             if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
                 return None;
             }
-            match self.shared.store.log(self.saga, fence, events.len()).await {
+            match self.shared.answer(self.shared.store.log(self.saga, fence, events.len())).await {
                 Ok(found) if found.is_empty() => return Some(None),
                 Ok(found) if found == events => return Some(Some(Verdict::Applied)),
                 Ok(_) => return Some(Some(Verdict::Fenced)),

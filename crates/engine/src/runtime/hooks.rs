@@ -53,7 +53,7 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
                 settlement = call(&shared, &leased.job) => settlement,
                 () = shared.stopped() => given_back(&leased.job),
             };
-            let settled = shared.store.settle_jobs(&[settlement]).await;
+            let settled = shared.answer(shared.store.settle_jobs(&[settlement])).await;
             if let Err(error) = settled {
                 tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
             }
