@@ -48,6 +48,7 @@ macro_rules! every_store {
                 nothing_of_a_fenced_start_is_visible
                 nothing_of_a_fenced_update_is_visible
                 nothing_of_a_held_up_decision_is_visible
+                nothing_of_a_decision_after_the_end_is_visible
                 nothing_of_a_repeated_or_conflicting_start_is_visible
                 a_mixed_batch_leaves_exactly_its_winners
                 what_was_applied_survives_the_process
