@@ -44,35 +44,60 @@ impl Clock for TokioClock {
     }
 }
 
-/// Another clock, but time never goes back: when that one is set back, this one goes on from where it was, and stays
-/// ahead by as much for as long as it lives. What waits for a second then waits for a second.
+/// Another clock, but time never goes back. When that one is set back, this one goes on more slowly until the other has
+/// caught up, so that what is written from then on is wrong by less and less.
+///
+/// Ahead it follows at once: a machine that slept, or that learns the time late, is right about it, and what is due at
+/// a time of day is due then. While it is slow a wait takes longer than it should, by a third at most, and never less.
 pub(crate) struct NeverBack {
     clock: Arc<dyn Clock>,
-    reading: Mutex<Reading>,
-}
-
-struct Reading {
-    /// What the other clock showed last.
-    shown: Timestamp,
-    /// How far it was set back, all in all.
-    ahead: Duration,
+    /// From where the time is measured that really passes.
+    made: tokio::time::Instant,
+    pace: Mutex<Pace>,
 }
 
 impl NeverBack {
     pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
-        let reading = Mutex::new(Reading { shown: clock.now(), ahead: Duration::ZERO });
-        Arc::new(Self { clock, reading })
+        let pace = Mutex::new(Pace::from(clock.now()));
+        Arc::new(Self { clock, made: tokio::time::Instant::now(), pace })
     }
 }
 
 impl Clock for NeverBack {
     fn now(&self) -> Timestamp {
-        let mut reading = self.reading.lock().unwrap_or_else(PoisonError::into_inner);
-        let shows = self.clock.now();
-        let set_back = reading.shown.since(shows);
-        reading.ahead += set_back;
-        reading.shown = shows;
-        shows.plus(reading.ahead)
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        pace.tell(self.clock.now(), self.made.elapsed())
+    }
+}
+
+/// What is told of a clock that may be set back.
+struct Pace {
+    /// What was told last.
+    told: Timestamp,
+    /// What was told when the clock was last followed, and how much time had passed by then. Measured from there and
+    /// not from reading to reading, slow time loses nothing to rounding.
+    followed: Timestamp,
+    passed: Duration,
+    /// Whether the clock was behind what was told last. One that only stands still is followed in that.
+    is_behind: bool,
+}
+
+impl Pace {
+    fn from(shows: Timestamp) -> Self {
+        Self { told: shows, followed: shows, passed: Duration::ZERO, is_behind: false }
+    }
+
+    /// The time, when the clock shows this and so much time has passed since the beginning.
+    fn tell(&mut self, shows: Timestamp, passed: Duration) -> Timestamp {
+        let slow = self.followed.plus(passed.saturating_sub(self.passed) * 3 / 4).max(self.told);
+        let least = if self.is_behind { slow } else { self.told };
+        if shows >= least {
+            *self = Self { told: shows, followed: shows, passed, is_behind: false };
+        } else {
+            self.told = slow;
+            self.is_behind = true;
+        }
+        self.told
     }
 }
 
@@ -127,5 +152,81 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
         Timestamp::from_micros(self.0.load(std::sync::atomic::Ordering::SeqCst))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(seconds: i64) -> Timestamp {
+        Timestamp::from_micros(seconds * 1_000_000)
+    }
+
+    const fn after(seconds: u64) -> Duration {
+        Duration::from_secs(seconds)
+    }
+
+    #[test]
+    fn a_clock_that_goes_on_is_followed_also_when_it_jumps_ahead_or_stands_still() {
+        let mut pace = Pace::from(at(100));
+        for (shows, passed) in [(101, 1), (101, 2), (5000, 3), (5001, 4)] {
+            assert_eq!(pace.tell(at(shows), after(passed)), at(shows));
+        }
+    }
+
+    #[test]
+    fn a_clock_that_is_set_back_is_caught_up_with_at_three_quarters_of_the_pace() {
+        let mut pace = Pace::from(at(1000));
+        // Set back by 100 seconds: that takes 400 of them to make up for.
+        assert_eq!(pace.tell(at(900), after(0)), at(1000));
+        assert_eq!(pace.tell(at(940), after(40)), at(1030));
+        assert_eq!(pace.tell(at(1100), after(200)), at(1150));
+        assert_eq!(pace.tell(at(1296), after(396)), at(1297));
+        assert_eq!(pace.tell(at(1300), after(400)), at(1300));
+        assert_eq!(pace.tell(at(1350), after(450)), at(1350), "from then on they agree");
+    }
+
+    #[test]
+    fn it_does_not_matter_how_often_the_time_is_asked_for() {
+        let (mut seldom, mut often) = (Pace::from(at(1000)), Pace::from(at(1000)));
+        seldom.tell(at(900), after(0));
+        for micros in 0..100_000 {
+            often.tell(at(900).plus(Duration::from_micros(micros)), Duration::from_micros(micros));
+        }
+        let (shows, passed) = (at(1000), after(100));
+        assert_eq!(often.tell(shows, passed), at(1075));
+        assert_eq!(seldom.tell(shows, passed), at(1075));
+    }
+
+    #[test]
+    fn a_jump_ahead_that_is_taken_back_leaves_no_trace_in_the_end() {
+        let mut pace = Pace::from(at(0));
+        assert_eq!(pace.tell(at(3600), after(0)), at(3600), "an hour ahead, by mistake");
+        assert_eq!(pace.tell(at(0), after(0)), at(3600), "and set right");
+        assert_eq!(pace.tell(at(3600), after(0)), at(3600), "twice");
+        assert_eq!(pace.tell(at(0), after(0)), at(3600));
+        assert_eq!(pace.tell(at(4 * 3600), after(4 * 3600)), at(4 * 3600));
+        assert_eq!(pace.tell(at(4 * 3600 + 1), after(4 * 3600 + 1)), at(4 * 3600 + 1));
+    }
+
+    #[test]
+    fn a_wait_is_never_over_early_however_a_clock_is_set_back() {
+        let mut pace = Pace::from(at(10_000));
+        let mut told = at(10_000);
+        for second in 1..2000 {
+            // It goes back by a little, by much, and again while it is being caught up with.
+            let back = match second {
+                0..100 => 0,
+                100..900 => 50,
+                _ => 5000,
+            };
+            let shows = at(10_000 + second - back);
+            let now = pace.tell(shows, after(second.unsigned_abs()));
+            assert!(now >= told, "time went back");
+            assert!(now.since(told) <= after(1), "time went faster than it passes");
+            assert!(now >= shows, "it is never behind");
+            told = now;
+        }
     }
 }

@@ -2,8 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::planting;
@@ -23,6 +25,7 @@ pub(crate) struct Committer {
     tickets: mpsc::UnboundedSender<Ticket>,
     writers: TaskTracker,
     written: Arc<Written>,
+    given_up: CancellationToken,
 }
 
 /// How much has been written.
@@ -57,7 +60,11 @@ impl Committer {
         let queue = Arc::new(Mutex::new(queue));
         let written = Arc::new(Written::default());
         let writers = TaskTracker::new();
-        let write = || write(store.clone(), queue.clone(), written.clone());
+        let given_up = CancellationToken::new();
+        let write = || {
+            let writing = write(store.clone(), queue.clone(), written.clone());
+            given_up.clone().run_until_cancelled_owned(writing)
+        };
         match store.writers() {
             Writers::OwnThread => {
                 let (writing, present) = (write(), writers.token());
@@ -75,15 +82,21 @@ impl Committer {
                 }
             }
         }
-        Ok(Self { tickets, writers, written })
+        Ok(Self { tickets, writers, written, given_up })
     }
 
-    /// Writes what is waiting and lets go of the store; whatever comes later is refused.
-    pub(crate) async fn close(&self) {
+    /// Writes what is waiting and lets go of the store; whatever comes later is refused. What the store does not answer
+    /// within this time has no answer: it may or may not have been written.
+    pub(crate) async fn close(&self, within: Duration) {
         // Either way it is closed: now, or by somebody else before.
         let _ = self.tickets.send(Ticket::Close);
         self.writers.close();
-        self.writers.wait().await;
+        if tokio::time::timeout(within, self.writers.wait()).await.is_err() {
+            tracing::warn!(
+                "the store does not answer: decisions on their way are looked up in the log next time"
+            );
+            self.given_up.cancel();
+        }
     }
 
     pub(crate) fn written(&self) -> &Written {

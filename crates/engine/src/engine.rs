@@ -314,8 +314,10 @@ impl Engine {
     /// Stops: nothing new starts, what is in flight gets the grace period to finish, and the rest is handed to
     /// whoever opens the store next. Nothing is lost. The store is let go with the last handle to this engine.
     ///
+    /// A store that never answers holds this up for the grace period and some seconds, no longer.
+    ///
     /// # Errors
-    /// When the store cannot be written; the sagas are then taken up once the lease is over.
+    /// When the store cannot be written or does not answer; the sagas are then taken up once the lease is over.
     pub async fn shutdown(self) -> Result<(), Error> {
         let shared = self.shared();
         shared.drain();
@@ -324,9 +326,7 @@ impl Engine {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         shared.stop();
-        shared.wind_up().await;
-        shared.store.leave(shared.epoch()).await?;
-        Ok(())
+        Ok(shared.wind_up().await?)
     }
 }
 

@@ -108,6 +108,16 @@ impl Lease {
         })
     }
 
+    /// Takes the job back unfinished from a worker that has to stop: due again from now on, at no cost. A lease that is
+    /// given back has not run out, so however often that happens, it never fails the job.
+    ///
+    /// # Errors
+    /// When the token is not the newest, or the job is finished.
+    pub fn give_back(&self, token: i64, now: Timestamp) -> Result<Self, Refused> {
+        self.holds(token)?;
+        Ok(Self { status: Status::Pending, until: now, ..self.clone() })
+    }
+
     /// What an overdue lease becomes: pending again at no cost, or failed after [`MAX_EXPIRIES`] of them.
     /// `None` while the lease still stands.
     #[must_use]
@@ -178,6 +188,21 @@ mod tests {
         let leased = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap();
         assert_eq!(leased.heartbeat(1, LEASE, at(8)).unwrap().until, at(18));
         assert_eq!(leased.heartbeat(7, LEASE, at(8)), Err(Refused::Stale));
+    }
+
+    #[test]
+    fn a_lease_that_is_given_back_costs_nothing_and_is_over() {
+        let mut job = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap().expire(at(10)).unwrap();
+        for round in 2..20 {
+            let leased = job.lease(LEASE, at(round * 100)).unwrap();
+            assert_eq!(leased.give_back(round - 1, at(round * 100 + 3)), Err(Refused::Stale));
+            job = leased.give_back(round, at(round * 100 + 3)).unwrap();
+            assert_eq!((job.status, job.until), (Status::Pending, at(round * 100 + 3)));
+            assert_eq!((job.token, job.attempts, job.expiries), (round, 0, 1));
+            assert_eq!(job.give_back(round, at(round * 100 + 4)), Err(Refused::Stale), "the lease has ended");
+        }
+        let done = job.lease(LEASE, at(9000)).unwrap().complete(20).unwrap();
+        assert_eq!(done.give_back(20, at(9001)), Err(Refused::Finished));
     }
 
     #[test]

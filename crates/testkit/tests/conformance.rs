@@ -48,6 +48,7 @@ macro_rules! every_store {
                 nothing_of_a_fenced_start_is_visible
                 nothing_of_a_fenced_update_is_visible
                 nothing_of_a_held_up_decision_is_visible
+                nothing_of_a_decision_after_the_end_is_visible
                 nothing_of_a_repeated_or_conflicting_start_is_visible
                 a_mixed_batch_leaves_exactly_its_winners
                 what_was_applied_survives_the_process
@@ -115,6 +116,8 @@ macro_rules! every_store {
                 an_expired_lease_costs_no_attempt_and_the_fifth_ends_the_job
                 a_job_that_is_given_up_is_told
                 a_heartbeat_extends_the_lease
+                a_job_that_is_given_back_is_due_at_once_and_costs_nothing
+                a_job_is_given_back_by_its_holder_only
                 a_saga_has_one_active_job_for_a_subject
                 two_sagas_may_ask_for_the_same_thing
                 reports_are_answered_each_for_itself

@@ -1,4 +1,5 @@
--- Answers with each job as it was before, from which follows whether the report counted.
+-- Answers with each job as it was before, from which follows whether the report counted. A report that says how long
+-- the job is still taken is no result, and costs no attempt.
 with
 report as (
     select *
@@ -16,7 +17,7 @@ settled as (
     update jobs
     set status = r.status,
         until = coalesce(r.retry_at, clock() + r.lease_ms * interval '1 ms', until),
-        attempts = attempts + case when r.status = 'leased' then 0 else 1 end,
+        attempts = attempts + case when r.lease_ms is null then 1 else 0 end,
         last_error = coalesce(r.error, last_error)
     from report r
         join found f using (id)

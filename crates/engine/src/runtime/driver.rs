@@ -195,19 +195,44 @@ impl Driver {
         let Tenure::LetGo { wake_at } = tenure(&self.state, self.shared.options.release_after) else {
             return false;
         };
-        match self.shared.store.let_go(self.saga, self.epoch, wake_at, self.inbox_seen).await {
-            Ok(true) => {
-                self.shared.adoption.nudge();
-                true
+        loop {
+            let let_go = self.shared.store.let_go(self.saga, self.epoch, wake_at, self.inbox_seen);
+            match self.shared.answer(let_go).await {
+                Ok(true) => {
+                    self.shared.adoption.nudge();
+                    return true;
+                }
+                // There is a newer message, or an earlier try was done though it was not answered.
+                Ok(false) => {
+                    if let Some(ours) = self.is_ours().await {
+                        // Whoever left a message meanwhile has told us, and nobody else.
+                        if ours {
+                            self.seat.live().nudge_for_mail();
+                        } else {
+                            self.shared.adoption.nudge();
+                        }
+                        return !ours;
+                    }
+                }
+                Err(error) => {
+                    tracing::warn!(saga = %self.saga, %error, "cannot let go of a saga that waits");
+                }
             }
-            Ok(false) => {
-                self.seat.live().nudge_for_mail();
-                false
+            // Nobody knows whose it is, and whoever decided about it now might do so beside its next owner.
+            tokio::time::sleep(STORE_RETRY).await;
+            if self.shared.is_stopping() || self.epoch != self.shared.epoch() {
+                return true;
             }
+        }
+    }
+
+    /// Whether the saga is ours by the store's word; `None` when there is no word.
+    async fn is_ours(&mut self) -> Option<bool> {
+        match self.shared.answer(self.shared.store.load(&[self.saga])).await {
+            Ok(found) => Some(found.iter().any(|stored| stored.summary.owner == Some(self.epoch))),
             Err(error) => {
-                // Nobody knows whether it is ours still: the sweep finds it if it is.
-                tracing::warn!(saga = %self.saga, %error, "cannot let go of a saga that waits");
-                true
+                tracing::warn!(saga = %self.saga, %error, "cannot read whose a saga is");
+                None
             }
         }
     }
@@ -251,7 +276,7 @@ impl Driver {
 
     /// Messages that nobody has looked at yet. A store that does not answer now is asked again later.
     async fn fetch_mail(&mut self) -> Vec<Received> {
-        match self.shared.store.load(&[self.saga]).await {
+        match self.shared.answer(self.shared.store.load(&[self.saga])).await {
             Ok(found) => {
                 let waiting = found.into_iter().flat_map(|stored| stored.inbox);
                 waiting.filter(|received| received.seq > self.inbox_seen).collect()
@@ -399,7 +424,7 @@ impl Driver {
             if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
                 return None;
             }
-            match self.shared.store.log(self.saga, fence, events.len()).await {
+            match self.shared.answer(self.shared.store.log(self.saga, fence, events.len())).await {
                 Ok(found) if found.is_empty() => return Some(None),
                 Ok(found) if found == events => return Some(Some(Verdict::Applied)),
                 Ok(_) => return Some(Some(Verdict::Fenced)),

@@ -53,7 +53,7 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
                 settlement = call(&shared, &leased.job) => settlement,
                 () = shared.stopped() => given_back(&leased.job),
             };
-            let settled = shared.store.settle_jobs(&[settlement]).await;
+            let settled = shared.answer(shared.store.settle_jobs(&[settlement])).await;
             if let Err(error) = settled {
                 tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
             }
@@ -87,9 +87,9 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
     Settlement { id: job.id, token: job.lease.token, report: Report::Failed { error, retry_at } }
 }
 
-/// Ends the lease now instead of later: like any lease that runs out, this costs no attempt.
+/// A hook that the engine's end cuts short has done nothing wrong, however often that happens.
 fn given_back(job: &Job) -> Settlement {
-    Settlement { id: job.id, token: job.lease.token, report: Report::StillWorking { lease: Duration::ZERO } }
+    Settlement { id: job.id, token: job.lease.token, report: Report::GivenBack }
 }
 
 async fn call_hook(shared: &Shared, job: &Job) -> Result<(), String> {

@@ -4,6 +4,7 @@ mod adoption;
 mod attempt;
 mod backlog;
 mod driver;
+mod ending;
 pub(crate) mod guarded;
 mod hooks;
 mod launch;
@@ -15,7 +16,6 @@ mod supervision;
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
@@ -41,9 +41,6 @@ use supervision::keep_going;
 
 /// Live events that a slow reader may fall behind before it misses some.
 const FEED_DEPTH: usize = 4096;
-
-/// How long a shutdown waits for what was told to stop at once.
-const LAST_WAIT: Duration = Duration::from_secs(5);
 
 /// What every part of a running engine shares.
 pub(crate) struct Shared {
@@ -81,8 +78,10 @@ enum Phase {
     Running,
     /// Nothing new starts; what is in flight goes on.
     Draining,
-    /// Everything is dropped.
+    /// Everything is dropped, once the store has answered what it was asked.
     Stopped,
+    /// The store is not waited for any more either.
+    Abandoned,
 }
 
 /// An event as it happens.
@@ -176,7 +175,7 @@ impl Shared {
 
     /// Whether drivers are to drop everything.
     pub(crate) fn is_stopped(&self) -> bool {
-        *self.phase.borrow() == Phase::Stopped
+        *self.phase.borrow() >= Phase::Stopped
     }
 
     /// Waits until nothing new is to start.
@@ -187,7 +186,12 @@ impl Shared {
 
     /// Waits until everything is to be dropped.
     pub(crate) async fn stopped(&self) {
-        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Stopped).await;
+        let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::Stopped).await;
+    }
+
+    /// Waits until nobody is to wait for the store any more.
+    async fn abandoned(&self) {
+        let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Abandoned).await;
     }
 
     fn enter_phase(&self, phase: Phase) {
@@ -240,18 +244,6 @@ impl Shared {
     /// Whether anything is in flight: sagas, hooks or messages.
     pub(crate) fn is_busy(&self) -> bool {
         self.live.count() > 0 || !self.tasks.is_empty()
-    }
-
-    /// Waits for everything that runs to end and for the last commit to be written, once stopped.
-    pub(crate) async fn wind_up(&self) {
-        self.loops.close();
-        self.loops.wait().await;
-        self.tasks.close();
-        // An action that blocks its thread cannot be stopped; nothing it leads to can be written any more.
-        if tokio::time::timeout(LAST_WAIT, self.tasks.wait()).await.is_err() {
-            tracing::warn!("an action blocks its thread: the store is let go once it ends");
-        }
-        self.committer.close().await;
     }
 
     /// Tells whoever listens what has just been committed.

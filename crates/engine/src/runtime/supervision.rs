@@ -11,7 +11,8 @@ use super::{Shared, guarded};
 /// How long a loop that broke down rests, so that one that does so at once keeps nobody busy.
 const REST: Duration = Duration::from_secs(1);
 
-/// Runs a loop until it returns. One that panics is started again for as long as the engine runs.
+/// Runs a loop until it returns. One that panics is started again for as long as the engine runs; one that waits for
+/// the store is dropped when the engine waits no longer.
 pub(super) fn keep_going<F>(
     shared: &Arc<Shared>,
     name: &'static str,
@@ -21,13 +22,24 @@ pub(super) fn keep_going<F>(
 {
     let engine = shared.clone();
     shared.loops.spawn(async move {
-        while let Err(panic) = AssertUnwindSafe(begin(engine.clone())).catch_unwind().await {
-            let why = guarded::text(panic.as_ref());
-            tracing::error!(name, why, "a part of the engine broke down and is started again");
-            tokio::select! {
-                () = tokio::time::sleep(REST) => {}
-                () = engine.stopped() => return,
-            }
+        tokio::select! {
+            () = restarted(&engine, name, begin) => {}
+            () = engine.abandoned() => {}
         }
     });
+}
+
+async fn restarted<F: Future<Output = ()>>(
+    shared: &Arc<Shared>,
+    name: &'static str,
+    begin: impl Fn(Arc<Shared>) -> F,
+) {
+    while let Err(panic) = AssertUnwindSafe(begin(shared.clone())).catch_unwind().await {
+        let why = guarded::text(panic.as_ref());
+        tracing::error!(name, why, "a part of the engine broke down and is started again");
+        tokio::select! {
+            () = tokio::time::sleep(REST) => {}
+            () = shared.stopped() => return,
+        }
+    }
 }

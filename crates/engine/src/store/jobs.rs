@@ -74,6 +74,9 @@ pub enum Report {
         /// How much longer the lease is to last.
         lease: std::time::Duration,
     },
+    /// Whoever has it must stop before it is done: it is due again at once, and neither an attempt nor an expiry is
+    /// counted.
+    GivenBack,
 }
 
 /// What an outside worker answers.

@@ -565,6 +565,7 @@ impl Store for MemoryStore {
                     JobReport::StillWorking { lease } => {
                         job.lease.heartbeat(settlement.token, *lease, now)?
                     }
+                    JobReport::GivenBack => job.lease.give_back(settlement.token, now)?,
                     JobReport::Failed { error, retry_at } => {
                         let failed = job.lease.fail(settlement.token, *retry_at)?;
                         job.last_error = Some(error.clone());

@@ -41,6 +41,10 @@ pub enum Moment<'a> {
     BeforeAdoption,
     /// These sagas have been adopted.
     AfterAdoption(&'a [SagaId]),
+    /// This saga is about to be let go without a decision.
+    BeforeLettingGo(SagaId),
+    /// This saga has been let go, or was found not to be.
+    AfterLettingGo(SagaId),
     /// Somebody is about to listen.
     BeforeListening,
     /// Any other call is about to be made.
@@ -154,7 +158,10 @@ impl<W: Watch> Store for Watched<W> {
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
-        self.admitted().await?.let_go(saga, epoch, wake_at, inbox_seen).await
+        self.watch.at(Moment::BeforeLettingGo(saga)).await?;
+        let released = self.store.let_go(saga, epoch, wake_at, inbox_seen).await?;
+        self.watch.at(Moment::AfterLettingGo(saga)).await?;
+        Ok(released)
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {

@@ -1,7 +1,12 @@
 //! Attempts, waits and timeouts.
 
-use backstitch::clock::TokioClock;
-use backstitch::{Context, Event, Retry, Saga, Status, Step, StepError, StepStatus, secs};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
+
+use backstitch::clock::{Clock, TokioClock};
+use backstitch::{
+    Context, Engine, Event, Options, Retry, Saga, Status, Step, StepError, StepStatus, Timestamp, secs,
+};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -14,36 +19,56 @@ fn waits(log: &[backstitch::Recorded]) -> Vec<u64> {
     waits.collect()
 }
 
-/// Time as tokio tells it, and set back whenever a test likes.
-struct SetBack {
+const AN_HOUR: i64 = 3_600_000_000;
+
+/// Time as tokio tells it, and set ahead or back, by so many microseconds, whenever a test likes.
+struct Adjusted {
     clock: TokioClock,
-    by: std::sync::atomic::AtomicU64,
+    by: AtomicI64,
 }
 
-impl backstitch::clock::Clock for SetBack {
-    fn now(&self) -> backstitch::Timestamp {
-        let by = self.by.load(std::sync::atomic::Ordering::SeqCst);
-        backstitch::Timestamp::from_micros(self.clock.now().as_micros() - i64::try_from(by).unwrap())
+impl Clock for Adjusted {
+    fn now(&self) -> Timestamp {
+        Timestamp::from_micros(self.clock.now().as_micros() + self.by.load(Ordering::SeqCst))
     }
+}
+
+async fn engine_by_an_adjusted_clock() -> (Engine, Arc<Adjusted>) {
+    let clock = Arc::new(Adjusted { clock: TokioClock::default(), by: 0.into() });
+    let options = Options { clock: clock.clone(), ..Options::default() };
+    (Engine::in_memory_with(options).await.unwrap(), clock)
 }
 
 #[tokio::test(start_paused = true)]
 async fn a_clock_that_is_set_back_holds_nothing_up() {
     let trace = Trace::default();
-    let clock = std::sync::Arc::new(SetBack { clock: TokioClock::default(), by: 0.into() });
-    let options = backstitch::Options { clock: clock.clone(), ..backstitch::Options::default() };
-    let engine = backstitch::Engine::in_memory_with(options).await.unwrap();
+    let (engine, clock) = engine_by_an_adjusted_clock().await;
     let answer = |attempt| if attempt < 3 { Err(StepError::failed("busy")) } else { Ok(()) };
     let step = acting("a", &trace, answer).retry(Retry::fixed(2, secs(1)));
     engine.register(Saga::builder("s").step(step).build().unwrap()).unwrap();
     let begun = Instant::now();
     let run = start(&engine, "s").await;
     wait_for(&run, |event| event.name() == "step.retry").await;
-    clock.by.store(3_600_000_000, std::sync::atomic::Ordering::SeqCst);
+    clock.by.store(-AN_HOUR, Ordering::SeqCst);
     assert!(run.clone().outcome().await.unwrap().succeeded());
     assert!(begun.elapsed().as_secs() < 4, "{:?}", begun.elapsed());
     let log = log(&run).await;
     assert!(log.is_sorted_by_key(|recorded| recorded.at), "{log:?}");
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_clock_that_jumped_ahead_and_was_set_right_is_right_in_the_end() {
+    let trace = Trace::default();
+    let (engine, clock) = engine_by_an_adjusted_clock().await;
+    engine.register(Saga::builder("s").step(noting("a", &trace)).build().unwrap()).unwrap();
+    clock.by.store(AN_HOUR, Ordering::SeqCst);
+    let wrong = log(&start(&engine, "s").await).await;
+    clock.by.store(0, Ordering::SeqCst);
+    let still_wrong = log(&start(&engine, "s").await).await;
+    assert!(still_wrong[0].at >= wrong[0].at, "time does not go back");
+    tokio::time::sleep(secs(5 * 3600)).await;
+    let right = log(&start(&engine, "s").await).await;
+    assert_eq!(right[0].at, clock.now());
 }
 
 #[tokio::test(start_paused = true)]

@@ -1,11 +1,14 @@
 //! Stopping loses nothing.
 
 use std::future::pending;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use async_trait::async_trait;
 use backstitch::relay::{Message, Sink};
-use backstitch::{Context, Error, Saga, Status, Step, Undo, secs};
+use backstitch::store;
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::{Context, Engine, Error, Saga, Status, Step, Undo, secs};
 use tokio::time::{Instant, timeout};
 
 use crate::support::*;
@@ -150,9 +153,58 @@ async fn an_action_that_blocks_its_thread_holds_up_a_shutdown_for_a_moment_only(
     stopped.unwrap().unwrap();
 }
 
+/// From the moment it is hushed a store never answers again.
+#[derive(Clone, Default)]
+struct Hush(Arc<AtomicBool>);
+
+#[async_trait]
+impl Watch for Hush {
+    async fn at(&self, _: Moment<'_>) -> Result<(), store::Error> {
+        if self.0.load(Ordering::SeqCst) { pending().await } else { Ok(()) }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_never_answers_holds_up_no_shutdown_and_loses_nothing_acknowledged() {
+    let (trace, hush) = (Trace::default(), Hush::default());
+    let bench = Bench::with(|options| options.grace = secs(5));
+    let store = Arc::new(Watched::new(bench.store.clone(), hush.clone()));
+    let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
+    let told = |trace: &Trace| with_slow_hook_named("told", trace);
+    engine.register(sleeping(&trace)).unwrap();
+    engine.register(told(&trace)).unwrap();
+    execute(&engine, "told").await;
+    eventually("the hook is called", async || trace.count("hook begins") == 1).await;
+    let run = start(&engine, "s").await;
+    wait_for_start_of(&run, "sleeps").await;
+    let acknowledged = run.id();
+    drop(run);
+    hush.0.store(true, Ordering::SeqCst);
+    let unanswered = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.start("s", &()).await.map(|_| ()) }
+    });
+    // Time for the step and the hook to end, and for every loop to ask.
+    tokio::time::sleep(secs(30)).await;
+
+    let stopped = timeout(secs(600), engine.shutdown()).await.expect("the shutdown ends");
+    assert!(matches!(stopped, Err(Error::Store(_))), "{stopped:?}");
+    assert!(unanswered.await.unwrap().is_err());
+    eventually("everybody lets go of the store", async || Arc::strong_count(&store) == 1).await;
+
+    let engine = bench.open_with(sleeping(&trace)).await;
+    engine.register(told(&trace)).unwrap();
+    assert!(engine.find(acknowledged).await.unwrap().outcome().await.unwrap().succeeded());
+    eventually("the hook is called again", async || trace.count("hook ends") == 2).await;
+}
+
 fn with_slow_hook(trace: &Trace) -> Saga {
+    with_slow_hook_named("s", trace)
+}
+
+fn with_slow_hook_named(name: &str, trace: &Trace) -> Saga {
     let told = trace.clone();
-    let saga = Saga::builder("s").step(noting("a", trace)).on_success(move |_| {
+    let saga = Saga::builder(name).step(noting("a", trace)).on_success(move |_| {
         let told = told.clone();
         async move {
             told.say("hook begins");
@@ -193,4 +245,18 @@ async fn a_hook_that_does_not_finish_in_time_is_called_by_the_next_process_at_on
     assert_eq!(trace.count("hook begins"), 2);
     tokio::time::sleep(secs(600)).await;
     assert_eq!((trace.count("hook begins"), trace.count("hook ends")), (2, 1));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_survives_any_number_of_shutdowns() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.grace = secs(5));
+    let mut engine = bench.open_with(with_slow_hook(&trace)).await;
+    execute(&engine, "s").await;
+    for life in 1..=8 {
+        eventually("the hook is called", async || trace.count("hook begins") == life).await;
+        engine.shutdown().await.unwrap();
+        engine = bench.open_with(with_slow_hook(&trace)).await;
+    }
+    eventually("the hook runs to its end", async || trace.count("hook ends") == 1).await;
 }

@@ -10,7 +10,9 @@ use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Status;
 
 use super::Fixture;
-use super::make::{LEASE, apply, claim, job, load, loaded, message, saga, seqs, started, updated, verdict};
+use super::make::{
+    LEASE, apply, claim, ended, job, load, loaded, message, saga, seqs, started, updated, verdict,
+};
 
 /// The same decision with everything a decision can bring.
 fn laden(commit: Commit, fixture: &dyn Fixture) -> Commit {
@@ -98,6 +100,26 @@ pub async fn nothing_of_a_held_up_decision_is_visible(fixture: &dyn Fixture) {
     let stored = loaded(&*store, saga(1)).await;
     assert_eq!((stored.summary.status, stored.log.len(), stored.inbox.len()), (Status::Running, 1, 1));
     assert_nothing_of_it(fixture, "a held-up decision").await;
+}
+
+/// Nothing of a decision that comes after the end is visible, and nobody is told to look for messages first.
+pub async fn nothing_of_a_decision_after_the_end_is_visible(fixture: &dyn Fixture) {
+    with_mail(fixture, saga(1)).await;
+    let store = fixture.store();
+    apply(&*store, Commit { consume_inbox_through: Some(1), ..ended(saga(1), 2, fixture.now()) }).await;
+    let before = loaded(&*store, saga(1)).await;
+    for inbox_seen in [Some(0), Some(1), None] {
+        let late = updated(saga(1), 3, fixture.now(), |row| {
+            row.status = Status::Compensating;
+            row.inbox_seen = inbox_seen;
+        });
+        let unclaimed = Commit { claim: None, ..laden(late.clone(), fixture) };
+        assert_eq!(verdict(&*store, unclaimed).await, Verdict::Fenced, "{inbox_seen:?}");
+        assert_eq!(verdict(&*store, laden(late, fixture)).await, Verdict::Fenced, "{inbox_seen:?}");
+    }
+    let after = loaded(&*store, saga(1)).await;
+    assert_eq!((after.summary, after.log), (before.summary, before.log));
+    assert_nothing_of_it(fixture, "a decision after the end").await;
 }
 
 /// Nothing of a repeated start is visible, nor of one that is refused.

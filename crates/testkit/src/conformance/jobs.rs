@@ -225,6 +225,39 @@ pub async fn a_heartbeat_extends_the_lease(fixture: &dyn Fixture) {
     assert_eq!(report(fixture, &leased, Report::Completed).await, Ok(()));
 }
 
+/// A worker that has to stop gives its job back, as often as it likes: the next one gets it at once.
+pub async fn a_job_that_is_given_back_is_due_at_once_and_costs_nothing(fixture: &dyn Fixture) {
+    asked(fixture, vec![job("hooks", "on_success", fixture.now())]).await;
+    lease_one(fixture).await;
+    fixture.advance(LEASE + A_MOMENT).await;
+    for turn in 2..=i64::from(2 * MAX_EXPIRIES) {
+        let leased = lease_one(fixture).await;
+        assert_eq!((leased.lease.token, leased.lease.attempts, leased.lease.expiries), (turn, 0, 1));
+        assert_eq!(report(fixture, &leased, Report::GivenBack).await, Ok(()));
+        let back = read(fixture, leased.id).await;
+        assert_eq!((back.lease.status, back.lease.attempts, back.lease.expiries), (Status::Pending, 0, 1));
+        assert_eq!(back.last_error, leased.last_error);
+    }
+    let last = lease_one(fixture).await;
+    assert_eq!(report(fixture, &last, Report::Completed).await, Ok(()));
+}
+
+/// Only the newest token gives a job back, and only once.
+pub async fn a_job_is_given_back_by_its_holder_only(fixture: &dyn Fixture) {
+    asked(fixture, vec![job("hooks", "on_success", fixture.now())]).await;
+    let late = lease_one(fixture).await;
+    fixture.advance(LEASE + A_MOMENT).await;
+    let newest = lease_one(fixture).await;
+    assert_eq!(report(fixture, &late, Report::GivenBack).await, Err(Refused::Stale));
+    assert_eq!(read(fixture, late.id).await.lease, newest.lease);
+    assert_eq!(report(fixture, &newest, Report::GivenBack).await, Ok(()));
+    assert_eq!(report(fixture, &newest, Report::GivenBack).await, Err(Refused::Stale));
+    assert_eq!(report(fixture, &newest, Report::Completed).await, Err(Refused::Stale));
+    let last = lease_one(fixture).await;
+    assert_eq!(report(fixture, &last, Report::Completed).await, Ok(()));
+    assert_eq!(report(fixture, &last, Report::GivenBack).await, Err(Refused::Finished));
+}
+
 /// A saga asks for the same thing once at a time.
 pub async fn a_saga_has_one_active_job_for_a_subject(fixture: &dyn Fixture) {
     let store = fixture.store();

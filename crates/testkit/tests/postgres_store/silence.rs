@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 use backstitch::store::nodes::Node;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::{Cursor, Error, Filter, Store as _};
+use backstitch::{Context, Engine, Options, Saga, Step};
 use backstitch_testkit::postgres::{ThrowawayPostgres, fresh_database};
 
 use crate::network::{FALL_SILENT, Network, SWALLOW_REQUEST};
@@ -89,4 +90,33 @@ async fn a_restarted_server_is_asked_as_if_nothing_had_been() {
         let listed = tokio::time::timeout(SOON, store.list(&filter, &page)).await.unwrap();
         listed.unwrap();
     }
+}
+
+/// A saga of one step that ends, or never does.
+fn saga(ends: bool) -> Saga {
+    let step = Step::new("a", move |_: Context<()>| async move {
+        if ends { Ok(()) } else { std::future::pending().await }
+    });
+    Saga::builder("s").step(step).build().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_stands_still_holds_up_no_shutdown() {
+    let postgres = ThrowawayPostgres::start().unwrap();
+    let address = postgres.create_database().await.unwrap();
+    let options = Options { lease: Duration::from_secs(1), grace: Duration::ZERO, ..Options::default() };
+    let engine = Engine::open_with(&address, options.clone()).await.unwrap();
+    engine.register(saga(false)).unwrap();
+    let acknowledged = engine.start("s", &()).await.unwrap().id();
+    postgres.suspend().unwrap();
+    // Every question on its own would be waited for longer than this.
+    let stopped = tokio::time::timeout(Duration::from_secs(35), engine.shutdown()).await;
+    postgres.resume().unwrap();
+    assert!(stopped.expect("the shutdown ends").is_err(), "nobody took its leave");
+
+    let engine = Engine::open_with(&address, options).await.unwrap();
+    engine.register(saga(true)).unwrap();
+    let run = engine.find(acknowledged).await.unwrap();
+    assert!(tokio::time::timeout(SOON, run.outcome()).await.unwrap().unwrap().succeeded());
+    engine.shutdown().await.unwrap();
 }

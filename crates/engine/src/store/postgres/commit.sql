@@ -151,15 +151,18 @@ new_messages as (
     on conflict do nothing
 )
 -- Nothing to say about those that passed. One that took its key and then lost its fence to somebody who was quicker
--- undoes the batch, which is then sent again.
+-- undoes the batch, which is then sent again. What no later try can pass is fenced, whatever else stands in its way.
 select
     f.saga_id,
     case when f.claims and f.saga_id in (select saga_id from claimed) then backstitch.try_again() end,
     (select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq) is not null
         or f.seq > 1
             and (
-                select true from backstitch.saga_events e where e.saga_id = f.saga_id and e.seq = f.seq - 1
-            ) is null
+                select e.type not in ('saga.succeeded', 'saga.compensated')
+                    and (e.type <> 'saga.failed' or l.id is not null)
+                from backstitch.saga_events e
+                where e.saga_id = f.saga_id and e.seq = f.seq - 1
+            ) is not true
         as fenced,
     coalesce(l.inbox_seq <> f.inbox_seen, false) as mail_waiting
 from (

@@ -111,6 +111,7 @@ impl Reports {
         let (status, retry, lease, error) = match &settlement.report {
             Report::Completed => ("completed", None, None, None),
             Report::StillWorking { lease } => ("leased", None, Some(millis(*lease)), None),
+            Report::GivenBack => ("pending", None, Some(0), None),
             Report::Failed { error, retry_at: Some(at) } => {
                 ("pending", Some(time(*at)), None, Some(readable(error)))
             }

@@ -79,6 +79,7 @@ fn settle_one(connection: &Connection, settlement: &Settlement, now: Timestamp) 
         Report::Completed => job.lease.complete(token),
         Report::Failed { retry_at, .. } => job.lease.fail(token, *retry_at),
         Report::StillWorking { lease } => job.lease.heartbeat(token, *lease, now),
+        Report::GivenBack => job.lease.give_back(token, now),
     };
     job.lease = match lease {
         Ok(lease) => lease,
