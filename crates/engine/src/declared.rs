@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::saga::{Draft, Performer, Phase, Problem, Problems};
@@ -104,6 +105,16 @@ impl Attempt {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.call.attempt
+    }
+
+    /// How long it may take before it is given up and its outcome unknown.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        let step = &self.call.definition.definition.steps()[self.call.position];
+        match (self.call.phase, &step.compensation) {
+            (Phase::Undo, Some(compensation)) => compensation.timeout,
+            (Phase::Do | Phase::Undo, _) => step.timeout,
+        }
     }
 
     /// What the service tells a repeated call by: the same on every attempt, and another one for the compensation.
