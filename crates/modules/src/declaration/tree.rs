@@ -39,10 +39,7 @@ pub(super) fn parse(bytes: &[u8], format: Format) -> Result<Value, Problems> {
 fn json(text: &str) -> Result<Value, Problems> {
     serde_json::from_str(text).map(|Tree(value)| value).map_err(|why| {
         let place = format!("line {}, column {}", why.line(), why.column());
-        let told = why.to_string();
-        // The place is told apart.
-        let message = told.rsplit_once(" at line ").map_or(told.as_str(), |(message, _)| message);
-        broken(place, format!("is not JSON: {message}"))
+        broken(place, format!("is not JSON: {}", without_place(&why.to_string())))
     })
 }
 
@@ -71,8 +68,13 @@ fn yaml(text: &str) -> Result<Value, Problems> {
             || "the definition".to_owned(),
             |at| format!("line {}, column {}", at.line(), at.column()),
         );
-        broken(place, format!("is not YAML: {}", why.without_snippet()))
+        broken(place, format!("is not YAML: {}", without_place(&why.without_snippet().to_string())))
     })
+}
+
+/// An error's message; its place is told apart.
+fn without_place(message: &str) -> &str {
+    message.rsplit_once(" at line ").map_or(message, |(message, _)| message)
 }
 
 fn broken(place: impl Into<String>, message: impl Into<String>) -> Problems {

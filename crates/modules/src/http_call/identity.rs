@@ -43,7 +43,7 @@ mod tests {
         let saga: SagaId = "01920000-0000-7000-8000-00000000abcd".parse().unwrap();
         let first = traceparent(saga, "payment", Phase::Do, 1);
         assert_eq!(
-            first, "00-0192000000007000800000000000abcd-3ad41c19ab2346bf-01",
+            first, "00-0192000000007000800000000000abcd-dee48e8feaa76f17-01",
             "pinned: services index it"
         );
         let others = [
