@@ -104,7 +104,8 @@ fn code(status: u16, body: &Body) -> String {
         Body::TooLarge { .. } | Body::Packed(_) | Body::CutOff(_) => None,
     };
     let own = own.as_ref().and_then(|body| body.get("code").or_else(|| body.get("error")?.get("code")));
-    own.and_then(|code| code.as_str()).map_or_else(|| format!("HTTP_{status}"), str::to_owned)
+    let own = own.and_then(|code| code.as_str()).filter(|code| !code.is_empty());
+    own.map_or_else(|| format!("HTTP_{status}"), str::to_owned)
 }
 
 fn said(status: u16, body: &Body) -> String {

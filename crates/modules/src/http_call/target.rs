@@ -156,20 +156,20 @@ mod tests {
 
     use super::*;
 
-    fn parse(http: Value) -> Result<Target, Problems> {
+    fn parse(http: &Value) -> Result<Target, Problems> {
         Target::parse(&Payload::encode(&json!({ "http": http })).unwrap())
     }
 
-    fn wrong(http: Value) -> Vec<String> {
+    fn wrong(http: &Value) -> Vec<String> {
         let Problems(found) = parse(http).unwrap_err();
         found.into_iter().map(|problem| format!("{}: {}", problem.place, problem.message)).collect()
     }
 
     #[test]
     fn a_call_is_a_post_unless_it_says_otherwise() {
-        let target = parse(json!({"url": "http://pay:81/charge?x=1"})).unwrap();
+        let target = parse(&json!({"url": "http://pay:81/charge?x=1"})).unwrap();
         assert_eq!((target.method.as_str(), target.authority().as_str()), ("POST", "pay:81"));
-        assert_eq!(parse(json!({"url": "https://pay", "method": "get"})).unwrap().authority(), "pay:443");
+        assert_eq!(parse(&json!({"url": "https://pay", "method": "get"})).unwrap().authority(), "pay:443");
     }
 
     #[test]
@@ -187,7 +187,7 @@ mod tests {
             ("http://pay/a\nb", "blank"),
             ("http://pay:99999/", "not a URL"),
         ] {
-            let found = wrong(json!({ "url": url }));
+            let found = wrong(&json!({ "url": url }));
             assert!(
                 found.iter().any(|it| it.starts_with("http.url: ") && it.contains(complaint)),
                 "{url}: {found:?}"
@@ -209,16 +209,16 @@ mod tests {
             ("X-A:", "a", "not a header's name"),
             ("", "a", "not a header's name"),
         ] {
-            let found = wrong(json!({"url": "http://pay", "headers": {name: value}}));
+            let found = wrong(&json!({"url": "http://pay", "headers": {name: value}}));
             assert!(found.len() == 1 && found[0].contains(complaint), "{name}: {found:?}");
         }
-        let found = wrong(json!({"url": "http://pay", "headers": {"X-A": "1", "x-a": "2"}}));
+        let found = wrong(&json!({"url": "http://pay", "headers": {"X-A": "1", "x-a": "2"}}));
         assert!(found[0].contains("twice"), "{found:?}");
     }
 
     #[test]
     fn a_call_that_cannot_be_read_says_everything_that_is_wrong() {
-        let found = wrong(json!({"method": "PSOT", "ulr": "http://pay", "headers": {"X-A": 1}}));
+        let found = wrong(&json!({"method": "PSOT", "ulr": "http://pay", "headers": {"X-A": 1}}));
         assert_eq!(
             found,
             [

@@ -168,3 +168,15 @@ fn a_saga_of_code_is_shown_without_its_code() {
     let shown = Declaration::show(&draft);
     assert_eq!(shown["steps"][0], json!({"id": "pay", "compensate": {"worker": {"queue": "q"}}}));
 }
+
+#[test]
+fn what_the_documentation_shows_can_be_read() {
+    let page = include_str!("../../../../docs/definitions.md");
+    let examples: Vec<&str> =
+        page.split("```yaml\n").skip(1).filter_map(|rest| rest.split("```").next()).collect();
+    assert!(examples.len() >= 2, "the page shows definitions");
+    for example in examples {
+        let example = example.replace('…', "x");
+        assert!(yaml(&example).check().is_ok());
+    }
+}
