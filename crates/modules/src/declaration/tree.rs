@@ -26,6 +26,8 @@ pub(super) fn parse(bytes: &[u8], format: Format) -> Result<Value, Problems> {
         let line = bytes[..why.valid_up_to()].split(|byte| *byte == b'\n').count();
         broken(format!("line {line}"), "is not UTF-8: save the file in that encoding")
     })?;
+    // Some editors begin a file with this mark.
+    let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let tree = match format {
         Format::Json => json(text)?,
         Format::Yaml => yaml(text)?,

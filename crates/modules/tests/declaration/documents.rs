@@ -60,6 +60,14 @@ fn bytes_that_are_no_text_are_told_by_line() {
 }
 
 #[test]
+fn a_byte_order_mark_is_overlooked() {
+    let text = "\u{feff}{\"name\": \"a\", \"steps\": [{\"id\": \"b\", \"action\": {\"worker\": {\"queue\": \"c\"}}}]}";
+    for format in [Format::Json, Format::Yaml] {
+        assert_eq!(Declaration::read(text.as_bytes(), format).unwrap().name, "a");
+    }
+}
+
+#[test]
 fn deep_nesting_is_refused() {
     let deep = format!("{{\"name\": \"a\", \"metadata\": {}{}}}", "[".repeat(100), "]".repeat(100));
     for format in [Format::Json, Format::Yaml] {

@@ -8,7 +8,7 @@ use backstitch_modules::declaration::{Declaration, Format, Plan, changes};
 use proptest::collection::{btree_map, vec};
 use proptest::option;
 use proptest::prelude::*;
-use serde_json::json;
+use serde_json::{Value, json};
 
 fn performers() -> impl Strategy<Value = Performer> {
     let method = prop::sample::select(vec!["POST", "PUT", "PATCH", "DELETE", "GET"]);
@@ -144,6 +144,89 @@ fn scraps() -> impl Strategy<Value = String> {
     vec(prop::sample::select(scraps.to_vec()), 0..60).prop_map(|scraps| scraps.concat())
 }
 
+/// Trees made of the right words, mostly in wrong places.
+fn trees() -> impl Strategy<Value = Value> {
+    let words = [
+        "name",
+        "title",
+        "metadata",
+        "steps",
+        "id",
+        "depends_on",
+        "action",
+        "compensate",
+        "timeout",
+        "retry",
+        "concurrency",
+        "http",
+        "worker",
+        "queue",
+        "url",
+        "method",
+        "headers",
+        "count",
+        "delay",
+        "backoff",
+        "max_delay",
+        "delays",
+        "jitter",
+        "http://x/",
+        "30s",
+        "list",
+        "exponential",
+        "GET",
+        "a",
+        "",
+        "compensation_concurrency",
+    ];
+    let word = prop::sample::select(words.to_vec()).prop_map(str::to_owned);
+    let leaf = prop_oneof![
+        word.clone().prop_map(Value::from),
+        any::<i64>().prop_map(Value::from),
+        (0_u32..5).prop_map(Value::from),
+        any::<bool>().prop_map(Value::from),
+        Just(Value::Null),
+    ];
+    leaf.prop_recursive(5, 64, 6, move |inner| {
+        prop_oneof![
+            vec(inner.clone(), 0..4).prop_map(Value::from),
+            btree_map(word.clone(), inner, 0..6).prop_map(|fields| json!(fields)),
+        ]
+    })
+}
+
+/// A definition with one of its values replaced by such a tree.
+fn spoilt() -> impl Strategy<Value = Value> {
+    (drafts(), trees(), any::<prop::sample::Index>()).prop_map(|(draft, tree, which)| {
+        let mut whole = Declaration::show(&draft);
+        let count = count(&whole);
+        replace(&mut whole, &mut which.index(count), tree);
+        whole
+    })
+}
+
+fn count(value: &Value) -> usize {
+    1 + match value {
+        Value::Array(items) => items.iter().map(count).sum(),
+        Value::Object(fields) => fields.values().map(count).sum(),
+        _ => 0,
+    }
+}
+
+/// Whether the value that stands at this number was found and replaced.
+fn replace(value: &mut Value, number: &mut usize, tree: Value) -> bool {
+    if *number == 0 {
+        *value = tree;
+        return true;
+    }
+    *number -= 1;
+    match value {
+        Value::Array(items) => items.iter_mut().any(|item| replace(item, number, tree.clone())),
+        Value::Object(fields) => fields.values_mut().any(|field| replace(field, number, tree.clone())),
+        _ => false,
+    }
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(256))]
 
@@ -175,6 +258,20 @@ proptest! {
     fn no_bytes_bring_the_reader_down(bytes in vec(any::<u8>(), 0..300)) {
         let _ = Declaration::read(&bytes, Format::Yaml);
         let _ = Declaration::read(&bytes, Format::Json);
+    }
+
+    #[test]
+    fn what_is_spoilt_is_refused_by_place_or_still_makes_sense(tree in spoilt()) {
+        match Declaration::read(tree.to_string().as_bytes(), Format::Json) {
+            Ok(draft) => {
+                let again = Declaration::read(Declaration::show(&draft).to_string().as_bytes(), Format::Json);
+                prop_assert_eq!(again.as_ref(), Ok(&draft));
+                prop_assert!(draft.check().is_ok());
+            }
+            Err(problems) => {
+                prop_assert!(problems.0.iter().all(|problem| !problem.place.is_empty() && !problem.message.is_empty()));
+            }
+        }
     }
 
     #[test]
