@@ -25,71 +25,72 @@ pub(super) fn read(node: &Node<'_>, default: &Retry) -> Option<Retry> {
         return Some(Retry { count: node.number()?, ..default.clone() });
     }
     let fields = node.object(&["count", "delay", "backoff", "max_delay", "delays", "jitter"])?;
+    let count = fields.get("count").and_then(|count| count.number());
+    let delay = fields.get("delay").and_then(|delay| delay.duration());
+    let max_delay = fields.get("max_delay").and_then(|longest| longest.duration());
+    let delays = fields.get("delays").and_then(|waits| waits.items());
+    let delays = delays.map(|waits| waits.iter().filter_map(Node::duration).collect::<Vec<_>>());
+    let jitter_percent = fields.get("jitter").and_then(|percent| jitter(&percent)).unwrap_or(0);
+
+    let shape = shape(&fields, default)?;
+    let first = delay.unwrap_or_else(|| first_wait(default));
+    let (backoff, usual_count) = match shape {
+        Shape::Fixed => (Backoff::Fixed(first), default.count),
+        Shape::Exponential => {
+            // A long first wait is not shortened by a limit that nobody wrote.
+            let cap = max_delay.unwrap_or_else(|| longest_wait(default).max(first));
+            (Backoff::Exponential { base: first, cap }, default.count)
+        }
+        Shape::List => {
+            fields.required("delays")?;
+            let waits = delays?;
+            let each = u32::try_from(waits.len()).unwrap_or(u32::MAX);
+            (Backoff::List(waits), each)
+        }
+    };
+    Some(Retry { count: count.unwrap_or(usual_count), backoff, jitter_percent })
+}
+
+fn shape(fields: &Object<'_>, default: &Retry) -> Option<Shape> {
     let shape = match fields.get("backoff") {
         Some(written) => written.one_of(&SHAPES)?,
         None if fields.has("delays") => Shape::List,
         None if matches!(default.backoff, Backoff::Exponential { .. }) => Shape::Exponential,
         None => Shape::Fixed,
     };
-    refuse_unless(shape == Shape::List, &fields, "delays", "is for `backoff: list`; write `delay`");
-    refuse_unless(shape == Shape::Exponential, &fields, "max_delay", "is for `backoff: exponential`");
-    refuse_unless(
-        shape != Shape::List,
-        &fields,
-        "delay",
-        "is not for a list of waits: `delays` says all of them",
-    );
-    let backoff = match shape {
-        Shape::Fixed => Backoff::Fixed(first_wait(&fields, default)),
-        Shape::Exponential => exponential(&fields, default),
-        Shape::List => Backoff::List(listed(&fields)?),
-    };
-    let listed = match &backoff {
-        Backoff::List(waits) => u32::try_from(waits.len()).unwrap_or(u32::MAX),
-        Backoff::Fixed(_) | Backoff::Exponential { .. } => default.count,
-    };
-    let count = fields.get("count").and_then(|count| count.number()).unwrap_or(listed);
-    Some(Retry { count, backoff, jitter_percent: jitter(&fields) })
-}
-
-fn refuse_unless(fits: bool, fields: &Object<'_>, name: &str, message: &str) {
-    if let Some(field) = fields.get(name).filter(|_| !fits) {
-        field.wrong(message);
+    for (name, fits, message) in [
+        ("delays", shape == Shape::List, "is for `backoff: list`; write `delay`"),
+        ("max_delay", shape == Shape::Exponential, "is for `backoff: exponential`"),
+        ("delay", shape != Shape::List, "is not for a list of waits: `delays` says all of them"),
+    ] {
+        if let Some(field) = fields.get(name).filter(|_| !fits) {
+            field.wrong(message);
+        }
     }
+    Some(shape)
 }
 
-fn first_wait(fields: &Object<'_>, default: &Retry) -> Duration {
-    let usual = match &default.backoff {
+fn first_wait(policy: &Retry) -> Duration {
+    match &policy.backoff {
         Backoff::Fixed(delay) => *delay,
         Backoff::Exponential { base, .. } => *base,
         Backoff::List(waits) => waits.first().copied().unwrap_or_default(),
-    };
-    fields.get("delay").and_then(|delay| delay.duration()).unwrap_or(usual)
+    }
 }
 
-fn exponential(fields: &Object<'_>, default: &Retry) -> Backoff {
-    let base = first_wait(fields, default);
-    let usual = match &default.backoff {
+fn longest_wait(policy: &Retry) -> Duration {
+    match &policy.backoff {
         Backoff::Exponential { cap, .. } => *cap,
         Backoff::Fixed(_) | Backoff::List(_) => DEFAULT_CAP,
-    };
-    let cap = fields.get("max_delay").and_then(|cap| cap.duration());
-    // A long first wait is not shortened by a limit that nobody wrote.
-    Backoff::Exponential { base, cap: cap.unwrap_or(usual.max(base)) }
+    }
 }
 
-fn listed(fields: &Object<'_>) -> Option<Vec<Duration>> {
-    let waits = fields.required("delays")?.items()?;
-    Some(waits.iter().filter_map(Node::duration).collect())
-}
-
-fn jitter(fields: &Object<'_>) -> u8 {
-    let Some(field) = fields.get("jitter") else { return 0 };
-    let percent: u8 = field.number().unwrap_or(0);
+fn jitter(field: &Node<'_>) -> Option<u8> {
+    let percent = field.number()?;
     if percent > 100 {
         field.wrong(format!("is {percent} percent; the limit is 100"));
     }
-    percent
+    Some(percent)
 }
 
 /// Everything a policy says.

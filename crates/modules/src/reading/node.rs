@@ -63,7 +63,10 @@ impl<'a> Node<'a> {
         let number = self.value.as_u64().and_then(|number| T::try_from(number).ok());
         if number.is_none() {
             match self.value {
-                Value::Number(number) => self.wrong(format!("is {number}: write a whole number in bounds")),
+                Value::Number(number) if number.is_u64() => {
+                    self.wrong(format!("is {number}, which is too large"))
+                }
+                Value::Number(number) => self.wrong(format!("is {number}: write a whole number, 0 or more")),
                 _ => self.unexpected("a whole number"),
             }
         }

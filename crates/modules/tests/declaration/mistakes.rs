@@ -69,14 +69,14 @@ fn a_field_of_another_kind_is_told_with_what_to_write() {
             "timeout: `soon` is not a duration (expected number at 0): write it like 200ms, 30s or 5m",
         ),
         ("timeout: true", "timeout: is true or false: write a duration like 200ms, 30s or 5m"),
-        ("concurrency: -1", "concurrency: is -1: write a whole number in bounds"),
-        ("concurrency: 1.5", "concurrency: is 1.5: write a whole number in bounds"),
+        ("concurrency: -1", "concurrency: is -1: write a whole number, 0 or more"),
+        ("concurrency: 1.5", "concurrency: is 1.5: write a whole number, 0 or more"),
         ("concurrency: many", "concurrency: is text: write a whole number"),
-        ("concurrency: 99999999999", "concurrency: is 99999999999: write a whole number in bounds"),
+        ("concurrency: 99999999999", "concurrency: is 99999999999, which is too large"),
         ("concurrency: 0", "concurrency: is 0: the step could never run; use 1 or more"),
         ("compensate: http", "compensate: is text: write an object with fields"),
         ("retry: often", "retry: is text: write an object with fields"),
-        ("retry: -1", "retry: is -1: write a whole number in bounds"),
+        ("retry: -1", "retry: is -1: write a whole number, 0 or more"),
     ] {
         assert_eq!(mistakes_in_step(fields), [told], "{fields}");
     }
@@ -107,13 +107,22 @@ fn a_retry_policy_that_contradicts_itself_is_refused() {
             "retry.delays[1]: `never` is not a duration (expected number at 0): write it like 200ms, 30s or 5m",
         ),
         ("{jitter: 101}", "retry.jitter: is 101 percent; the limit is 100"),
-        ("{jitter: 300}", "retry.jitter: is 300: write a whole number in bounds"),
+        ("{jitter: 300}", "retry.jitter: is 300, which is too large"),
         ("{count: 1001}", "retry.count: is 1001; the limit is 1000"),
         ("{backoff: exponential, delay: 1h, max_delay: 1m}", "retry.delay: is longer than max_delay"),
         ("{delay: 2years}", "retry: waits longer than 366 days"),
     ] {
         assert_eq!(mistakes_in_step(&format!("retry: {policy}")), [told], "{policy}");
     }
+}
+
+#[test]
+fn one_mistake_in_a_policy_hides_no_other() {
+    assert_eq!(
+        mistakes_in_step("retry: {backoff: randm, count: -1, delay: soon, jitter: a}").len(),
+        4,
+        "backoff, count, delay and jitter"
+    );
 }
 
 #[test]

@@ -4,7 +4,7 @@ use backstitch::{Draft, ErrorKind, Payload, Performer, Status, StepStatus, secs}
 use backstitch_modules::http_call::Limits;
 use serde_json::Value;
 
-use crate::service::{Reply, Service, nobody};
+use crate::service::{Reply, Service, babbler, nobody};
 use crate::stage::{Stage, error, once, one_step};
 
 #[tokio::test]
@@ -23,8 +23,7 @@ async fn a_host_that_does_not_exist_means_not_done() {
 
 #[tokio::test]
 async fn a_host_that_speaks_no_tls_means_not_done() {
-    let service = Service::always(|| Reply::http(200, "")).await;
-    let error = error(&service.url().replace("http:", "https:")).await;
+    let error = error(&babbler().await).await;
     assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Failed, Some("CANNOT_CONNECT")), "{error}");
 }
 

@@ -109,6 +109,18 @@ pub(crate) async fn nobody() -> String {
     format!("http://{}/call", listener.local_addr().unwrap())
 }
 
+/// Somebody who speaks before being asked, and not TLS.
+pub(crate) async fn babbler() -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let address = listener.local_addr().unwrap();
+    tokio::spawn(async move {
+        while let Ok((mut stream, _)) = listener.accept().await {
+            let _ = stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await;
+        }
+    });
+    format!("https://{address}/call")
+}
+
 async fn serve(stream: TcpStream, from: SocketAddr, script: Script, books: Arc<Books>) {
     let mut stream = BufReader::new(stream);
     while let Some(heard) = hear(&mut stream, from).await {
