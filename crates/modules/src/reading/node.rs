@@ -64,7 +64,7 @@ impl<'a> Node<'a> {
         if number.is_none() {
             match self.value {
                 Value::Number(number) if number.is_u64() => {
-                    self.wrong(format!("is {number}, which is too large"))
+                    self.wrong(format!("is {number}, which is too large"));
                 }
                 Value::Number(number) => self.wrong(format!("is {number}: write a whole number, 0 or more")),
                 _ => self.unexpected("a whole number"),
