@@ -88,16 +88,27 @@ impl Problem {
     }
 
     pub(crate) fn body(&self) -> String {
-        let mut members = Map::new();
-        members.insert("type".to_owned(), Value::from(self.kind.uri()));
-        members.insert("title".to_owned(), Value::from(self.kind.title()));
-        members.insert("status".to_owned(), Value::from(self.kind.status().as_u16()));
-        members.insert("detail".to_owned(), Value::from(&*self.detail));
-        if let Some(more) = &self.more {
-            members.extend(more.members.clone());
-        }
-        Value::Object(members).to_string()
+        let written = Written {
+            r#type: self.kind.uri(),
+            title: self.kind.title(),
+            status: self.kind.status().as_u16(),
+            detail: &self.detail,
+            members: self.more.as_ref().map(|more| &more.members),
+        };
+        // Cannot fail: everything in it is JSON already.
+        serde_json::to_string(&written).unwrap_or_default()
     }
+}
+
+/// A problem as it is written.
+#[derive(Serialize)]
+struct Written<'a> {
+    r#type: &'a str,
+    title: &'a str,
+    status: u16,
+    detail: &'a str,
+    #[serde(flatten)]
+    members: Option<&'a Map<String, Value>>,
 }
 
 impl IntoResponse for Problem {

@@ -26,11 +26,7 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
     let span =
         tracing::info_span!("request", otel.kind = "server", http.request.method = method, http.route = name);
     traces::continue_from(&span, request.headers());
-    let answer = AssertUnwindSafe(next.run(request)).catch_unwind().instrument(span.clone()).await;
-    let response = answer.unwrap_or_else(|_| {
-        tracing::error!(parent: &span, "a handler panicked");
-        Problem::internal().into_response()
-    });
+    let response = answer_or_problem(next.run(request)).instrument(span).await;
     let (status, took) = (response.status().as_u16(), began.elapsed());
     let label = SharedString::from(name.to_owned());
     app.metrics.answered(method, label, status, took);
@@ -44,6 +40,14 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
     response
 }
 
+/// A handler that panics costs its own request and nothing else.
+async fn answer_or_problem(answer: impl Future<Output = Response>) -> Response {
+    AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
+        tracing::error!("a handler panicked");
+        Problem::internal().into_response()
+    })
+}
+
 /// A name of our own, so that nobody can make up labels without end.
 fn known(method: &Method) -> &'static str {
     match *method {
@@ -55,5 +59,21 @@ fn known(method: &Method) -> &'static str {
         Method::DELETE => "DELETE",
         Method::OPTIONS => "OPTIONS",
         _ => "other",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use http_body_util::BodyExt;
+
+    use super::*;
+
+    #[tokio::test]
+    async fn a_handler_that_panics_is_a_problem_without_internals() {
+        let response = answer_or_problem(async { panic!("secret internals") }).await;
+        assert_eq!(response.status(), 500);
+        assert_eq!(response.headers()["content-type"], "application/problem+json");
+        let body = response.into_body().collect().await.unwrap().to_bytes();
+        assert!(!String::from_utf8_lossy(&body).contains("secret"));
     }
 }
