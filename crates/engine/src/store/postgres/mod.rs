@@ -41,7 +41,7 @@ use crate::inbox::{Message, Posted};
 use session::{Sessions, change, read};
 
 pub use commit::commit_in;
-pub use session::{WRITER_SETTINGS, WRITERS};
+pub use session::{WRITER_SETTINGS, WRITERS, pool_at};
 
 macro_rules! sql {
     ($name:literal) => {
