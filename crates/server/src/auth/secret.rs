@@ -27,25 +27,24 @@ pub(crate) enum Purpose {
 }
 
 impl Hasher {
-    pub(crate) fn new(secret: &[u8]) -> Self {
-        // A key of any length will do, so this cannot fail; if it could, no hash would ever match.
+    pub(crate) fn new(secret: &[u8]) -> Result<Self, Error> {
         let keyed = Hmac::new_from_slice(secret);
-        Self(keyed.unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default())))
+        keyed.map(Self).map_err(|why| Error::Refused(format!("the secret cannot be used: {why}")))
     }
 
     /// The hasher of the server on this database: with the secret of the settings, or else, beside a `SQLite` file, with
     /// one that is made on first use and kept in a file of its own. `None` where there is neither.
     pub(crate) fn of(database: &Database, secret: Option<&Secret>) -> Result<Option<Self>, Error> {
         match (secret, database) {
-            (Some(secret), _) => Ok(Some(Self::new(secret.as_bytes()))),
-            (None, Database::Sqlite(file)) => Ok(Some(Self::new(&kept_beside(file.path())?))),
+            (Some(secret), _) => Self::new(secret.as_bytes()).map(Some),
+            (None, Database::Sqlite(file)) => Self::new(&kept_beside(file.path())?).map(Some),
             (None, Database::Postgres(_)) => Ok(None),
         }
     }
 
     /// A hasher that nobody else has: what it hashed is worth nothing after this process.
     pub(crate) fn for_this_process() -> Result<Self, Error> {
-        Ok(Self::new(&random()?))
+        Self::new(&random()?)
     }
 
     /// What is kept of an API key.
@@ -151,11 +150,11 @@ mod tests {
 
     #[test]
     fn a_hash_serves_one_purpose_only() {
-        let hasher = Hasher::new(b"secret");
+        let hasher = Hasher::new(b"secret").unwrap();
         let hash = hasher.hash(Purpose::ApiKey, b"text");
         assert!(hasher.matches(Purpose::ApiKey, b"text", &hash));
         assert!(!hasher.matches(Purpose::StreamToken, b"text", &hash));
         assert!(!hasher.matches(Purpose::ApiKey, b"other", &hash));
-        assert!(!Hasher::new(b"another").matches(Purpose::ApiKey, b"text", &hash));
+        assert!(!Hasher::new(b"another").unwrap().matches(Purpose::ApiKey, b"text", &hash));
     }
 }

@@ -11,10 +11,10 @@ pub type Failure = Box<dyn std::error::Error + Send + Sync>;
 #[derive(Clone, Debug, clap::Args)]
 pub struct Sources {
     /// A file of settings, in TOML.
-    #[arg(long, value_name = "FILE", env = "BACKSTITCH_CONFIG")]
+    #[arg(long, global = true, value_name = "FILE", env = "BACKSTITCH_CONFIG")]
     config: Option<std::path::PathBuf>,
     /// `sqlite:PATH` or `postgres://…`; `sqlite:backstitch.db` unless given.
-    #[arg(long, value_name = "ADDRESS")]
+    #[arg(long, global = true, value_name = "ADDRESS")]
     db: Option<String>,
 }
 

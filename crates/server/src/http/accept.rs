@@ -34,6 +34,8 @@ const TURNING_AWAY: usize = 64;
 const LAST_WORD: Duration = Duration::from_secs(1);
 /// How long to wait when the machine has no room for another connection.
 const OUT_OF_SOCKETS: Duration = Duration::from_millis(100);
+/// What one HTTP/1 connection may hold in memory, the head of a request included.
+const HTTP_1_BUFFER: usize = 64 * 1024;
 /// Streams of one HTTP/2 connection at once.
 const HTTP_2_STREAMS: u32 = 256;
 
@@ -57,7 +59,7 @@ impl Acceptor {
     pub(crate) fn new(router: Router, limits: &Limits, closing: CancellationToken) -> Self {
         let mut http = Builder::new(TokioExecutor::new());
         // Patience limits the time for a head: hyper's timer would also cut connections that are merely idle.
-        http.http1().timer(TokioTimer::new()).header_read_timeout(None);
+        http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HTTP_1_BUFFER);
         http.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP_2_STREAMS);
         Self {
             router,

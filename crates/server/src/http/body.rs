@@ -91,13 +91,12 @@ fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
         return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
     }
-    serde_json::from_slice(body).map_err(|why| match why.classify() {
-        serde_json::error::Category::Data => misfit::<T>(body, &why),
-        _ => {
-            let detail = format!("the body is not JSON: {why}");
-            let problem = Problem::new(Kind::BadJson, detail);
-            problem.with("line", &why.line()).with("column", &why.column())
+    serde_json::from_slice(body).map_err(|why| {
+        if why.is_data() {
+            return misfit::<T>(body, &why);
         }
+        let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {why}"));
+        problem.with("line", &why.line()).with("column", &why.column())
     })
 }
 

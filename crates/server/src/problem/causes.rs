@@ -75,9 +75,9 @@ impl From<Error> for Problem {
             Error::NotFound(saga) => {
                 Self::new(Kind::SagaNotFound, format!("there is no saga {saga}: GET /v1/sagas lists them"))
             }
-            Error::Ended { status, .. } => Self::new(Kind::SagaEnded, said).with("status", &status),
+            Error::Ended { status, .. } => Self::new(Kind::SagaEnded, said).with("saga_status", &status),
             Error::Rejected { why: Rejected::Ended(status), .. } => {
-                Self::new(Kind::SagaEnded, said).with("status", &status)
+                Self::new(Kind::SagaEnded, said).with("saga_status", &status)
             }
             Error::Rejected { why: Rejected::UnknownStep(step), saga } => {
                 let detail =

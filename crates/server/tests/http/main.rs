@@ -1,5 +1,7 @@
 //! The server over real sockets.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 mod bad_input;
 mod configuration;
 mod connections;

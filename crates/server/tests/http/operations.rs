@@ -59,7 +59,7 @@ async fn what_is_at_its_end_can_no_longer_be_changed() {
     for what in ["cancel", "pause", "resume"] {
         let answer = server.client.post(&format!("/v1/sagas/{id}/{what}"), &json!({})).await;
         assert_eq!((answer.status, answer.problem().as_str()), (409, "saga-ended"), "{what}");
-        assert_eq!(answer.json()["status"], "succeeded");
+        assert_eq!(answer.json()["saga_status"], "succeeded");
     }
     let note = json!({ "action": "retry", "note": "n" });
     let answer = server.client.post(&format!("/v1/sagas/{id}/steps/hello/resolve"), &note).await;

@@ -51,8 +51,8 @@ pub(in crate::routes) async fn saga_socket(
 
 async fn tell(app: App, mut socket: WebSocket, events: Option<Events>) {
     let mut events = events.unwrap_or_else(|| Box::pin(futures::stream::empty()));
-    // One timer for all beats: a message in either direction shows as well that the other side lives.
-    let mut heard = Instant::now();
+    let mut beat = Instant::now() + HEARTBEAT;
+    let mut unanswered = false;
     let ending = loop {
         tokio::select! {
             event = events.next() => match event {
@@ -67,14 +67,16 @@ async fn tell(app: App, mut socket: WebSocket, events: Option<Events>) {
             },
             message = socket.recv() => match message {
                 // A ping is answered by the library; what readers say is of no interest but that they do.
-                Some(Ok(_)) => heard = Instant::now(),
+                Some(Ok(_)) => unanswered = false,
                 Some(Err(_)) | None => return,
             },
-            () = sleep_until(heard + HEARTBEAT) => {
-                heard = Instant::now();
-                if socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
+            () = sleep_until(beat) => {
+                // Whoever lives answers a ping before the next one.
+                if unanswered || socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
                     return;
                 }
+                unanswered = true;
+                beat = Instant::now() + HEARTBEAT;
             }
             () = app.closing.cancelled() => break RESTART,
         }

@@ -33,7 +33,7 @@ pub(crate) async fn output_of(arguments: &[&str]) -> Output {
 
 /// Makes a key and gives it.
 pub(crate) async fn create_key(db: &str, role: &str) -> String {
-    let made = output_of(&["keys", "--db", db, "create", "--role", role, "--name", "a test"]).await;
+    let made = output_of(&["keys", "create", "--role", role, "--name", "a test", "--db", db]).await;
     assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }

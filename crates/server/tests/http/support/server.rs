@@ -13,14 +13,12 @@ use super::program::create_key;
 use super::sagas::{Switches, register};
 
 /// Far more than anything takes: what is not there by then never comes.
-pub(crate) const WITHIN: Duration = Duration::from_secs(30);
+const WITHIN: Duration = Duration::from_secs(30);
 
 /// Waits for something that must come.
 pub(crate) async fn within<T>(coming: impl Future<Output = T>) -> T {
-    match tokio::time::timeout(WITHIN, coming).await {
-        Ok(came) => came,
-        Err(_) => panic!("nothing came within {WITHIN:?}"),
-    }
+    let came = tokio::time::timeout(WITHIN, coming).await;
+    came.unwrap_or_else(|_| panic!("nothing came within {WITHIN:?}"))
 }
 
 /// A server that runs until it is stopped or dropped.
