@@ -13,7 +13,7 @@ use super::Format;
 pub(super) const MAX_BYTES: usize = 1 << 20;
 /// The deepest nesting.
 const MAX_DEPTH: usize = 64;
-/// The most values that a YAML document may have, and the most it may repeat by aliases.
+/// The most values that a YAML document may have, those that aliases repeat included.
 const MAX_NODES: usize = 100_000;
 
 /// The document as a tree.
@@ -55,9 +55,6 @@ fn yaml(text: &str) -> Result<Value, Problems> {
             max_recorded_anchor_events: MAX_NODES,
             max_recorded_anchor_bytes: MAX_BYTES,
             max_total_scalar_bytes: 2 * MAX_BYTES,
-        },
-        alias_limits: serde_saphyr::alias_limits! {
-            max_total_replayed_events: MAX_NODES,
         },
         merge_keys: MergeKeyPolicy::Merge,
         // `no` is text, as in YAML 1.2.

@@ -130,3 +130,18 @@ fn request(target: &Target, attempt: &Attempt<'_>) -> Result<Request, StepError>
     }
     Ok(request)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_keeps_back_a_little_of_its_time() {
+        for (timeout_ms, patience_ms) in
+            [(100, 90), (10_000, 9_000), (60_000, 55_000), (3_600_000, 3_595_000)]
+        {
+            let until = patience(Duration::from_millis(timeout_ms));
+            assert_eq!(until - Instant::now(), Duration::from_millis(patience_ms), "of {timeout_ms} ms");
+        }
+    }
+}

@@ -169,7 +169,8 @@ impl<'a> Object<'a> {
     }
 
     fn place_of(&self, name: &str) -> String {
-        let name = quoted(name);
+        // Even a field without a name is somewhere.
+        let name = if name.is_empty() { "\"\"".to_owned() } else { quoted(name) };
         if self.place.is_empty() { name } else { format!("{}.{name}", self.place) }
     }
 }

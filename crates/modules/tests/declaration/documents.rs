@@ -95,6 +95,14 @@ fn a_billion_laughs_are_refused_without_being_laughed() {
 }
 
 #[test]
+fn a_long_list_that_is_repeated_often_is_refused() {
+    let list = vec!["a"; 5_000].join(", ");
+    let repeated = vec!["*l"; 90].join(", ");
+    let told = mistakes(&format!("name: a\nsteps: []\nmetadata: [&l [{list}], {repeated}]\n"));
+    assert!(told.len() == 1 && told[0].contains("is not YAML"), "{told:?}");
+}
+
+#[test]
 fn tags_are_refused() {
     assert!(!mistakes("name: !ruby/object:Gem a\nsteps: []\n").is_empty());
 }

@@ -176,6 +176,15 @@ fn an_unknown_field_without_a_near_one_is_told_what_there_is() {
 }
 
 #[test]
+fn a_field_of_any_name_has_a_place_on_one_line() {
+    let told = mistakes_in_step("'': 1, \"a\\nb\": 2");
+    assert!(told[0].starts_with("\"\": is not known"), "{told:?}");
+    assert!(told[1].starts_with("a\\nb: is not known"), "{told:?}");
+    let long = mistakes_in_step(&format!("{}: 1", "x".repeat(500)));
+    assert!(long[0].len() < 300, "{long:?}");
+}
+
+#[test]
 fn a_call_that_is_too_long_is_refused_at_its_place() {
     let url = format!("'http://pay/{}'", "a".repeat(20_000));
     let told = mistakes(&format!("{{name: a, steps: [{{id: b, action: {{http: {{url: {url}}}}}}}]}}"));
