@@ -4,7 +4,9 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use backstitch::clock::{Clock, SystemClock};
-use backstitch::{Engine, store};
+use backstitch::{Caller, Engine, Options, store};
+use backstitch_modules::http_call::{self, HttpCaller};
+use backstitch_modules::orders::{self, Orders};
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -25,6 +27,12 @@ pub enum Error {
     /// The engine cannot be started.
     #[error(transparent)]
     Engine(#[from] backstitch::Error),
+    /// Services cannot be called.
+    #[error(transparent)]
+    Calls(#[from] http_call::SetupError),
+    /// Orders cannot be taken up.
+    #[error(transparent)]
+    Orders(#[from] orders::Error),
     /// The address cannot be listened on.
     #[error("cannot listen on {address}: {why}; choose another address with --listen")]
     Listen {
@@ -64,29 +72,30 @@ impl Server {
     pub async fn bind(config: Config) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let database = Database::open(&config.db, &clock).await?;
-        let gate = gate(&config, &database, clock).await?;
+        let gate = gate(&config, &database, clock.clone()).await?;
         let listening = |why| Error::Listen { address: config.listen, why };
         let listener = TcpListener::bind(config.listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         // Last: from here on sagas run.
-        let engine = Engine::open_with(&config.db, config.engine_options()).await?;
-        Ok(Self::assemble(config, database, gate, engine, listener, address).await)
-    }
-
-    async fn assemble(
-        config: Config,
-        database: Database,
-        gate: Gate,
-        engine: Engine,
-        listener: TcpListener,
-        address: SocketAddr,
-    ) -> Self {
+        let caller: Arc<dyn Caller> = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
+        let options = Options {
+            caller: Some(caller.clone()),
+            products: vec![&orders::SCHEMA],
+            clock: clock.clone(),
+            ..config.engine_options()
+        };
+        let engine = Engine::open_with(&config.db, options).await?;
+        let asked = &config.orders;
+        let orders =
+            Orders::open(engine.clone(), asked.services(), asked.timeouts(), asked.rollback()).await?;
         let assembled = routes::assemble();
         let closing = CancellationToken::new();
         let open = gate.is_open().await.unwrap_or(false);
         let app = App::new(Parts {
             engine,
-            database,
+            orders,
+            caller,
+            clock,
             gate,
             access: assembled.access.clone(),
             metrics: Metrics::new(),
@@ -96,7 +105,7 @@ impl Server {
         });
         let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing);
         tokio::spawn(count_events(app.clone()));
-        Self { listener, address, app, acceptor, open }
+        Ok(Self { listener, address, app, acceptor, open })
     }
 
     /// Where it listens.

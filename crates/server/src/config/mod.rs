@@ -1,15 +1,18 @@
 //! Every setting of the server, its default, and where it comes from.
 
 mod layers;
+mod orders;
 mod text;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
 
 use backstitch::Options;
+use backstitch_modules::http_call::Limits as CallLimits;
 use serde::{Deserialize, Serialize};
 
 pub use layers::{Error, Overrides, Setting, settings};
+pub use orders::{Orders, Service};
 pub use text::Secret;
 
 /// All settings. `docs/configuration.md` says what each means to an operator.
@@ -31,6 +34,10 @@ pub struct Config {
     pub telemetry: Telemetry,
     /// How sagas are run.
     pub sagas: Sagas,
+    /// What calls of declared steps hold themselves to.
+    pub calls: Calls,
+    /// The services that orders need.
+    pub orders: Orders,
 }
 
 /// What a client may ask for, and how long it may take.
@@ -111,6 +118,30 @@ pub struct Sagas {
     pub send_timeout: Duration,
 }
 
+/// What calls of declared steps hold themselves to.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Calls {
+    /// Calls to one host at once; more wait for room.
+    pub per_host: usize,
+    /// The longest answer that is read.
+    pub answer_bytes: usize,
+    /// How long a connection may take to be made.
+    #[serde(with = "text::duration")]
+    pub connect_timeout: Duration,
+}
+
+impl Default for Calls {
+    fn default() -> Self {
+        let limits = CallLimits::default();
+        Self {
+            per_host: limits.calls_per_host,
+            answer_bytes: limits.answer_bytes,
+            connect_timeout: limits.connect_within,
+        }
+    }
+}
+
 impl Default for Config {
     fn default() -> Self {
         Self {
@@ -121,6 +152,8 @@ impl Default for Config {
             log: Log::default(),
             telemetry: Telemetry::default(),
             sagas: Sagas::default(),
+            calls: Calls::default(),
+            orders: Orders::default(),
         }
     }
 }
@@ -176,6 +209,16 @@ impl Config {
         }
     }
 
+    /// What calls hold themselves to.
+    #[must_use]
+    pub fn call_limits(&self) -> CallLimits {
+        CallLimits {
+            calls_per_host: self.calls.per_host,
+            answer_bytes: self.calls.answer_bytes,
+            connect_within: self.calls.connect_timeout,
+        }
+    }
+
     /// Refuses what could not work.
     fn check(&self) -> Result<(), Error> {
         let limits = &self.limits;
@@ -184,6 +227,8 @@ impl Config {
             ("limits.body_bytes", limits.body_bytes),
             ("limits.json_depth", limits.json_depth),
             ("limits.connections", limits.connections),
+            ("calls.per_host", self.calls.per_host),
+            ("calls.answer_bytes", self.calls.answer_bytes),
         ] {
             if value == 0 {
                 mistakes.push(format!("{name} must be at least 1"));
@@ -199,6 +244,7 @@ impl Config {
                 mistakes.push(format!("{name} must be longer than nothing"));
             }
         }
+        mistakes.extend(self.orders.mistakes());
         if self.secret.as_ref().is_some_and(|secret| secret.len() < Secret::SHORTEST) {
             mistakes.push(format!(
                 "secret must have at least {} characters: make one with `openssl rand -base64 32`",

@@ -85,15 +85,16 @@ impl From<Error> for Problem {
                 Self::new(Kind::StepNotFound, detail)
             }
             Error::Rejected { .. } => Self::new(Kind::StateForbids, said),
-            Error::Raced(_) => Self::new(Kind::Raced, said),
+            Error::Raced(_) | Error::DeclaredAtOnce(_) => Self::new(Kind::Raced, said),
             Error::AlreadyRegistered { .. } | Error::VersionTaken { .. } => {
                 Self::new(Kind::VersionTaken, said)
             }
             Error::DefinedInCode(_) => Self::new(Kind::NameTaken, said),
-            Error::DeclaredAtOnce(_) => Self::new(Kind::Raced, said),
             Error::NothingStaged(_) => Self::new(Kind::NothingStaged, said),
             Error::NoSuchJob(_) => Self::new(Kind::JobNotFound, said),
-            Error::StaleLease(_) | Error::JobOver(_) | Error::GivenUp { .. } => Self::new(Kind::StaleLease, said),
+            Error::StaleLease(_) | Error::JobOver(_) | Error::GivenUp { .. } => {
+                Self::new(Kind::StaleLease, said)
+            }
             Error::ShuttingDown => Self::shutting_down(),
             Error::BadOptions(_) => {
                 tracing::error!(%said, "the engine refuses its settings");

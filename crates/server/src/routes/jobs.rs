@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::app::App;
 use crate::http::{JobInPath, Json, Query, json};
-use crate::problem::{Described, Mistake, Kind, Problem};
+use crate::problem::{Described, Kind, Mistake, Problem};
 use crate::time::{Time, rfc3339};
 
 const QUEUES: usize = 100;
@@ -182,7 +182,8 @@ pub(super) async fn lease(
 ) -> Result<Response, Problem> {
     query.finish("")?;
     check(&request)?;
-    let (lease, wait) = (Duration::from_secs(request.lease_seconds), Duration::from_secs(request.wait_seconds));
+    let (lease, wait) =
+        (Duration::from_secs(request.lease_seconds), Duration::from_secs(request.wait_seconds));
     let leasing = app.engine.lease_work(&request.queues, request.limit, lease, wait);
     let work = tokio::select! {
         work = leasing => work?,

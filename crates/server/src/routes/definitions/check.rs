@@ -44,7 +44,8 @@ pub(in crate::routes) async fn check(
     let saga = match saga {
         Ok(saga) => saga,
         Err(problems) => {
-            let told = |problem: backstitch::Problem| Mistake { place: problem.place, message: problem.message };
+            let told =
+                |problem: backstitch::Problem| Mistake { place: problem.place, message: problem.message };
             let problems = problems.0.into_iter().map(told).collect();
             return Ok(json(StatusCode::OK, &Checked { problems, forward: None, rollbacks: None }));
         }

@@ -12,7 +12,7 @@ use crate::http::read_body;
 use crate::problem::{Kind, Problem};
 
 /// A definition that has not been read yet.
-pub(super) struct Document {
+pub(in crate::routes) struct Document {
     bytes: Bytes,
     format: Format,
 }

@@ -51,7 +51,10 @@ impl DefinitionItem {
             active: declared.active,
             staged: declared.staged,
             versions: versions
-                .map(|version| VersionItem { version: version.number, created_at: rfc3339(version.created_at) })
+                .map(|version| VersionItem {
+                    version: version.number,
+                    created_at: rfc3339(version.created_at),
+                })
                 .collect(),
         }
     }

@@ -41,7 +41,7 @@ pub(crate) struct TransactionEntry<'a> {
 }
 
 impl<'a> TransactionEntry<'a> {
-    fn of(entry: Entry<'a>) -> Self {
+    fn of(entry: &Entry<'a>) -> Self {
         Self {
             seq: entry.seq,
             at: rfc3339(entry.at),
@@ -71,6 +71,6 @@ pub(in crate::routes) async fn log(
     query.finish("token")?;
     super::saga(&app, id).await?;
     let events = app.engine.log(id, 0, EVENTS).await?;
-    let items = events.iter().filter_map(entry).map(TransactionEntry::of).collect();
+    let items = events.iter().filter_map(entry).map(|entry| TransactionEntry::of(&entry)).collect();
     Ok(json(StatusCode::OK, &TransactionLog { items, next_cursor: None }))
 }

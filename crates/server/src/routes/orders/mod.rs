@@ -29,7 +29,9 @@ impl From<orders::Error> for Problem {
         match error {
             orders::Error::NotConfigured => Self::new(Kind::OrdersNotConfigured, error.to_string()),
             orders::Error::NothingStaged(_) => Self::new(Kind::NothingStaged, error.to_string()),
-            orders::Error::Invalid(problems) => Self::mistakes(problems, "the body has mistakes: correct them all"),
+            orders::Error::Invalid(problems) => {
+                Self::mistakes(problems, "the body has mistakes: correct them all")
+            }
             orders::Error::Engine(error) => error.into(),
             orders::Error::Unreadable(_) | orders::Error::NoDatabase => {
                 tracing::error!(%error, "orders cannot be read or written");

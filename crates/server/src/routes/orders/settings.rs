@@ -29,11 +29,9 @@ pub(crate) struct Applied<T> {
 pub(crate) struct Settings {
     /// What new orders take; `null` before anything was applied.
     #[schema(value_type = Option<Object>)]
-    #[expect(dead_code, reason = "describes what the products write themselves")]
     active: Option<()>,
     /// What waits to be applied.
     #[schema(value_type = Option<Object>)]
-    #[expect(dead_code, reason = "describes what the products write themselves")]
     staged: Option<()>,
 }
 

@@ -3,13 +3,11 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch::{Error, SagaState};
-use backstitch_modules::orders::DEFINITION;
+use backstitch::SagaState;
 use serde::Serialize;
 
 use super::super::sagas::view::SagaView;
 use super::super::sagas::wait;
-use super::unknown;
 use crate::app::App;
 use crate::http::{OrderInPath, Query, json};
 use crate::problem::{Described, Problem};
@@ -60,18 +58,9 @@ pub(in crate::routes) async fn show(
     let wait = wait::asked(&mut query)?;
     query.text("token");
     query.finish("wait or token")?;
-    let saga = match wait {
-        None => super::saga(&app, id).await?,
-        Some(_) => {
-            let run = app.engine.find(id).await.map_err(|error| match error {
-                Error::NotFound(_) => unknown(id),
-                error => error.into(),
-            })?;
-            wait::at_end(&app, run, wait).await?
-        }
-    };
-    if saga.definition != DEFINITION {
-        return Err(unknown(id));
+    let mut saga = super::saga(&app, id).await?;
+    if wait.is_some() && !saga.status.is_terminal() {
+        saga = wait::at_end(&app, app.engine.find(id).await?, wait).await?;
     }
     Ok(json(StatusCode::OK, &OrderView::of(&saga)))
 }

@@ -5,5 +5,5 @@ pub(super) mod list;
 pub(super) mod log;
 pub(super) mod show;
 pub(super) mod start;
-mod view;
-mod wait;
+pub(super) mod view;
+pub(super) mod wait;

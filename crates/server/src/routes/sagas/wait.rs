@@ -12,12 +12,16 @@ use crate::problem::Problem;
 const LONGEST: u64 = 60;
 
 /// How long the caller wants to wait.
-pub(super) fn asked(query: &mut Query) -> Result<Option<Duration>, Problem> {
+pub(in crate::routes) fn asked(query: &mut Query) -> Result<Option<Duration>, Problem> {
     Ok(query.number("wait", 0, LONGEST)?.map(Duration::from_secs))
 }
 
 /// The saga at its end, or as it stands when the time is up or the server closes.
-pub(super) async fn at_end(app: &App, run: Run, wait: Option<Duration>) -> Result<SagaState, Problem> {
+pub(in crate::routes) async fn at_end(
+    app: &App,
+    run: Run,
+    wait: Option<Duration>,
+) -> Result<SagaState, Problem> {
     let id = run.id();
     if let Some(wait) = wait {
         tokio::select! {

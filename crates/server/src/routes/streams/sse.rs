@@ -47,7 +47,7 @@ pub(in crate::routes) async fn saga_events(
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
-    answer(&app, id, &headers, EventView::of).await
+    answer(&app, id, &headers, |recorded| EventView::of(recorded)).await
 }
 
 /// The events that a reader has missed and those to come, each as `view` shows it.

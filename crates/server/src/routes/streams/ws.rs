@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
+use backstitch::{Recorded, SagaId};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
@@ -32,8 +33,19 @@ const LARGEST_MESSAGE: usize = 4096;
 pub(in crate::routes) async fn saga_socket(
     State(app): State<App>,
     SagaInPath(id): SagaInPath,
+    query: Query,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    answer(app, id, query, upgrade, |recorded| EventView::of(recorded)).await
+}
+
+/// The events that a reader has missed and those to come, each as `view` shows it.
+pub(in crate::routes) async fn answer(
+    app: App,
+    id: SagaId,
     mut query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+    view: fn(&Recorded) -> EventView<'_>,
 ) -> Result<Response, Problem> {
     let after = query.number("after", 0, MAX_SEQ)?.unwrap_or(0);
     query.text("token");
@@ -46,10 +58,10 @@ pub(in crate::routes) async fn saga_socket(
         )
     })?;
     let upgrade = upgrade.max_message_size(LARGEST_MESSAGE).max_frame_size(LARGEST_MESSAGE);
-    Ok(upgrade.on_upgrade(move |socket| tell(app, socket, events)))
+    Ok(upgrade.on_upgrade(move |socket| tell(app, socket, events, view)))
 }
 
-async fn tell(app: App, mut socket: WebSocket, events: Option<Events>) {
+async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(&Recorded) -> EventView<'_>) {
     let mut events = events.unwrap_or_else(|| Box::pin(futures::stream::empty()));
     let mut beat = Instant::now() + HEARTBEAT;
     let mut unanswered = false;
@@ -57,7 +69,7 @@ async fn tell(app: App, mut socket: WebSocket, events: Option<Events>) {
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(recorded)) => {
-                    let Ok(text) = serde_json::to_string(&EventView::of(&recorded)) else { break INTERNAL };
+                    let Ok(text) = serde_json::to_string(&view(&recorded)) else { break INTERNAL };
                     if socket.send(Message::Text(text.into())).await.is_err() {
                         return;
                     }
