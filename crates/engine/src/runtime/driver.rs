@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backstitch_kernel::saga::{
-    Decision, Effect, Input, Now, Outcome, Phase, Recorded, Rejected, State, decide,
+    Decision, Effect, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
 };
 use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId};
 use futures::StreamExt;
@@ -24,9 +24,10 @@ use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::NewMessage;
 use crate::store::{Commit, Verdict};
+use crate::work::{self, Offered};
 
 /// Waits between two looks at a store that does not answer.
-pub(super) const STORE_RETRY: Duration = Duration::from_millis(200);
+pub(crate) const STORE_RETRY: Duration = Duration::from_millis(200);
 
 /// Runs one saga.
 pub(crate) struct Driver {
@@ -51,8 +52,21 @@ pub(crate) struct Driver {
 
 /// Something that ran beside the saga has ended.
 enum Done {
-    Attempt { step: StepId, phase: Phase, attempt: u32, outcome: Outcome, outgoing: Vec<NewMessage> },
-    Room { position: usize, permit: Option<OwnedSemaphorePermit> },
+    Attempt {
+        step: StepId,
+        phase: Phase,
+        attempt: u32,
+        outcome: Outcome,
+        outgoing: Vec<NewMessage>,
+    },
+    Room {
+        position: usize,
+        permit: Option<OwnedSemaphorePermit>,
+    },
+    /// Whether an outside attempt was taken back before a worker got it; the inbox has what became of it.
+    Withdrawal {
+        withdrawn: bool,
+    },
 }
 
 /// Something the saga has to answer to.
@@ -141,6 +155,10 @@ impl Driver {
             }
         }
         if flow == Flow::Ours {
+            // Whoever turned the saga round may not have come to it.
+            if self.state.status == Status::Compensating {
+                self.withdraw_what_no_worker_has();
+            }
             flow = self.wake_and_drive().await;
         }
         self.finish(&flow);
@@ -171,6 +189,14 @@ impl Driver {
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
+                Next::Done(Done::Withdrawal { withdrawn }) => {
+                    if withdrawn {
+                        self.seat.live().nudge_for_mail();
+                    } else {
+                        self.came_to_nothing = true;
+                    }
+                    Flow::Ours
+                }
             };
             if flow == Flow::LetGo {
                 return Flow::LetGo;
@@ -425,7 +451,20 @@ impl Driver {
                 Effect::Admit { position } => self.ask_for_room(position),
                 Effect::SignalRollback => {
                     self.rollback.send_replace(true);
+                    self.withdraw_what_no_worker_has();
                 }
+            }
+        }
+    }
+
+    /// The rollback has begun: what no outside worker has got yet, none is to get any more.
+    fn withdraw_what_no_worker_has(&mut self) {
+        for (step, state) in self.definition.definition.steps().iter().zip(&self.state.steps) {
+            let attempt = &state.forward;
+            if attempt.in_flight() && !attempt.runs_here() {
+                let offered = Offered { step: step.id.clone(), phase: Phase::Do, attempt: attempt.attempts };
+                let withdrawn = work::withdraw(self.shared.clone(), self.saga, offered);
+                self.work.push(Box::pin(async move { Done::Withdrawal { withdrawn: withdrawn.await } }));
             }
         }
     }

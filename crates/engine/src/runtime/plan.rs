@@ -166,9 +166,9 @@ fn offer(recorded: &Recorded) -> Option<NewJob> {
         }
         _ => return None,
     };
-    let subject = format!("{step}:{}@{attempt}", phase.as_str());
-    let payload = Payload::encode(&Offered { step: step.clone(), phase, attempt }).ok()?;
-    let queue = work::queue(&outside.queue);
+    let offered = Offered { step: step.clone(), phase, attempt };
+    let (queue, subject, payload) =
+        (work::queue(&outside.queue), offered.subject(), Payload::encode(&offered).ok()?);
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert: None })
 }
 

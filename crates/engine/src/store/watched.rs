@@ -11,7 +11,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement};
+use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
@@ -211,6 +211,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
         self.admitted().await?.answer_job(answer, at).await
+    }
+
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
+        self.admitted().await?.withdraw_job(withdrawal, at).await
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
