@@ -139,6 +139,7 @@ async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Reque
         inbox_seen: 0,
         inbox_unconsumed: false,
         release_after: shared.options.release_after,
+        busy: false,
     };
     let planned = plan(&on, &mut decision, Vec::new(), claim);
     let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;

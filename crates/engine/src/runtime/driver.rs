@@ -43,6 +43,8 @@ pub(crate) struct Driver {
     admitting: Vec<usize>,
     /// Room that was given and is about to be used.
     admitted: Option<OwnedSemaphorePermit>,
+    /// Outside attempts that are being taken back.
+    withdrawing: usize,
     inbox_seen: u64,
     inbox_unconsumed: bool,
     /// A message came in that changed nothing: if the saga was only woken for that, it can be let go again.
@@ -111,6 +113,7 @@ impl Driver {
             rollback: watch::Sender::new(false),
             admitting: Vec::new(),
             admitted: None,
+            withdrawing: 0,
             inbox_seen: 0,
             inbox_unconsumed: false,
             came_to_nothing: false,
@@ -144,6 +147,10 @@ impl Driver {
     pub(crate) async fn run_adopted(mut self, inbox: Vec<Received>, inbox_seq: u64) {
         self.inbox_seen = inbox_seq - inbox.len() as u64;
         let mut flow = Flow::Ours;
+        // Whoever turned the saga round may not have come to it.
+        if self.state.status == Status::Compensating {
+            self.withdraw_what_no_worker_has();
+        }
         // Whoever began this went away without a word, and no adoption has said so: nobody here runs that attempt.
         if self.state.anything_runs_here() {
             let node = self.shared.node().name.clone();
@@ -155,10 +162,6 @@ impl Driver {
             }
         }
         if flow == Flow::Ours {
-            // Whoever turned the saga round may not have come to it.
-            if self.state.status == Status::Compensating {
-                self.withdraw_what_no_worker_has();
-            }
             flow = self.wake_and_drive().await;
         }
         self.finish(&flow);
@@ -190,6 +193,7 @@ impl Driver {
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
                 Next::Done(Done::Withdrawal { withdrawn }) => {
+                    self.withdrawing -= 1;
                     if withdrawn {
                         self.seat.live().nudge_for_mail();
                     } else {
@@ -383,6 +387,7 @@ impl Driver {
             inbox_seen: self.inbox_seen,
             inbox_unconsumed: self.inbox_unconsumed,
             release_after: self.shared.options.release_after,
+            busy: self.withdrawing > 0,
         }
     }
 
@@ -463,6 +468,7 @@ impl Driver {
             let attempt = &state.forward;
             if attempt.in_flight() && !attempt.runs_here() {
                 let offered = Offered { step: step.id.clone(), phase: Phase::Do, attempt: attempt.attempts };
+                self.withdrawing += 1;
                 let withdrawn = work::withdraw(self.shared.clone(), self.saga, offered);
                 self.work.push(Box::pin(async move { Done::Withdrawal { withdrawn: withdrawn.await } }));
             }

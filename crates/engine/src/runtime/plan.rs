@@ -32,6 +32,8 @@ pub(crate) struct Circumstances<'a> {
     /// Whether some of them are still to be struck off.
     pub(crate) inbox_unconsumed: bool,
     pub(crate) release_after: Duration,
+    /// Whether something is being done for it that the log does not speak of.
+    pub(crate) busy: bool,
 }
 
 /// Works out everything that a decision changes. The decision's events become the commit's.
@@ -43,7 +45,7 @@ pub(crate) fn plan(
 ) -> Planned {
     let tenure = if decision.state.status.is_terminal() {
         Tenure::End
-    } else if decision.effects.is_empty() {
+    } else if decision.effects.is_empty() && !on.busy {
         tenure(&decision.state, on.release_after)
     } else {
         Tenure::Keep

@@ -40,6 +40,8 @@ pub enum Moment<'a> {
     BeforeAdoption,
     /// These sagas have been adopted.
     AfterAdoption(&'a [SagaId]),
+    /// A job that no worker has is about to be taken back.
+    BeforeWithdrawal,
     /// Somebody is about to listen.
     BeforeListening,
     /// Any other call is about to be made.
@@ -214,7 +216,8 @@ impl<W: Watch> Store for Watched<W> {
     }
 
     async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
-        self.admitted().await?.withdraw_job(withdrawal, at).await
+        self.watch.at(Moment::BeforeWithdrawal).await?;
+        self.store.withdraw_job(withdrawal, at).await
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
