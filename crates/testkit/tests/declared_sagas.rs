@@ -84,12 +84,11 @@ async fn start(engine: &Engine) -> SagaId {
 
 async fn outcome(engine: &Engine, saga: SagaId) -> SagaState {
     let run = engine.find(saga).await.unwrap();
-    tokio::time::timeout(SOON, run.outcome()).await.expect("the saga does not end").unwrap()
+    tokio::time::timeout(SOON, run.outcome()).await.unwrap().unwrap()
 }
 
 async fn take(engine: &Engine) -> Work {
-    let mut work = engine.lease_work(&["builders".to_owned()], 1, secs(600), SOON).await.unwrap();
-    work.pop().expect("nothing was offered")
+    engine.lease_work(&["builders".to_owned()], 1, secs(600), SOON).await.unwrap().pop().unwrap()
 }
 
 async fn complete(engine: &Engine, work: &Work) -> Answered {

@@ -119,14 +119,15 @@ impl<'a> Scripted<'a> {
                     self.clock = self.clock.max(until);
                     Input::Wake
                 }
-                (behaviour, _) => match behaviour.outcome() {
-                    Some(outcome) => Input::Finished { step, phase, attempt, outcome },
-                    None => {
+                (behaviour, _) => {
+                    if let Some(outcome) = behaviour.outcome() {
+                        Input::Finished { step, phase, attempt, outcome }
+                    } else {
                         self.calls.retain(|(.., until)| until.is_some());
                         self.asks.clear();
                         Input::Adopted { node: String::new(), epoch: 0 }
                     }
-                },
+                }
             }
         } else if let Some(position) = self.asks.pop_first() {
             Input::Admitted { step: id(position) }
