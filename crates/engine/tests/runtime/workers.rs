@@ -462,3 +462,40 @@ async fn only_work_for_workers_can_be_answered() {
         assert!(matches!(engine.extend_lease(job, 1, LEASE).await, Err(Error::NoSuchJob(_))));
     }
 }
+
+#[tokio::test(start_paused = true)]
+async fn however_often_the_engine_goes_down_every_attempt_of_a_worker_is_made_once() {
+    let calls = Calls::good();
+    let bench = calls.bench();
+    let mut engine = bench.open().await;
+    let patient = |id: &str| DraftStep { timeout: secs(3600), ..working(id) };
+    put(&engine, written("job", [patient("build"), calling("check"), patient("ship")])).await;
+    let mut sagas = Vec::new();
+    for _ in 0..10 {
+        sagas.push(start(&engine, "job").await.id());
+    }
+    let mut done = 0;
+    while done < 2 * sagas.len() {
+        let work = engine.lease_work(&["builders".to_owned()], 1, secs(3600), secs(3600)).await.unwrap();
+        drop(engine);
+        engine = bench.open().await;
+        for work in work {
+            assert_eq!(complete(&engine, &work).await.unwrap(), Answered::Now);
+            done += 1;
+        }
+        drop(engine);
+        engine = bench.open().await;
+    }
+    for saga in sagas {
+        let run = engine.find(saga).await.unwrap();
+        let ended = run.clone().outcome().await.unwrap();
+        assert!(ended.succeeded());
+        for step in ["build", "ship"] {
+            assert_eq!(ended.step(step).unwrap().attempts, 1);
+        }
+        let definition = written("job", [patient("build"), calling("check"), patient("ship")]);
+        let definition = definition.check().unwrap();
+        assert_eq!(backstitch::kernel::saga::audit(&definition, &log(&run).await), []);
+    }
+    assert!(lease(&engine).await.is_empty());
+}
