@@ -136,7 +136,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts a saga of the newest registered version. Once this is awaited, the saga is on disk.
+    /// Starts a saga of the newest registered version, or of the active one if it is declared. Once this is awaited, the
+    /// saga is on disk.
     pub fn start<T: Serialize + ?Sized>(&self, definition: &str, input: &T) -> Starting {
         Starting::new(self.shared().clone(), definition, input)
     }
