@@ -75,17 +75,17 @@ pub(super) fn starts(step: &str, attempt: u32) -> Event {
     Event::StepStarted { step, attempt, outside: None }
 }
 
-fn outside() -> Option<Outside> {
-    Some(Outside { queue: "q".into(), until: Timestamp::from_micros(i64::MAX) })
+fn outside() -> Outside {
+    Outside { queue: "q".into(), until: Timestamp::from_micros(i64::MAX) }
 }
 
 /// The same, left to an outside worker.
 pub(super) fn starts_outside(step: &str, attempt: u32) -> Event {
-    Event::StepStarted { step: StepId::from(step), attempt, outside: outside() }
+    Event::StepStarted { step: StepId::from(step), attempt, outside: Some(outside()) }
 }
 
 pub(super) fn undoes_outside(step: &str, attempt: u32) -> Event {
-    Event::StepCompensating { step: StepId::from(step), attempt, outside: outside() }
+    Event::StepCompensating { step: StepId::from(step), attempt, outside: Some(outside()) }
 }
 
 pub(super) fn succeeds(step: &str, attempt: u32) -> Event {
