@@ -66,9 +66,7 @@ enum Done {
         permit: Option<OwnedSemaphorePermit>,
     },
     /// Whether an outside attempt was taken back before a worker got it; the inbox has what became of it.
-    Withdrawal {
-        withdrawn: bool,
-    },
+    Withdrawal(bool),
 }
 
 /// Something the saga has to answer to.
@@ -192,13 +190,11 @@ impl Driver {
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
-                Next::Done(Done::Withdrawal { withdrawn }) => {
+                Next::Done(Done::Withdrawal(withdrawn)) => {
                     self.withdrawing -= 1;
-                    if withdrawn {
-                        self.seat.live().nudge_for_mail();
-                    } else {
-                        self.came_to_nothing = true;
-                    }
+                    self.came_to_nothing |= !withdrawn;
+                    // Also if nothing was left to withdraw: an earlier try may have done it without an answer.
+                    self.seat.live().nudge_for_mail();
                     Flow::Ours
                 }
             };
@@ -495,7 +491,7 @@ impl Driver {
                 let offered = Offered { step: step.id.clone(), phase: Phase::Do, attempt: attempt.attempts };
                 self.withdrawing += 1;
                 let withdrawn = work::withdraw(self.shared.clone(), self.saga, offered);
-                self.work.push(Box::pin(async move { Done::Withdrawal { withdrawn: withdrawn.await } }));
+                self.work.push(Box::pin(async move { Done::Withdrawal(withdrawn.await) }));
             }
         }
     }

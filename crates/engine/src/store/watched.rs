@@ -47,6 +47,8 @@ pub enum Moment<'a> {
     AfterLettingGo(SagaId),
     /// A job that no worker has is about to be taken back.
     BeforeWithdrawal,
+    /// It has been, unless a worker has it.
+    AfterWithdrawal,
     /// Somebody is about to listen.
     BeforeListening,
     /// Any other call is about to be made.
@@ -233,7 +235,9 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
         self.watch.at(Moment::BeforeWithdrawal).await?;
-        self.store.withdraw_job(withdrawal, at).await
+        let withdrawn = self.store.withdraw_job(withdrawal, at).await?;
+        self.watch.at(Moment::AfterWithdrawal).await?;
+        Ok(withdrawn)
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

@@ -1,6 +1,7 @@
 //! A rollback begins while work is offered: what no worker has is taken back, what one has is awaited.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use backstitch::kernel::saga::draft::DraftStep;
@@ -195,14 +196,21 @@ async fn a_crash_before_the_withdrawal_leaves_it_to_the_next_process() {
     assert_eq!(calls.trace.said(), ["do plan", "undo plan"]);
 }
 
-/// Refuses the first withdrawals.
-struct Flaky(std::sync::atomic::AtomicU32);
+/// Fails the first withdrawals: before they are made, or before their answer is there.
+struct Flaky {
+    answers_only: bool,
+    withdrawals: AtomicU32,
+}
 
 #[async_trait]
 impl Watch for Flaky {
     async fn at(&self, moment: Moment<'_>) -> Result<(), StoreError> {
-        let withdraws = matches!(moment, Moment::BeforeWithdrawal);
-        if withdraws && self.0.fetch_add(1, std::sync::atomic::Ordering::Relaxed) < 3 {
+        let now = match moment {
+            Moment::BeforeWithdrawal => !self.answers_only,
+            Moment::AfterWithdrawal => self.answers_only,
+            _ => false,
+        };
+        if now && self.withdrawals.fetch_add(1, Ordering::Relaxed) < 3 {
             return Err(StoreError::Unavailable("the line is dead".to_owned()));
         }
         Ok(())
@@ -211,17 +219,22 @@ impl Watch for Flaky {
 
 #[tokio::test(start_paused = true)]
 async fn a_store_that_does_not_answer_is_asked_until_it_does() {
-    let bench = Calls::good().bench();
-    let store = Arc::new(Watched::new(bench.store.clone(), Flaky(0.into())));
-    let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
-    put(&engine, written("job", [patient("build")])).await;
-    let run = start(&engine, "job").await;
-    wait_for_start_of(&run, "build").await;
-    engine.cancel(run.id(), "changed my mind").await.unwrap();
-    let ended = run.outcome().await.unwrap();
-    assert_eq!(
-        (ended.status, ended.step("build").unwrap().status),
-        (Status::Compensated, StepStatus::Failed)
-    );
-    assert_eq!(store.0.load(std::sync::atomic::Ordering::Relaxed), 4);
+    for (answers_only, timeout) in
+        [(false, secs(20)), (false, secs(7200)), (true, secs(20)), (true, secs(7200))]
+    {
+        let bench = Calls::good().bench();
+        let store =
+            Arc::new(Watched::new(bench.store.clone(), Flaky { answers_only, withdrawals: 0.into() }));
+        let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
+        put(&engine, written("job", [DraftStep { timeout, ..patient("build") }])).await;
+        let run = start(&engine, "job").await;
+        wait_for_start_of(&run, "build").await;
+        engine.cancel(run.id(), "changed my mind").await.unwrap();
+        let begun = Instant::now();
+        let ended = run.outcome().await.unwrap();
+        assert_eq!(ended.status, Status::Compensated);
+        assert_eq!(ended.step("build").unwrap().status, StepStatus::Failed);
+        assert!(begun.elapsed() < secs(5));
+        assert_eq!(store.withdrawals.load(Ordering::Relaxed), 4);
+    }
 }
