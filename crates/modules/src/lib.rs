@@ -1,1 +1,3 @@
 //! The products on the engine.
+
+pub mod alerts;
