@@ -68,13 +68,13 @@ fn only_the_server_knows_http_routes_and_command_lines() {
 
 #[test]
 fn both_sql_dialects_have_the_same_files() {
-    for kind in ["migrations", "queries"] {
-        let directory = repository::root().join("crates/engine").join(kind);
+    for kind in ["engine/migrations", "engine/queries", "modules/migrations", "modules/queries"] {
+        let directory = repository::root().join("crates").join(kind);
         let [sqlite, postgres] = ["sqlite", "postgres"].map(|dialect| names_under(&directory.join(dialect)));
         let unpaired: Vec<_> = sqlite.symmetric_difference(&postgres).collect();
         assert!(
             unpaired.is_empty(),
-            "crates/engine/{kind}: a dialect lacks a file; write it under the same name: {unpaired:?}"
+            "crates/{kind}: a dialect lacks a file; write it under the same name: {unpaired:?}"
         );
     }
 }

@@ -70,9 +70,8 @@ impl AlertSink {
         let raised_at = so_far.raised_at.unwrap_or_else(|| notices.clock.now());
         let alert = Alert::read(key, &message.payload, raised_at);
         let told = |channel: &dyn Channel| {
-            so_far.told.iter().any(|(name, recipient)| {
-                (name.as_str(), recipient.as_str()) == (channel.name(), channel.recipient())
-            })
+            let this = (channel.name(), channel.recipient().unwrap_or_default());
+            so_far.told.iter().any(|(name, recipient)| (name.as_str(), recipient.as_str()) == this)
         };
         let untold = self.channels.iter().map(|channel| &**channel).filter(|channel| !told(*channel));
         let failures = join_all(untold.map(|channel| tell(channel, &alert, &notices))).await;
@@ -100,9 +99,10 @@ impl Sink for AlertSink {
 async fn tell(channel: &dyn Channel, alert: &Alert, notices: &Notices) -> Result<(), String> {
     let delivered = channel.deliver(alert, notices.clock.now()).await.map_err(|why| text::reason(&why));
     let (name, recipient) = (channel.name(), channel.recipient());
-    let tried = Try { channel: name, recipient: recipient.to_owned(), error: delivered.clone().err() };
+    let error = delivered.as_ref().err().cloned();
+    let tried = Try { channel: name, recipient: recipient.unwrap_or_default().to_owned(), error };
     let recorded = notices.record(&alert.key, tried).await;
-    let whom = if recipient.is_empty() { name.to_owned() } else { format!("{name} to {recipient}") };
+    let whom = recipient.map_or_else(|| name.to_owned(), |recipient| format!("{name} to {recipient}"));
     delivered.map_err(|why| format!("{whom}: {why}"))?;
     recorded.map_err(|why| format!("{whom}: it has it, but that could not be written down: {why}"))
 }

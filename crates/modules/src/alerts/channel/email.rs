@@ -1,5 +1,6 @@
 //! Mail through an SMTP server, one for each recipient: an address that is refused keeps nobody else from being told.
 
+use std::fmt::Write as _;
 use std::sync::Arc;
 use std::time::{Duration, UNIX_EPOCH};
 
@@ -72,8 +73,8 @@ impl Channel for Mailing {
         "email"
     }
 
-    fn recipient(&self) -> &str {
-        &self.address
+    fn recipient(&self) -> Option<&str> {
+        Some(&self.address)
     }
 
     async fn deliver(&self, alert: &Alert, now: Timestamp) -> Result<(), String> {
@@ -115,7 +116,10 @@ fn digest(alert: &Alert) -> String {
         hash.update([0]);
         hash.update(saga.to_string());
     }
-    hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    hash.finalize().iter().fold(String::new(), |mut hex, byte| {
+        let _ = write!(hex, "{byte:02x}");
+        hex
+    })
 }
 
 impl Server {

@@ -29,8 +29,8 @@ pub(super) trait Channel: Send + Sync {
     fn name(&self) -> &'static str;
 
     /// Whom it reaches, if the channel has several.
-    fn recipient(&self) -> &str {
-        ""
+    fn recipient(&self) -> Option<&str> {
+        None
     }
 
     /// Hands an alert over; `Ok` only once the other side has it.
