@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::saga::{Definition, Draft, Performer, Phase, Problem, Problems, State};
@@ -116,6 +117,16 @@ impl<'a> Attempt<'a> {
     #[must_use]
     pub fn number(&self) -> u32 {
         self.number
+    }
+
+    /// How long it may take before it is given up and its outcome unknown.
+    #[must_use]
+    pub fn timeout(&self) -> Duration {
+        let step = &self.definition.steps()[self.position];
+        match (self.phase, &step.compensation) {
+            (Phase::Undo, Some(compensation)) => compensation.timeout,
+            (Phase::Do | Phase::Undo, _) => step.timeout,
+        }
     }
 
     /// What the service tells a repeated call by: the same on every attempt, and another one for the compensation.

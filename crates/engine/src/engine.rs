@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::Resolution;
+use backstitch_kernel::saga::{Recorded, Resolution};
 use futures::Stream;
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -175,6 +175,18 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn load(&self, saga: SagaId) -> Result<Option<SagaState>, Error> {
         inspect::load(self.shared(), saga).await
+    }
+
+    /// Up to `limit` events of a saga after number `after`, as they stand in its log.
+    ///
+    /// # Errors
+    /// When there is no such saga, or the store cannot be read.
+    pub async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        let page = self.shared().store.log(saga, after, limit).await?;
+        if page.is_empty() {
+            self.find(saga).await?;
+        }
+        Ok(page)
     }
 
     /// Sagas that match, newest first, a page at a time.

@@ -55,6 +55,7 @@ mod in_transaction;
 pub mod inbox;
 mod inspect;
 mod live;
+mod onlookers;
 mod options;
 mod planting;
 mod registry;

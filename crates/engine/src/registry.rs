@@ -95,8 +95,19 @@ pub(crate) struct Registry {
 #[derive(Default)]
 struct Versions {
     all: BTreeMap<u32, Arc<Registered>>,
-    /// Set for declared sagas: the version that new ones take, if there is one yet.
-    declared: Option<Option<u32>>,
+    current: Current,
+}
+
+/// Which version new sagas take.
+#[derive(Clone, Copy, Default)]
+enum Current {
+    /// The newest: they came with a program's code.
+    #[default]
+    Newest,
+    /// This one: they were declared.
+    Active(u32),
+    /// None yet: what was declared waits to be applied.
+    Waiting,
 }
 
 /// A definition's name and the id of one of its steps.
@@ -138,16 +149,17 @@ impl Registry {
     pub(crate) fn current(&self, name: &str) -> Option<Arc<Registered>> {
         let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
         let versions = sagas.get(name)?;
-        match versions.declared {
-            Some(active) => versions.all.get(&active?).cloned(),
-            None => versions.all.values().next_back().cloned(),
+        match versions.current {
+            Current::Newest => versions.all.values().next_back().cloned(),
+            Current::Active(active) => versions.all.get(&active).cloned(),
+            Current::Waiting => None,
         }
     }
 
     /// Says which version of a declared saga new ones take.
     pub(crate) fn activate(&self, name: &Arc<str>, active: Option<u32>) {
         let mut sagas = self.sagas.write().unwrap_or_else(PoisonError::into_inner);
-        sagas.entry(name.clone()).or_default().declared = Some(active);
+        sagas.entry(name.clone()).or_default().current = active.map_or(Current::Waiting, Current::Active);
     }
 
     pub(crate) fn version(&self, name: &str, version: u32) -> Option<Arc<Registered>> {

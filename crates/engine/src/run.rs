@@ -1,7 +1,6 @@
 //! A saga that was started, from the outside.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Recorded, Status};
@@ -10,13 +9,13 @@ use tokio::sync::watch;
 
 use crate::error::Error;
 use crate::live::{End, Live, Progress};
+use crate::onlookers::Onlooker;
 use crate::runtime::Shared;
+use crate::store::Head;
 use crate::view::SagaState;
 
 /// Events read from the store at once.
 const PAGE: usize = 256;
-/// How often a saga is looked at that runs elsewhere.
-const LOOK_EVERY: Duration = Duration::from_millis(250);
 
 /// A saga to wait for, watch and steer. It goes on whether or not anybody holds this. It keeps the store open: a file can
 /// be opened by another engine once the last one is dropped.
@@ -83,11 +82,25 @@ impl Run {
             }
             self.progress = self.shared.live.get(self.id).map(|live| live.watch());
             if self.progress.is_none() {
-                if self.shared.is_stopping() {
-                    return Err(Error::ShuttingDown);
+                let mut onlooker = Onlooker::of(&self.shared, self.id);
+                let head = self.head().await?;
+                if !head.status.is_terminal() {
+                    self.watched_by(&mut onlooker, head.seq).await?;
                 }
-                tokio::time::sleep(LOOK_EVERY).await;
             }
+        }
+    }
+
+    async fn head(&self) -> Result<Head, Error> {
+        let heads = self.shared.store.heads(&[self.id]).await?;
+        heads.into_iter().next().ok_or(Error::NotFound(self.id))
+    }
+
+    /// Waits until the log of a saga that goes on elsewhere, or later, goes further than this.
+    async fn watched_by(&self, onlooker: &mut Onlooker, seq: u64) -> Result<(), Error> {
+        tokio::select! {
+            () = onlooker.beyond(seq) => Ok(()),
+            () = self.shared.stopping() => Err(Error::ShuttingDown),
         }
     }
 
@@ -139,24 +152,23 @@ impl Reader {
 
     /// Waits until there may be more; a reader who begins after the end finds out that there is none.
     async fn wait(&mut self) -> Result<(), Error> {
-        let Some(live) = self.run.shared.live.get(self.run.id) else {
-            let found = self.run.shared.store.load(&[self.run.id]).await?;
-            let row = &found.first().ok_or(Error::NotFound(self.run.id))?;
-            let head = row.log.last();
-            let ended = head.is_some_and(|head| head.seq <= self.after && head.event.is_terminal());
-            if ended {
-                self.over = true;
-            } else if head.is_none_or(|head| head.seq <= self.after) {
-                if self.run.shared.is_stopping() {
-                    return Err(Error::ShuttingDown);
-                }
-                tokio::time::sleep(LOOK_EVERY).await;
-            }
-            return Ok(());
-        };
+        let shared = &self.run.shared;
         let after = self.after;
-        let mut progress = live.watch();
-        let _ = progress.wait_for(|progress| progress.seq > after || progress.end.is_some()).await;
-        Ok(())
+        if let Some(live) = shared.live.get(self.run.id) {
+            let mut progress = live.watch();
+            let _ = progress.wait_for(|progress| progress.seq > after || progress.end.is_some()).await;
+            return Ok(());
+        }
+        // First watch, then look: what comes in between is told.
+        let mut onlooker = Onlooker::of(shared, self.run.id);
+        let head = self.run.head().await?;
+        if head.seq > after {
+            return Ok(());
+        }
+        self.over = head.status.is_terminal();
+        if self.over {
+            return Ok(());
+        }
+        self.run.watched_by(&mut onlooker, after).await
     }
 }

@@ -4,6 +4,7 @@ mod bench;
 
 use std::process::ExitCode;
 
+use backstitch_server::commands::{Failure, keys, migrate, serve};
 use clap::{Parser, Subcommand};
 
 /// Durable sagas: work that spans several services either finishes or is undone.
@@ -16,8 +17,25 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Run the server.
+    Serve(serve::Args),
+    /// Bring the database's schema up to date.
+    Migrate(migrate::Args),
+    /// Make, list and revoke API keys, directly in the database.
+    Keys(keys::Args),
     /// Load on this machine: how many sagas a second, against the bare store in the same run.
     Bench(bench::Args),
+}
+
+impl Command {
+    async fn run(self) -> Result<(), Failure> {
+        match self {
+            Self::Serve(args) => serve::run(args).await,
+            Self::Migrate(args) => migrate::run(args).await,
+            Self::Keys(args) => keys::run(args).await,
+            Self::Bench(args) => bench::run(args).await,
+        }
+    }
 }
 
 fn main() -> ExitCode {
@@ -29,11 +47,9 @@ fn main() -> ExitCode {
             return ExitCode::FAILURE;
         }
     };
-    let done = runtime.block_on(async {
-        match command {
-            Command::Bench(args) => bench::run(args).await,
-        }
-    });
+    let done = runtime.block_on(command.run());
+    // What still blocks a thread must not keep the program from ending.
+    runtime.shutdown_background();
     match done {
         Ok(()) => ExitCode::SUCCESS,
         Err(why) => {

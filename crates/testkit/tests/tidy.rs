@@ -68,13 +68,20 @@ fn only_the_server_knows_http_routes_and_command_lines() {
 
 #[test]
 fn both_sql_dialects_have_the_same_files() {
-    for kind in ["engine/migrations", "engine/queries", "modules/migrations", "modules/queries"] {
-        let directory = repository::root().join("crates").join(kind);
-        let [sqlite, postgres] = ["sqlite", "postgres"].map(|dialect| names_under(&directory.join(dialect)));
+    for directory in [
+        "crates/engine/migrations",
+        "crates/engine/queries",
+        "crates/modules/migrations",
+        "crates/modules/queries",
+        "crates/server/migrations",
+        "crates/server/queries",
+    ] {
+        let path = repository::root().join(directory);
+        let [sqlite, postgres] = ["sqlite", "postgres"].map(|dialect| names_under(&path.join(dialect)));
         let unpaired: Vec<_> = sqlite.symmetric_difference(&postgres).collect();
         assert!(
             unpaired.is_empty(),
-            "crates/{kind}: a dialect lacks a file; write it under the same name: {unpaired:?}"
+            "{directory}: a dialect lacks a file; write it under the same name: {unpaired:?}"
         );
     }
 }

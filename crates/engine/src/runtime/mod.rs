@@ -25,6 +25,7 @@ use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 
 use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
+use crate::onlookers::Onlookers;
 use crate::options::Options;
 use crate::registry::Registry;
 use crate::store::nodes::{Epoch, Node, Notice};
@@ -49,6 +50,8 @@ pub(crate) struct Shared {
     pub(crate) options: Options,
     pub(crate) registry: Registry,
     pub(crate) live: LiveSagas,
+    /// Who watches sagas that nobody here runs.
+    pub(crate) onlookers: Onlookers,
     pub(crate) feed: broadcast::Sender<Arc<FeedEvent>>,
     /// Room for sagas under way.
     pub(crate) room: Arc<Semaphore>,
@@ -118,6 +121,7 @@ impl Shared {
             feed: broadcast::Sender::new(FEED_DEPTH),
             registry: Registry::default(),
             live: LiveSagas::default(),
+            onlookers: Onlookers::default(),
             adoption: Signal::default(),
             jobs: Signal::default(),
             outbox: Signal::default(),
@@ -149,6 +153,7 @@ impl Shared {
         keep_going(self, "backlog", move |shared| adoption::drive_backlog(shared, waiting.clone()));
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::relay::relay);
+        keep_going(self, "onlookers", crate::onlookers::keep_looking);
         if self.store.is_shared() {
             keep_going(self, "definitions", crate::definitions::keep_following);
             keep_going(self, "heartbeat", liveness::keep_alive);
@@ -179,7 +184,7 @@ impl Shared {
     }
 
     /// Waits until nothing new is to start.
-    async fn stopping(&self) {
+    pub(crate) async fn stopping(&self) {
         // The sender is part of this very value, so waiting cannot fail.
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::Draining).await;
     }
@@ -249,7 +254,9 @@ impl Shared {
     /// Tells whoever listens what has just been committed.
     pub(crate) fn announce(&self, saga: SagaId, definition: &Arc<str>, events: &[Recorded], live: &Live) {
         self.publish(saga, definition, events);
-        live.advanced_to(events.last().map_or(0, |newest| newest.seq));
+        let newest = events.last().map_or(0, |newest| newest.seq);
+        live.advanced_to(newest);
+        self.onlookers.tell(saga, newest);
     }
 
     fn publish(&self, saga: SagaId, definition: &Arc<str>, events: &[Recorded]) {

@@ -15,7 +15,7 @@ use super::jobs::{Answer, Job, Leased, NewJob, Report as JobReport, Settled, Set
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{ALERTS, NewMessage, Outgoing, Report as SendReport, Sent};
 use super::{
-    Claim, Commit, Cursor, Error, Filter, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
+    Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
     Unregistered, Verdict, Writers,
 };
 use crate::clock::Clock;
@@ -307,6 +307,16 @@ impl Store for MemoryStore {
         let tables = self.tables();
         let log = tables.sagas.get(&saga).map_or(&[][..], |saga| &saga.log);
         Ok(log.iter().filter(|recorded| recorded.seq > after).take(limit).cloned().collect())
+    }
+
+    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
+        let tables = self.tables();
+        let found = sagas.iter().filter_map(|id| tables.sagas.get(id).map(|saga| (*id, saga)));
+        let heads = found.map(|(id, saga)| {
+            let status = saga.summary.status;
+            Head { saga: id, seq: saga.log.len() as u64, status }
+        });
+        Ok(heads.collect())
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {

@@ -22,7 +22,7 @@ use async_trait::async_trait;
 
 pub use commit::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 pub use error::{Corrupt, Error};
-pub use query::{Cursor, Filter, Health, Page, Stored, Summary, Unregistered};
+pub use query::{Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
 
 use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::Recorded;
@@ -88,6 +88,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be read.
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
+
+    /// How far the logs of these sagas go, for those that exist.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error>;
 
     /// Sagas that match, newest first, a page at a time, found by index.
     ///

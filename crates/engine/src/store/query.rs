@@ -101,3 +101,14 @@ pub struct Unregistered {
     /// How many wait for it.
     pub sagas: u64,
 }
+
+/// How far a saga's log goes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Head {
+    /// The saga.
+    pub saga: SagaId,
+    /// The number of its newest event.
+    pub seq: u64,
+    /// Where it stands.
+    pub status: Status,
+}

@@ -15,7 +15,7 @@ use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::Database;
-use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 
 /// Who watches a store.
@@ -115,6 +115,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
         self.admitted().await?.log(saga, after, limit).await
+    }
+
+    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
+        self.admitted().await?.heads(sagas).await
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {

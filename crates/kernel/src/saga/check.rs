@@ -124,11 +124,10 @@ impl Check {
 
     fn performer(&mut self, place: &str, performer: &Performer) {
         match performer {
-            Performer::Code => {}
             Performer::Call(call) if call.len() > MAX_CALL_LEN => {
                 self.problem(place, format!("is larger than {MAX_CALL_LEN} bytes"));
             }
-            Performer::Call(_) => {}
+            Performer::Code | Performer::Call(_) => {}
             Performer::Worker { queue } => self.id(&format!("{place}.worker.queue"), queue),
         }
     }

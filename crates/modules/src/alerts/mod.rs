@@ -41,7 +41,7 @@ pub static SCHEMA: Schema = Schema {
     product: "alerts",
     migrations: &[Migration {
         name: "notices",
-        sqlite: include_str!("../../migrations/sqlite/alerts/0001_notices.sql"),
-        postgres: include_str!("../../migrations/postgres/alerts/0001_notices.sql"),
+        sqlite: include_str!("../../migrations/sqlite/alerts_0001.sql"),
+        postgres: include_str!("../../migrations/postgres/alerts_0001.sql"),
     }],
 };

@@ -36,12 +36,12 @@ use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::{Database, Schema};
-use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use session::{Sessions, change, read};
 
 pub use commit::commit_in;
-pub use session::{WRITER_SETTINGS, WRITERS};
+pub use session::{WRITER_SETTINGS, WRITERS, pool_at};
 
 macro_rules! sql {
     ($name:literal) => {
@@ -141,6 +141,10 @@ impl Store for PostgresStore {
 
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
         read!(self.sessions, |session| read::log(session, saga, after, limit))
+    }
+
+    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
+        read!(self.sessions, |session| read::heads(session, sagas))
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {

@@ -16,7 +16,7 @@ use super::sql;
 use super::value::{get, get_count, get_time, is_text, limit, time, timestamp};
 use crate::inbox::Received;
 use crate::store::nodes::Known;
-use crate::store::{Corrupt, Cursor, Error, Filter, Health, Page, Stored, Summary, Unregistered};
+use crate::store::{Corrupt, Cursor, Error, Filter, Head, Health, Page, Stored, Summary, Unregistered};
 
 const SUMMARY: &str = "select
     id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
@@ -64,6 +64,18 @@ pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<
         })
     });
     stored.collect()
+}
+
+/// How far the logs of these sagas go.
+pub(super) async fn heads(session: &Session, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
+    let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
+    let rows = session.query(sql!("head"), &[&ids]).await?;
+    let heads = rows.iter().map(|row| {
+        let saga = SagaId(get(row, "id")?);
+        let seq = get::<i32>(row, "seq")?.unsigned_abs().into();
+        Ok(Head { saga, seq, status: status(row, Some(saga))? })
+    });
+    heads.collect()
 }
 
 pub(super) async fn log(

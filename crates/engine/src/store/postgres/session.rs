@@ -80,18 +80,7 @@ pub(super) struct Sessions {
 impl Sessions {
     /// Reads the address; nothing is connected yet.
     pub(super) fn at(url: &str) -> Result<Self, Error> {
-        let Address { mut config, proof } = Address::read(url)?;
-        if config.get_application_name().is_none() {
-            config.application_name("backstitch");
-        }
-        if config.get_connect_timeout().is_none() {
-            config.connect_timeout(CONNECT_WITHIN);
-        }
-        config.keepalives_idle(SILENCE);
-        if config.get_tcp_user_timeout().is_none() {
-            config.tcp_user_timeout(SILENCE);
-        }
-        let dialler = Dialler { config, tls: tls::connector(&proof)? };
+        let dialler = dialler(url)?;
         Ok(Self {
             committing: pool(&dialler, COMMITTING, WRITER_SETTINGS)?,
             asking: pool(&dialler, ASKING, WHEN_ASKING)?,
@@ -267,6 +256,29 @@ fn late(within: Duration) -> Error {
 
 fn millis(duration: Duration) -> u64 {
     u64::try_from(duration.as_millis()).unwrap_or(u64::MAX)
+}
+
+/// Connections made the way the store makes its own, for tables that live beside the engine's in the schema `backstitch`.
+///
+/// # Errors
+/// When the address is none, or what it says about TLS cannot be.
+pub fn pool_at(url: &str, size: usize) -> Result<Pool, Error> {
+    pool(&dialler(url)?, size, WHEN_ASKING)
+}
+
+fn dialler(url: &str) -> Result<Dialler, Error> {
+    let Address { mut config, proof } = Address::read(url)?;
+    if config.get_application_name().is_none() {
+        config.application_name("backstitch");
+    }
+    if config.get_connect_timeout().is_none() {
+        config.connect_timeout(CONNECT_WITHIN);
+    }
+    config.keepalives_idle(SILENCE);
+    if config.get_tcp_user_timeout().is_none() {
+        config.tcp_user_timeout(SILENCE);
+    }
+    Ok(Dialler { config, tls: tls::connector(&proof)? })
 }
 
 fn pool(dialler: &Dialler, size: usize, settings: &'static str) -> Result<Pool, Error> {

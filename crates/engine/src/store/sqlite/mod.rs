@@ -37,7 +37,7 @@ use super::jobs::{Answer, Job, Leased, Settled, Settlement};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::{Database, Schema};
-use super::{Commit, Cursor, Error, Filter, Health, Page, Store, Stored, Verdict, Writers};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
 use connections::Connections;
@@ -133,6 +133,11 @@ impl Store for SqliteStore {
 
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
         self.connections.read(move |connection| sagas::log(connection, saga, after, limit)).await
+    }
+
+    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
+        let ids = sagas.to_vec();
+        self.connections.read(move |connection| sagas::heads(connection, &ids)).await
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {

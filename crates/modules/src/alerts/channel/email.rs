@@ -16,7 +16,7 @@ use lettre::transport::smtp::extension::ClientId;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
-use super::{Alert, Channel, Room, tls};
+use super::{Alert, Channel, Room, certificates};
 use crate::alerts::config::{Email, Security, mailbox};
 use crate::alerts::text;
 
@@ -45,7 +45,7 @@ struct Server {
 pub(super) fn mailings(email: &Email) -> Result<Vec<Mailing>, String> {
     let from = mailbox("from", &email.from)?;
     let mut parameters = TlsParameters::builder(email.host.clone());
-    for certificate in tls::certificates(email.root_certificate.as_deref())? {
+    for certificate in certificates::in_file(email.root_certificate.as_deref())? {
         let certificate = Certificate::from_der(certificate.to_vec());
         parameters =
             parameters.add_root_certificate(certificate.map_err(|why| format!("root_certificate: {why}"))?);

@@ -1,9 +1,9 @@
 //! The ways an alert reaches a person.
 
+mod certificates;
 mod email;
 mod file;
 mod log;
-mod tls;
 mod webhook;
 
 use std::future::Future;

@@ -6,12 +6,12 @@ use async_trait::async_trait;
 use backstitch::Timestamp;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use reqwest::header::CONTENT_TYPE;
-use reqwest::redirect::Policy;
 use reqwest::{Client, Url};
 
-use super::{Alert, Channel, Room, tls};
+use super::{Alert, Channel, Room, certificates};
 use crate::alerts::config::Webhook;
 use crate::alerts::text;
+use crate::outgoing;
 
 /// What a header cannot hold, and what would make two keys look the same.
 const NOT_IN_A_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
@@ -25,17 +25,9 @@ pub(super) struct Post {
 impl Post {
     pub(super) fn to(webhook: &Webhook) -> Result<Self, String> {
         let url = Url::parse(webhook.url.reveal()).map_err(|why| format!("url: {why}"))?;
-        // It goes where it is told: no redirect and no proxy of the environment leads it elsewhere.
-        let client = Client::builder()
-            .tls_backend_preconfigured(tls::config(webhook.root_certificate.as_deref())?)
-            .redirect(Policy::none())
-            .no_proxy()
-            .retry(reqwest::retry::never())
-            .referer(false)
-            .http1_only()
-            .user_agent(concat!("backstitch/", env!("CARGO_PKG_VERSION")))
-            .build()
-            .map_err(|why| format!("url: requests cannot be made: {why}"))?;
+        let trusted = certificates::in_file(webhook.root_certificate.as_deref())?;
+        let client = outgoing::client(trusted).map_err(|why| format!("root_certificate: {why}"))?;
+        let client = client.build().map_err(|why| format!("url: requests cannot be made: {why}"))?;
         Ok(Self { client, url, room: Room::within(webhook.timeout) })
     }
 }

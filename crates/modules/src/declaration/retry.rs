@@ -1,0 +1,120 @@
+//! Retry policies as people write them: `3`, or what differs from the default policy.
+
+use std::time::Duration;
+
+use backstitch::kernel::retry::DEFAULT_CAP;
+use backstitch::{Backoff, Retry};
+use serde_json::{Map, Value, json};
+
+use super::show::duration;
+use crate::reading::{Node, Object};
+
+#[derive(Clone, Copy, PartialEq)]
+enum Shape {
+    Fixed,
+    Exponential,
+    List,
+}
+
+const SHAPES: [(&str, Shape); 3] =
+    [("fixed", Shape::Fixed), ("exponential", Shape::Exponential), ("list", Shape::List)];
+
+/// Reads a policy; what it does not say is as in the default one.
+pub(super) fn read(node: &Node<'_>, default: &Retry) -> Option<Retry> {
+    if node.value().is_number() {
+        return Some(Retry { count: node.number()?, ..default.clone() });
+    }
+    let fields = node.object(&["count", "delay", "backoff", "max_delay", "delays", "jitter"])?;
+    let count = fields.get("count").and_then(|count| count.number());
+    let delay = fields.get("delay").and_then(|delay| delay.duration());
+    let max_delay = fields.get("max_delay").and_then(|longest| longest.duration());
+    let delays = fields.get("delays").and_then(|waits| waits.items());
+    let delays = delays.map(|waits| waits.iter().filter_map(Node::duration).collect::<Vec<_>>());
+    let jitter_percent = fields.get("jitter").and_then(|percent| jitter(&percent)).unwrap_or(0);
+
+    let shape = shape(&fields, default)?;
+    let first = delay.unwrap_or_else(|| first_wait(default));
+    let (backoff, usual_count) = match shape {
+        Shape::Fixed => (Backoff::Fixed(first), default.count),
+        Shape::Exponential => {
+            // A long first wait is not shortened by a limit that nobody wrote.
+            let cap = max_delay.unwrap_or_else(|| longest_wait(default).max(first));
+            (Backoff::Exponential { base: first, cap }, default.count)
+        }
+        Shape::List => {
+            fields.required("delays")?;
+            let waits = delays?;
+            let each = u32::try_from(waits.len()).unwrap_or(u32::MAX);
+            (Backoff::List(waits), each)
+        }
+    };
+    Some(Retry { count: count.unwrap_or(usual_count), backoff, jitter_percent })
+}
+
+fn shape(fields: &Object<'_>, default: &Retry) -> Option<Shape> {
+    let shape = match fields.get("backoff") {
+        Some(written) => written.one_of(&SHAPES)?,
+        None if fields.has("delays") => Shape::List,
+        None if matches!(default.backoff, Backoff::Exponential { .. }) => Shape::Exponential,
+        None => Shape::Fixed,
+    };
+    for (name, fits, message) in [
+        ("delays", shape == Shape::List, "is for `backoff: list`; write `delay`"),
+        ("max_delay", shape == Shape::Exponential, "is for `backoff: exponential`"),
+        ("delay", shape != Shape::List, "is not for a list of waits: `delays` says all of them"),
+    ] {
+        if let Some(field) = fields.get(name).filter(|_| !fits) {
+            field.wrong(message);
+        }
+    }
+    Some(shape)
+}
+
+fn first_wait(policy: &Retry) -> Duration {
+    match &policy.backoff {
+        Backoff::Fixed(delay) => *delay,
+        Backoff::Exponential { base, .. } => *base,
+        Backoff::List(waits) => waits.first().copied().unwrap_or_default(),
+    }
+}
+
+fn longest_wait(policy: &Retry) -> Duration {
+    match &policy.backoff {
+        Backoff::Exponential { cap, .. } => *cap,
+        Backoff::Fixed(_) | Backoff::List(_) => DEFAULT_CAP,
+    }
+}
+
+fn jitter(field: &Node<'_>) -> Option<u8> {
+    let percent = field.number()?;
+    if percent > 100 {
+        field.wrong(format!("is {percent} percent; the limit is 100"));
+    }
+    Some(percent)
+}
+
+/// Everything a policy says.
+pub(super) fn show(retry: &Retry) -> Value {
+    let mut fields = Map::new();
+    let mut say = |name: &str, value: Value| fields.insert(name.to_owned(), value);
+    say("count", json!(retry.count));
+    match &retry.backoff {
+        Backoff::Fixed(delay) => {
+            say("backoff", json!("fixed"));
+            say("delay", duration(*delay));
+        }
+        Backoff::Exponential { base, cap } => {
+            say("backoff", json!("exponential"));
+            say("delay", duration(*base));
+            say("max_delay", duration(*cap));
+        }
+        Backoff::List(waits) => {
+            say("backoff", json!("list"));
+            say("delays", waits.iter().map(|wait| duration(*wait)).collect());
+        }
+    }
+    if retry.jitter_percent > 0 {
+        say("jitter", json!(retry.jitter_percent));
+    }
+    Value::Object(fields)
+}

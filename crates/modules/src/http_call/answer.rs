@@ -1,0 +1,204 @@
+//! What a service's answer means for the step that called it.
+
+use std::time::Duration;
+
+use backstitch::{Payload, StepError};
+
+/// The most of a body that an error repeats, in bytes.
+const QUOTED: usize = 512;
+
+/// What came back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Answer {
+    /// The status.
+    pub(super) status: u16,
+    /// How long the service asks to be left alone.
+    pub(super) retry_after: Option<Duration>,
+    /// The body.
+    pub(super) body: Body,
+}
+
+/// A body as far as it was read.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Body {
+    /// All of it.
+    Whole(Vec<u8>),
+    /// More than may be kept.
+    TooLarge {
+        /// How much may be kept.
+        limit: usize,
+    },
+    /// Packed in this way, and left so.
+    Packed(String),
+    /// The connection ended before the body did.
+    CutOff(String),
+}
+
+/// Whether the step is done, and if not, whether it may be all the same.
+///
+/// `in_doubt` says that an earlier attempt may have taken effect: a conflict is then no refusal, since it may be the
+/// service's answer to its own unfinished work.
+///
+/// # Errors
+/// When the answer is no success: refused for good, not done, or in doubt.
+pub(super) fn judge(answer: Answer, in_doubt: bool) -> Result<Payload, StepError> {
+    let Answer { status, retry_after, body } = answer;
+    if (200..300).contains(&status) {
+        return result(status, body);
+    }
+    let told = said(status, &body);
+    let error = match status {
+        425 | 429 | 503 => StepError::failed(told),
+        409 if in_doubt => StepError::in_doubt(told),
+        408 => StepError::in_doubt(told),
+        400..500 => StepError::refused(told),
+        // A redirect is no answer, and what the other side has done before it sent one is its secret.
+        300..400 => {
+            StepError::in_doubt(format!("{told}; redirects are not followed: give the address it leads to"))
+        }
+        _ => StepError::in_doubt(told),
+    };
+    let error = error.with_code(code(status, &body));
+    Err(match retry_after {
+        Some(delay) => error.with_retry_after(delay),
+        None => error,
+    })
+}
+
+/// A success whose result cannot be read may have been one, and is asked for again under the same key.
+fn result(status: u16, body: Body) -> Result<Payload, StepError> {
+    let bytes = match body {
+        Body::Whole(bytes) => bytes,
+        Body::TooLarge { limit } => {
+            let told = format!(
+                "HTTP {status} with more than {limit} bytes: answer with less and keep the rest elsewhere"
+            );
+            return Err(StepError::in_doubt(told).with_code("ANSWER_TOO_LARGE"));
+        }
+        Body::Packed(how) => {
+            let told =
+                format!("HTTP {status} with a body packed as {}: answer without", quoted(how.as_bytes()));
+            return Err(StepError::in_doubt(told).with_code("ANSWER_PACKED"));
+        }
+        Body::CutOff(why) => {
+            return Err(
+                StepError::in_doubt(format!("HTTP {status}, cut off: {why}")).with_code("ANSWER_CUT_OFF")
+            );
+        }
+    };
+    if bytes.iter().all(u8::is_ascii_whitespace) {
+        return Ok(Payload::null());
+    }
+    let unreadable = |why: String| {
+        let told = format!("HTTP {status}, but the body is no JSON ({why}): {}", quoted(&bytes));
+        StepError::in_doubt(told).with_code("ANSWER_UNREADABLE")
+    };
+    let text = std::str::from_utf8(&bytes).map_err(|why| unreadable(why.to_string()))?;
+    Payload::parse(text).map_err(|why| unreadable(why.to_string()))
+}
+
+/// The service's own code where it gives one, as `{"code": "OUT_OF_STOCK"}` or `{"error": {"code": …}}`.
+fn code(status: u16, body: &Body) -> String {
+    let own = match body {
+        Body::Whole(bytes) => serde_json::from_slice::<serde_json::Value>(bytes).ok(),
+        Body::TooLarge { .. } | Body::Packed(_) | Body::CutOff(_) => None,
+    };
+    let own = own.as_ref().and_then(|body| body.get("code").or_else(|| body.get("error")?.get("code")));
+    let own = own.and_then(|code| code.as_str()).filter(|code| !code.is_empty());
+    own.map_or_else(|| format!("HTTP_{status}"), str::to_owned)
+}
+
+fn said(status: u16, body: &Body) -> String {
+    match body {
+        Body::Whole(bytes) if bytes.is_empty() => format!("HTTP {status}"),
+        Body::Whole(bytes) => format!("HTTP {status}: {}", quoted(bytes)),
+        Body::TooLarge { .. } => format!("HTTP {status} with a very large body"),
+        Body::Packed(_) => format!("HTTP {status} with a packed body"),
+        Body::CutOff(why) => format!("HTTP {status}, cut off: {why}"),
+    }
+}
+
+fn quoted(bytes: &[u8]) -> String {
+    let shown = &bytes[..bytes.len().min(QUOTED)];
+    let text: String = String::from_utf8_lossy(shown)
+        .chars()
+        .map(|char| if char.is_control() { ' ' } else { char })
+        .collect();
+    if shown.len() < bytes.len() { format!("{}…", text.trim()) } else { text.trim().to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstitch::ErrorKind;
+
+    use super::*;
+
+    fn answer(status: u16, body: &str) -> Answer {
+        Answer { status, retry_after: None, body: Body::Whole(body.as_bytes().to_vec()) }
+    }
+
+    fn kind(status: u16) -> ErrorKind {
+        judge(answer(status, "no"), false).unwrap_err().kind
+    }
+
+    #[test]
+    fn a_success_gives_its_body() {
+        assert_eq!(judge(answer(200, r#"{"id":7}"#), false).unwrap().as_str(), r#"{"id":7}"#);
+        assert_eq!(judge(answer(201, " 17 "), false).unwrap().as_str(), "17");
+        assert!(judge(answer(204, ""), false).unwrap().is_null());
+        assert!(judge(answer(200, " \n"), false).unwrap().is_null());
+    }
+
+    #[test]
+    fn a_success_that_cannot_be_read_is_in_doubt() {
+        for body in [
+            Body::Whole(b"<html>".to_vec()),
+            Body::Whole(vec![b'"', 0xff, b'"']),
+            Body::TooLarge { limit: 10 },
+            Body::Packed("gzip".to_owned()),
+            Body::CutOff("reset".to_owned()),
+        ] {
+            let error = judge(Answer { status: 200, retry_after: None, body }, false).unwrap_err();
+            assert_eq!(error.kind, ErrorKind::InDoubt, "{error}");
+        }
+    }
+
+    #[test]
+    fn every_status_is_a_refusal_a_retry_or_a_doubt() {
+        for status in [400, 401, 402, 403, 404, 405, 409, 410, 413, 415, 418, 422, 431, 451] {
+            assert_eq!(kind(status), ErrorKind::Refused, "{status}");
+        }
+        for status in [425, 429, 503] {
+            assert_eq!(kind(status), ErrorKind::Failed, "{status}");
+        }
+        for status in [300, 301, 302, 303, 304, 307, 308, 408, 500, 501, 502, 504, 505, 520, 599] {
+            assert_eq!(kind(status), ErrorKind::InDoubt, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_conflict_after_a_doubt_is_no_refusal() {
+        assert_eq!(judge(answer(409, ""), true).unwrap_err().kind, ErrorKind::InDoubt);
+        assert_eq!(judge(answer(422, ""), true).unwrap_err().kind, ErrorKind::Refused);
+    }
+
+    #[test]
+    fn the_service_says_when_to_come_again_and_why_not() {
+        let busy = Answer { retry_after: Some(Duration::from_secs(7)), ..answer(429, "") };
+        assert_eq!(judge(busy, false).unwrap_err().retry_after, Some(Duration::from_secs(7)));
+        let error = judge(answer(422, r#"{"code":"OUT_OF_STOCK","left":0}"#), false).unwrap_err();
+        assert_eq!(error.code.as_deref(), Some("OUT_OF_STOCK"));
+        assert!(error.message.contains("\"left\":0"), "{error}");
+        let nested = judge(answer(402, r#"{"error":{"code":"DECLINED"}}"#), false).unwrap_err();
+        assert_eq!(nested.code.as_deref(), Some("DECLINED"));
+        assert_eq!(judge(answer(404, "nowhere"), false).unwrap_err().code.as_deref(), Some("HTTP_404"));
+    }
+
+    #[test]
+    fn an_error_repeats_the_beginning_of_a_body_only() {
+        let long = "ab\u{1}".repeat(10_000);
+        let error = judge(answer(400, &long), false).unwrap_err();
+        assert!(error.message.len() < 600 && error.message.ends_with('…'), "{error}");
+        assert!(!error.message.contains('\u{1}'));
+    }
+}

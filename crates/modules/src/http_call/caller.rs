@@ -1,0 +1,147 @@
+//! Performs the calls of declared sagas over HTTP.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch::clock::Clock;
+use backstitch::{Attempt, Caller, Payload, StepError};
+use reqwest::header::{CONTENT_TYPE, HeaderValue};
+use reqwest::{Client, Method, Request};
+use tokio::time::Instant;
+
+use super::answer::judge;
+use super::client::{Limits, SetupError, client};
+use super::exchange::Wire;
+use super::hosts::{Hosts, Room};
+use super::identity;
+use super::target::Target;
+
+/// Calls kept in mind before all of them are forgotten and read anew.
+const KEPT: usize = 4096;
+/// What of its time an attempt keeps back, at most, so that it ends by itself and can say how far it got.
+const KEPT_BACK: Duration = Duration::from_secs(5);
+
+/// Calls services over connections that are kept open.
+///
+/// ```
+/// use std::sync::Arc;
+///
+/// use backstitch::clock::SystemClock;
+/// use backstitch::{Caller, Engine, Saga};
+/// use backstitch_modules::declaration::{Declaration, Format};
+/// use backstitch_modules::http_call::{HttpCaller, Limits};
+///
+/// # #[tokio::main(flavor = "current_thread")]
+/// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+/// let caller: Arc<dyn Caller> = Arc::new(HttpCaller::new(&Limits::default(), Arc::new(SystemClock))?);
+/// let definition = b"{name: order, steps: [{id: pay, action: {http: {url: 'http://payment/charge'}}}]}";
+/// let draft = Declaration::read(definition, Format::Yaml)?;
+/// let engine = Engine::in_memory().await?;
+/// engine.register(Saga::declared(draft, &caller)?)?;
+/// # Ok(())
+/// # }
+/// ```
+pub struct HttpCaller {
+    client: Client,
+    hosts: Hosts,
+    clock: Arc<dyn Clock>,
+    answer_bytes: usize,
+    prepared: RwLock<HashMap<Payload, Arc<Prepared>>>,
+}
+
+/// A declared call, read once.
+struct Prepared {
+    target: Target,
+    room: Room,
+}
+
+impl HttpCaller {
+    /// A caller within these limits; the clock tells how far a date in `Retry-After` is away.
+    ///
+    /// # Errors
+    /// When calls cannot be made on this machine.
+    pub fn new(limits: &Limits, clock: Arc<dyn Clock>) -> Result<Self, SetupError> {
+        Ok(Self {
+            client: client(limits)?,
+            hosts: Hosts::with_room(limits.calls_per_host),
+            clock,
+            answer_bytes: limits.answer_bytes,
+            prepared: RwLock::default(),
+        })
+    }
+
+    fn prepare(&self, call: &Payload) -> Result<Arc<Prepared>, StepError> {
+        let known = self.prepared.read().unwrap_or_else(PoisonError::into_inner).get(call).cloned();
+        if let Some(prepared) = known {
+            return Ok(prepared);
+        }
+        let target = Target::parse(call).map_err(|why| {
+            StepError::refused(format!("the declared call cannot be read: {why}")).with_code("BAD_CALL")
+        })?;
+        let room = self.hosts.room_of(&target.authority());
+        let prepared = Arc::new(Prepared { target, room });
+        let mut kept = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
+        if kept.len() >= KEPT {
+            kept.clear();
+        }
+        kept.insert(call.clone(), prepared.clone());
+        Ok(prepared)
+    }
+}
+
+#[async_trait]
+impl Caller for HttpCaller {
+    async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError> {
+        let patience = patience(attempt.timeout());
+        let prepared = self.prepare(call)?;
+        let request = request(&prepared.target, attempt)?;
+        let Some(_place) = prepared.room.enter(patience).await else {
+            let told =
+                format!("{} has too many calls already: there was no room", prepared.target.authority());
+            return Err(StepError::failed(told).with_code("NO_ROOM"));
+        };
+        let wire = Wire { client: &self.client, clock: &*self.clock, answer_bytes: self.answer_bytes };
+        let answer = wire.exchange(request, patience).await?;
+        judge(answer, attempt.is_in_doubt())
+    }
+}
+
+/// Until when something is waited for that the attempt can do without. Cut short by its timeout it could not say that
+/// nothing was sent, or what the status was, and would be in doubt.
+fn patience(timeout: Duration) -> Instant {
+    let now = Instant::now();
+    let kept_back = (timeout / 10).min(KEPT_BACK);
+    now.checked_add(timeout.saturating_sub(kept_back)).unwrap_or(now)
+}
+
+fn request(target: &Target, attempt: &Attempt<'_>) -> Result<Request, StepError> {
+    let unsendable = |why: &dyn std::fmt::Display| {
+        StepError::refused(format!("the call cannot be put into words: {why}")).with_code("BAD_CALL")
+    };
+    let mut request = Request::new(target.method.clone(), target.url.clone());
+    request.headers_mut().clone_from(&target.headers);
+    identity::insert(request.headers_mut(), attempt).map_err(|why| unsendable(&why))?;
+    if target.method != Method::GET {
+        let json = HeaderValue::from_static("application/json");
+        request.headers_mut().insert(CONTENT_TYPE, json);
+        *request.body_mut() = Some(attempt.body().map_err(|why| unsendable(&why))?.into());
+    }
+    Ok(request)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_attempt_keeps_back_a_little_of_its_time() {
+        for (timeout_ms, patience_ms) in
+            [(100, 90), (10_000, 9_000), (60_000, 55_000), (3_600_000, 3_595_000)]
+        {
+            let until = patience(Duration::from_millis(timeout_ms));
+            assert_eq!(until - Instant::now(), Duration::from_millis(patience_ms), "of {timeout_ms} ms");
+        }
+    }
+}

@@ -1,0 +1,16 @@
+//! One attempt of a step as a call over HTTP: what is sent, how far it got, and what the answer means.
+//!
+//! A call is declared as `{"http": {"method": "POST", "url": "http://…", "headers": {…}}}`.
+
+mod answer;
+mod caller;
+mod client;
+mod exchange;
+mod hosts;
+mod identity;
+mod retry_after;
+mod target;
+
+pub use caller::HttpCaller;
+pub use client::{Limits, SetupError};
+pub(crate) use target::Target;

@@ -1,0 +1,234 @@
+//! Where a call goes, as its definition says.
+
+use backstitch::{Payload, Problems};
+use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
+use reqwest::{Method, Url};
+use serde_json::Value;
+
+use crate::reading::{Mistakes, Node, quoted};
+
+/// What a call may do. A `GET` sends no body.
+const METHODS: [(&str, Method); 5] = [
+    ("POST", Method::POST),
+    ("PUT", Method::PUT),
+    ("PATCH", Method::PATCH),
+    ("DELETE", Method::DELETE),
+    ("GET", Method::GET),
+];
+
+/// Headers that belong to the call itself: with them a definition could break its framing, or claim to be another call.
+const RESERVED: [&str; 15] = [
+    "accept-encoding",
+    "connection",
+    "content-encoding",
+    "content-length",
+    "content-type",
+    "expect",
+    "host",
+    "idempotency-key",
+    "keep-alive",
+    "te",
+    "traceparent",
+    "tracestate",
+    "trailer",
+    "transfer-encoding",
+    "user-agent",
+];
+const RESERVED_PREFIXES: [&str; 2] = ["x-backstitch-", "proxy-"];
+
+/// A declared call that passed its check.
+#[derive(Debug)]
+pub(crate) struct Target {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    pub(super) headers: HeaderMap,
+}
+
+impl Target {
+    /// Reads the inside of `{"http": {…}}`. The mistakes are the node's to tell.
+    pub(crate) fn read(node: &Node<'_>) -> Option<Self> {
+        let fields = node.object(&["method", "url", "headers"])?;
+        let method = match fields.get("method") {
+            Some(method) => method.one_of(&METHODS),
+            None => Some(Method::POST),
+        };
+        let headers = match fields.get("headers") {
+            Some(written) => headers(&written),
+            None => Some(HeaderMap::new()),
+        };
+        let url = fields.required("url").and_then(|written| url(&written));
+        Some(Self { method: method?, url: url?, headers: headers? })
+    }
+
+    /// Reads a whole call.
+    pub(super) fn parse(call: &Payload) -> Result<Self, Problems> {
+        let mistakes = Mistakes::default();
+        let value: Value = call.decode().unwrap_or_default();
+        let node = Node::root(&value, &mistakes);
+        let target = node.object(&["http"]).and_then(|fields| Self::read(&fields.required("http")?));
+        mistakes.or_else(target)
+    }
+
+    /// Its method, as in a request's first line.
+    pub(crate) fn method(&self) -> &str {
+        self.method.as_str()
+    }
+
+    /// Host and port: whom the call loads.
+    pub(super) fn authority(&self) -> String {
+        let host = self.url.host_str().unwrap_or_default();
+        self.url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+    }
+}
+
+fn url(node: &Node<'_>) -> Option<Url> {
+    let written = node.text()?;
+    // A URL's parser would quietly leave these out.
+    if written.contains(|char: char| char.is_whitespace() || char.is_control()) {
+        node.wrong("has a blank or a control character: write a blank as %20");
+        return None;
+    }
+    let url = match Url::parse(written) {
+        Ok(url) => url,
+        Err(why) => {
+            node.wrong(format!("`{}` is not a URL ({why}): write it like http://host/path", quoted(written)));
+            return None;
+        }
+    };
+    let mut fine = true;
+    let mut wrong = |message: &str| {
+        node.wrong(message);
+        fine = false;
+    };
+    if !matches!(url.scheme(), "http" | "https") {
+        wrong("is neither http nor https");
+    } else if url.host_str().is_none_or(str::is_empty) {
+        wrong("names no host");
+    }
+    if !url.username().is_empty() || url.password().is_some() {
+        wrong("holds a user or a password: send them in the header `Authorization`");
+    }
+    if url.fragment().is_some() {
+        wrong("has a fragment (#…), which is never sent: leave it out");
+    }
+    fine.then_some(url)
+}
+
+fn headers(node: &Node<'_>) -> Option<HeaderMap> {
+    let mut headers = HeaderMap::new();
+    let mut fine = true;
+    for (name, field) in node.any_object()?.entries() {
+        match header(name, &field) {
+            Some((name, _)) if headers.contains_key(&name) => {
+                field.wrong("is given twice: the case of a header's name does not matter");
+                fine = false;
+            }
+            Some((name, value)) => {
+                headers.insert(name, value);
+            }
+            None => fine = false,
+        }
+    }
+    fine.then_some(headers)
+}
+
+fn header(name: &str, field: &Node<'_>) -> Option<(HeaderName, HeaderValue)> {
+    let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else {
+        field.wrong("is not a header's name: use letters, digits and `-`");
+        return None;
+    };
+    let reserved = RESERVED.contains(&name.as_str())
+        || RESERVED_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix));
+    if reserved {
+        field.wrong("belongs to the call itself and cannot be set: leave it out");
+        return None;
+    }
+    let Ok(value) = HeaderValue::from_str(field.text()?) else {
+        field.wrong("has a line break or another character that no header may have");
+        return None;
+    };
+    Some((name, value))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn parse(http: &Value) -> Result<Target, Problems> {
+        Target::parse(&Payload::encode(&json!({ "http": http })).unwrap())
+    }
+
+    fn wrong(http: &Value) -> Vec<String> {
+        let Problems(found) = parse(http).unwrap_err();
+        found.into_iter().map(|problem| format!("{}: {}", problem.place, problem.message)).collect()
+    }
+
+    #[test]
+    fn a_call_is_a_post_unless_it_says_otherwise() {
+        let target = parse(&json!({"url": "http://pay:81/charge?x=1"})).unwrap();
+        assert_eq!((target.method.as_str(), target.authority().as_str()), ("POST", "pay:81"));
+        assert_eq!(parse(&json!({"url": "https://pay", "method": "get"})).unwrap().authority(), "pay:443");
+    }
+
+    #[test]
+    fn a_url_leads_to_a_host_over_http_and_holds_no_secret() {
+        for (url, complaint) in [
+            ("ftp://pay/charge", "neither http nor https"),
+            ("file:///etc/passwd", "neither http nor https"),
+            ("pay/charge", "not a URL"),
+            ("http://", "not a URL"),
+            ("", "not a URL"),
+            ("http://ada:secret@pay/", "user or a password"),
+            ("http://ada@pay/", "user or a password"),
+            ("http://pay/#top", "fragment"),
+            ("http://pay/a b", "blank"),
+            ("http://pay/a\nb", "blank"),
+            ("http://pay:99999/", "not a URL"),
+        ] {
+            let found = wrong(&json!({ "url": url }));
+            assert!(
+                found.iter().any(|it| it.starts_with("http.url: ") && it.contains(complaint)),
+                "{url}: {found:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn a_header_cannot_pretend_or_smuggle() {
+        for (name, value, complaint) in [
+            ("Idempotency-Key", "mine", "belongs to the call"),
+            ("x-backstitch-saga", "other", "belongs to the call"),
+            ("Content-Length", "0", "belongs to the call"),
+            ("Transfer-Encoding", "chunked", "belongs to the call"),
+            ("Proxy-Authorization", "x", "belongs to the call"),
+            ("Host", "other", "belongs to the call"),
+            ("X-A", "a\r\nX-Backstitch-Saga: other", "line break"),
+            ("X A", "a", "not a header's name"),
+            ("X-A:", "a", "not a header's name"),
+            ("", "a", "not a header's name"),
+        ] {
+            let found = wrong(&json!({"url": "http://pay", "headers": {name: value}}));
+            assert!(found.len() == 1 && found[0].contains(complaint), "{name}: {found:?}");
+        }
+        let found = wrong(&json!({"url": "http://pay", "headers": {"X-A": "1", "x-a": "2"}}));
+        assert!(found[0].contains("twice"), "{found:?}");
+    }
+
+    #[test]
+    fn a_call_that_cannot_be_read_says_everything_that_is_wrong() {
+        let found = wrong(&json!({"method": "PSOT", "ulr": "http://pay", "headers": {"X-A": 1}}));
+        assert_eq!(
+            found,
+            [
+                "http.ulr: is not known: did you mean `url`?",
+                "http.method: `PSOT` is not one of POST, PUT, PATCH, DELETE, GET: did you mean `POST`?",
+                "http.headers.X-A: is a number: write text, in quotes if it looks like something else",
+                "http.url: is missing",
+            ]
+        );
+        assert!(Target::parse(&Payload::null()).is_err());
+        assert!(Target::parse(&Payload::parse(r#"{"grpc": {}}"#).unwrap()).is_err());
+    }
+}

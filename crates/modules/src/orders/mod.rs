@@ -1,0 +1,20 @@
+//! Orders: a confirmation calls payment, inventory and logistics in the configured order, or undoes what it has done.
+
+mod confirmation;
+mod definition;
+mod error;
+mod order;
+mod schema;
+mod service;
+mod settings;
+mod staging;
+mod vocabulary;
+
+pub use confirmation::Orders;
+pub use definition::{DEFINITION, Rollback};
+pub use error::Error;
+pub use order::{Amount, Item, Order};
+pub use schema::SCHEMA;
+pub use service::{Endpoint, EndpointChange, Service, Services, ServicesChange, Timeouts, TimeoutsChange};
+pub use settings::Standing;
+pub use vocabulary::{Code, Entry, entry, message};

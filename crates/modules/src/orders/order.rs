@@ -1,0 +1,146 @@
+//! An order as it is confirmed.
+
+use backstitch::{MAX_LABEL, Problems};
+use serde::{Deserialize, Serialize};
+
+use super::error::Mistakes;
+
+/// The most items in an order.
+const MAX_ITEMS: usize = 1000;
+
+/// What a customer confirms.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Order {
+    /// The shop's own id; it may be confirmed more than once.
+    pub order_id: String,
+    /// Who confirms.
+    pub customer_id: String,
+    /// What is bought.
+    pub items: Vec<Item>,
+    /// What it costs.
+    pub amount: Amount,
+}
+
+/// One line of an order.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Item {
+    /// What.
+    pub sku: String,
+    /// How many.
+    pub quantity: u32,
+}
+
+/// A sum of money: a JSON number, or the same as text, which keeps every digit.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum Amount {
+    /// A number.
+    Number(serde_json::Number),
+    /// A number as text, such as `"19.90"`.
+    Text(String),
+}
+
+impl Amount {
+    fn is_a_sum(&self) -> bool {
+        match self {
+            Self::Number(number) => number.as_f64().is_some_and(|sum| sum >= 0.0),
+            Self::Text(text) => {
+                let (whole, part) = text.split_once('.').unwrap_or((text, "0"));
+                let digits = |text: &str| !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit());
+                digits(whole) && digits(part) && text.len() <= 64
+            }
+        }
+    }
+}
+
+impl std::fmt::Display for Amount {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Self::Number(number) => number.fmt(f),
+            Self::Text(text) => f.write_str(text),
+        }
+    }
+}
+
+impl Order {
+    /// Whether it can be worked off.
+    ///
+    /// # Errors
+    /// Every mistake at once.
+    pub fn check(&self) -> Result<(), Problems> {
+        let mut mistakes = Mistakes::default();
+        for (place, id) in [("order_id", &self.order_id), ("customer_id", &self.customer_id)] {
+            name(&mut mistakes, place, id);
+        }
+        if self.items.is_empty() || self.items.len() > MAX_ITEMS {
+            mistakes.add("items", format!("has {} entries: give 1 to {MAX_ITEMS}", self.items.len()));
+        }
+        for (position, item) in self.items.iter().enumerate() {
+            name(&mut mistakes, &format!("items[{position}].sku"), &item.sku);
+            if item.quantity == 0 {
+                mistakes.add(
+                    format!("items[{position}].quantity"),
+                    "is 0: give 1 or more, or leave the item out",
+                );
+            }
+        }
+        if !self.amount.is_a_sum() {
+            mistakes.add("amount", "is no sum of money: give a number of 0 or more, such as 19.90");
+        }
+        mistakes.or(())
+    }
+}
+
+fn name(mistakes: &mut Mistakes, place: &str, text: &str) {
+    if text.trim().is_empty() {
+        mistakes.add(place, "is empty");
+    } else if text.len() > MAX_LABEL {
+        mistakes.add(place, format!("has {} bytes, the limit is {MAX_LABEL}", text.len()));
+    } else if text.contains('\0') {
+        mistakes.add(place, "contains a NUL character");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn mistakes(order: serde_json::Value) -> Vec<String> {
+        let order: Order = serde_json::from_value(order).unwrap();
+        let Problems(found) = order.check().err().unwrap_or(Problems(Vec::new()));
+        found.into_iter().map(|problem| problem.place).collect()
+    }
+
+    #[test]
+    fn an_ordinary_order_is_accepted() {
+        let item = json!({"sku": "book", "quantity": 2});
+        for amount in [json!(0), json!(19.90), json!("19.90"), json!("7")] {
+            let order = json!({"order_id": "o", "customer_id": "c", "items": [item], "amount": amount});
+            assert!(mistakes(order).is_empty(), "{amount}");
+        }
+    }
+
+    #[test]
+    fn every_mistake_is_told_at_once() {
+        let items = json!([{"sku": " ", "quantity": 1}, {"sku": "book", "quantity": 0}]);
+        let order = json!({"order_id": "", "customer_id": "x".repeat(600), "items": items, "amount": -1});
+        assert_eq!(
+            mistakes(order),
+            ["order_id", "customer_id", "items[0].sku", "items[1].quantity", "amount"]
+        );
+    }
+
+    #[test]
+    fn what_is_no_sum_is_refused() {
+        for amount in [json!("ten"), json!("1.2.3"), json!(""), json!("-1"), json!(".5"), json!("5.")] {
+            let order = json!({
+                "order_id": "o", "customer_id": "c", "items": [{"sku": "s", "quantity": 1}], "amount": amount
+            });
+            assert_eq!(mistakes(order), ["amount"], "{amount}");
+        }
+    }
+}

@@ -1,0 +1,29 @@
+//! The tables of orders.
+
+use backstitch::store::product::{Migration, RowKind, Schema};
+
+/// Orders, and what waits to be applied about them.
+pub static SCHEMA: Schema = Schema {
+    product: "orders",
+    migrations: &[Migration {
+        name: "orders",
+        sqlite: include_str!("../../migrations/sqlite/orders_0001.sql"),
+        postgres: include_str!("../../migrations/postgres/orders_0001.sql"),
+    }],
+};
+
+/// An order, from the JSON that its saga is started with.
+pub(super) static ORDER: RowKind = RowKind {
+    sqlite: "insert into orders (tx_id, order_id, customer_id, items, amount, created_at)
+        values (
+            ?1, json_extract(?3, '$.order_id'), json_extract(?3, '$.customer_id'), json_extract(?3, '$.items'),
+            cast(json_extract(?3, '$.amount') as text), ?2
+        )",
+    postgres: "insert into orders (tx_id, order_id, customer_id, items, amount, created_at)
+        select
+            tx_id, body ->> 'order_id', body ->> 'customer_id', body ->> 'items', (body ->> 'amount')::numeric, at
+        from (
+            select tx_id, at, text::json as body
+            from unnest($1::uuid[], $2::timestamptz[], $3::text[]) as r (tx_id, at, text)
+        ) as r",
+};

@@ -1,0 +1,312 @@
+//! The three services an order needs: in which order they are called, where they are, and how long they may take.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use backstitch::Problems;
+use backstitch::kernel::saga::draft::MAX_DURATION;
+use serde::{Deserialize, Serialize};
+use url::Url;
+
+use super::error::Mistakes;
+
+/// One of them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum Service {
+    /// Charges and refunds.
+    Payment,
+    /// Reserves and releases.
+    Inventory,
+    /// Schedules and cancels.
+    Logistics,
+}
+
+impl Service {
+    /// All of them, in the order they are called unless somebody says otherwise.
+    pub const ALL: [Self; 3] = [Self::Payment, Self::Inventory, Self::Logistics];
+
+    /// Its name, which is also its step's.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Payment => "payment",
+            Self::Inventory => "inventory",
+            Self::Logistics => "logistics",
+        }
+    }
+
+    /// The service of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|service| service.name() == name)
+    }
+}
+
+/// Where a service is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Endpoint {
+    /// Called to do its part.
+    pub url: String,
+    /// Called to undo it.
+    pub rollback_url: String,
+}
+
+/// The services in the order they are called, with where they are.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct Services {
+    /// Each service once.
+    pub order: Vec<Service>,
+    /// Of each service.
+    pub endpoints: BTreeMap<Service, Endpoint>,
+}
+
+/// A change of the services: what is not named stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct ServicesChange {
+    /// Each service once, in the order they are to be called.
+    #[serde(default)]
+    pub order: Option<Vec<String>>,
+    /// By service.
+    #[serde(default)]
+    pub endpoints: BTreeMap<String, EndpointChange>,
+}
+
+/// A change of where a service is.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(deny_unknown_fields)]
+pub struct EndpointChange {
+    /// Called to do its part.
+    #[serde(default)]
+    pub url: Option<String>,
+    /// Called to undo it.
+    #[serde(default)]
+    pub rollback_url: Option<String>,
+}
+
+impl ServicesChange {
+    /// The services once this is changed about `before`.
+    ///
+    /// # Errors
+    /// Every mistake at once.
+    pub fn over(self, before: Option<&Services>) -> Result<Services, Problems> {
+        let mut mistakes = Mistakes::default();
+        if self.order.is_none() && self.endpoints.is_empty() {
+            mistakes.add("", "changes nothing: give `order`, `endpoints` or both");
+        }
+        let order = match self.order {
+            Some(names) => ordered(&mut mistakes, &names),
+            None => before.map_or_else(|| Service::ALL.to_vec(), |before| before.order.clone()),
+        };
+        let mut endpoints = BTreeMap::new();
+        for service in Service::ALL {
+            let known = before.and_then(|before| before.endpoints.get(&service));
+            let change = self.endpoints.get(service.name()).cloned().unwrap_or_default();
+            let place = format!("endpoints.{}", service.name());
+            let url = address(&mut mistakes, &format!("{place}.url"), change.url, known.map(|it| &it.url));
+            let rollback = known.map(|it| &it.rollback_url);
+            let rollback_url =
+                address(&mut mistakes, &format!("{place}.rollback_url"), change.rollback_url, rollback);
+            endpoints.insert(service, Endpoint { url, rollback_url });
+        }
+        for name in self.endpoints.keys().filter(|name| Service::named(name).is_none()) {
+            mistakes.add(format!("endpoints.{name}"), unknown());
+        }
+        mistakes.or(Services { order, endpoints })
+    }
+}
+
+fn ordered(mistakes: &mut Mistakes, names: &[String]) -> Vec<Service> {
+    let mut order = Vec::new();
+    for (position, name) in names.iter().enumerate() {
+        match Service::named(name) {
+            None => mistakes.add(format!("order[{position}]"), format!("`{name}`: {}", unknown())),
+            Some(service) if order.contains(&service) => {
+                mistakes.add(format!("order[{position}]"), format!("`{name}` is listed twice"));
+            }
+            Some(service) => order.push(service),
+        }
+    }
+    for service in Service::ALL.into_iter().filter(|service| !order.contains(service)) {
+        mistakes.add("order", format!("`{}` is missing: name each service once", service.name()));
+    }
+    order
+}
+
+fn unknown() -> String {
+    "there is no such service: there are payment, inventory and logistics".to_owned()
+}
+
+fn address(mistakes: &mut Mistakes, place: &str, new: Option<String>, known: Option<&String>) -> String {
+    let Some(text) = new.or_else(|| known.cloned()) else {
+        mistakes.add(place, "is missing: nobody has said before where it is");
+        return String::new();
+    };
+    match Url::parse(&text) {
+        Err(why) => mistakes.add(place, format!("`{text}` is no address: {why}")),
+        Ok(url) if !matches!(url.scheme(), "http" | "https") => {
+            mistakes.add(place, format!("`{}` is no http or https address", url.scheme()));
+        }
+        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
+            mistakes.add(place, "names a user: put secrets elsewhere");
+        }
+        Ok(url) if url.fragment().is_some() => mistakes.add(place, "has a fragment, which is never sent"),
+        Ok(_) => {}
+    }
+    text
+}
+
+/// How long each service may take before its order is rolled back.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Timeouts(pub BTreeMap<Service, Duration>);
+
+impl Default for Timeouts {
+    fn default() -> Self {
+        let seconds = [(Service::Payment, 30), (Service::Inventory, 60), (Service::Logistics, 120)];
+        Self(seconds.into_iter().map(|(service, seconds)| (service, Duration::from_secs(seconds))).collect())
+    }
+}
+
+impl Timeouts {
+    /// Of one service.
+    #[must_use]
+    pub fn of(&self, service: Service) -> Duration {
+        self.0.get(&service).copied().unwrap_or_else(|| Self::default().0[&service])
+    }
+}
+
+impl Serialize for Timeouts {
+    fn serialize<S: serde::Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        // In one unit, so that timeouts can be compared by looking at them.
+        let shown = |time: &Duration| match time.subsec_nanos() {
+            0 => format!("{}s", time.as_secs()),
+            _ => format!("{}ms", time.as_millis()),
+        };
+        serializer.collect_map(self.0.iter().map(|(service, time)| (service, shown(time))))
+    }
+}
+
+/// A change of timeouts, by service: `"45s"`, or a number of seconds. What is not named stays.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(transparent)]
+pub struct TimeoutsChange(pub BTreeMap<String, serde_json::Value>);
+
+impl TimeoutsChange {
+    /// The timeouts once this is changed about `before`.
+    ///
+    /// # Errors
+    /// Every mistake at once.
+    pub fn over(self, before: &Timeouts) -> Result<Timeouts, Problems> {
+        let mut mistakes = Mistakes::default();
+        let mut times = before.0.clone();
+        if self.0.is_empty() {
+            mistakes.add("", "changes nothing: name a service and its timeout");
+        }
+        for (name, value) in self.0 {
+            match (Service::named(&name), duration(&value)) {
+                (None, _) => mistakes.add(name, unknown()),
+                (Some(_), Err(why)) => mistakes.add(name, why),
+                (Some(_), Ok(time)) if time.is_zero() => {
+                    mistakes.add(name, "is zero: every call would time out at once");
+                }
+                (Some(_), Ok(time)) if time > MAX_DURATION => mistakes.add(name, "is longer than 366 days"),
+                (Some(service), Ok(time)) => {
+                    times.insert(service, time);
+                }
+            }
+        }
+        mistakes.or(Timeouts(times))
+    }
+}
+
+fn duration(value: &serde_json::Value) -> Result<Duration, String> {
+    let wrong = || format!("`{value}` is no duration: write it like \"45s\", or as a number of seconds");
+    match value {
+        serde_json::Value::String(text) => humantime::parse_duration(text).map_err(|_| wrong()),
+        serde_json::Value::Number(seconds) => {
+            let seconds = seconds.as_f64().ok_or_else(wrong)?;
+            Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+        }
+        _ => Err(wrong()),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn everywhere() -> ServicesChange {
+        let endpoint = |name: &str| json!({"url": format!("http://localhost/{name}"), "rollback_url": format!("http://localhost/{name}/undo")});
+        let all = ["payment", "inventory", "logistics"].map(|name| (name.to_owned(), endpoint(name)));
+        let all: serde_json::Map<_, _> = all.into_iter().collect();
+        serde_json::from_value(json!({ "endpoints": all })).unwrap()
+    }
+
+    fn places(problems: Problems) -> Vec<String> {
+        problems.0.into_iter().map(|problem| problem.place).collect()
+    }
+
+    #[test]
+    fn the_first_services_need_every_endpoint() {
+        let services = everywhere().over(None).unwrap();
+        assert_eq!(services.order, Service::ALL);
+        let missing = ServicesChange { order: None, endpoints: BTreeMap::new() }.over(None).unwrap_err();
+        assert_eq!(places(missing).len(), 7, "nothing is said at all, and six addresses are missing");
+    }
+
+    #[test]
+    fn a_change_of_the_order_keeps_the_endpoints() {
+        let before = everywhere().over(None).unwrap();
+        let names = ["logistics", "payment", "inventory"].map(str::to_owned).to_vec();
+        let change = ServicesChange { order: Some(names), endpoints: BTreeMap::new() };
+        let after = change.over(Some(&before)).unwrap();
+        assert_eq!(after.order, [Service::Logistics, Service::Payment, Service::Inventory]);
+        assert_eq!(after.endpoints, before.endpoints);
+    }
+
+    #[test]
+    fn each_service_is_named_once() {
+        let before = everywhere().over(None).unwrap();
+        let names = ["payment", "payment", "mail"].map(str::to_owned).to_vec();
+        let change = ServicesChange { order: Some(names), endpoints: BTreeMap::new() };
+        assert_eq!(
+            places(change.over(Some(&before)).unwrap_err()),
+            ["order[1]", "order[2]", "order", "order"]
+        );
+    }
+
+    #[test]
+    fn an_address_that_cannot_be_called_is_refused() {
+        let before = everywhere().over(None).unwrap();
+        for url in ["nowhere", "ftp://host/x", "http://me:secret@host/", "http://host/#part"] {
+            let change: ServicesChange =
+                serde_json::from_value(json!({"endpoints": {"payment": {"url": url}}})).unwrap();
+            assert_eq!(places(change.over(Some(&before)).unwrap_err()), ["endpoints.payment.url"], "{url}");
+        }
+        let unknown: ServicesChange = serde_json::from_value(json!({"endpoints": {"mail": {}}})).unwrap();
+        assert_eq!(places(unknown.over(Some(&before)).unwrap_err()), ["endpoints.mail"]);
+    }
+
+    #[test]
+    fn a_timeout_is_text_or_seconds_and_the_others_stay() {
+        let change: TimeoutsChange =
+            serde_json::from_value(json!({"payment": "45s", "inventory": 2.5})).unwrap();
+        let times = change.over(&Timeouts::default()).unwrap();
+        let shown = serde_json::to_value(&times).unwrap();
+        assert_eq!(shown, json!({"payment": "45s", "inventory": "2500ms", "logistics": "120s"}));
+    }
+
+    #[test]
+    fn a_timeout_that_cannot_work_is_refused_with_all_others() {
+        let change: TimeoutsChange =
+            serde_json::from_value(json!({"payment": 0, "inventory": "soon", "logistics": -1, "mail": 5}))
+                .unwrap();
+        let found = places(change.over(&Timeouts::default()).unwrap_err());
+        assert_eq!(found, ["inventory", "logistics", "mail", "payment"]);
+    }
+}

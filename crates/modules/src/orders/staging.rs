@@ -1,0 +1,100 @@
+//! What waits to be applied, in the database.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use backstitch::store::product::Database;
+use backstitch::{Engine, Timestamp};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::Error;
+
+/// What is changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Services,
+    Timeouts,
+}
+
+impl Kind {
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Services => "services",
+            Self::Timeouts => "timeouts",
+        }
+    }
+}
+
+pub(super) async fn load<T: DeserializeOwned>(engine: &Engine, kind: Kind) -> Result<Option<T>, Error> {
+    let kind = kind.name();
+    let text: Option<String> = match engine.database().ok_or(Error::NoDatabase)? {
+        Database::Sqlite(file) => {
+            let read = move |connection: &rusqlite::Connection| {
+                let mut statement =
+                    connection.prepare_cached("select staged from order_settings where kind = ?1")?;
+                let mut rows = statement.query([kind])?;
+                rows.next()?.map(|row| row.get(0)).transpose()
+            };
+            file.read_product(read).await?
+        }
+        Database::Postgres(server) => {
+            let rows =
+                server.read_product("select staged from order_settings where kind = $1", &[&kind]).await?;
+            rows.first()
+                .map(|row| row.try_get(0))
+                .transpose()
+                .map_err(|why| Error::Unreadable(why.to_string()))?
+        }
+    };
+    let read = |text: String| serde_json::from_str(&text).map_err(|why| Error::Unreadable(why.to_string()));
+    text.map(read).transpose()
+}
+
+pub(super) async fn store<T: Serialize>(
+    engine: &Engine,
+    kind: Kind,
+    staged: &T,
+    at: Timestamp,
+) -> Result<(), Error> {
+    let kind = kind.name();
+    let text = serde_json::to_string(staged).map_err(|why| Error::Unreadable(why.to_string()))?;
+    match engine.database().ok_or(Error::NoDatabase)? {
+        Database::Sqlite(file) => {
+            let write = move |transaction: &rusqlite::Transaction<'_>| {
+                transaction.execute(
+                    "insert into order_settings (kind, staged, staged_at) values (?1, ?2, ?3)
+                     on conflict (kind) do update set staged = excluded.staged, staged_at = excluded.staged_at",
+                    rusqlite::params![kind, text, at.as_micros()],
+                )
+            };
+            file.write_product(write).await?;
+        }
+        Database::Postgres(server) => {
+            let sql = "insert into order_settings (kind, staged, staged_at) values ($1, $2, $3)
+                on conflict (kind) do update set staged = excluded.staged, staged_at = excluded.staged_at";
+            server.write_product(sql, &[&kind, &text, &system_time(at)]).await?;
+        }
+    }
+    Ok(())
+}
+
+/// Forgets it; whether there was anything.
+pub(super) async fn forget(engine: &Engine, kind: Kind) -> Result<bool, Error> {
+    let kind = kind.name();
+    Ok(match engine.database().ok_or(Error::NoDatabase)? {
+        Database::Sqlite(file) => {
+            let delete = move |transaction: &rusqlite::Transaction<'_>| {
+                transaction.execute("delete from order_settings where kind = ?1", [kind])
+            };
+            file.write_product(delete).await? > 0
+        }
+        Database::Postgres(server) => {
+            let sql = "delete from order_settings where kind = $1 returning kind";
+            !server.write_product(sql, &[&kind]).await?.is_empty()
+        }
+    })
+}
+
+fn system_time(at: Timestamp) -> SystemTime {
+    UNIX_EPOCH + Duration::from_micros(at.as_micros().unsigned_abs())
+}

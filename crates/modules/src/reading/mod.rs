@@ -1,0 +1,9 @@
+//! JSON read by hand, so that a person who has made several mistakes is told all of them, each by its place.
+
+mod hint;
+mod mistakes;
+mod node;
+
+pub(crate) use hint::nearest;
+pub(crate) use mistakes::Mistakes;
+pub(crate) use node::{Node, Object, quoted};

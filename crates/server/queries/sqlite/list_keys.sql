@@ -1,0 +1,3 @@
+select id, hash, role, name, last_four, created_at, expires_at, revoked_at
+from api_keys
+order by id

@@ -1,0 +1,49 @@
+//! What every request can reach.
+
+use std::ops::Deref;
+use std::sync::Arc;
+
+use backstitch::clock::Clock;
+use backstitch::{Caller, Engine};
+use backstitch_modules::orders::Orders;
+use bytes::Bytes;
+use tokio_util::sync::CancellationToken;
+
+use crate::auth::{Gate, Table};
+use crate::config::Config;
+use crate::telemetry::Metrics;
+
+/// A handle to everything; cloning it is cheap.
+#[derive(Clone)]
+pub(crate) struct App(Arc<Parts>);
+
+/// Everything a request can reach.
+pub(crate) struct Parts {
+    pub(crate) engine: Engine,
+    pub(crate) orders: Orders,
+    /// Performs the calls of declared sagas.
+    pub(crate) caller: Arc<dyn Caller>,
+    pub(crate) clock: Arc<dyn Clock>,
+    pub(crate) config: Config,
+    pub(crate) gate: Gate,
+    pub(crate) access: Table,
+    pub(crate) metrics: Metrics,
+    /// What `/openapi.json` answers.
+    pub(crate) description: Bytes,
+    /// Set when the server shuts down: streams and long waits end.
+    pub(crate) closing: CancellationToken,
+}
+
+impl App {
+    pub(crate) fn new(parts: Parts) -> Self {
+        Self(Arc::new(parts))
+    }
+}
+
+impl Deref for App {
+    type Target = Parts;
+
+    fn deref(&self) -> &Parts {
+        &self.0
+    }
+}

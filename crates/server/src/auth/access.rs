@@ -1,0 +1,51 @@
+//! What each route asks of whoever calls it.
+
+use std::collections::HashMap;
+
+use axum::http::Method;
+
+use super::role::Role;
+
+/// What a route asks for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Access {
+    /// Nothing.
+    Public,
+    /// A key of this role.
+    Needs(Role),
+    /// A key of this role, or the stream token of the saga in the path.
+    NeedsOrToken(Role),
+}
+
+impl Access {
+    /// Its name in the API description.
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Public => "public",
+            Self::Needs(role) | Self::NeedsOrToken(role) => role.as_str(),
+        }
+    }
+}
+
+/// What every route asks for. A route that is not in here is closed to everybody.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Table(HashMap<String, Vec<(Method, Access)>>);
+
+impl Table {
+    pub(crate) fn insert(&mut self, path: &str, method: Method, access: Access) {
+        self.0.entry(path.to_owned()).or_default().push((method, access));
+    }
+
+    pub(crate) fn get(&self, path: &str, method: &Method) -> Option<Access> {
+        // What answers GET answers HEAD.
+        let method = if method == Method::HEAD { &Method::GET } else { method };
+        let methods = self.0.get(path)?;
+        methods.iter().find(|(known, _)| known == method).map(|(_, access)| *access)
+    }
+
+    /// The methods that this path answers, as in an `Allow` header.
+    pub(crate) fn methods(&self, path: &str) -> String {
+        let methods = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
+        methods.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(", ")
+    }
+}

@@ -1,0 +1,109 @@
+//! Lets a request through to its route, or answers it.
+
+use axum::extract::{MatchedPath, Request, State};
+use axum::http::header::AUTHORIZATION;
+use axum::http::{HeaderMap, Uri};
+use axum::middleware::Next;
+use axum::response::{IntoResponse, Response};
+use backstitch::SagaId;
+
+use super::access::Access;
+use super::keyring::{Holder, Keyring, Verdict};
+use super::role::Role;
+use super::secret::Hasher;
+use super::stream_token;
+use crate::app::App;
+use crate::problem::{Kind, Problem};
+
+/// Knows keys and tokens, and whether anybody needs one.
+pub(crate) struct Gate {
+    pub(crate) keyring: Keyring,
+    pub(crate) hasher: Hasher,
+    /// Without a single key everything is open to whoever reaches a loopback address.
+    pub(crate) may_be_open: bool,
+}
+
+impl Gate {
+    pub(crate) fn stream_token(&self, saga: SagaId) -> String {
+        stream_token::of(&self.hasher, saga)
+    }
+
+    pub(crate) async fn is_open(&self) -> Result<bool, Problem> {
+        Ok(self.may_be_open && self.keyring.is_empty().await.map_err(|why| Problem::of_store(&why))?)
+    }
+
+    /// The holder of the request's key; `None` where nobody needs one.
+    async fn admit(&self, needed: Role, headers: &HeaderMap) -> Result<Option<Holder>, Problem> {
+        if self.is_open().await? {
+            return Ok(None);
+        }
+        let key = bearer(headers)?;
+        let verdict = self.keyring.verify(key).await.map_err(|why| Problem::of_store(&why))?;
+        let holder = match verdict {
+            Verdict::Good(holder) => holder,
+            Verdict::Unknown => {
+                return Err(unauthenticated("the API key is unknown: check that all of it was sent"));
+            }
+            Verdict::Expired => return Err(unauthenticated("the API key has expired: ask for a new one")),
+            Verdict::Revoked => return Err(unauthenticated("the API key was revoked: ask for a new one")),
+        };
+        if holder.role.suffices_for(needed) {
+            return Ok(Some(holder));
+        }
+        let detail = format!(
+            "this needs a key with the role {needed}, the key sent has the role {}: use another key",
+            holder.role
+        );
+        Err(Problem::new(Kind::Forbidden, detail).with("needed_role", needed.as_str()))
+    }
+
+    /// Whether the request carries the stream token of the saga in its path.
+    fn has_token(&self, uri: &Uri) -> bool {
+        let query = uri.query().unwrap_or_default();
+        let token = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
+        let saga = uri.path().split('/').find_map(|part| part.parse().ok());
+        token.zip(saga).is_some_and(|((_, token), saga)| stream_token::fits(&self.hasher, saga, &token))
+    }
+}
+
+/// The middleware around every route.
+pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Next) -> Response {
+    let Some(path) = request.extensions().get::<MatchedPath>() else {
+        // No route: whoever answers that tells nothing.
+        return next.run(request).await;
+    };
+    let admitted = match app.access.get(path.as_str(), request.method()) {
+        Some(Access::Public) => Ok(None),
+        Some(Access::NeedsOrToken(_)) if app.gate.has_token(request.uri()) => Ok(None),
+        Some(Access::Needs(role) | Access::NeedsOrToken(role)) => {
+            app.gate.admit(role, request.headers()).await
+        }
+        // A method without a role is closed to everybody, whether or not something would answer it.
+        None => Err(Problem::method_not_allowed(request.method(), &app.access.methods(path.as_str()))),
+    };
+    match admitted {
+        Ok(Some(holder)) => {
+            request.extensions_mut().insert(holder);
+            next.run(request).await
+        }
+        Ok(None) => next.run(request).await,
+        Err(problem) => problem.into_response(),
+    }
+}
+
+fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
+    let Some(header) = headers.get(AUTHORIZATION) else {
+        return Err(unauthenticated("this needs an API key: send it as `Authorization: Bearer bsk_…`"));
+    };
+    let key = header.to_str().ok().and_then(|text| {
+        let (scheme, key) = text.split_once(' ')?;
+        scheme.eq_ignore_ascii_case("bearer").then_some(key.trim())
+    });
+    key.ok_or_else(|| {
+        unauthenticated("the Authorization header is of another kind: send `Authorization: Bearer bsk_…`")
+    })
+}
+
+fn unauthenticated(detail: &'static str) -> Problem {
+    Problem::new(Kind::Unauthenticated, detail)
+}

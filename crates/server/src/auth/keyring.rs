@@ -1,0 +1,122 @@
+//! The keys as they stood a moment ago, so that most requests ask no database.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use arc_swap::ArcSwap;
+use backstitch::clock::Clock;
+use backstitch::store::Error;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+use super::key;
+use super::keys::{self, Kept, Standing};
+use super::role::Role;
+use super::secret::{Hasher, Purpose};
+use crate::database::Database;
+
+/// How long a look at the keys is good for: a revocation bites after this at the latest.
+const FRESH_FOR: Duration = Duration::from_secs(2);
+/// How soon the keys are looked at again for one that was not there, so that a new key works at once and bad ones do not
+/// keep the database busy.
+const AGAIN_AFTER: Duration = Duration::from_millis(200);
+
+/// Knows the keys.
+pub(crate) struct Keyring {
+    database: Database,
+    hasher: Hasher,
+    clock: Arc<dyn Clock>,
+    seen: ArcSwap<Seen>,
+    looking: Mutex<()>,
+}
+
+/// One look at the keys.
+struct Seen {
+    at: Instant,
+    keys: HashMap<[u8; 32], Kept>,
+}
+
+/// Whose key it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Holder {
+    pub(crate) id: i64,
+    pub(crate) name: String,
+    pub(crate) role: Role,
+}
+
+/// What a key is worth.
+pub(crate) enum Verdict {
+    Good(Holder),
+    Unknown,
+    Expired,
+    Revoked,
+}
+
+impl Keyring {
+    pub(crate) async fn open(
+        database: Database,
+        hasher: Hasher,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let seen = ArcSwap::from_pointee(look(&database).await?);
+        Ok(Self { database, hasher, clock, seen, looking: Mutex::default() })
+    }
+
+    /// Whether there has ever been a key. Revoked and expired ones count: taking the last key away opens nothing.
+    pub(crate) async fn is_empty(&self) -> Result<bool, Error> {
+        Ok(self.seen_within(FRESH_FOR).await?.keys.is_empty())
+    }
+
+    /// Whether any key opens anything now.
+    pub(crate) async fn has_good_key(&self) -> Result<bool, Error> {
+        let now = self.clock.now();
+        let seen = self.seen_within(FRESH_FOR).await?;
+        Ok(seen.keys.values().any(|key| key.standing(now) == Standing::Good))
+    }
+
+    pub(crate) async fn verify(&self, text: &str) -> Result<Verdict, Error> {
+        if !key::is_well_formed(text) {
+            return Ok(Verdict::Unknown);
+        }
+        let hash = self.hasher.hash(Purpose::ApiKey, text.as_bytes());
+        let mut seen = self.seen_within(FRESH_FOR).await?;
+        if !seen.keys.contains_key(&hash) {
+            seen = self.seen_within(AGAIN_AFTER).await?;
+        }
+        let Some(key) = seen.keys.get(&hash) else { return Ok(Verdict::Unknown) };
+        if !self.hasher.matches(Purpose::ApiKey, text.as_bytes(), &key.hash) {
+            return Ok(Verdict::Unknown);
+        }
+        Ok(match key.standing(self.clock.now()) {
+            Standing::Good => Verdict::Good(Holder { id: key.id, name: key.name.clone(), role: key.role }),
+            Standing::Expired => Verdict::Expired,
+            Standing::Revoked => Verdict::Revoked,
+        })
+    }
+
+    /// A look that is not older than this; one that is too old is made anew, once for all who wait for it.
+    async fn seen_within(&self, age: Duration) -> Result<Arc<Seen>, Error> {
+        let fresh = |seen: &Seen| seen.at.elapsed() < age;
+        let seen = self.seen.load_full();
+        if fresh(&seen) {
+            return Ok(seen);
+        }
+        let _alone = self.looking.lock().await;
+        let seen = self.seen.load_full();
+        if fresh(&seen) {
+            return Ok(seen);
+        }
+        let seen = Arc::new(look(&self.database).await?);
+        self.seen.store(seen.clone());
+        Ok(seen)
+    }
+}
+
+async fn look(database: &Database) -> Result<Seen, Error> {
+    // Before the question is asked: what is revoked while it is answered must not seem fresher than it is.
+    let at = Instant::now();
+    let kept = keys::list(database).await?;
+    let by_hash = |key: Kept| Some((key.hash.as_slice().try_into().ok()?, key));
+    Ok(Seen { at, keys: kept.into_iter().filter_map(by_hash).collect() })
+}

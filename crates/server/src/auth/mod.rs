@@ -1,0 +1,16 @@
+//! Who may ask for what.
+
+mod access;
+mod gate;
+pub(crate) mod key;
+mod keyring;
+pub(crate) mod keys;
+mod role;
+mod secret;
+mod stream_token;
+
+pub(crate) use access::{Access, Table};
+pub(crate) use gate::{Gate, guard};
+pub(crate) use keyring::{Holder, Keyring};
+pub(crate) use role::Role;
+pub(crate) use secret::{Hasher, random};

@@ -1,0 +1,160 @@
+//! The one secret of a server, and what is hashed with it.
+
+use std::fs::{File, Permissions};
+use std::io::{self, Read, Write};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use backstitch::store::Error;
+use hmac::{Hmac, KeyInit, Mac};
+use sha2::Sha256;
+
+use crate::config::Secret;
+use crate::database::Database;
+
+/// Bytes of a secret that is made here.
+const LENGTH: usize = 32;
+
+/// Keyed hashes, each for one purpose, so that none can pass for another.
+#[derive(Clone)]
+pub(crate) struct Hasher(Hmac<Sha256>);
+
+/// What a hash is for.
+#[derive(Clone, Copy)]
+pub(crate) enum Purpose {
+    ApiKey,
+    StreamToken,
+}
+
+impl Hasher {
+    pub(crate) fn new(secret: &[u8]) -> Result<Self, Error> {
+        let keyed = Hmac::new_from_slice(secret);
+        keyed.map(Self).map_err(|why| Error::Refused(format!("the secret cannot be used: {why}")))
+    }
+
+    /// The hasher of the server on this database: with the secret of the settings, or else, beside a `SQLite` file, with
+    /// one that is made on first use and kept in a file of its own. `None` where there is neither.
+    pub(crate) fn of(database: &Database, secret: Option<&Secret>) -> Result<Option<Self>, Error> {
+        match (secret, database) {
+            (Some(secret), _) => Self::new(secret.as_bytes()).map(Some),
+            (None, Database::Sqlite(file)) => Self::new(&kept_beside(file.path())?).map(Some),
+            (None, Database::Postgres(_)) => Ok(None),
+        }
+    }
+
+    /// A hasher that nobody else has: what it hashed is worth nothing after this process.
+    pub(crate) fn for_this_process() -> Result<Self, Error> {
+        Self::new(&random()?)
+    }
+
+    /// What is kept of an API key.
+    pub(crate) fn api_key(&self, key: &str) -> [u8; 32] {
+        self.hash(Purpose::ApiKey, key.as_bytes())
+    }
+
+    pub(crate) fn hash(&self, purpose: Purpose, text: &[u8]) -> [u8; 32] {
+        self.over(purpose, text).finalize().into_bytes().into()
+    }
+
+    /// Whether the hash is that of the text, in a time that does not tell how much of it is.
+    pub(crate) fn matches(&self, purpose: Purpose, text: &[u8], hash: &[u8]) -> bool {
+        self.over(purpose, text).verify_slice(hash).is_ok()
+    }
+
+    fn over(&self, purpose: Purpose, text: &[u8]) -> Hmac<Sha256> {
+        let label: &[u8] = match purpose {
+            Purpose::ApiKey => b"api key\0",
+            Purpose::StreamToken => b"stream token\0",
+        };
+        self.0.clone().chain_update(label).chain_update(text)
+    }
+}
+
+/// The machine's randomness.
+pub(crate) fn random() -> Result<[u8; LENGTH], Error> {
+    let mut bytes = [0; LENGTH];
+    getrandom::fill(&mut bytes)
+        .map_err(|why| Error::Unavailable(format!("the machine gives no randomness: {why}")))?;
+    Ok(bytes)
+}
+
+fn kept_beside(database: &Path) -> Result<Vec<u8>, Error> {
+    let mut name = database.as_os_str().to_owned();
+    name.push(".key");
+    let path = PathBuf::from(name);
+    let kept = match read(&path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound => {
+            create(&path, &random()?).and_then(|()| read(&path))
+        }
+        read => read,
+    };
+    let kept = kept.map_err(|why| {
+        Error::Refused(format!(
+            "the secret in {} cannot be used: {why}; restore the file, or remove it and create \
+             every API key anew",
+            path.display()
+        ))
+    })?;
+    Ok(kept)
+}
+
+fn read(path: &Path) -> io::Result<Vec<u8>> {
+    let mut file = File::open(path)?;
+    if file.metadata()?.permissions().mode() & 0o077 != 0 {
+        return Err(io::Error::other("others may read it: chmod 600 it"));
+    }
+    let mut secret = Vec::new();
+    file.read_to_end(&mut secret)?;
+    if secret.len() == LENGTH { Ok(secret) } else { Err(io::Error::other("it has been changed")) }
+}
+
+/// Writes the file whole or not at all; whoever comes second keeps what the first one wrote.
+fn create(path: &Path, secret: &[u8]) -> io::Result<()> {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
+    let mut draft = tempfile::Builder::new()
+        .prefix(".backstitch-key-")
+        .permissions(Permissions::from_mode(0o600))
+        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
+    draft.write_all(secret)?;
+    draft.as_file().sync_all()?;
+    match draft.persist_noclobber(path) {
+        Ok(_) => Ok(()),
+        Err(why) if why.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        Err(why) => Err(why.error),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_secret_is_made_once_and_only_its_owner_may_read_it() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("sagas.db");
+        let first = kept_beside(&database).unwrap();
+        assert_eq!(kept_beside(&database).unwrap(), first);
+        let mode = std::fs::metadata(folder.path().join("sagas.db.key")).unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, 0o600);
+    }
+
+    #[test]
+    fn a_secret_that_others_may_read_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        let database = folder.path().join("sagas.db");
+        kept_beside(&database).unwrap();
+        let key = folder.path().join("sagas.db.key");
+        std::fs::set_permissions(key, Permissions::from_mode(0o644)).unwrap();
+        assert!(kept_beside(&database).unwrap_err().to_string().contains("chmod 600"));
+    }
+
+    #[test]
+    fn a_hash_serves_one_purpose_only() {
+        let hasher = Hasher::new(b"secret").unwrap();
+        let hash = hasher.hash(Purpose::ApiKey, b"text");
+        assert!(hasher.matches(Purpose::ApiKey, b"text", &hash));
+        assert!(!hasher.matches(Purpose::StreamToken, b"text", &hash));
+        assert!(!hasher.matches(Purpose::ApiKey, b"other", &hash));
+        assert!(!Hasher::new(b"another").unwrap().matches(Purpose::ApiKey, b"text", &hash));
+    }
+}

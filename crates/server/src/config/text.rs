@@ -1,0 +1,94 @@
+//! Settings as they are written: durations, texts that may be absent, and secrets.
+
+use std::fmt;
+
+/// A text that is never shown.
+#[derive(Clone, PartialEq, Eq)]
+pub struct Secret(String);
+
+impl Secret {
+    /// Shorter ones could be guessed.
+    pub const SHORTEST: usize = 32;
+
+    /// Keeps this text from being shown.
+    #[must_use]
+    pub fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// What it is made of.
+    #[must_use]
+    pub fn as_bytes(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// How long it is.
+    #[must_use]
+    #[expect(clippy::len_without_is_empty, reason = "an empty one is refused")]
+    pub fn len(&self) -> usize {
+        self.0.len()
+    }
+}
+
+impl fmt::Debug for Secret {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("[secret]")
+    }
+}
+
+/// Durations as people write them: `200ms`, `30s`, `5m`.
+pub(super) mod duration {
+    use std::time::Duration;
+
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    pub(in crate::config) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        to.collect_str(&humantime::format_duration(*value))
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
+        let text = String::deserialize(from)?;
+        humantime::parse_duration(&text).map_err(|why| {
+            D::Error::custom(format!("`{text}` is not a duration ({why}): write it like 200ms, 30s or 5m"))
+        })
+    }
+}
+
+/// A text for which nothing is written as an empty one.
+pub(super) mod optional {
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference")]
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<String>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        to.serialize_str(value.as_deref().unwrap_or_default())
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<String>, D::Error> {
+        let text = String::deserialize(from)?;
+        Ok(Some(text).filter(|text| !text.is_empty()))
+    }
+}
+
+/// The same for a secret, which is read but not written.
+pub(super) mod secret {
+    use serde::{Deserializer, Serializer};
+
+    use super::{Secret, optional};
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference")]
+    pub(in crate::config) fn serialize<S: Serializer>(_: &Option<Secret>, to: S) -> Result<S::Ok, S::Error> {
+        to.serialize_str("")
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Secret>, D::Error> {
+        Ok(optional::deserialize(from)?.map(Secret))
+    }
+}

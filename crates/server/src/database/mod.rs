@@ -1,0 +1,61 @@
+//! The server's own tables, beside the engine's in the same database.
+
+mod migrations;
+mod sqlite;
+
+use std::sync::Arc;
+
+use backstitch::clock::Clock;
+use backstitch::store::Error;
+use deadpool_postgres::Pool;
+
+pub(crate) use sqlite::SqliteFile;
+
+/// Connections for the server's own tables; few, since they are asked seldom.
+const CONNECTIONS: usize = 4;
+
+/// The database that holds the server's own tables. No lock is taken: the command line may open it beside a server.
+#[derive(Clone)]
+pub(crate) enum Database {
+    Sqlite(SqliteFile),
+    Postgres(Pool),
+}
+
+impl Database {
+    /// Opens the database at this address and brings the server's own tables up to date.
+    pub(crate) async fn open(address: &str, clock: &Arc<dyn Clock>) -> Result<Self, Error> {
+        if let Some(path) = address.strip_prefix("sqlite:") {
+            let file = SqliteFile::open(path).await?;
+            let now = clock.now();
+            file.run(move |connection| migrations::on_sqlite(connection, now)).await?;
+            return Ok(Self::Sqlite(file));
+        }
+        if address.starts_with("postgres://") || address.starts_with("postgresql://") {
+            let pool = backstitch::store::postgres::pool_at(address, CONNECTIONS)?;
+            migrations::on_postgres(&mut connection(&pool).await?).await?;
+            return Ok(Self::Postgres(pool));
+        }
+        Err(Error::BadAddress(address.to_owned()))
+    }
+}
+
+/// A connection of the pool, or why there is none.
+pub(crate) async fn connection(pool: &Pool) -> Result<deadpool_postgres::Object, Error> {
+    pool.get().await.map_err(|why| Error::Unavailable(with_causes(&why)))
+}
+
+/// What went wrong with a statement.
+#[expect(clippy::needless_pass_by_value, reason = "it is the end of the error it is given")]
+pub(crate) fn told(why: tokio_postgres::Error) -> Error {
+    Error::Unavailable(with_causes(&why))
+}
+
+fn with_causes(error: &dyn std::error::Error) -> String {
+    let mut message = error.to_string();
+    let mut cause = error.source();
+    while let Some(inner) = cause {
+        message = format!("{message}: {inner}");
+        cause = inner.source();
+    }
+    message
+}

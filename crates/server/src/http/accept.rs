@@ -1,0 +1,212 @@
+//! Accepts connections and serves each within its limits.
+
+use std::convert::Infallible;
+use std::io;
+use std::net::SocketAddr;
+use std::pin::{Pin, pin};
+use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
+
+use axum::Router;
+use axum::body::{Body, Bytes};
+use axum::extract::Request;
+use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::service::service_fn;
+use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
+use hyper_util::server::conn::auto::Builder;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::{TcpListener, TcpStream};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::timeout;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use tower::Service;
+
+use super::activity::{Activity, Answering, Patience};
+use super::socket::Socket;
+use crate::config::Limits;
+use crate::problem::{Kind, Problem};
+
+/// Connections that are being turned away at once; beyond that they are just closed.
+const TURNING_AWAY: usize = 64;
+/// How long somebody who is turned away, or given up, gets to hear of it.
+const LAST_WORD: Duration = Duration::from_secs(1);
+/// How long to wait when the machine has no room for another connection.
+const OUT_OF_SOCKETS: Duration = Duration::from_millis(100);
+/// What one HTTP/1 connection may hold in memory, the head of a request included.
+const HTTP_1_BUFFER: usize = 64 * 1024;
+/// Streams of one HTTP/2 connection at once.
+const HTTP_2_STREAMS: u32 = 256;
+
+/// Where a request comes from.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Peer(pub(crate) SocketAddr);
+
+/// Serves a router on a listener.
+pub(crate) struct Acceptor {
+    router: Router,
+    limits: Arc<Limits>,
+    http: Builder<TokioExecutor>,
+    places: Arc<Semaphore>,
+    turning_away: Arc<Semaphore>,
+    closing: CancellationToken,
+    open: TaskTracker,
+}
+
+impl Acceptor {
+    /// When `closing` is cancelled nothing new is accepted, and what is under way is finished.
+    pub(crate) fn new(router: Router, limits: &Limits, closing: CancellationToken) -> Self {
+        let mut http = Builder::new(TokioExecutor::new());
+        // Patience limits the time for a head: hyper's timer would also cut connections that are merely idle.
+        http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HTTP_1_BUFFER);
+        http.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP_2_STREAMS);
+        Self {
+            router,
+            limits: Arc::new(limits.clone()),
+            http,
+            places: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
+            turning_away: Arc::new(Semaphore::new(TURNING_AWAY)),
+            closing,
+            open: TaskTracker::new(),
+        }
+    }
+
+    /// Accepts until it is told to close, then waits for what is under way, for so long at most.
+    pub(crate) async fn run(self, listener: TcpListener, grace: Duration) {
+        let acceptor = Arc::new(self);
+        loop {
+            tokio::select! {
+                accepted = listener.accept() => acceptor.take(accepted).await,
+                () = acceptor.closing.cancelled() => break,
+            }
+        }
+        // Whoever comes now is refused by the machine, and tries another node.
+        drop(listener);
+        acceptor.open.close();
+        if timeout(grace, acceptor.open.wait()).await.is_err() {
+            tracing::warn!(
+                connections = acceptor.open.len(),
+                "connections were cut: the grace period is over"
+            );
+        }
+    }
+
+    async fn take(self: &Arc<Self>, accepted: io::Result<(TcpStream, SocketAddr)>) {
+        let (stream, peer) = match accepted {
+            Ok(accepted) => accepted,
+            Err(why) => {
+                tracing::warn!(%why, "a connection could not be accepted");
+                tokio::time::sleep(OUT_OF_SOCKETS).await;
+                return;
+            }
+        };
+        match self.places.clone().try_acquire_owned() {
+            Ok(place) => {
+                let serving = self.clone().serve(stream, peer, place);
+                tokio::spawn(serving);
+            }
+            Err(_) => self.turn_away(stream),
+        }
+    }
+
+    async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
+        // Answers are small and somebody waits for each. A socket that refuses is closed already.
+        let _ = stream.set_nodelay(true);
+        let activity = Activity::new();
+        let socket = Socket {
+            stream,
+            activity: activity.clone(),
+            write_timeout: self.limits.write_timeout,
+            stalled: None,
+            _place: place,
+            _open: self.open.token(),
+        };
+        let patience = Patience::new(activity.clone(), self.limits.clone());
+        let service = service_fn(|request: Request<Incoming>| {
+            let answering = activity.answering();
+            let mut request = request.map(Body::new);
+            request.extensions_mut().insert(Peer(peer));
+            let answer = self.router.clone().call(request);
+            async move {
+                let response = answer.await?;
+                Ok::<_, Infallible>(response.map(|body| Answer { body, _answering: answering }))
+            }
+        });
+        let mut connection = pin!(self.http.serve_connection_with_upgrades(TokioIo::new(socket), service));
+        let mut patience = pin!(patience);
+        tokio::select! {
+            biased;
+            // An error is the client's going away, or its not speaking HTTP; neither is ours to mend.
+            _ = connection.as_mut() => return,
+            () = patience.as_mut() => {
+                connection.as_mut().graceful_shutdown();
+                let _ = timeout(LAST_WORD, connection).await;
+                return;
+            }
+            () = self.closing.cancelled() => connection.as_mut().graceful_shutdown(),
+        }
+        tokio::select! {
+            biased;
+            _ = connection => {}
+            () = patience => {}
+        }
+    }
+
+    /// Says that there are too many, to as many as can be told at once.
+    fn turn_away(&self, mut stream: TcpStream) {
+        let Ok(told) = self.turning_away.clone().try_acquire_owned() else { return };
+        tokio::spawn(async move {
+            let answer = too_many_connections();
+            let last_word = async {
+                stream.write_all(answer.as_bytes()).await?;
+                stream.shutdown().await?;
+                // What is left unread when a socket is closed makes it forget what was written.
+                let mut unread = [0; 1024];
+                while stream.read(&mut unread).await? > 0 {}
+                io::Result::Ok(())
+            };
+            let _ = timeout(LAST_WORD, last_word).await;
+            drop(told);
+        });
+    }
+}
+
+fn too_many_connections() -> String {
+    let problem = Problem::new(
+        Kind::TooManyConnections,
+        "too many connections are open: close some, keep fewer alive, or ask again in a moment",
+    );
+    let body = problem.body();
+    format!(
+        "HTTP/1.1 503 Service Unavailable\r\ncontent-type: application/problem+json\r\nretry-after: 1\r\n\
+         connection: close\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// An answer's body. The request counts as being answered until it is sent or dropped.
+struct Answer {
+    body: Body,
+    _answering: Answering,
+}
+
+impl hyper::body::Body for Answer {
+    type Data = Bytes;
+    type Error = axum::Error;
+
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        cx: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, axum::Error>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
+    }
+
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
+    }
+}

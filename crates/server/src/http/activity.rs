@@ -1,0 +1,207 @@
+//! What a connection is busy with, and when patience with it ends.
+
+use std::pin::Pin;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll, ready};
+
+use tokio::time::{Instant, Sleep};
+
+use crate::config::Limits;
+
+/// How HTTP/2 introduces itself; anything else is HTTP/1.
+const HTTP_2_PREFACE: &[u8] = b"PRI";
+
+/// What a connection is busy with.
+pub(super) struct Activity(Mutex<State>);
+
+struct State {
+    phase: Phase,
+    /// On HTTP/2 bytes between requests are no sign of a request to come.
+    multiplexed: bool,
+}
+
+#[derive(Clone, Copy)]
+enum Phase {
+    /// Nothing has arrived yet.
+    Fresh { since: Instant },
+    /// No request.
+    Idle { since: Instant },
+    /// Part of a request's head is there.
+    Head { since: Instant },
+    /// So many requests are being answered.
+    Busy { requests: usize },
+}
+
+impl Activity {
+    pub(super) fn new() -> Arc<Self> {
+        let phase = Phase::Fresh { since: Instant::now() };
+        Arc::new(Self(Mutex::new(State { phase, multiplexed: false })))
+    }
+
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Bytes have arrived.
+    pub(super) fn received(&self, bytes: &[u8]) {
+        let mut state = self.state();
+        match state.phase {
+            Phase::Fresh { since } => {
+                state.multiplexed = bytes.starts_with(HTTP_2_PREFACE);
+                state.phase = if state.multiplexed { Phase::Idle { since } } else { Phase::Head { since } };
+            }
+            Phase::Idle { .. } if !state.multiplexed => {
+                state.phase = Phase::Head { since: Instant::now() };
+            }
+            Phase::Idle { .. } | Phase::Head { .. } | Phase::Busy { .. } => {}
+        }
+    }
+
+    /// A request is complete up to its body; it is being answered until the guard is dropped.
+    pub(super) fn answering(self: &Arc<Self>) -> Answering {
+        let mut state = self.state();
+        state.phase = match state.phase {
+            Phase::Busy { requests } => Phase::Busy { requests: requests + 1 },
+            _ => Phase::Busy { requests: 1 },
+        };
+        Answering(self.clone())
+    }
+
+    /// When patience ends; `None` while something is being answered.
+    fn due(&self, limits: &Limits) -> Option<Instant> {
+        match self.state().phase {
+            Phase::Fresh { since } | Phase::Head { since } => Some(since + limits.header_timeout),
+            Phase::Idle { since } => Some(since + limits.idle_timeout),
+            Phase::Busy { .. } => None,
+        }
+    }
+}
+
+/// A request that is being answered.
+pub(super) struct Answering(Arc<Activity>);
+
+impl Drop for Answering {
+    fn drop(&mut self) {
+        let mut state = self.0.state();
+        state.phase = match state.phase {
+            Phase::Busy { requests } if requests > 1 => Phase::Busy { requests: requests - 1 },
+            _ => Phase::Idle { since: Instant::now() },
+        };
+    }
+}
+
+/// Ends when patience with a connection does. It is polled together with the connection, by the one task in which the
+/// activity changes, so nobody has to wake it.
+pub(super) struct Patience {
+    activity: Arc<Activity>,
+    limits: Arc<Limits>,
+    sleep: Pin<Box<Sleep>>,
+}
+
+impl Patience {
+    pub(super) fn new(activity: Arc<Activity>, limits: Arc<Limits>) -> Self {
+        let sleep = Box::pin(tokio::time::sleep(limits.header_timeout));
+        Self { activity, limits, sleep }
+    }
+}
+
+impl Future for Patience {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        loop {
+            let due = self.activity.due(&self.limits);
+            // A timer that goes off too early costs less than one that is set anew for every request.
+            if let Some(due) = due
+                && due < self.sleep.deadline()
+            {
+                self.sleep.as_mut().reset(due);
+            }
+            ready!(self.sleep.as_mut().poll(cx));
+            let now = Instant::now();
+            match due {
+                Some(due) if due <= now => return Poll::Ready(()),
+                Some(due) => self.sleep.as_mut().reset(due),
+                None => {
+                    let later = now + self.limits.idle_timeout;
+                    self.sleep.as_mut().reset(later);
+                }
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn connection() -> (Arc<Activity>, Patience) {
+        let activity = Activity::new();
+        let limits = Limits {
+            header_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(60),
+            ..Limits::default()
+        };
+        (activity.clone(), Patience::new(activity, Arc::new(limits)))
+    }
+
+    async fn ends_after(patience: Patience) -> u64 {
+        let began = Instant::now();
+        patience.await;
+        began.elapsed().as_secs()
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_connection_that_says_nothing_is_given_up_like_a_slow_head() {
+        let (_, patience) = connection();
+        assert_eq!(ends_after(patience).await, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_head_that_dribbles_in_is_given_up_however_many_bytes_come() {
+        let (activity, patience) = connection();
+        activity.received(b"GET / HT");
+        activity.received(b"TP/1.1");
+        assert_eq!(ends_after(patience).await, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_idle_connection_is_kept_for_longer_than_a_slow_head() {
+        let (activity, patience) = connection();
+        activity.received(b"GET / HTTP/1.1\r\n\r\n");
+        drop(activity.answering());
+        assert_eq!(ends_after(patience).await, 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn the_next_head_has_its_own_time() {
+        let (activity, patience) = connection();
+        activity.received(b"GET / HTTP/1.1\r\n\r\n");
+        drop(activity.answering());
+        activity.received(b"GET");
+        assert_eq!(ends_after(patience).await, 10);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_may_take_as_long_as_it_takes() {
+        let (activity, mut patience) = connection();
+        let one = activity.answering();
+        let other = activity.answering();
+        drop(one);
+        let an_hour = Duration::from_secs(3600);
+        assert!(tokio::time::timeout(an_hour, &mut patience).await.is_err());
+        drop(other);
+        assert_eq!(ends_after(patience).await, 60);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn bytes_between_requests_do_not_end_an_http_2_connection_early() {
+        let (activity, patience) = connection();
+        activity.received(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        drop(activity.answering());
+        activity.received(b"a ping");
+        assert_eq!(ends_after(patience).await, 60);
+    }
+}

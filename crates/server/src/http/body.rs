@@ -1,0 +1,116 @@
+//! The JSON body of a request: read within its limits, and refused with the place of every mistake.
+
+use axum::body::Body;
+use axum::extract::{FromRequest, Request};
+use axum::http::header::CONTENT_TYPE;
+use axum::http::{HeaderMap, HeaderValue};
+use bytes::Bytes;
+use http_body_util::{BodyExt, LengthLimitError, Limited};
+use serde::de::DeserializeOwned;
+
+use super::depth;
+use crate::app::App;
+use crate::config::Limits;
+use crate::problem::{Kind, Mistake, Problem};
+
+/// A body that was JSON and fits.
+pub(crate) struct Json<T>(pub(crate) T);
+
+impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        refuse_other_types(request.headers())?;
+        let body = read(request.into_body(), &app.config.limits).await?;
+        parse(&body, &app.config.limits).map(Self)
+    }
+}
+
+/// The same for a body that may be left out.
+pub(crate) struct JsonOrNothing<T>(pub(crate) T);
+
+impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrNothing<T> {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let typed = refuse_other_types(request.headers());
+        let body = read(request.into_body(), &app.config.limits).await?;
+        if body.is_empty() {
+            return Ok(Self(T::default()));
+        }
+        typed?;
+        parse(&body, &app.config.limits).map(Self)
+    }
+}
+
+fn refuse_other_types(headers: &HeaderMap) -> Result<(), Problem> {
+    let named = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).map(String::from_utf8_lossy);
+    let essence = named.as_deref().map(|text| text.split(';').next().unwrap_or_default().trim());
+    let is_json = |essence: &str| {
+        essence.eq_ignore_ascii_case("application/json")
+            || (essence.starts_with("application/") && essence.ends_with("+json"))
+    };
+    match essence {
+        Some(essence) if is_json(essence) => Ok(()),
+        Some(essence) => Err(Problem::new(
+            Kind::UnsupportedMediaType,
+            format!("the body is said to be `{essence}`: send JSON with `Content-Type: application/json`"),
+        )),
+        None => Err(Problem::new(
+            Kind::UnsupportedMediaType,
+            "the type of the body is not said: send `Content-Type: application/json`",
+        )),
+    }
+}
+
+/// The whole body, if it is small enough and comes in time.
+pub(crate) async fn read(body: Body, limits: &Limits) -> Result<Bytes, Problem> {
+    let limit = limits.body_bytes;
+    let collected = Limited::new(body, limit).collect();
+    match tokio::time::timeout(limits.body_timeout, collected).await {
+        Ok(Ok(collected)) => Ok(collected.to_bytes()),
+        Ok(Err(why)) if why.is::<LengthLimitError>() => {
+            let detail =
+                format!("the body is larger than {limit} bytes: pass a reference to where the data is");
+            Err(Problem::new(Kind::TooLarge, detail).with("limit", &limit))
+        }
+        Ok(Err(_)) => Err(Problem::new(Kind::BadJson, "the body was cut off: send the request again")),
+        Err(_) => {
+            let detail = format!(
+                "the body was not complete after {}: send the request again",
+                humantime::format_duration(limits.body_timeout)
+            );
+            Err(Problem::new(Kind::RequestTimeout, detail))
+        }
+    }
+}
+
+fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem> {
+    let limit = limits.json_depth;
+    if depth::exceeds(body, limit) {
+        let detail = format!("the body is nested deeper than {limit} levels: flatten it");
+        return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
+    }
+    serde_json::from_slice(body).map_err(|why| {
+        if why.is_data() {
+            return misfit::<T>(body, &why);
+        }
+        let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {why}"));
+        problem.with("line", &why.line()).with("column", &why.column())
+    })
+}
+
+/// Reads the body once more, to find the place of the mistake: the usual way is spared the bookkeeping.
+fn misfit<T: DeserializeOwned>(body: &[u8], why: &serde_json::Error) -> Problem {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let place = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+        Err(placed) => placed.path().to_string(),
+        Ok(_) => ".".to_owned(),
+    };
+    let message = why.to_string();
+    let position = format!(" at line {} column {}", why.line(), why.column());
+    let message = message.strip_suffix(&position).unwrap_or(&message).to_owned();
+    let place = if place == "." { "body".to_owned() } else { place };
+    let detail = format!("{place}: {message}");
+    Problem::listing(Kind::InvalidFields, detail, &[Mistake { place, message }])
+}

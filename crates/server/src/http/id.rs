@@ -1,0 +1,76 @@
+//! What a path names.
+
+use axum::extract::{FromRequestParts, RawPathParams};
+use axum::http::request::Parts;
+use backstitch::SagaId;
+
+use crate::problem::{Kind, Problem};
+
+/// The saga in `{id}`.
+pub(crate) struct SagaInPath(pub(crate) SagaId);
+
+/// The order in `{tx_id}`.
+pub(crate) struct OrderInPath(pub(crate) SagaId);
+
+/// The job in `{id}`.
+pub(crate) struct JobInPath(pub(crate) i64);
+
+/// The saga in `{id}` and its step in `{step}`.
+pub(crate) struct SagaAndStep(pub(crate) SagaId, pub(crate) String);
+
+impl<S: Send + Sync> FromRequestParts<S> for SagaInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        saga(&read(parts, state).await?, "id").map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OrderInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        saga(&read(parts, state).await?, "tx_id").map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for JobInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = read(parts, state).await?;
+        let text = named(&path, "id").unwrap_or_default();
+        let told = || format!("`{text}` is not the number of a job: use the job_id that a lease answered");
+        text.parse().map(Self).map_err(|_| Problem::new(Kind::BadId, told()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SagaAndStep {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = read(parts, state).await?;
+        let step = named(&path, "step").unwrap_or_default().to_owned();
+        Ok(Self(saga(&path, "id")?, step))
+    }
+}
+
+async fn read<S: Send + Sync>(parts: &mut Parts, state: &S) -> Result<RawPathParams, Problem> {
+    RawPathParams::from_request_parts(parts, state)
+        .await
+        .map_err(|_| Problem::new(Kind::BadId, "the path is not valid UTF-8: check how it is escaped"))
+}
+
+fn saga(path: &RawPathParams, name: &str) -> Result<SagaId, Problem> {
+    let text = named(path, name).unwrap_or_default();
+    text.parse().map_err(|_| {
+        Problem::new(
+            Kind::BadId,
+            format!("`{text}` is not the id of a saga: an id is a UUID, as a start answers it"),
+        )
+    })
+}
+
+fn named<'a>(path: &'a RawPathParams, name: &str) -> Option<&'a str> {
+    path.iter().find(|(known, _)| *known == name).map(|(_, value)| value)
+}

@@ -1,0 +1,18 @@
+//! HTTP below the routes: connections with limits, and what a request is read with.
+
+mod accept;
+mod activity;
+mod answer;
+mod body;
+mod depth;
+mod header;
+mod id;
+mod query;
+mod socket;
+
+pub(crate) use accept::{Acceptor, Peer};
+pub(crate) use answer::json;
+pub(crate) use body::{Json, JsonOrNothing, read as read_body};
+pub(crate) use header::idempotency_key;
+pub(crate) use id::{JobInPath, OrderInPath, SagaAndStep, SagaInPath};
+pub(crate) use query::Query;

@@ -1,0 +1,116 @@
+//! From what went wrong inside to what is said outside.
+
+use backstitch::kernel::saga::Rejected;
+use backstitch::{Error, Problems, store};
+
+use super::{Kind, Mistake, Problem};
+use crate::time;
+
+impl Problem {
+    /// A store that failed: its words stay in the log.
+    pub(crate) fn of_store(error: &store::Error) -> Self {
+        match error {
+            store::Error::Unavailable(_)
+            | store::Error::Full(_)
+            | store::Error::ReadOnly(_)
+            | store::Error::InUse(_) => {
+                tracing::warn!(%error, "the database does not answer");
+                Self::new(Kind::Unavailable, "the database does not answer: ask again in a moment")
+            }
+            store::Error::Refused(_)
+            | store::Error::NewerSchema { .. }
+            | store::Error::BadAddress(_)
+            | store::Error::Corrupt(_) => {
+                tracing::error!(%error, "the database cannot be used");
+                Self::internal()
+            }
+        }
+    }
+
+    pub(crate) fn internal() -> Self {
+        let detail = "something broke on our side: nothing is known to be done; the server's log says more";
+        Self::new(Kind::Internal, detail)
+    }
+
+    /// Everything that does not fit.
+    pub(crate) fn mistakes(problems: Problems, detail: &'static str) -> Self {
+        let told = |problem: backstitch::Problem| Mistake { place: problem.place, message: problem.message };
+        let mistakes: Vec<_> = problems.0.into_iter().map(told).collect();
+        Self::listing(Kind::InvalidFields, detail, &mistakes)
+    }
+
+    /// One field that does not fit.
+    pub(crate) fn field(place: &str, message: impl Into<String>) -> Self {
+        let mistake = Mistake { place: place.to_owned(), message: message.into() };
+        let detail = format!("{}: {}", mistake.place, mistake.message);
+        Self::listing(Kind::InvalidFields, detail, &[mistake])
+    }
+}
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let said = error.to_string();
+        match error {
+            Error::UnknownDefinition(name) => {
+                let detail = format!(
+                    "no saga `{name}` is known here: GET /v1/definitions lists those that are; declare it with \
+                     PUT /v1/definitions/{name}"
+                );
+                Self::new(Kind::UnknownDefinition, detail)
+            }
+            Error::Definition(problems) => {
+                Self::mistakes(problems, "the definition has mistakes: correct them all")
+            }
+            Error::BadInput(_) | Error::TooLong { .. } => Self::new(Kind::InvalidFields, said),
+            Error::NoteMissing => Self::field("note", "say who did what, and why; it stays in the log"),
+            Error::InputTooLarge { limit, .. } => Self::new(Kind::TooLarge, said).with("limit", &limit),
+            Error::KeyConflict { saga, at } => {
+                let detail = format!(
+                    "the idempotency key was first used for another input, at {}, and started saga {saga}: use a \
+                     new key for a new request",
+                    time::rfc3339(at)
+                );
+                Self::new(Kind::IdempotencyConflict, detail).with("saga_id", &saga)
+            }
+            Error::NotFound(saga) => {
+                Self::new(Kind::SagaNotFound, format!("there is no saga {saga}: GET /v1/sagas lists them"))
+            }
+            Error::Ended { status, .. } => Self::new(Kind::SagaEnded, said).with("saga_status", &status),
+            Error::Rejected { why: Rejected::Ended(status), .. } => {
+                Self::new(Kind::SagaEnded, said).with("saga_status", &status)
+            }
+            Error::Rejected { why: Rejected::UnknownStep(step), saga } => {
+                let detail =
+                    format!("saga {saga} has no step `{step}`: GET /v1/sagas/{saga} lists its steps");
+                Self::new(Kind::StepNotFound, detail)
+            }
+            Error::Rejected { .. } => Self::new(Kind::StateForbids, said),
+            Error::Raced(_) => Self::new(Kind::Raced, said),
+            Error::AlreadyRegistered { .. } | Error::VersionTaken { .. } => {
+                Self::new(Kind::VersionTaken, said)
+            }
+            Error::DefinedInCode(_) => Self::new(Kind::NameTaken, said),
+            Error::DeclaredAtOnce(_) => Self::new(Kind::Raced, said),
+            Error::NothingStaged(_) => Self::new(Kind::NothingStaged, said),
+            Error::NoSuchJob(_) => Self::new(Kind::JobNotFound, said),
+            Error::StaleLease(_) | Error::JobOver(_) | Error::GivenUp { .. } => {
+                Self::new(Kind::StaleLease, said)
+            }
+            Error::ShuttingDown => Self::shutting_down(),
+            Error::BadOptions(_) => {
+                tracing::error!(%said, "the engine refuses its settings");
+                Self::internal()
+            }
+            Error::Store(error) => Self::of_store(&error),
+        }
+    }
+}
+
+impl Problem {
+    pub(crate) fn shutting_down() -> Self {
+        Self::new(
+            Kind::ShuttingDown,
+            "the server is shutting down: ask another node, or again after the restart",
+        )
+    }
+}

@@ -1,0 +1,84 @@
+//! `GET /v1/definitions/{name}`
+
+use axum::extract::{Path, State};
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch::Draft;
+use backstitch_modules::declaration::{Declaration, changes};
+use serde::Serialize;
+use serde_json::Value;
+
+use super::list::DefinitionItem;
+use super::{InFlight, in_flight, unknown};
+use crate::app::App;
+use crate::http::{Query, json};
+use crate::problem::{Described, Kind, Problem};
+
+/// A declared definition in full.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DefinitionInFull)]
+pub(crate) struct Shown {
+    #[serde(flatten)]
+    item: DefinitionItem,
+    /// The version asked for, or else the active one, as it can be declared.
+    #[schema(value_type = Option<Object>)]
+    definition: Option<Value>,
+    /// The staged one.
+    #[schema(value_type = Option<Object>)]
+    staged_definition: Option<Value>,
+    /// What applying the staged one would change, place by place.
+    #[schema(value_type = Vec<Object>)]
+    changes: Value,
+    /// Sagas that have not ended, by version.
+    in_flight: Vec<InFlight>,
+}
+
+/// What is declared under a name: what is active, what is staged, and how they differ.
+#[utoipa::path(get, path = "/v1/definitions/{name}", tag = "definitions",
+    params(
+        ("name" = String, Path, description = "The definition's name"),
+        ("version" = Option<u32>, Query, description = "Show this version as the `definition`"),
+    ),
+    responses(
+        (status = 200, description = "The definition", body = Shown),
+        (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    Path(name): Path<String>,
+    mut query: Query,
+) -> Result<Response, Problem> {
+    let asked = query.number("version", 1, i32::MAX.unsigned_abs())?;
+    query.finish("version")?;
+    let declared = app.engine.declared(&name).await?.ok_or_else(|| unknown(&name))?;
+    let active = version(&app, &name, declared.active).await?;
+    let staged = version(&app, &name, declared.staged).await?;
+    let shown = match asked {
+        None => active.clone(),
+        Some(number) => {
+            let found = version(&app, &name, Some(number)).await?;
+            let none = || Problem::new(Kind::DefinitionNotFound, format!("`{name}` has no version {number}"));
+            Some(found.ok_or_else(none)?)
+        }
+    };
+    let differences = match (&active, &staged) {
+        (Some(active), Some(staged)) => changes(active, staged),
+        _ => Vec::new(),
+    };
+    let answer = Shown {
+        item: DefinitionItem::of(&declared),
+        definition: shown.as_ref().map(Declaration::show),
+        staged_definition: staged.as_ref().map(Declaration::show),
+        changes: serde_json::to_value(&differences).unwrap_or_default(),
+        in_flight: in_flight(&app.engine.in_flight(&name).await?),
+    };
+    Ok(json(StatusCode::OK, &answer))
+}
+
+async fn version(app: &App, name: &str, version: Option<u32>) -> Result<Option<Draft>, Problem> {
+    match version {
+        Some(version) => Ok(app.engine.draft(name, Some(version)).await?),
+        None => Ok(None),
+    }
+}

@@ -1,0 +1,114 @@
+//! Every route, and what it asks of whoever calls it.
+
+mod definitions;
+mod docs;
+mod health;
+mod jobs;
+mod operations;
+mod orders;
+mod sagas;
+mod streams;
+mod table;
+
+use axum::Router;
+use axum::middleware::from_fn_with_state;
+use utoipa::OpenApi;
+use utoipa_axum::routes;
+
+use crate::app::App;
+use crate::auth::{Role, Table, guard};
+use crate::problem::{Described, Kind, Mistake, Problem};
+use crate::telemetry::observe;
+
+use table::Routes;
+
+/// The one list of all routes. A route that is not in it does not exist; one in it states who may use it.
+fn all() -> Routes {
+    Routes::new(Description::openapi())
+        .open(routes!(health::live))
+        .open(routes!(health::ready))
+        .open(routes!(docs::description))
+        .open(routes!(docs::browser))
+        .open(routes!(docs::error_page))
+        .needs(Role::Viewer, routes!(health::health))
+        .needs(Role::Viewer, routes!(health::metrics))
+        .needs(Role::Client, routes!(sagas::start::start))
+        .needs(Role::Viewer, routes!(sagas::list::list))
+        .needs_or_token(Role::Viewer, routes!(sagas::show::show))
+        .needs(Role::Viewer, routes!(sagas::log::log))
+        .needs_or_token(Role::Viewer, routes!(streams::sse::saga_events))
+        .needs_or_token(Role::Viewer, routes!(streams::ws::saga_socket))
+        .needs(Role::Viewer, routes!(streams::live::all_events))
+        .needs(Role::Client, routes!(operations::cancel))
+        .needs(Role::Operator, routes!(operations::pause))
+        .needs(Role::Operator, routes!(operations::resume))
+        .needs(Role::Operator, routes!(operations::resolve))
+        .needs(Role::Viewer, routes!(definitions::list::list))
+        .needs(Role::Viewer, routes!(definitions::show::show))
+        .needs(Role::Viewer, routes!(definitions::check::check))
+        .needs(Role::Admin, routes!(definitions::put::put))
+        .needs(Role::Admin, routes!(definitions::apply::apply))
+        .needs(Role::Admin, routes!(definitions::apply::discard))
+        .needs(Role::Worker, routes!(jobs::lease))
+        .needs(Role::Worker, routes!(jobs::heartbeat))
+        .needs(Role::Worker, routes!(jobs::complete))
+        .needs(Role::Worker, routes!(jobs::fail))
+        .needs(Role::Client, routes!(orders::confirm::confirm))
+        .needs_or_token(Role::Viewer, routes!(orders::show::show))
+        .needs_or_token(Role::Viewer, routes!(orders::log::log))
+        .needs_or_token(Role::Viewer, routes!(orders::streams::order_events))
+        .needs_or_token(Role::Viewer, routes!(orders::streams::order_socket))
+        .needs(Role::Viewer, routes!(orders::services::show))
+        .needs(Role::Admin, routes!(orders::services::stage))
+        .needs(Role::Admin, routes!(orders::services::apply))
+        .needs(Role::Admin, routes!(orders::services::discard))
+        .needs(Role::Viewer, routes!(orders::timeouts::show))
+        .needs(Role::Admin, routes!(orders::timeouts::stage))
+        .needs(Role::Admin, routes!(orders::timeouts::apply))
+        .needs(Role::Admin, routes!(orders::timeouts::discard))
+}
+
+/// What the API's description says about the whole.
+#[derive(OpenApi)]
+#[openapi(
+    info(title = "Backstitch", description = "Durable sagas: work that spans several services either finishes or is \
+        undone. Errors are problems (RFC 9457), times are RFC 3339 in UTC."),
+    components(schemas(Described, Mistake)),
+    tags(
+        (name = "sagas", description = "Start, find and watch sagas"),
+        (name = "operations", description = "Change the course of a saga"),
+        (name = "definitions", description = "Declare sagas: stage, apply, discard"),
+        (name = "jobs", description = "Work for outside workers"),
+        (name = "orders", description = "Confirm orders and follow them"),
+        (name = "configuration", description = "How orders are worked off: stage, apply, discard"),
+        (name = "health", description = "How the server is doing"),
+        (name = "docs", description = "This description"),
+    ),
+)]
+struct Description;
+
+/// What the routes are made of, before there is anything to serve.
+pub(crate) struct Assembled {
+    router: Router<App>,
+    /// What each route asks for.
+    pub(crate) access: Table,
+    /// The API's description, as JSON.
+    pub(crate) description: String,
+}
+
+pub(crate) fn assemble() -> Assembled {
+    let (router, access, description) = all().into_parts();
+    Assembled { router, access, description }
+}
+
+impl Assembled {
+    pub(crate) fn into_router(self, app: &App) -> Router {
+        self.router
+            .fallback(|| async {
+                Problem::new(Kind::NotFound, "there is nothing here: /docs lists what there is")
+            })
+            .layer(from_fn_with_state(app.clone(), guard))
+            .layer(from_fn_with_state(app.clone(), observe))
+            .with_state(app.clone())
+    }
+}

@@ -1,0 +1,155 @@
+//! What people do to sagas.
+
+use axum::Extension;
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch::kernel::saga::Rejected;
+use backstitch::{Error, Resolution, SagaId, SagaState, Status};
+use serde::{Deserialize, Serialize};
+
+use crate::app::App;
+use crate::auth::Holder;
+use crate::http::{Json, JsonOrNothing, Query, SagaAndStep, SagaInPath, json};
+use crate::problem::{Described, Problem};
+
+/// Why it is done.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct NoteRequest {
+    /// Who asked, and why; it stays in the log.
+    #[serde(default)]
+    note: String,
+}
+
+/// What was decided about a compensation that could not be finished.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct ResolveRequest {
+    /// `retry`: try it again; `skip`: leave it undone; `done`: it was undone by hand.
+    #[schema(value_type = String, example = "retry")]
+    action: Resolution,
+    /// Who did what, and why; it stays in the log.
+    note: String,
+}
+
+/// A request that is on disk and will be carried out.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct Accepted {
+    #[schema(value_type = String, format = Uuid)]
+    id: SagaId,
+    /// Where the saga stood when it was asked.
+    status: &'static str,
+}
+
+/// Who asks, if it is known.
+type Asker = Option<Extension<Holder>>;
+
+/// Asks a saga to roll back. The request is on disk when this answers; a saga that had finished by then stays finished.
+#[utoipa::path(post, path = "/v1/sagas/{id}/cancel", tag = "operations", request_body = Option<NoteRequest>,
+    params(("id" = String, Path, description = "The saga", format = Uuid)),
+    responses(
+        (status = 202, description = "It will be rolled back", body = Accepted),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Its state forbids it", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn cancel(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    query: Query,
+    asker: Asker,
+    JsonOrNothing(NoteRequest { note }): JsonOrNothing<NoteRequest>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let saga = load(&app, id).await?;
+    if saga.status == Status::Compensating {
+        return Err(rejected(id, Rejected::RollingBack));
+    }
+    app.engine.cancel(id, &note).await?;
+    Ok(accepted(&saga, "cancel", asker.as_ref()))
+}
+
+/// Asks a saga to start nothing new until it is resumed. What is in flight finishes; deadlines run on.
+#[utoipa::path(post, path = "/v1/sagas/{id}/pause", tag = "operations", request_body = Option<NoteRequest>,
+    params(("id" = String, Path, description = "The saga", format = Uuid)),
+    responses(
+        (status = 202, description = "It will be paused", body = Accepted),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Its state forbids it", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn pause(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    query: Query,
+    asker: Asker,
+    JsonOrNothing(NoteRequest { note }): JsonOrNothing<NoteRequest>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let saga = load(&app, id).await?;
+    if saga.paused {
+        return Err(rejected(id, Rejected::Paused));
+    }
+    app.engine.pause(id, &note).await?;
+    Ok(accepted(&saga, "pause", asker.as_ref()))
+}
+
+/// Lets a paused saga go on.
+#[utoipa::path(post, path = "/v1/sagas/{id}/resume", tag = "operations", request_body = Option<NoteRequest>,
+    params(("id" = String, Path, description = "The saga", format = Uuid)),
+    responses(
+        (status = 202, description = "It will go on", body = Accepted),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Its state forbids it", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn resume(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    query: Query,
+    asker: Asker,
+    JsonOrNothing(NoteRequest { note }): JsonOrNothing<NoteRequest>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let saga = load(&app, id).await?;
+    if !saga.paused && !saga.status.is_terminal() {
+        return Err(rejected(id, Rejected::NotPaused));
+    }
+    app.engine.resume(id, &note).await?;
+    Ok(accepted(&saga, "resume", asker.as_ref()))
+}
+
+/// Decides about a compensation that could not be finished. The saga then goes on rolling back.
+#[utoipa::path(post, path = "/v1/sagas/{id}/steps/{step}/resolve", tag = "operations", request_body = ResolveRequest,
+    params(("id" = String, Path, description = "The saga", format = Uuid), ("step" = String, Path, description = "The step that is stuck")),
+    responses(
+        (status = 202, description = "The rollback goes on", body = Accepted),
+        (status = 404, description = "There is no such saga or step", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Its state forbids it", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn resolve(
+    State(app): State<App>,
+    SagaAndStep(id, step): SagaAndStep,
+    query: Query,
+    asker: Asker,
+    Json(ResolveRequest { action, note }): Json<ResolveRequest>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let saga = load(&app, id).await?;
+    app.engine.resolve(id, &step, action, &note).await?;
+    Ok(accepted(&saga, "resolve", asker.as_ref()))
+}
+
+async fn load(app: &App, id: SagaId) -> Result<SagaState, Problem> {
+    Ok(app.engine.load(id).await?.ok_or(Error::NotFound(id))?)
+}
+
+fn rejected(saga: SagaId, why: Rejected) -> Problem {
+    Error::Rejected { saga, why }.into()
+}
+
+fn accepted(saga: &SagaState, operation: &'static str, asker: Option<&Extension<Holder>>) -> Response {
+    let (id, status) = (saga.id, saga.status.as_str());
+    let key = asker.map_or("none", |Extension(holder)| holder.name.as_str());
+    tracing::info!(operation, saga = %id, status, key, "operation accepted");
+    json(StatusCode::ACCEPTED, &Accepted { id, status })
+}

@@ -1,0 +1,42 @@
+//! Orders, and how they are worked off.
+
+pub(super) mod confirm;
+pub(super) mod log;
+pub(super) mod services;
+mod settings;
+pub(super) mod show;
+pub(super) mod streams;
+pub(super) mod timeouts;
+
+use backstitch::{SagaId, SagaState};
+use backstitch_modules::orders;
+
+use crate::app::App;
+use crate::problem::{Kind, Problem};
+
+fn unknown(order: SagaId) -> Problem {
+    Problem::new(Kind::OrderNotFound, format!("there is no order with the transaction id {order}"))
+}
+
+/// The saga of an order; other sagas are none.
+async fn saga(app: &App, order: SagaId) -> Result<SagaState, Problem> {
+    let saga = app.engine.load(order).await?.filter(|saga| saga.definition == orders::DEFINITION);
+    saga.ok_or_else(|| unknown(order))
+}
+
+impl From<orders::Error> for Problem {
+    fn from(error: orders::Error) -> Self {
+        match error {
+            orders::Error::NotConfigured => Self::new(Kind::OrdersNotConfigured, error.to_string()),
+            orders::Error::NothingStaged(_) => Self::new(Kind::NothingStaged, error.to_string()),
+            orders::Error::Invalid(problems) => {
+                Self::mistakes(problems, "the body has mistakes: correct them all")
+            }
+            orders::Error::Engine(error) => error.into(),
+            orders::Error::Unreadable(_) | orders::Error::NoDatabase => {
+                tracing::error!(%error, "orders cannot be read or written");
+                Self::internal()
+            }
+        }
+    }
+}

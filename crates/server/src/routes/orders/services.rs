@@ -1,0 +1,60 @@
+//! `/v1/admin/config/services`: the order in which the services are called, and where they are.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch_modules::orders::ServicesChange;
+
+use super::settings::{Applied, Settings, applied};
+use crate::app::App;
+use crate::http::{Json, Query, json};
+use crate::problem::{Described, Problem};
+
+/// Says the order in which the services are called, and where they are: what is active, and what is staged.
+#[utoipa::path(get, path = "/v1/admin/config/services", tag = "configuration",
+    responses((status = 200, description = "As they stand", body = Settings)))]
+pub(in crate::routes) async fn show(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    query.finish("")?;
+    Ok(json(StatusCode::OK, &app.orders.services().await?))
+}
+
+/// Stages a change of the order in which the services are called, and where they are, in place of what was staged before.
+#[utoipa::path(put, path = "/v1/admin/config/services", tag = "configuration",
+    request_body(content = Object, description = "`{order?: [..], endpoints?: {payment: {url?, rollback_url?}, ..}}`; what is not named stays"),
+    responses(
+        (status = 200, description = "It waits to be applied", body = Settings),
+        (status = 400, description = "The body is not JSON", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "The body has mistakes", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn stage(
+    State(app): State<App>,
+    query: Query,
+    Json(change): Json<ServicesChange>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    Ok(json(StatusCode::OK, &app.orders.stage_services(change, app.clock.now()).await?))
+}
+
+/// Lets new orders take the staged services. Orders under way keep theirs.
+#[utoipa::path(post, path = "/v1/admin/config/services/apply", tag = "configuration",
+    responses(
+        (status = 200, description = "New orders take them", body = Applied<Settings>),
+        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    query.finish("")?;
+    let now = app.orders.apply_services().await?;
+    Ok(applied(app.orders.services().await?, &now))
+}
+
+/// Forgets the staged services.
+#[utoipa::path(delete, path = "/v1/admin/config/services/staged", tag = "configuration",
+    responses(
+        (status = 200, description = "They are forgotten", body = Settings),
+        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn discard(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    query.finish("")?;
+    app.orders.discard_services().await?;
+    Ok(json(StatusCode::OK, &app.orders.services().await?))
+}

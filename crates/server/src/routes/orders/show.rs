@@ -1,0 +1,77 @@
+//! `GET /v1/orders/{tx_id}`
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch::{Error, SagaState};
+use backstitch_modules::orders::DEFINITION;
+use serde::Serialize;
+
+use super::super::sagas::view::SagaView;
+use super::super::sagas::wait;
+use super::unknown;
+use crate::app::App;
+use crate::http::{OrderInPath, Query, json};
+use crate::problem::{Described, Problem};
+
+/// An order and how far it is.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Order)]
+pub(crate) struct OrderView<'a> {
+    /// The transaction.
+    tx_id: String,
+    /// What the customer would be told: `processing`, `complete`, `rolling_back`, `failed_refunded` or `rollback_failed`.
+    outcome: &'static str,
+    #[serde(flatten)]
+    saga: SagaView<'a>,
+}
+
+impl<'a> OrderView<'a> {
+    fn of(saga: &'a SagaState) -> Self {
+        use backstitch::Status;
+        let outcome = match saga.status {
+            Status::Pending | Status::Running => "processing",
+            Status::Succeeded => "complete",
+            Status::Compensating => "rolling_back",
+            Status::Compensated => "failed_refunded",
+            Status::Failed => "rollback_failed",
+        };
+        Self { tx_id: saga.id.to_string(), outcome, saga: SagaView::of(saga) }
+    }
+}
+
+/// An order with its services as steps, as it stands or at its end.
+#[utoipa::path(get, path = "/v1/orders/{tx_id}", tag = "orders",
+    params(
+        ("tx_id" = String, Path, description = "The transaction", format = Uuid),
+        ("wait" = Option<u64>, Query, description = "Answer when the order is at its end, or after so many seconds, 60 at most"),
+        ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
+    ),
+    responses(
+        (status = 200, description = "The order", body = OrderView),
+        (status = 400, description = "The id or a parameter is wrong", body = Described, content_type = "application/problem+json"),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    OrderInPath(id): OrderInPath,
+    mut query: Query,
+) -> Result<Response, Problem> {
+    let wait = wait::asked(&mut query)?;
+    query.text("token");
+    query.finish("wait or token")?;
+    let saga = match wait {
+        None => super::saga(&app, id).await?,
+        Some(_) => {
+            let run = app.engine.find(id).await.map_err(|error| match error {
+                Error::NotFound(_) => unknown(id),
+                error => error.into(),
+            })?;
+            wait::at_end(&app, run, wait).await?
+        }
+    };
+    if saga.definition != DEFINITION {
+        return Err(unknown(id));
+    }
+    Ok(json(StatusCode::OK, &OrderView::of(&saga)))
+}

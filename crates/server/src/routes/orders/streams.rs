@@ -1,0 +1,69 @@
+//! `GET /v1/orders/{tx_id}/events` and `/ws`: an order's progress, with what the customer reads.
+
+use axum::extract::State;
+use axum::extract::ws::WebSocketUpgrade;
+use axum::extract::ws::rejection::WebSocketUpgradeRejection;
+use axum::http::HeaderMap;
+use axum::response::Response;
+use backstitch::Recorded;
+use backstitch_modules::orders::message;
+
+use super::super::sagas::event::EventView;
+use super::super::streams::{sse, ws};
+use crate::app::App;
+use crate::http::{OrderInPath, Query};
+use crate::problem::{Described, Problem};
+
+fn view(recorded: &Recorded) -> EventView<'_> {
+    EventView::of(recorded).with_message(message(&recorded.event))
+}
+
+/// What happens to an order, as it happens; each event has a `message` for the customer.
+///
+/// `id:` is the event's number, `event:` its type. The stream ends with the order. A reader that comes back with
+/// `Last-Event-ID` gets exactly what it missed; one that missed nothing gets 204.
+#[utoipa::path(get, path = "/v1/orders/{tx_id}/events", tag = "orders",
+    params(
+        ("tx_id" = String, Path, description = "The transaction", format = Uuid),
+        ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read"),
+    ),
+    responses(
+        (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
+        (status = 204, description = "The order is at its end, and nothing was missed"),
+        (status = 400, description = "The id or a header is wrong", body = Described, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such order", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn order_events(
+    State(app): State<App>,
+    OrderInPath(id): OrderInPath,
+    mut query: Query,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    query.text("token");
+    query.finish("token")?;
+    super::saga(&app, id).await?;
+    sse::answer(&app, id, &headers, view).await
+}
+
+/// The same over WebSocket: one text message an event.
+#[utoipa::path(get, path = "/v1/orders/{tx_id}/ws", tag = "orders",
+    params(
+        ("tx_id" = String, Path, description = "The transaction", format = Uuid),
+        ("after" = Option<u64>, Query, description = "The number of the last event that was read"),
+        ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
+    ),
+    responses(
+        (status = 101, description = "The events", body = EventView),
+        (status = 400, description = "Not a WebSocket, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such order", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn order_socket(
+    State(app): State<App>,
+    OrderInPath(id): OrderInPath,
+    query: Query,
+    upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
+) -> Result<Response, Problem> {
+    super::saga(&app, id).await?;
+    ws::answer(app, id, query, upgrade, view).await
+}

@@ -1,0 +1,60 @@
+//! `/v1/admin/config/timeouts`: how long each service may take.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch_modules::orders::TimeoutsChange;
+
+use super::settings::{Applied, Settings, applied};
+use crate::app::App;
+use crate::http::{Json, Query, json};
+use crate::problem::{Described, Problem};
+
+/// Says how long each service may take: what is active, and what is staged.
+#[utoipa::path(get, path = "/v1/admin/config/timeouts", tag = "configuration",
+    responses((status = 200, description = "As they stand", body = Settings)))]
+pub(in crate::routes) async fn show(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    query.finish("")?;
+    Ok(json(StatusCode::OK, &app.orders.timeouts().await?))
+}
+
+/// Stages a change of how long each service may take, in place of what was staged before.
+#[utoipa::path(put, path = "/v1/admin/config/timeouts", tag = "configuration",
+    request_body(content = Object, description = "`{payment?: '45s', ..}`, as text or a number of seconds; what is not named stays"),
+    responses(
+        (status = 200, description = "It waits to be applied", body = Settings),
+        (status = 400, description = "The body is not JSON", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "The body has mistakes", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn stage(
+    State(app): State<App>,
+    query: Query,
+    Json(change): Json<TimeoutsChange>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    Ok(json(StatusCode::OK, &app.orders.stage_timeouts(change, app.clock.now()).await?))
+}
+
+/// Lets new orders take the staged timeouts. Orders under way keep theirs.
+#[utoipa::path(post, path = "/v1/admin/config/timeouts/apply", tag = "configuration",
+    responses(
+        (status = 200, description = "New orders take them", body = Applied<Settings>),
+        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    query.finish("")?;
+    let now = app.orders.apply_timeouts().await?;
+    Ok(applied(app.orders.timeouts().await?, &now))
+}
+
+/// Forgets the staged timeouts.
+#[utoipa::path(delete, path = "/v1/admin/config/timeouts/staged", tag = "configuration",
+    responses(
+        (status = 200, description = "They are forgotten", body = Settings),
+        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn discard(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    query.finish("")?;
+    app.orders.discard_timeouts().await?;
+    Ok(json(StatusCode::OK, &app.orders.timeouts().await?))
+}

@@ -1,0 +1,121 @@
+//! `POST /v1/sagas`
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::header::LOCATION;
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::Response;
+use backstitch::{Payload, Run, SagaId, SagaState};
+use serde::{Deserialize, Serialize};
+
+use super::view::SagaView;
+use super::wait;
+use crate::app::App;
+use crate::http::{Json, Query, idempotency_key, json};
+use crate::problem::{Described, Problem};
+use crate::time::Time;
+
+/// What a saga is started with.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct StartRequest {
+    /// The definition's name.
+    definition: String,
+    /// What every step can read; `null` unless given.
+    #[serde(default)]
+    #[schema(value_type = Object)]
+    input: Payload,
+    /// Your own id for the work this belongs to; sagas can be listed by it.
+    #[serde(default)]
+    correlation_id: Option<String>,
+    /// Rolled back if not finished by then.
+    #[serde(default)]
+    deadline: Option<Time>,
+    /// What it can be searched by.
+    #[serde(default)]
+    attributes: BTreeMap<String, String>,
+}
+
+/// A saga that is on disk.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(crate) struct Started<'a> {
+    #[schema(value_type = String, format = Uuid)]
+    id: SagaId,
+    /// Where it stands: `pending running succeeded failed compensating compensated`.
+    status: &'static str,
+    definition: &'a str,
+    version: u32,
+    /// Leave to look at this saga without a key: `?token=` on the saga and its streams.
+    stream_token: String,
+}
+
+/// Starts a saga. It is on disk when this answers, and goes on whatever happens to the server.
+///
+/// With an `Idempotency-Key` a repeated start is the same start. With `wait` the answer comes when the saga is at its end,
+/// as the whole saga with status 200, or with status 202 when the time is up.
+#[utoipa::path(post, path = "/v1/sagas", tag = "sagas", request_body = StartRequest,
+    params(
+        ("wait" = Option<u64>, Query, description = "Seconds to wait for the end, 60 at most"),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and input give the same saga"),
+    ),
+    responses(
+        (status = 200, description = "It is at its end already (only with `wait`)", body = SagaView),
+        (status = 202, description = "It is on disk", body = Started, headers(("Location" = String, description = "The saga"))),
+        (status = 400, description = "The body is not JSON, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The key belongs to another input", body = Described, content_type = "application/problem+json"),
+        (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),
+        (status = 415, description = "Not JSON", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn start(
+    State(app): State<App>,
+    mut query: Query,
+    headers: HeaderMap,
+    Json(request): Json<StartRequest>,
+) -> Result<Response, Problem> {
+    let wait = wait::asked(&mut query)?;
+    query.finish("wait")?;
+    let run = begin(&app, request, idempotency_key(&headers)?).await?;
+    let id = run.id();
+    let state = wait::at_end(&app, run, wait).await?;
+    if wait.is_some() && state.status.is_terminal() {
+        return Ok(located(id, json(StatusCode::OK, &SagaView::of(&state))));
+    }
+    Ok(located(id, json(StatusCode::ACCEPTED, &started(&app, &state))))
+}
+
+async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Run, Problem> {
+    let mut start = app.engine.start(&request.definition, &request.input);
+    if let Some(key) = key {
+        start = start.key(key);
+    }
+    if let Some(id) = request.correlation_id {
+        start = start.correlation_id(id);
+    }
+    if let Some(Time(deadline)) = request.deadline {
+        start = start.deadline(deadline);
+    }
+    for (name, value) in request.attributes {
+        start = start.attribute(name, value);
+    }
+    Ok(start.await?)
+}
+
+fn started<'a>(app: &App, state: &'a SagaState) -> Started<'a> {
+    Started {
+        id: state.id,
+        status: state.status.as_str(),
+        definition: &state.definition,
+        version: state.version,
+        stream_token: app.gate.stream_token(state.id),
+    }
+}
+
+fn located(saga: SagaId, mut response: Response) -> Response {
+    // An id is plain text, so this cannot fail.
+    if let Ok(place) = HeaderValue::from_str(&format!("/v1/sagas/{saga}")) {
+        response.headers_mut().insert(LOCATION, place);
+    }
+    response
+}

@@ -1,0 +1,130 @@
+//! A saga as it is answered.
+
+use std::collections::BTreeMap;
+
+use backstitch::{ErrorKind, Payload, SagaId, SagaState, StepError, StepId, StepStatus, StepView};
+use serde::{Serialize, Serializer};
+
+use crate::time::{Time, rfc3339};
+
+/// Everything about a saga.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Saga)]
+pub(crate) struct SagaView<'a> {
+    #[schema(value_type = String, format = Uuid)]
+    id: SagaId,
+    /// Where it stands: `pending running succeeded failed compensating compensated`.
+    status: &'static str,
+    definition: &'a str,
+    version: u32,
+    /// Whether it is paused.
+    paused: bool,
+    /// What it was started with.
+    #[schema(value_type = Object)]
+    input: &'a Payload,
+    /// The caller's own id.
+    correlation_id: Option<&'a str>,
+    /// What it can be searched by.
+    attributes: &'a BTreeMap<String, String>,
+    /// Rolled back if not finished by then.
+    deadline: Option<Time>,
+    created_at: Time,
+    updated_at: Time,
+    /// The step that failed; none when all is well, or when the saga was cancelled or late.
+    #[schema(value_type = Option<String>)]
+    failed_step: Option<&'a StepId>,
+    /// Why it is, or was, rolled back.
+    error: Option<ErrorView<'a>>,
+    /// Its steps, in the order of the definition.
+    steps: Vec<StepInView<'a>>,
+}
+
+/// A step of a saga.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Step)]
+pub(crate) struct StepInView<'a> {
+    #[schema(value_type = String)]
+    id: &'a StepId,
+    /// Where it stands: `pending running succeeded failed in_doubt compensating compensated compensation_failed skipped`.
+    #[schema(value_type = String)]
+    status: StepStatus,
+    /// Attempts of its action so far.
+    attempts: u32,
+    /// Attempts of its compensation so far.
+    compensation_attempts: u32,
+    /// What its action gave.
+    #[schema(value_type = Option<Object>)]
+    result: Option<&'a Payload>,
+    /// Why its action failed last.
+    error: Option<ErrorView<'a>>,
+    /// Why its compensation failed last.
+    compensation_error: Option<ErrorView<'a>>,
+}
+
+/// Why something failed.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = StepError)]
+pub(crate) struct ErrorView<'a> {
+    /// What is known: `failed refused in_doubt timed_out panicked unusable interrupted cancelled deadline_exceeded`.
+    #[schema(value_type = String)]
+    kind: ErrorKind,
+    /// A code that programs can tell apart.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    message: &'a str,
+    /// The service asked not to be called again sooner, in seconds.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    #[schema(value_type = Option<f64>)]
+    retry_after: Option<std::time::Duration>,
+}
+
+impl<'a> SagaView<'a> {
+    pub(crate) fn of(saga: &'a SagaState) -> Self {
+        Self {
+            id: saga.id,
+            status: saga.status.as_str(),
+            definition: &saga.definition,
+            version: saga.version,
+            paused: saga.paused,
+            input: &saga.input,
+            correlation_id: saga.correlation_id.as_deref(),
+            attributes: &saga.attributes,
+            deadline: saga.deadline.map(rfc3339),
+            created_at: rfc3339(saga.created_at),
+            updated_at: rfc3339(saga.updated_at),
+            failed_step: saga.failed_step.as_ref(),
+            error: saga.error.as_ref().map(ErrorView::of),
+            steps: saga.steps.iter().map(StepInView::of).collect(),
+        }
+    }
+}
+
+impl<'a> StepInView<'a> {
+    fn of(step: &'a StepView) -> Self {
+        Self {
+            id: &step.id,
+            status: step.status,
+            attempts: step.attempts,
+            compensation_attempts: step.compensation_attempts,
+            result: step.result.as_ref(),
+            error: step.error.as_ref().map(ErrorView::of),
+            compensation_error: step.compensation_error.as_ref().map(ErrorView::of),
+        }
+    }
+}
+
+impl<'a> ErrorView<'a> {
+    pub(super) fn of(error: &'a StepError) -> Self {
+        Self {
+            kind: error.kind,
+            code: error.code.as_deref(),
+            message: &error.message,
+            retry_after: error.retry_after,
+        }
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it with a reference")]
+fn seconds<S: Serializer>(value: &Option<std::time::Duration>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(value.unwrap_or_default().as_secs_f64())
+}

@@ -1,0 +1,126 @@
+//! `GET /v1/sagas/{id}/events`: server-sent events.
+
+use std::convert::Infallible;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
+use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::response::{IntoResponse, Response};
+use backstitch::{Recorded, SagaId};
+use bytes::Bytes;
+use futures::{Stream, StreamExt};
+use serde::Serialize;
+use tokio::time::Instant;
+
+use super::super::sagas::event::EventView;
+use super::super::sagas::log::MAX_SEQ;
+use super::HEARTBEAT;
+use crate::app::App;
+use crate::http::{Query, SagaInPath};
+use crate::problem::{Described, Kind, Problem};
+
+/// A comment: readers skip it.
+const BEAT: Bytes = Bytes::from_static(b":\n\n");
+
+/// What happens to a saga, as it happens.
+///
+/// `id:` is the event's number, `event:` its type, `data:` the event. The stream ends after the saga's end. A reader that
+/// comes back with `Last-Event-ID` gets exactly what it missed; one that missed nothing of a saga at its end gets 204.
+#[utoipa::path(get, path = "/v1/sagas/{id}/events", tag = "sagas",
+    params(
+        ("id" = String, Path, description = "The saga", format = Uuid),
+        ("token" = Option<String>, Query, description = "The saga's stream token, instead of a key"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read"),
+    ),
+    responses(
+        (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
+        (status = 204, description = "The saga is at its end, and nothing was missed"),
+        (status = 400, description = "The id or a header is wrong", body = Described, content_type = "application/problem+json"),
+        (status = 404, description = "There is no such saga", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn saga_events(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    mut query: Query,
+    headers: HeaderMap,
+) -> Result<Response, Problem> {
+    query.text("token");
+    query.finish("token")?;
+    answer(&app, id, &headers, EventView::of).await
+}
+
+/// The events that a reader has missed and those to come, each as `view` shows it.
+pub(in crate::routes) async fn answer(
+    app: &App,
+    saga: SagaId,
+    headers: &HeaderMap,
+    view: fn(&Recorded) -> EventView<'_>,
+) -> Result<Response, Problem> {
+    let Some(events) = super::events_after(app, saga, last_event_id(headers)?).await? else {
+        return Ok(StatusCode::NO_CONTENT.into_response());
+    };
+    let frames = events.filter_map(move |event| async move {
+        match event {
+            Ok(recorded) => frame(Some(recorded.seq), recorded.event.name(), &view(&recorded)),
+            Err(error) => {
+                // The reader sees the stream break off, and comes back with its last number.
+                tracing::debug!(%error, "a stream ends early");
+                None
+            }
+        }
+    });
+    Ok(stream(app, frames))
+}
+
+fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
+    let Some(header) = headers.get("last-event-id") else { return Ok(0) };
+    let number = header.to_str().ok().and_then(|text| text.trim().parse().ok());
+    number.filter(|number| *number <= MAX_SEQ).ok_or_else(|| {
+        Problem::new(
+            Kind::BadHeader,
+            "Last-Event-ID must be the number of an event: the `id:` that was read last",
+        )
+    })
+}
+
+/// An answer that goes on for as long as there are frames, with heartbeats between them.
+pub(super) fn stream(app: &App, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let closing = app.closing.clone();
+    let beaten = futures::stream::unfold(Box::pin(frames), move |mut frames| {
+        let closing = closing.clone();
+        async move {
+            let next = tokio::select! {
+                biased;
+                frame = frames.next() => frame?,
+                () = closing.cancelled() => return None,
+                () = tokio::time::sleep_until(Instant::now() + HEARTBEAT) => BEAT,
+            };
+            Some((Ok::<_, Infallible>(next), frames))
+        }
+    });
+    let headers = [
+        (CONTENT_TYPE, HeaderValue::from_static("text/event-stream")),
+        (CACHE_CONTROL, HeaderValue::from_static("no-store")),
+    ];
+    (headers, Body::from_stream(beaten)).into_response()
+}
+
+/// One event on the wire.
+pub(super) fn frame<T: Serialize>(id: Option<u64>, name: &str, event: &T) -> Option<Bytes> {
+    let mut data = serde_json::to_vec(event).ok()?;
+    // A line break would end the line of data. Inside JSON it can only be a blank between values: texts escape theirs.
+    for byte in &mut data {
+        if matches!(byte, b'\n' | b'\r') {
+            *byte = b' ';
+        }
+    }
+    let mut frame = Vec::with_capacity(data.len() + 64);
+    if let Some(id) = id {
+        frame.extend_from_slice(format!("id: {id}\n").as_bytes());
+    }
+    frame.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
+    frame.extend_from_slice(&data);
+    frame.extend_from_slice(b"\n\n");
+    Some(frame.into())
+}

@@ -1,0 +1,85 @@
+//! Routes together with who may use them.
+
+use axum::Router;
+use axum::http::Method;
+use utoipa::openapi::extensions::Extensions;
+use utoipa::openapi::path::{Operation, PathItem};
+use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
+use utoipa::openapi::{Components, OpenApi};
+use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
+
+use crate::app::App;
+use crate::auth::{Access, Role, Table};
+
+/// The member of the description that names the role a route needs.
+const ROLE: &str = "x-role";
+/// The name of the security scheme.
+const KEY: &str = "api_key";
+
+/// Routes that each state who may use them.
+pub(super) struct Routes {
+    router: OpenApiRouter<App>,
+    access: Table,
+}
+
+impl Routes {
+    pub(super) fn new(description: OpenApi) -> Self {
+        Self { router: OpenApiRouter::with_openapi(description), access: Table::default() }
+    }
+
+    /// Routes that anybody may use.
+    pub(super) fn open(self, routes: UtoipaMethodRouter<App>) -> Self {
+        self.with(Access::Public, routes)
+    }
+
+    /// Routes for keys of this role.
+    pub(super) fn needs(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
+        self.with(Access::Needs(role), routes)
+    }
+
+    /// Routes for keys of this role, and for whoever has the stream token of the saga in the path.
+    pub(super) fn needs_or_token(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
+        self.with(Access::NeedsOrToken(role), routes)
+    }
+
+    fn with(mut self, access: Access, (schemas, mut paths, router): UtoipaMethodRouter<App>) -> Self {
+        for (path, item) in &mut paths.paths {
+            for (method, operation) in operations(item) {
+                self.access.insert(path, method, access);
+                describe(operation, access);
+            }
+        }
+        self.router = self.router.routes((schemas, paths, router));
+        self
+    }
+
+    pub(super) fn into_parts(self) -> (Router<App>, Table, String) {
+        let (router, mut description) = self.router.split_for_parts();
+        let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("bsk_…").build();
+        let components = description.components.get_or_insert_with(Components::new);
+        components.add_security_scheme(KEY, SecurityScheme::Http(bearer));
+        // Cannot fail: everything in it is text.
+        (router, self.access, description.to_json().unwrap_or_default())
+    }
+}
+
+fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operation)> {
+    [
+        (Method::GET, &mut item.get),
+        (Method::PUT, &mut item.put),
+        (Method::POST, &mut item.post),
+        (Method::DELETE, &mut item.delete),
+        (Method::PATCH, &mut item.patch),
+    ]
+    .into_iter()
+    .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+fn describe(operation: &mut Operation, access: Access) {
+    let extensions = operation.extensions.get_or_insert_with(Extensions::default);
+    extensions.insert(ROLE.to_owned(), access.as_str().into());
+    if access != Access::Public {
+        let none: [&str; 0] = [];
+        operation.security = Some(vec![SecurityRequirement::new(KEY, none)]);
+    }
+}

@@ -1,0 +1,156 @@
+//! The server: everything put together, from the settings to the last connection.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use backstitch::clock::{Clock, SystemClock};
+use backstitch::{Engine, store};
+use tokio::net::TcpListener;
+use tokio_util::sync::CancellationToken;
+
+use crate::app::{App, Parts};
+use crate::auth::{Gate, Hasher, Keyring};
+use crate::config::Config;
+use crate::database::Database;
+use crate::http::Acceptor;
+use crate::routes;
+use crate::telemetry::{Metrics, count_events};
+
+/// Why a server does not start.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The database cannot be used.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The engine cannot be started.
+    #[error(transparent)]
+    Engine(#[from] backstitch::Error),
+    /// The address cannot be listened on.
+    #[error("cannot listen on {address}: {why}; choose another address with --listen")]
+    Listen {
+        /// The address.
+        address: SocketAddr,
+        /// Why.
+        why: std::io::Error,
+    },
+    /// Others could reach it, and nobody needs a key.
+    #[error(
+        "{0} can be reached by others, and there is no API key: create one first with `backstitch keys create --role \
+         admin --name NAME --db …`, or listen on 127.0.0.1"
+    )]
+    NoKeys(SocketAddr),
+    /// Keys cannot be checked.
+    #[error(
+        "there are API keys in this database, but not the secret they were made with: set `secret`, or \
+         BACKSTITCH_SECRET, to the same value as when they were created"
+    )]
+    NoSecret,
+}
+
+/// A server that is listening.
+pub struct Server {
+    listener: TcpListener,
+    address: SocketAddr,
+    app: App,
+    acceptor: Acceptor,
+    open: bool,
+}
+
+impl Server {
+    /// Opens the database, begins to listen, and takes up the sagas that are under way.
+    ///
+    /// # Errors
+    /// When one of these cannot be done; the message says what to do.
+    pub async fn bind(config: Config) -> Result<Self, Error> {
+        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        let database = Database::open(&config.db, &clock).await?;
+        let gate = gate(&config, &database, clock).await?;
+        let listening = |why| Error::Listen { address: config.listen, why };
+        let listener = TcpListener::bind(config.listen).await.map_err(listening)?;
+        let address = listener.local_addr().map_err(listening)?;
+        // Last: from here on sagas run.
+        let engine = Engine::open_with(&config.db, config.engine_options()).await?;
+        Ok(Self::assemble(config, database, gate, engine, listener, address).await)
+    }
+
+    async fn assemble(
+        config: Config,
+        database: Database,
+        gate: Gate,
+        engine: Engine,
+        listener: TcpListener,
+        address: SocketAddr,
+    ) -> Self {
+        let assembled = routes::assemble();
+        let closing = CancellationToken::new();
+        let open = gate.is_open().await.unwrap_or(false);
+        let app = App::new(Parts {
+            engine,
+            database,
+            gate,
+            access: assembled.access.clone(),
+            metrics: Metrics::new(),
+            description: assembled.description.clone().into(),
+            closing: closing.clone(),
+            config,
+        });
+        let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing);
+        tokio::spawn(count_events(app.clone()));
+        Self { listener, address, app, acceptor, open }
+    }
+
+    /// Where it listens.
+    #[must_use]
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Whether anybody who reaches it may do everything.
+    #[must_use]
+    pub fn is_open(&self) -> bool {
+        self.open
+    }
+
+    /// The engine that runs the sagas.
+    #[must_use]
+    pub fn engine(&self) -> &Engine {
+        &self.app.engine
+    }
+
+    /// Serves until `stop` is done; then finishes what is under way, for as long as the grace allows, and stops the engine.
+    ///
+    /// # Errors
+    /// When the engine could not be stopped in order; its sagas are taken up by the next process all the same.
+    pub async fn run(self, stop: impl Future<Output = ()>) -> Result<(), Error> {
+        let Self { listener, app, acceptor, .. } = self;
+        let grace = app.config.limits.grace;
+        let closing = app.closing.clone();
+        let mut serving = std::pin::pin!(acceptor.run(listener, grace));
+        tokio::select! {
+            () = stop => {
+                closing.cancel();
+                serving.as_mut().await;
+            }
+            () = serving.as_mut() => {}
+        }
+        let engine = app.engine.clone();
+        drop(app);
+        Ok(engine.shutdown().await?)
+    }
+}
+
+/// Who is let in. An address that others can reach is opened only where somebody has a key.
+async fn gate(config: &Config, database: &Database, clock: Arc<dyn Clock>) -> Result<Gate, Error> {
+    let own = Hasher::of(database, config.secret.as_ref())?;
+    let can_check = own.is_some();
+    let hasher = own.map_or_else(Hasher::for_this_process, Ok)?;
+    let keyring = Keyring::open(database.clone(), hasher.clone(), clock).await?;
+    if !can_check && !keyring.is_empty().await? {
+        return Err(Error::NoSecret);
+    }
+    let may_be_open = config.listen.ip().is_loopback();
+    if !may_be_open && !keyring.has_good_key().await? {
+        return Err(Error::NoKeys(config.listen));
+    }
+    Ok(Gate { keyring, hasher, may_be_open })
+}

@@ -1,0 +1,154 @@
+//! Numbers for Prometheus.
+
+use std::time::Duration;
+
+use backstitch::{Engine, Event};
+use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder as _, SharedString, Unit};
+use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+
+/// How often what was measured is put into its buckets.
+pub(crate) const UPKEEP: Duration = Duration::from_secs(5);
+
+const REQUESTS: &str = "backstitch_http_requests_total";
+const LATENCY: &str = "backstitch_http_request_duration_seconds";
+/// From a tenth of a millisecond to the longest wait.
+const LATENCY_BUCKETS: [f64; 14] =
+    [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
+
+static METADATA: Metadata<'static> = Metadata::new(module_path!(), Level::INFO, None);
+
+/// All numbers of one server.
+pub(crate) struct Metrics {
+    recorder: PrometheusRecorder,
+    handle: PrometheusHandle,
+    engine: EngineMetrics,
+}
+
+/// What the engine has counted itself.
+struct EngineMetrics {
+    active: Gauge,
+    decisions: Counter,
+    transactions: Counter,
+    fenced: Counter,
+    stale_answers: Counter,
+}
+
+impl Metrics {
+    pub(crate) fn new() -> Self {
+        let buckets = PrometheusBuilder::new().set_buckets(&LATENCY_BUCKETS);
+        // Refused only when there are none.
+        let recorder = buckets.unwrap_or_else(|_| PrometheusBuilder::new()).build_recorder();
+        let counter = |name: &'static str, help: &'static str| {
+            describe_counter(&recorder, name, help);
+            recorder.register_counter(&Key::from_static_name(name), &METADATA)
+        };
+        let engine = EngineMetrics {
+            decisions: counter("backstitch_decisions_total", "Decisions written."),
+            transactions: counter("backstitch_transactions_total", "Transactions they were written in."),
+            fenced: counter(
+                "backstitch_fenced_total",
+                "Decisions refused because another process had the saga.",
+            ),
+            stale_answers: counter("backstitch_stale_answers_total", "Answers of attempts given up before."),
+            active: recorder.register_gauge(&Key::from_static_name("backstitch_sagas_active"), &METADATA),
+        };
+        recorder.describe_gauge(
+            "backstitch_sagas_active".into(),
+            None,
+            "Sagas under way in this process.".into(),
+        );
+        describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
+        let latency = "Time to answer a request, without the body of a stream.";
+        recorder.describe_histogram(LATENCY.into(), Some(Unit::Seconds), latency.into());
+        Self { handle: recorder.handle(), recorder, engine }
+    }
+
+    /// A counter with labels, for whoever counts something of their own.
+    pub(crate) fn counter(&self, name: &'static str, help: &'static str, labels: Vec<Label>) -> Counter {
+        describe_counter(&self.recorder, name, help);
+        self.recorder.register_counter(&Key::from_parts(name, labels), &METADATA)
+    }
+
+    /// Counts one answered request.
+    pub(crate) fn answered(&self, method: &'static str, route: SharedString, status: u16, took: Duration) {
+        let labels = vec![Label::new("method", method), Label::new("route", route)];
+        let latency = Key::from_parts(LATENCY, labels.clone());
+        self.recorder.register_histogram(&latency, &METADATA).record(took.as_secs_f64());
+        let mut labels = labels;
+        labels.push(Label::new("status", status.to_string()));
+        self.recorder.register_counter(&Key::from_parts(REQUESTS, labels), &METADATA).increment(1);
+    }
+
+    /// Everything, in Prometheus' words.
+    pub(crate) fn render(&self, engine: &Engine) -> String {
+        let stats = engine.stats();
+        self.engine.decisions.absolute(stats.decisions);
+        self.engine.transactions.absolute(stats.transactions);
+        self.engine.fenced.absolute(stats.fenced);
+        self.engine.stale_answers.absolute(stats.stale_answers);
+        self.engine.active.set(f64::from(u32::try_from(engine.active()).unwrap_or(u32::MAX)));
+        self.handle.render()
+    }
+
+    /// To be called now and then.
+    pub(crate) fn upkeep(&self) {
+        self.handle.run_upkeep();
+    }
+
+    /// Counters for what happens to sagas and steps.
+    pub(crate) fn event_counters(&self) -> EventCounters {
+        let saga = |name, help| self.counter(name, help, Vec::new());
+        let step = |kind: &'static str| {
+            let labels = vec![Label::from_static_parts("type", kind)];
+            (kind, self.counter("backstitch_step_events_total", "Events of steps, by type.", labels))
+        };
+        EventCounters {
+            started: saga("backstitch_sagas_started_total", "Sagas started."),
+            succeeded: saga("backstitch_sagas_succeeded_total", "Sagas whose every step succeeded."),
+            compensated: saga("backstitch_sagas_compensated_total", "Sagas rolled back."),
+            failed: saga("backstitch_sagas_failed_total", "Rollbacks that could not be finished."),
+            steps: STEP_EVENTS.map(step),
+        }
+    }
+}
+
+const STEP_EVENTS: [&str; 9] = [
+    "step.started",
+    "step.succeeded",
+    "step.failed",
+    "step.retry",
+    "step.timed_out",
+    "step.compensating",
+    "step.compensated",
+    "step.compensation_failed",
+    "step.resolved",
+];
+
+/// Counters for what happens to sagas and steps.
+pub(crate) struct EventCounters {
+    started: Counter,
+    succeeded: Counter,
+    compensated: Counter,
+    failed: Counter,
+    steps: [(&'static str, Counter); STEP_EVENTS.len()],
+}
+
+impl EventCounters {
+    pub(crate) fn count(&self, event: &Event) {
+        match event {
+            Event::SagaStarted(_) => self.started.increment(1),
+            Event::SagaSucceeded => self.succeeded.increment(1),
+            Event::SagaCompensated => self.compensated.increment(1),
+            Event::SagaFailed { .. } => self.failed.increment(1),
+            other => {
+                if let Some((_, counter)) = self.steps.iter().find(|(kind, _)| *kind == other.name()) {
+                    counter.increment(1);
+                }
+            }
+        }
+    }
+}
+
+fn describe_counter(recorder: &PrometheusRecorder, name: &'static str, help: &'static str) {
+    recorder.describe_counter(name.into(), None, help.into());
+}

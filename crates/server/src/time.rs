@@ -1,0 +1,78 @@
+//! Times as they are read and written outside: RFC 3339, UTC.
+
+use std::fmt;
+
+use backstitch::Timestamp;
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+
+/// A time in an answer or a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Time(pub(crate) Timestamp);
+
+/// This time in RFC 3339.
+pub(crate) fn rfc3339(at: Timestamp) -> Time {
+    Time(at)
+}
+
+impl fmt::Display for Time {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match jiff::Timestamp::from_microsecond(self.0.as_micros()) {
+            Ok(at) => write!(f, "{at:.6}"),
+            // Beyond what calendars go to; the number still tells it.
+            Err(_) => write!(f, "{}", self.0.as_micros()),
+        }
+    }
+}
+
+impl Serialize for Time {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_str(self)
+    }
+}
+
+impl<'de> Deserialize<'de> for Time {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let text = String::deserialize(deserializer)?;
+        let at: jiff::Timestamp = text.parse().map_err(|_| {
+            serde::de::Error::custom(format!(
+                "`{text}` is not a time: write it in RFC 3339, like 2030-01-31T12:00:00Z"
+            ))
+        })?;
+        Ok(Self(Timestamp::from_micros(at.as_microsecond())))
+    }
+}
+
+impl utoipa::PartialSchema for Time {
+    fn schema() -> utoipa::openapi::RefOr<utoipa::openapi::schema::Schema> {
+        utoipa::openapi::ObjectBuilder::new()
+            .schema_type(utoipa::openapi::schema::Type::String)
+            .format(Some(utoipa::openapi::SchemaFormat::KnownFormat(utoipa::openapi::KnownFormat::DateTime)))
+            .description(Some("A time in RFC 3339, UTC."))
+            .into()
+    }
+}
+
+impl utoipa::ToSchema for Time {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn read(text: &str) -> Result<Time, String> {
+        serde_json::from_value(text.into()).map_err(|why| why.to_string())
+    }
+
+    #[test]
+    fn a_time_is_written_in_utc_and_read_with_any_offset() {
+        let at = read("2030-01-31T14:00:00.25+02:00").unwrap();
+        assert_eq!(at.to_string(), "2030-01-31T12:00:00.250000Z");
+        assert_eq!(read(&at.to_string()).unwrap(), at);
+    }
+
+    #[test]
+    fn what_is_no_time_is_refused_with_an_example() {
+        for text in ["tomorrow", "2030-01-31", "2030-01-31T12:00:00", "2030-02-31T12:00:00Z", ""] {
+            assert!(read(text).unwrap_err().contains("RFC 3339"), "{text}");
+        }
+    }
+}

@@ -1,0 +1,181 @@
+//! API keys and stream tokens.
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Client, EventStream, Running, create_key, output_of, within};
+
+#[tokio::test]
+async fn without_a_single_key_a_loopback_server_is_open() {
+    let server = Running::start().await;
+    assert_eq!(server.client.get("/v1/sagas").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_missing_malformed_or_unknown_key_is_refused() {
+    let (server, [_]) = Running::with_keys(["viewer"]).await;
+    let unknown = format!("bsk_{}", "A".repeat(43));
+    for header in [
+        None,
+        Some("Basic dXNlcg==".to_owned()),
+        Some("Bearer".to_owned()),
+        Some("Bearer bsk_x".to_owned()),
+        Some(format!("Bearer {unknown}")),
+    ] {
+        let headers: Vec<_> = header.iter().map(|header| ("authorization", header.as_str())).collect();
+        let answer = server.client.send(Method::GET, "/v1/sagas", &headers, "").await;
+        assert_eq!((answer.status, answer.problem().as_str()), (401, "unauthenticated"), "{header:?}");
+        assert_eq!(answer.headers["www-authenticate"], "Bearer realm=\"backstitch\"");
+    }
+}
+
+#[tokio::test]
+async fn a_role_that_does_not_suffice_is_told_which_one_does() {
+    let (server, [viewer]) = Running::with_keys(["viewer"]).await;
+    let answer = server.client.with_key(&viewer).post("/v1/sagas", &json!({ "definition": "greet" })).await;
+    assert_eq!((answer.status, answer.problem().as_str()), (403, "forbidden"));
+    assert_eq!(answer.json()["needed_role"], "client");
+    assert!(answer.detail().contains("role client"), "{}", answer.detail());
+}
+
+#[tokio::test]
+async fn the_first_key_closes_an_open_server_and_works_at_once() {
+    let server = Running::start().await;
+    let key = create_key(&server.db, "viewer").await;
+    // The server may trust its last look at the keys for two seconds.
+    within(async { while server.client.get("/v1/sagas").await.status != 401 {} }).await;
+    assert_eq!(server.client.with_key(&key).get("/v1/sagas").await.status, 200);
+}
+
+#[tokio::test]
+async fn a_new_key_works_without_a_restart() {
+    let (server, [_]) = Running::with_keys(["admin"]).await;
+    let key = create_key(&server.db, "viewer").await;
+    let client = server.client.with_key(&key);
+    within(async { while client.get("/v1/sagas").await.status != 200 {} }).await;
+}
+
+async fn refused(client: &Client) -> String {
+    within(async {
+        loop {
+            let answer = client.get("/v1/sagas").await;
+            if answer.status == 401 {
+                return answer.detail();
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test]
+async fn a_revoked_key_opens_nothing_soon_after() {
+    let (server, [viewer, _]) = Running::with_keys(["viewer", "admin"]).await;
+    let client = server.client.with_key(&viewer);
+    assert_eq!(client.get("/v1/sagas").await.status, 200);
+    let revoked = output_of(&["keys", "--db", &server.db, "revoke", "1"]).await;
+    assert!(revoked.status.success());
+    assert!(refused(&client).await.contains("revoked"));
+    let again = output_of(&["keys", "--db", &server.db, "revoke", "1"]).await;
+    assert_eq!(again.status.code(), Some(1), "it can be revoked once");
+}
+
+#[tokio::test]
+async fn revoking_the_last_key_opens_nothing() {
+    let (server, [viewer]) = Running::with_keys(["viewer"]).await;
+    output_of(&["keys", "--db", &server.db, "revoke", "1"]).await;
+    refused(&server.client.with_key(&viewer)).await;
+    assert_eq!(server.client.get("/v1/sagas").await.status, 401);
+}
+
+#[tokio::test]
+async fn an_expired_key_is_refused() {
+    let (server, [_]) = Running::with_keys(["admin"]).await;
+    let made = output_of(&[
+        "keys",
+        "--db",
+        &server.db,
+        "create",
+        "--role",
+        "viewer",
+        "--name",
+        "short",
+        "--expires",
+        "1ms",
+    ])
+    .await;
+    let key = String::from_utf8(made.stdout).unwrap();
+    assert!(refused(&server.client.with_key(key.trim())).await.contains("API key"));
+    within(async {
+        let client = server.client.with_key(key.trim());
+        while !client.get("/v1/sagas").await.detail().contains("expired") {}
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn keys_are_listed_without_the_keys() {
+    let (server, [viewer, admin]) = Running::with_keys(["viewer", "admin"]).await;
+    let listed = output_of(&["keys", "--db", &server.db, "list", "--json"]).await;
+    let text = String::from_utf8(listed.stdout).unwrap();
+    let listed: Value = serde_json::from_str(&text).unwrap();
+    let items = listed["items"].as_array().unwrap();
+    assert_eq!(items.len(), 2);
+    for (item, key) in items.iter().zip([&viewer, &admin]) {
+        assert!(key.ends_with(item["last_four"].as_str().unwrap()));
+        assert!(!text.contains(&key[..12]));
+        assert_eq!((&item["name"], &item["state"]), (&json!("a test"), &json!("good")));
+    }
+    let table = output_of(&["keys", "--db", &server.db, "list"]).await;
+    assert!(String::from_utf8(table.stdout).unwrap().contains("viewer"));
+}
+
+#[tokio::test]
+async fn the_database_holds_no_key() {
+    let (server, [key]) = Running::with_keys(["admin"]).await;
+    let path = server.db.strip_prefix("sqlite:").unwrap().to_owned();
+    for file in [path.clone(), format!("{path}-wal")] {
+        let bytes = std::fs::read(file).unwrap_or_default();
+        assert!(!bytes.windows(12).any(|window| window == &key.as_bytes()[4..16]));
+    }
+}
+
+#[tokio::test]
+async fn mistaken_key_commands_say_what_is_wrong() {
+    let server = Running::start().await;
+    let role = output_of(&["keys", "--db", &server.db, "create", "--role", "root", "--name", "n"]).await;
+    assert_eq!(role.status.code(), Some(2));
+    assert!(String::from_utf8_lossy(&role.stderr).contains("viewer, client, worker, operator, admin"));
+    let name = output_of(&["keys", "--db", &server.db, "create", "--role", "admin", "--name", " "]).await;
+    assert_eq!(name.status.code(), Some(1));
+    let none = output_of(&["keys", "--db", &server.db, "revoke", "17"]).await;
+    assert!(String::from_utf8_lossy(&none.stderr).contains("there is no key 17"));
+}
+
+#[tokio::test]
+async fn a_stream_token_opens_its_own_saga_and_nothing_else() {
+    let (server, [client]) = Running::with_keys(["client"]).await;
+    let holder = server.client.with_key(&client);
+    let started = holder.post("/v1/sagas", &json!({ "definition": "greet" })).await.json();
+    let other = holder.start(&json!({ "definition": "greet" })).await;
+    let (id, token) = (started["id"].as_str().unwrap(), started["stream_token"].as_str().unwrap());
+    let anybody = &server.client;
+    assert_eq!(anybody.get(&format!("/v1/sagas/{id}?wait=30&token={token}")).await.status, 200);
+    let events = EventStream::open(anybody, &format!("/v1/sagas/{id}/events?token={token}"), None).await;
+    assert!(!events.rest().await.is_empty());
+    let socket = format!("ws://{}/v1/sagas/{id}/ws?token={token}", anybody.address);
+    within(tokio_tungstenite::connect_async(socket)).await.unwrap();
+    for path in [
+        format!("/v1/sagas/{other}?token={token}"),
+        format!("/v1/sagas/{other}/events?token={token}"),
+        format!("/v1/sagas/{other}/ws?token={token}"),
+        format!("/v1/sagas/{id}/log?token={token}"),
+        format!("/v1/sagas?token={token}"),
+        format!("/v1/events?token={token}"),
+        format!("/v1/sagas/{id}?token=wrong"),
+        format!("/v1/sagas/{id}?token="),
+    ] {
+        assert_eq!(anybody.get(&path).await.status, 401, "{path}");
+    }
+    let cancel = anybody.post(&format!("/v1/sagas/{other}/cancel?token={token}"), &json!({})).await;
+    assert_eq!(cancel.status, 401);
+}

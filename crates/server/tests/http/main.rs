@@ -1,0 +1,18 @@
+//! The server over real sockets.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod bad_input;
+mod configuration;
+mod connections;
+mod description;
+mod keys;
+mod metrics;
+mod operations;
+mod postgres;
+mod process;
+mod roles;
+mod sagas;
+mod shutdown;
+mod streams;
+mod support;

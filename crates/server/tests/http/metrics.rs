@@ -1,0 +1,63 @@
+//! Numbers and traces.
+
+use serde_json::json;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+
+use crate::support::{Program, Running, within};
+
+#[tokio::test]
+async fn requests_and_sagas_are_counted() {
+    let server = Running::start().await;
+    server.client.run(&json!({ "definition": "greet" })).await;
+    server.client.run(&json!({ "definition": "doomed" })).await;
+    server.client.get("/v1/sagas/x").await;
+    let expected = [
+        "backstitch_http_requests_total{method=\"POST\",route=\"/v1/sagas\",status=\"200\"} 2",
+        "backstitch_http_requests_total{method=\"GET\",route=\"/v1/sagas/{id}\",status=\"400\"} 1",
+        "backstitch_http_request_duration_seconds_count{method=\"POST\",route=\"/v1/sagas\"} 2",
+        "backstitch_sagas_started_total 2",
+        "backstitch_sagas_succeeded_total 1",
+        "backstitch_sagas_compensated_total 1",
+        "backstitch_sagas_failed_total 0",
+        "backstitch_step_events_total{type=\"step.compensated\"} 1",
+        "backstitch_sagas_active 0",
+    ];
+    // Events are counted beside the sagas, so a moment later.
+    within(async {
+        loop {
+            let answer = server.client.get("/metrics").await;
+            assert!(
+                answer.headers["content-type"].to_str().unwrap().starts_with("text/plain; version=0.0.4")
+            );
+            let text = String::from_utf8(answer.body.to_vec()).unwrap();
+            if expected.iter().all(|line| text.lines().any(|found| found == *line)) {
+                assert!(!text.contains("backstitch_decisions_total 0"));
+                return;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_trace_goes_on_where_the_caller_began_it() {
+    let collector = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let endpoint = format!("http://{}", collector.local_addr().unwrap());
+    let folder = tempfile::tempdir().unwrap();
+    let db = format!("sqlite:{}", folder.path().join("sagas.db").display());
+    let mut program = Program::serve(&db, &[("BACKSTITCH_TELEMETRY_OTLP_ENDPOINT", &endpoint)]).await;
+    let parent = [("traceparent", "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")];
+    program.client.send(hyper::Method::GET, "/v1/sagas", &parent, "").await;
+    program.terminate();
+    let (mut connection, _) = within(collector.accept()).await.unwrap();
+    let mut received = Vec::new();
+    let trace_id = 0x0af7_6519_16cd_43dd_8448_eb21_1c80_319c_u128.to_be_bytes();
+    while !received.windows(16).any(|window| window == trace_id) {
+        let read = within(connection.read_buf(&mut received)).await.unwrap();
+        assert!(read > 0, "{}", String::from_utf8_lossy(&received));
+    }
+    assert!(received.starts_with(b"POST /v1/traces HTTP/1.1"));
+    connection.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").await.unwrap();
+    assert_eq!(program.exit_code().await, Some(0));
+}

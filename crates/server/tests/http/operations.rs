@@ -1,0 +1,88 @@
+//! Changing the course of a saga.
+
+use hyper::Method;
+use serde_json::{Value, json};
+
+use crate::support::{Client, EventStream, Running};
+
+/// Waits until the saga's log holds an event of this type.
+async fn happened(client: &Client, id: &str, name: &str) {
+    let mut events = EventStream::open(client, &format!("/v1/sagas/{id}/events"), None).await;
+    while let Some(event) = events.next().await {
+        if event.name == name {
+            return;
+        }
+    }
+    panic!("{name} never happened");
+}
+
+async fn at_its_end(client: &Client, id: &str) -> Value {
+    client.get(&format!("/v1/sagas/{id}?wait=30")).await.json()
+}
+
+#[tokio::test]
+async fn a_cancelled_saga_is_rolled_back() {
+    let server = Running::start().await;
+    let id = server.client.start(&json!({ "definition": "gated" })).await;
+    let answer =
+        server.client.post(&format!("/v1/sagas/{id}/cancel"), &json!({ "note": "not wanted" })).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    assert_eq!(answer.json()["id"], id.as_str());
+    server.switches.open_gate();
+    let saga = at_its_end(&server.client, &id).await;
+    assert_eq!((&saga["status"], &saga["error"]["kind"]), (&json!("compensated"), &json!("cancelled")));
+    assert!(saga["error"]["message"].as_str().unwrap().contains("not wanted"), "{saga}");
+}
+
+#[tokio::test]
+async fn a_paused_saga_waits_until_it_is_resumed() {
+    let server = Running::start().await;
+    let id = server.client.start(&json!({ "definition": "gated" })).await;
+    let path = |what: &str| format!("/v1/sagas/{id}/{what}");
+    let resumed = server.client.post(&path("resume"), &json!({})).await;
+    assert_eq!((resumed.status, resumed.problem().as_str()), (409, "state-forbids"));
+    let paused = server.client.send(Method::POST, &path("pause"), &[], "").await;
+    assert_eq!(paused.status, 202, "without a body too: {paused:?}");
+    happened(&server.client, &id, "saga.paused").await;
+    let again = server.client.post(&path("pause"), &json!({})).await;
+    assert_eq!((again.status, again.problem().as_str()), (409, "state-forbids"));
+    assert_eq!(server.client.get(&format!("/v1/sagas/{id}")).await.json()["paused"], true);
+    assert_eq!(server.client.post(&path("resume"), &json!({ "note": "go on" })).await.status, 202);
+    server.switches.open_gate();
+    assert_eq!(at_its_end(&server.client, &id).await["status"], "succeeded");
+}
+
+#[tokio::test]
+async fn what_is_at_its_end_can_no_longer_be_changed() {
+    let server = Running::start().await;
+    let id = server.client.run(&json!({ "definition": "greet" })).await["id"].as_str().unwrap().to_owned();
+    for what in ["cancel", "pause", "resume"] {
+        let answer = server.client.post(&format!("/v1/sagas/{id}/{what}"), &json!({})).await;
+        assert_eq!((answer.status, answer.problem().as_str()), (409, "saga-ended"), "{what}");
+        assert_eq!(answer.json()["saga_status"], "succeeded");
+    }
+    let note = json!({ "action": "retry", "note": "n" });
+    let answer = server.client.post(&format!("/v1/sagas/{id}/steps/hello/resolve"), &note).await;
+    assert_eq!(answer.status, 409, "{answer:?}");
+}
+
+#[tokio::test]
+async fn a_stuck_rollback_goes_on_once_a_person_has_decided() {
+    let server = Running::start().await;
+    let saga = server.client.run(&json!({ "definition": "stuck" })).await;
+    assert_eq!(
+        (&saga["status"], &saga["steps"][0]["status"]),
+        (&json!("failed"), &json!("compensation_failed"))
+    );
+    assert_eq!(server.client.get("/v1/health").await.json()["status"], "attention");
+    server.switches.repair_undo();
+    let id = saga["id"].as_str().unwrap();
+    let note = json!({ "action": "retry", "note": "ada: the service is back" });
+    let answer = server.client.post(&format!("/v1/sagas/{id}/steps/reserve/resolve"), &note).await;
+    assert_eq!(answer.status, 202, "{answer:?}");
+    assert_eq!(at_its_end(&server.client, id).await["status"], "compensated");
+    let log = server.client.get(&format!("/v1/sagas/{id}/log")).await.json();
+    let resolved =
+        log["items"].as_array().unwrap().iter().find(|event| event["type"] == "step.resolved").unwrap();
+    assert_eq!((&resolved["action"], &resolved["note"]), (&json!("retry"), &note["note"]));
+}

@@ -1,0 +1,80 @@
+//! The same on `PostgreSQL`.
+
+use backstitch_server::config::Secret;
+use backstitch_testkit::postgres::fresh_database;
+use serde_json::json;
+
+use crate::support::{EventStream, Running, SECRET, create_key, output_of, within};
+
+async fn server(db: &str) -> Running {
+    let folder = tempfile::tempdir().unwrap();
+    Running::on(folder, db.to_owned(), |config| config.secret = Some(Secret::new(SECRET))).await
+}
+
+#[tokio::test]
+async fn keys_are_made_listed_and_revoked_on_postgres() {
+    let db = fresh_database().await;
+    let key = create_key(&db, "operator").await;
+    let server = server(&db).await;
+    let client = server.client.with_key(&key);
+    assert_eq!(server.client.get("/v1/sagas").await.status, 401);
+    assert_eq!(client.get("/v1/sagas").await.status, 200);
+    let listed = output_of(&["keys", "--db", &db, "list"]).await;
+    assert!(String::from_utf8(listed.stdout).unwrap().contains("operator"));
+    let revoked = output_of(&["keys", "--db", &db, "revoke", "1"]).await;
+    assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
+    within(async { while client.get("/v1/sagas").await.status != 401 {} }).await;
+}
+
+#[tokio::test]
+async fn every_route_works_on_postgres() {
+    let db = fresh_database().await;
+    let key = create_key(&db, "admin").await;
+    let server = server(&db).await;
+    let client = server.client.with_key(&key);
+    let saga = client.run(&json!({ "definition": "doomed", "correlation_id": "c" })).await;
+    let id = saga["id"].as_str().unwrap();
+    assert_eq!(saga["status"], "compensated");
+    assert_eq!(client.get(&format!("/v1/sagas/{id}")).await.json(), saga);
+    assert_eq!(client.get("/v1/sagas?correlation_id=c").await.json()["items"][0]["id"], id);
+    let log = client.get(&format!("/v1/sagas/{id}/log")).await.json();
+    let events = EventStream::open(&client, &format!("/v1/sagas/{id}/events"), Some(2)).await.rest().await;
+    assert_eq!(events.len(), log["items"].as_array().unwrap().len() - 2);
+    for path in ["/health/ready", "/v1/health", "/metrics"] {
+        assert_eq!(client.get(path).await.status, 200, "{path}");
+    }
+    let gated = client.start(&json!({ "definition": "gated" })).await;
+    assert_eq!(client.post(&format!("/v1/sagas/{gated}/pause"), &json!({})).await.status, 202);
+    assert_eq!(client.post(&format!("/v1/sagas/{gated}/cancel"), &json!({})).await.status, 202);
+    let stuck = client.run(&json!({ "definition": "stuck" })).await;
+    let note = json!({ "action": "skip", "note": "ada: leave it" });
+    let path = format!("/v1/sagas/{}/steps/reserve/resolve", stuck["id"].as_str().unwrap());
+    assert_eq!(client.post(&path, &note).await.status, 202);
+}
+
+#[tokio::test]
+async fn keys_on_postgres_need_the_secret() {
+    let db = fresh_database().await;
+    create_key(&db, "admin").await;
+    let refused = backstitch_server::Server::bind(backstitch_server::Config {
+        listen: ([127, 0, 0, 1], 0).into(),
+        db,
+        ..backstitch_server::Config::default()
+    })
+    .await;
+    assert!(refused.err().unwrap().to_string().contains("BACKSTITCH_SECRET"));
+}
+
+#[tokio::test]
+async fn migrating_makes_the_tables_of_engine_and_server_on_postgres() {
+    let db = fresh_database().await;
+    for _ in 0..2 {
+        let done = output_of(&["migrate", "--db", &db]).await;
+        assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
+    }
+    let (client, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    for table in ["sagas", "api_keys", "backstitch_server_migrations"] {
+        client.query(&format!("select * from backstitch.{table}"), &[]).await.unwrap();
+    }
+}

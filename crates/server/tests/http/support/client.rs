@@ -1,0 +1,115 @@
+//! A plain HTTP client.
+
+use std::net::SocketAddr;
+
+use bytes::Bytes;
+use http_body_util::{BodyExt, Full};
+use hyper::body::Incoming;
+use hyper::header::{AUTHORIZATION, CONTENT_TYPE, HeaderMap};
+use hyper::{Method, Request, Response};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+use serde_json::Value;
+
+use super::server::within;
+
+/// Calls one server, with or without a key.
+#[derive(Clone)]
+pub(crate) struct Client {
+    pub(crate) address: SocketAddr,
+    key: Option<String>,
+    inner: legacy::Client<HttpConnector, Full<Bytes>>,
+}
+
+/// A whole answer.
+#[derive(Debug)]
+pub(crate) struct Answer {
+    pub(crate) status: u16,
+    pub(crate) headers: HeaderMap,
+    pub(crate) body: Bytes,
+}
+
+impl Answer {
+    pub(crate) fn json(&self) -> Value {
+        serde_json::from_slice(&self.body).unwrap_or_else(|why| panic!("{why}: {self:?}"))
+    }
+
+    /// The kind of problem it is: the end of its type.
+    #[track_caller]
+    pub(crate) fn problem(&self) -> String {
+        assert_eq!(self.headers[CONTENT_TYPE], "application/problem+json", "{self:?}");
+        let problem = self.json();
+        assert_eq!(problem["status"], self.status);
+        assert!(problem["title"].is_string() && problem["detail"].is_string(), "{problem}");
+        problem["type"].as_str().unwrap().strip_prefix("/docs/errors/").unwrap().to_owned()
+    }
+
+    pub(crate) fn detail(&self) -> String {
+        self.json()["detail"].as_str().unwrap_or_default().to_owned()
+    }
+}
+
+impl Client {
+    pub(crate) fn new(address: SocketAddr) -> Self {
+        let inner = legacy::Client::builder(TokioExecutor::new()).build_http();
+        Self { address, key: None, inner }
+    }
+
+    pub(crate) fn with_key(&self, key: &str) -> Self {
+        Self { key: Some(key.to_owned()), ..self.clone() }
+    }
+
+    /// The head of an answer; the body is still to come.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
+        let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
+        if let Some(key) = &self.key {
+            request = request.header(AUTHORIZATION, format!("Bearer {key}"));
+        }
+        for (name, value) in headers {
+            request = request.header(*name, *value);
+        }
+        let request = request.body(Full::new(body.into())).unwrap();
+        within(self.inner.request(request)).await.unwrap()
+    }
+
+    pub(crate) async fn send(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Answer {
+        let (head, body) = self.open(method, path, headers, body).await.into_parts();
+        let body = within(body.collect()).await.unwrap().to_bytes();
+        Answer { status: head.status.as_u16(), headers: head.headers, body }
+    }
+
+    pub(crate) async fn get(&self, path: &str) -> Answer {
+        self.send(Method::GET, path, &[], "").await
+    }
+
+    pub(crate) async fn post(&self, path: &str, body: &Value) -> Answer {
+        self.send(Method::POST, path, &[("content-type", "application/json")], body.to_string()).await
+    }
+
+    /// Starts a saga and gives its id.
+    pub(crate) async fn start(&self, body: &Value) -> String {
+        let answer = self.post("/v1/sagas", body).await;
+        assert_eq!(answer.status, 202, "{answer:?}");
+        answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a saga and waits for its end.
+    pub(crate) async fn run(&self, body: &Value) -> Value {
+        let answer = self.post("/v1/sagas?wait=30", body).await;
+        assert_eq!(answer.status, 200, "{answer:?}");
+        answer.json()
+    }
+}

@@ -1,0 +1,84 @@
+//! The real binary.
+
+use std::process::{Output, Stdio};
+
+use backstitch_testkit::postgres::{Signal, send_signal};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStderr, ChildStdout, Command};
+
+use super::client::Client;
+use super::server::within;
+
+const BINARY: &str = env!("CARGO_BIN_EXE_backstitch");
+/// The secret of tests on `PostgreSQL`.
+pub(crate) const SECRET: &str = "a secret for tests, long enough to be one";
+
+fn command(arguments: &[&str]) -> Command {
+    let mut command = Command::new(BINARY);
+    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    // What the test was started with is no setting of the program under test.
+    for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("BACKSTITCH_")) {
+        command.env_remove(name);
+    }
+    if arguments.iter().any(|argument| argument.starts_with("postgres")) {
+        command.env("BACKSTITCH_SECRET", SECRET);
+    }
+    command
+}
+
+/// Runs the program to its end.
+pub(crate) async fn output_of(arguments: &[&str]) -> Output {
+    within(command(arguments).output()).await.unwrap()
+}
+
+/// Makes a key and gives it.
+pub(crate) async fn create_key(db: &str, role: &str) -> String {
+    let made = output_of(&["keys", "create", "--role", role, "--name", "a test", "--db", db]).await;
+    assert!(made.status.success(), "{}", String::from_utf8_lossy(&made.stderr));
+    String::from_utf8(made.stdout).unwrap().trim().to_owned()
+}
+
+/// A server in a process of its own.
+pub(crate) struct Program {
+    pub(crate) client: Client,
+    child: Child,
+    stdout: Lines<BufReader<ChildStdout>>,
+    stderr: Lines<BufReader<ChildStderr>>,
+}
+
+impl Program {
+    pub(crate) async fn serve(db: &str, variables: &[(&str, &str)]) -> Self {
+        let mut command = command(&["serve", "--db", db, "--listen", "127.0.0.1:0"]);
+        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        let mut child = command.spawn().unwrap();
+        let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
+        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let line = within(stdout.next_line()).await.unwrap().unwrap_or_default();
+        let address = line.strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line}"));
+        Self { client: Client::new(address.parse().unwrap()), child, stdout, stderr }
+    }
+
+    pub(crate) async fn next_line(&mut self) -> String {
+        within(self.stdout.next_line()).await.unwrap().unwrap_or_default()
+    }
+
+    /// Reads the log until a line says this.
+    pub(crate) async fn logs(&mut self, words: &str) -> String {
+        loop {
+            let line = within(self.stderr.next_line()).await.unwrap();
+            let line = line.unwrap_or_else(|| panic!("the log ended without {words:?}"));
+            if line.contains(words) {
+                return line;
+            }
+        }
+    }
+
+    pub(crate) fn terminate(&self) {
+        send_signal(&[self.child.id().unwrap()], Signal::Terminate).unwrap();
+    }
+
+    /// Waits for its end and gives its exit code.
+    pub(crate) async fn exit_code(&mut self) -> Option<i32> {
+        within(self.child.wait()).await.unwrap().code()
+    }
+}
