@@ -59,6 +59,9 @@ impl Engine {
         let shared = self.shared();
         let caller = caller(shared)?;
         Saga::declared(draft.clone(), caller)?;
+        if shared.registry.has_code(&draft.name) {
+            return Err(Error::DefinedInCode(draft.name));
+        }
         for _ in 0..TRIES {
             let declared = shared.store.declared(Some(&draft.name)).await?.pop();
             if let Some(before) = declared_before(shared, declared.as_ref(), &draft).await? {
@@ -174,14 +177,17 @@ fn read(kept: &nodes::Registered) -> Result<Draft, Error> {
 }
 
 /// The version that a new saga of this name takes. A name nobody knows here may have been declared elsewhere a moment ago.
+///
+/// # Errors
+/// When the name is declared but has no active version, or this node cannot run declared sagas.
 pub(crate) async fn current(shared: &Shared, name: &str) -> Result<Option<Arc<Registered>>, Error> {
     if let Some(known) = shared.registry.current(name) {
         return Ok(Some(known));
     }
-    let Some(caller) = &shared.options.caller else { return Ok(None) };
     let Some(declared) = shared.store.declared(Some(name)).await?.pop() else { return Ok(None) };
-    follow_name(shared, caller, &declared).await?;
-    Ok(shared.registry.current(name))
+    follow_name(shared, caller(shared)?, &declared).await?;
+    let current = shared.registry.current(name);
+    current.map(Some).ok_or_else(|| Error::NothingActive(name.to_owned()))
 }
 
 /// Registers every declared version that this node does not know yet, and which of them are active.
@@ -206,12 +212,25 @@ pub(crate) async fn keep_following(shared: Arc<Shared>) {
 
 async fn follow_name(shared: &Shared, caller: &Arc<dyn Caller>, declared: &Declared) -> Result<(), Error> {
     for version in &declared.versions {
-        if declared.staged != Some(version.number) {
-            follow_one(shared, caller, &declared.name, version.number).await?;
+        if declared.staged == Some(version.number) {
+            continue;
+        }
+        match follow_one(shared, caller, &declared.name, version.number).await {
+            Ok(()) => {}
+            // One that nobody here can make sense of keeps no other from being run.
+            Err(error @ Error::Definition(_)) => tell_unusable(declared, version.number, &error),
+            Err(Error::Store(error)) if matches!(*error, store::Error::Corrupt(_)) => {
+                tell_unusable(declared, version.number, &error);
+            }
+            Err(error) => return Err(error),
         }
     }
     shared.registry.activate(&declared.name, declared.active);
     Ok(())
+}
+
+fn tell_unusable(declared: &Declared, version: u32, error: &dyn std::fmt::Display) {
+    tracing::error!(definition = %declared.name, version, %error, "sagas of this declared version wait");
 }
 
 async fn follow_one(

@@ -10,7 +10,7 @@ use futures::Stream;
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use crate::clock::NeverBack;
+use crate::clock::{Clock, NeverBack};
 use crate::definitions;
 use crate::error::Error;
 use crate::inbox::{Message, Posted};
@@ -126,6 +126,19 @@ impl Engine {
         self.shared().store.database()
     }
 
+    /// The store behind this engine. Whatever the engine itself holds, such as its sink, keeps a weak reference only:
+    /// the store is let go with the last handle to the engine.
+    #[must_use]
+    pub fn store(&self) -> &Arc<dyn Store> {
+        &self.shared().store
+    }
+
+    /// The clock that this engine goes by, for products that write times beside its own.
+    #[must_use]
+    pub fn clock(&self) -> &Arc<dyn Clock> {
+        &self.shared().options.clock
+    }
+
     /// Makes a saga known to this engine. Sagas of it that nobody runs are taken up at once.
     ///
     /// # Errors
@@ -136,7 +149,8 @@ impl Engine {
         Ok(())
     }
 
-    /// Starts a saga of the newest registered version. Once this is awaited, the saga is on disk.
+    /// Starts a saga of the newest registered version, or of the active one if it is declared. Once this is awaited, the
+    /// saga is on disk.
     pub fn start<T: Serialize + ?Sized>(&self, definition: &str, input: &T) -> Starting {
         Starting::new(self.shared().clone(), definition, input)
     }

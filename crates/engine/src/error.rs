@@ -104,6 +104,12 @@ pub enum Error {
     /// Others kept declaring the same name.
     #[error("`{0}` is being declared by several at once: look at what is staged and try again")]
     DeclaredAtOnce(String),
+    /// The name belongs to a declared saga.
+    #[error("`{0}` is a declared saga: register yours under another name")]
+    DeclaredElsewhere(String),
+    /// No version of a declared saga has been applied yet.
+    #[error("`{0}` is declared, but no version of it is active: apply the staged one first")]
+    NothingActive(String),
     /// Nothing is staged.
     #[error("nothing is staged under `{0}`: declare a version first")]
     NothingStaged(String),

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, PoisonError, RwLock};
 
 use backstitch_kernel::Payload;
-use backstitch_kernel::saga::Definition;
+use backstitch_kernel::saga::{Definition, Performer};
 use tokio::sync::{OnceCell, Semaphore};
 
 use crate::error::Error;
@@ -25,6 +25,14 @@ pub(crate) struct Registered {
 }
 
 impl Registered {
+    /// Whether a program performs some of its steps, so that nobody can have declared it.
+    pub(crate) fn is_code(&self) -> bool {
+        self.definition.draft().steps.iter().any(|step| {
+            let undo = step.compensate.as_ref().map(|undo| &undo.action);
+            step.action == Performer::Code || undo == Some(&Performer::Code)
+        })
+    }
+
     fn known(&self) -> Known {
         Known { name: self.name.clone(), version: self.definition.version() }
     }
@@ -35,6 +43,9 @@ impl Registered {
     }
 
     async fn compare(&self, store: &dyn Store) -> Result<(), Error> {
+        if self.is_code() && !store.declared(Some(&self.name)).await?.is_empty() {
+            return Err(Error::DeclaredElsewhere(self.name.to_string()));
+        }
         let draft = self.definition.draft();
         let body = Payload::encode(draft).map_err(|why| store::Error::Refused(why.to_string()))?;
         let mine = nodes::Registered {
@@ -98,16 +109,14 @@ struct Versions {
     current: Current,
 }
 
-/// Which version new sagas take.
-#[derive(Clone, Copy, Default)]
+/// The version that new sagas take.
+#[derive(Default)]
 enum Current {
-    /// The newest: they came with a program's code.
+    /// The newest that a program registered.
     #[default]
     Newest,
-    /// This one: they were declared.
-    Active(u32),
-    /// None yet: what was declared waits to be applied.
-    Waiting,
+    /// Of declared sagas the active one, if there is one yet.
+    Declared(Option<u32>),
 }
 
 /// A definition's name and the id of one of its steps.
@@ -150,16 +159,27 @@ impl Registry {
         let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
         let versions = sagas.get(name)?;
         match versions.current {
+            Current::Declared(active) => versions.all.get(&active?).cloned(),
             Current::Newest => versions.all.values().next_back().cloned(),
-            Current::Active(active) => versions.all.get(&active).cloned(),
-            Current::Waiting => None,
         }
     }
 
-    /// Says which version of a declared saga new ones take.
+    /// Says which version of a declared saga new ones take. It only ever goes up, so that whoever read an older one a
+    /// moment ago does not bring it back.
     pub(crate) fn activate(&self, name: &Arc<str>, active: Option<u32>) {
         let mut sagas = self.sagas.write().unwrap_or_else(PoisonError::into_inner);
-        sagas.entry(name.clone()).or_default().current = active.map_or(Current::Waiting, Current::Active);
+        let versions = sagas.entry(name.clone()).or_default();
+        let before = match versions.current {
+            Current::Declared(before) => before,
+            Current::Newest => None,
+        };
+        versions.current = Current::Declared(active.max(before));
+    }
+
+    /// Whether a program has registered a saga of this name that it performs itself.
+    pub(crate) fn has_code(&self, name: &str) -> bool {
+        let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
+        sagas.get(name).is_some_and(|versions| versions.all.values().any(|version| version.is_code()))
     }
 
     pub(crate) fn version(&self, name: &str, version: u32) -> Option<Arc<Registered>> {
@@ -179,7 +199,8 @@ impl Registry {
             match saga.keep(store).await {
                 Ok(()) => runnable.known.push(saga.known()),
                 Err(error) => {
-                    runnable.complete &= matches!(error, Error::VersionTaken { .. });
+                    let judged = matches!(error, Error::VersionTaken { .. } | Error::DeclaredElsewhere(_));
+                    runnable.complete &= judged;
                     tracing::error!(definition = %saga.name, %error, "sagas of this definition wait");
                 }
             }

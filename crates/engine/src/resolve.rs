@@ -44,6 +44,7 @@ pub(crate) async fn resolve(
         inbox_seen: stored.inbox_seq,
         inbox_unconsumed: !stored.inbox.is_empty(),
         release_after: shared.options.release_after,
+        busy: false,
     };
     let planned = plan(&on, &mut decision, Vec::new(), None);
     // A full engine still accepts: the saga then waits for its turn.

@@ -157,6 +157,7 @@ async fn start(
         inbox_seen: 0,
         inbox_unconsumed: false,
         release_after: shared.options.release_after,
+        busy: false,
     };
     let mut planned = plan(&on, &mut decision, Vec::new(), claim);
     planned.commit.rows = rows;

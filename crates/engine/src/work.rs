@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::lease::{self, Refused};
-use backstitch_kernel::saga::{Phase, State};
+use backstitch_kernel::saga::{Phase, State, Status};
 use backstitch_kernel::{Payload, SagaId, StepError, StepId, Timestamp};
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -14,8 +14,9 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::inbox::{Answer, Message};
 use crate::inspect::{self, Found};
-use crate::runtime::Shared;
-use crate::store::jobs::{self, Job, Report, Settlement};
+use crate::runtime::attempt::bounded;
+use crate::runtime::{STORE_RETRY, Shared};
+use crate::store::jobs::{self, Job, Leased, Report, Settlement, Withdrawal};
 
 /// The queue of jobs that workers of `queue` take; hooks have queues of their own.
 pub(crate) fn queue(queue: &str) -> String {
@@ -24,12 +25,33 @@ pub(crate) fn queue(queue: &str) -> String {
 
 const PREFIX: &str = "work/";
 
+/// Nobody waits for work longer than this in one go.
+const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
+
 /// Which attempt a job is about.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub(crate) struct Offered {
     pub(crate) step: StepId,
     pub(crate) phase: Phase,
     pub(crate) attempt: u32,
+}
+
+impl Offered {
+    /// What its job is about.
+    pub(crate) fn subject(&self) -> String {
+        format!("{}:{}@{}", self.step, self.phase.as_str(), self.attempt)
+    }
+
+    /// What the saga is told when it is taken back.
+    fn withdrawn(&self, leased_before: bool) -> Message {
+        let error = if leased_before {
+            StepError::in_doubt("withdrawn: the worker that had it has not been heard of")
+        } else {
+            StepError::refused("withdrawn before a worker took it")
+        };
+        let Self { step, phase, attempt } = self.clone();
+        Message::Answered { step, phase, attempt, answer: Answer::Failed(error) }
+    }
 }
 
 /// An attempt that a worker has just got.
@@ -80,7 +102,7 @@ impl Engine {
     ) -> Result<Vec<Work>, Error> {
         let shared = self.shared();
         let queues: Vec<String> = queues.iter().map(|name| queue(name)).collect();
-        let over = Instant::now() + wait;
+        let over = Instant::now() + wait.min(LONGEST_WAIT);
         loop {
             let offered = shared.work.notified();
             tokio::pin!(offered);
@@ -92,8 +114,13 @@ impl Engine {
             let leased = shared.store.lease_jobs(&queues, lease, limit).await?;
             let found_some = !leased.is_empty();
             let mut taken = Vec::with_capacity(leased.len());
-            for leased in leased {
-                taken.extend(taken_up(shared, leased.job).await?);
+            for Leased { job } in leased {
+                let (id, saga) = (job.id, job.saga);
+                match taken_up(shared, job).await {
+                    Ok(work) => taken.extend(work),
+                    // One that cannot be read must not keep the others from their worker; its lease runs out.
+                    Err(error) => tracing::error!(job = id, %saga, %error, "this job cannot be handed out"),
+                }
             }
             if !taken.is_empty() || Instant::now() >= over {
                 return Ok(taken);
@@ -121,7 +148,10 @@ impl Engine {
                 let job = shared.store.job(job).await?.ok_or(Error::NoSuchJob(job))?;
                 Ok(job.lease.until)
             }
-            Some(Err(Refused::Finished)) => Err(Error::JobOver(job)),
+            Some(Err(Refused::Finished)) => {
+                still_wanted(shared, job).await?;
+                Err(Error::JobOver(job))
+            }
             Some(Err(Refused::Stale | Refused::Unavailable)) | None => Err(Error::StaleLease(job)),
         }
     }
@@ -143,7 +173,27 @@ impl Engine {
     /// # Errors
     /// When the lease is another's by now, or the attempt was given up.
     pub async fn fail_work(&self, job: i64, token: i64, error: StepError) -> Result<Answered, Error> {
-        answer(self.shared(), job, token, Answer::Failed(error)).await
+        answer(self.shared(), job, token, Answer::Failed(bounded(error))).await
+    }
+}
+
+/// Takes an attempt back that no worker has; `false` when one has it, or it is over. A store that does not answer is asked
+/// until it does.
+pub(crate) async fn withdraw(shared: Arc<Shared>, saga: SagaId, offered: Offered) -> bool {
+    let withdrawal = Withdrawal {
+        saga,
+        subject: offered.subject(),
+        never_leased: offered.withdrawn(false),
+        leased_before: offered.withdrawn(true),
+    };
+    loop {
+        match shared.store.withdraw_job(&withdrawal, shared.options.clock.now()).await {
+            Ok(withdrawn) => return withdrawn,
+            Err(error) => {
+                tracing::warn!(%saga, %error, "an attempt that nobody wants any more is still offered");
+            }
+        }
+        tokio::time::sleep(STORE_RETRY).await;
     }
 }
 
@@ -154,6 +204,16 @@ async fn taken_up(shared: &Arc<Shared>, job: Job) -> Result<Option<Work>, Error>
         shared.store.settle_jobs(&[Settlement { id: job.id, token: job.lease.token, report }]).await?;
         return Ok(None);
     };
+    if waiting.is_rolled_back() {
+        // Nothing new starts, be it that the lease of an earlier worker has run out.
+        let (id, token) = (job.id, job.lease.token);
+        let message = waiting.offered.withdrawn(token > 1);
+        let answer = jobs::Answer { id, token, error: Some("withdrawn".to_owned()), message };
+        if shared.store.answer_job(&answer, shared.options.clock.now()).await?.is_ok() {
+            shared.mail_came_for(job.saga);
+        }
+        return Ok(None);
+    }
     let attempt = waiting.attempt(job.saga);
     let unreadable = |why: serde_json::Error| Error::BadInput(why.to_string());
     Ok(Some(Work {
@@ -179,6 +239,11 @@ struct Waiting {
 }
 
 impl Waiting {
+    /// Whether it is an action of a saga that is being undone.
+    fn is_rolled_back(&self) -> bool {
+        self.state.status == Status::Compensating && self.offered.phase == Phase::Do
+    }
+
     fn attempt(&self, saga: SagaId) -> Attempt<'_> {
         Attempt {
             saga,
@@ -201,12 +266,18 @@ async fn waiting(shared: &Arc<Shared>, job: &Job) -> Result<Option<Waiting>, Err
     Ok(waits.then_some(Waiting { definition, state, position, offered }))
 }
 
-/// The job, unless its lease stands while its attempt was given up. An answer that was given before stays one.
+/// The job, unless its attempt was given up, or the job itself without an answer. An answer that was given before stays
+/// one.
 async fn still_wanted(shared: &Arc<Shared>, job: i64) -> Result<(Job, Offered), Error> {
     let found = shared.store.job(job).await?.filter(|found| found.queue.starts_with(PREFIX));
     let found = found.ok_or(Error::NoSuchJob(job))?;
     let offered: Offered = found.payload.decode().map_err(|_| Error::NoSuchJob(job))?;
-    if found.lease.status == lease::Status::Leased && waiting(shared, &found).await?.is_none() {
+    let given_up = match found.lease.status {
+        lease::Status::Leased => waiting(shared, &found).await?.is_none(),
+        lease::Status::Failed => found.lease.attempts == 0,
+        lease::Status::Pending | lease::Status::Completed => false,
+    };
+    if given_up {
         return Err(Error::GivenUp { job, saga: found.saga, step: offered.step });
     }
     Ok((found, offered))
@@ -226,7 +297,10 @@ async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> R
             shared.mail_came_for(found.saga);
             Ok(Answered::Now)
         }
-        Err(Refused::Finished) => Ok(Answered::Before),
+        Err(Refused::Finished) => {
+            still_wanted(shared, job).await?;
+            Ok(Answered::Before)
+        }
         Err(Refused::Stale | Refused::Unavailable) => Err(Error::StaleLease(job)),
     }
 }

@@ -1,6 +1,8 @@
 //! The products on the engine.
 
+pub mod alerts;
 pub mod declaration;
 pub mod http_call;
 pub mod orders;
+mod outgoing;
 mod reading;

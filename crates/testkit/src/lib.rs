@@ -5,3 +5,4 @@ pub mod conformance;
 pub mod oracle;
 pub mod postgres;
 pub mod simulate;
+pub mod smtp;

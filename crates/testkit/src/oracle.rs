@@ -9,8 +9,8 @@ mod script;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use backstitch_kernel::saga::{Definition, Input, Now, Outcome, Phase, Resolution, Status};
-use backstitch_kernel::{StepId, Timestamp};
+use backstitch_kernel::saga::{Definition, Input, Now, Outcome, Performer, Phase, Resolution, Status};
+use backstitch_kernel::{ErrorKind, StepId, Timestamp};
 
 use self::history::{End, Fate, History, Known};
 pub use self::script::{Behaviour, Script, predict};
@@ -26,7 +26,7 @@ pub struct Oracle<'a> {
     /// Whose action is over, in the order it came to that.
     over: Vec<usize>,
     /// What is in flight, oldest first.
-    flying: Vec<(usize, Phase)>,
+    flying: Vec<Flight>,
     /// Whether it was turned round.
     turned: bool,
     /// The step that turned it round, if one did.
@@ -38,6 +38,15 @@ pub struct Oracle<'a> {
     clock: Timestamp,
     /// When something happened last.
     last: Timestamp,
+}
+
+/// A try that nobody has heard of yet.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+struct Flight {
+    step: usize,
+    phase: Phase,
+    /// Set when an outside worker has it: without an answer by then, it has timed out.
+    until: Option<Timestamp>,
 }
 
 /// How a saga should stand.
@@ -84,6 +93,7 @@ impl<'a> Oracle<'a> {
         next.clock = next.last.max(now.at);
         let allowed = next.happen(now.hold, input);
         if allowed {
+            next.give_up_the_overdue(input);
             next.settle(now.hold);
             // A mere look at the saga leaves no trace unless something comes of it.
             let look = matches!(input, Input::Wake | Input::Admitted { .. });
@@ -110,7 +120,11 @@ impl<'a> Oracle<'a> {
             Input::Wake => true,
             Input::Resolve { .. } => false,
             Input::Adopted { .. } => {
-                for (step, phase) in std::mem::take(&mut self.flying) {
+                // An outside worker does not notice that the node went away.
+                let (outside, here) = self.flying.iter().partition(|flight| flight.until.is_some());
+                self.flying = outside;
+                let here: Vec<Flight> = here;
+                for Flight { step, phase, .. } in here {
                     self.steps[step].finish(phase, End::Cut);
                 }
                 true
@@ -144,7 +158,7 @@ impl<'a> Oracle<'a> {
         };
         let expected = self.in_flight().contains(&(step, phase, attempt));
         if expected {
-            self.flying.retain(|&flying| flying != (step, phase));
+            self.flying.retain(|flight| (flight.step, flight.phase) != (step, phase));
             let end = match outcome {
                 Outcome::Succeeded(_) => End::Good,
                 Outcome::Failed(error) => {
@@ -173,6 +187,36 @@ impl<'a> Oracle<'a> {
             }
         };
         true
+    }
+
+    /// What an outside worker has not answered by its time has timed out. What was said just now comes first, then one
+    /// step after the other, and each is judged before the next.
+    fn give_up_the_overdue(&mut self, input: &Input) {
+        if let Input::Finished { step, .. } = input {
+            self.definition.position(step).into_iter().for_each(|step| self.judge(step));
+        }
+        let clock = self.clock;
+        let is_overdue = |flight: &Flight| flight.until.is_some_and(|until| until <= clock);
+        let (mut overdue, waiting): (Vec<_>, Vec<_>) = self.flying.iter().copied().partition(is_overdue);
+        self.flying = waiting;
+        overdue.sort_by_key(|flight| flight.step);
+        for Flight { step, phase, .. } in overdue {
+            let end = End::Bad { kind: ErrorKind::TimedOut, at: clock, wish: None };
+            self.steps[step].finish(phase, end);
+            self.judge(step);
+        }
+    }
+
+    /// Whether this step's action is over, and turns the saga round.
+    fn judge(&mut self, step: usize) {
+        let known = self.known(step);
+        if known != Known::Open && !self.over.contains(&step) {
+            self.over.push(step);
+        }
+        if !self.turned && matches!(known, Known::No | Known::Doubtful) {
+            self.turned = true;
+            self.turned_by = Some(step);
+        }
     }
 
     /// Draws every conclusion from what happened.
@@ -218,7 +262,7 @@ impl<'a> Oracle<'a> {
                 self.steps[step].judge_compensation(limit);
             }
         }
-        if self.flying.iter().any(|&(_, phase)| phase == Phase::Do) {
+        if self.flying.iter().any(|flight| flight.phase == Phase::Do) {
             return;
         }
         if may_start {
@@ -243,7 +287,17 @@ impl<'a> Oracle<'a> {
 
     fn launch(&mut self, step: usize, phase: Phase) {
         self.steps[step].begin(phase);
-        self.flying.push((step, phase));
+        self.flying.push(Flight { step, phase, until: self.worker_has_until(step, phase) });
+    }
+
+    /// When the time is over of an outside worker that gets this now; none when no worker gets it.
+    fn worker_has_until(&self, step: usize, phase: Phase) -> Option<Timestamp> {
+        let written = &self.definition.draft().steps[step];
+        let (performer, timeout) = match phase {
+            Phase::Do => (&written.action, written.timeout),
+            Phase::Undo => written.compensate.as_ref().map(|undo| (&undo.action, undo.timeout))?,
+        };
+        matches!(performer, Performer::Worker { .. }).then(|| self.clock.plus(timeout))
     }
 
     /// What is known about a step's action by now.
@@ -301,7 +355,8 @@ impl<'a> Oracle<'a> {
     /// What should be in flight now.
     #[must_use]
     pub fn in_flight(&self) -> BTreeSet<Try> {
-        self.flying.iter().map(|&(step, phase)| (step, phase, self.steps[step].count(phase))).collect()
+        let flying = self.flying.iter();
+        flying.map(|&Flight { step, phase, .. }| (step, phase, self.steps[step].count(phase))).collect()
     }
 
     /// The limited steps that should be asking for room, on a node that is not held back.
@@ -330,7 +385,8 @@ impl<'a> Oracle<'a> {
                 (true, None) => None,
             }
         });
-        waits.chain(deadline).min()
+        let silences = self.flying.iter().filter_map(|flight| flight.until);
+        waits.chain(silences).chain(deadline).min()
     }
 
     /// Where the saga should stand.

@@ -103,6 +103,15 @@ macro_rules! every_store {
                 the_highest_version_is_found_without_its_number
                 an_unknown_definition_is_not_there
                 a_definition_is_there_for_the_next_process
+                a_staged_version_waits_to_be_applied
+                only_the_next_version_is_staged
+                a_name_that_belongs_to_code_is_not_declared
+                staging_replaces_what_was_staged
+                a_discarded_version_leaves_its_number_behind
+                what_is_not_staged_is_neither_applied_nor_discarded
+                declarations_are_listed_by_name
+                sagas_in_flight_are_counted_by_version
+                declarations_are_there_for_the_next_process
             }
             jobs {
                 a_worker_gets_the_job_as_it_was_asked_for
@@ -123,6 +132,23 @@ macro_rules! every_store {
                 reports_are_answered_each_for_itself
                 an_unknown_job_is_not_there
                 a_lease_holds_across_processes
+            }
+            work {
+                an_answer_ends_the_job_and_tells_its_saga
+                a_failure_ends_the_job_and_tells_its_saga
+                an_answer_under_an_old_token_is_refused
+                an_answer_counts_once
+                an_answer_needs_a_lease
+                an_answer_makes_an_unowned_saga_due
+                an_ended_saga_takes_no_answer_but_the_job_is_over
+                an_answer_waits_for_the_next_process
+                an_unseen_answer_holds_up_the_end
+                a_job_that_nobody_leased_is_withdrawn
+                a_leased_job_is_not_withdrawn
+                a_job_whose_lease_ran_out_is_withdrawn
+                only_the_job_that_is_meant_is_withdrawn
+                the_job_of_an_ended_saga_is_withdrawn_without_a_word
+                a_job_is_either_leased_or_withdrawn
             }
             outbox {
                 a_sender_gets_the_message_as_it_was_written

@@ -29,6 +29,7 @@ fn the_simulation_shows_every_kind_of_trouble_and_every_end() {
     let mut seen: BTreeMap<Kind, u32> = BTreeMap::new();
     let mut names: BTreeSet<&str> = BTreeSet::new();
     let mut worn_out = [0, 0];
+    let mut taken_over_outside = 0;
     for seed in 0..600 {
         let run = check(seed);
         for recorded in &run.log {
@@ -40,6 +41,7 @@ fn the_simulation_shows_every_kind_of_trouble_and_every_end() {
                 _ => {}
             }
         }
+        taken_over_outside += answered_after_a_take_over(&run.log);
         *ends.entry(status(&run)).or_default() += 1;
         for (kind, count) in run.seen {
             *seen.entry(kind).or_default() += count;
@@ -50,9 +52,29 @@ fn the_simulation_shows_every_kind_of_trouble_and_every_end() {
         assert!(ends.get(&end).is_some_and(|&count| count > 20), "{ends:?}");
     }
     assert!(worn_out.iter().all(|&count| count > 0), "{worn_out:?}");
-    assert_eq!(seen.len(), 19, "{seen:?}");
+    assert!(taken_over_outside > 20, "{taken_over_outside}");
+    assert_eq!(seen.len(), 21, "{seen:?}");
     assert!(seen.values().all(|&count| count > 20), "{seen:?}");
     assert_eq!(names.len(), 17, "every event occurs: {names:?}");
+}
+
+/// How many attempts of outside workers succeeded under another owner than the one that began them.
+fn answered_after_a_take_over(log: &[Recorded]) -> usize {
+    let mut begun: BTreeMap<(&StepId, u32), bool> = BTreeMap::new();
+    let mut answered = 0;
+    for recorded in log {
+        match &recorded.event {
+            Event::StepStarted { step, attempt, outside: Some(_) } => {
+                begun.insert((step, *attempt), false);
+            }
+            Event::SagaAdopted { .. } => begun.values_mut().for_each(|taken_over| *taken_over = true),
+            Event::StepSucceeded { step, attempt, .. } => {
+                answered += usize::from(begun.get(&(step, *attempt)).is_some_and(|taken_over| *taken_over));
+            }
+            _ => {}
+        }
+    }
+    answered
 }
 
 #[test]

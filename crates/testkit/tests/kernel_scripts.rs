@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use backstitch_kernel::saga::draft::{DraftCompensation, DraftStep, Performer};
 use backstitch_kernel::saga::{
-    self, Decision, Definition, Draft, Effect, Input, Now, Phase, Rejected, Start, State, Status, StepStatus,
-    audit,
+    self, Decision, Definition, Draft, Effect, Event, Input, Now, Phase, Rejected, Start, State, Status,
+    StepStatus, audit,
 };
 use backstitch_kernel::{Retry, SagaId, StepId, Timestamp};
 use backstitch_testkit::oracle::{Behaviour, Prediction, Script, predict};
@@ -48,13 +48,16 @@ fn script(actions: &[(&str, &[Behaviour])], compensations: &[(&str, &[Behaviour]
     Script { actions: lists(actions), compensations: lists(compensations) }
 }
 
+/// A try, and when an outside worker's time for it is over if one has it.
+type Call = (usize, Phase, u32, Option<Timestamp>);
+
 /// A real saga whose services keep to the script and answer in the order they were called.
 struct Scripted<'a> {
     definition: &'a Definition,
     script: &'a Script,
     state: State,
     log: Vec<saga::Recorded>,
-    calls: VecDeque<(usize, Phase, u32)>,
+    calls: VecDeque<Call>,
     asks: BTreeSet<usize>,
     clock: Timestamp,
 }
@@ -80,27 +83,51 @@ impl<'a> Scripted<'a> {
     }
 
     fn keep(&mut self, decision: Decision) {
+        let begun = decision.events.iter().filter_map(|recorded| self.begun(&recorded.event));
+        let begun: Vec<Call> = begun.collect();
+        self.calls.extend(begun);
         self.log.extend(decision.events);
         self.state = decision.state;
         for effect in decision.effects {
-            match effect {
-                Effect::Run { position, phase, attempt } => self.calls.push_back((position, phase, attempt)),
-                Effect::Admit { position } => drop(self.asks.insert(position)),
-                Effect::SignalRollback => {}
+            if let Effect::Admit { position } = effect {
+                self.asks.insert(position);
             }
         }
+        // Several workers can run out of time at once.
+        self.calls.retain(|&(position, phase, attempt, _)| {
+            let current = self.state.steps[position].phase(phase);
+            current.in_flight() && current.attempts == attempt
+        });
+    }
+
+    fn begun(&self, event: &Event) -> Option<Call> {
+        let (step, phase, attempt, outside) = match event {
+            Event::StepStarted { step, attempt, outside } => (step, Phase::Do, *attempt, outside),
+            Event::StepCompensating { step, attempt, outside } => (step, Phase::Undo, *attempt, outside),
+            _ => return None,
+        };
+        let position = self.definition.position(step)?;
+        Some((position, phase, attempt, outside.as_ref().map(|outside| outside.until)))
     }
 
     fn go_on(&mut self) {
         let id = |position: usize| self.definition.steps()[position].id.clone();
-        let input = if let Some((position, phase, attempt)) = self.calls.pop_front() {
+        let input = if let Some((position, phase, attempt, until)) = self.calls.pop_front() {
             let step = id(position);
-            if let Some(outcome) = self.script.behaviour(step.as_str(), phase, attempt).outcome() {
-                Input::Finished { step, phase, attempt, outcome }
-            } else {
-                self.calls.clear();
-                self.asks.clear();
-                Input::Adopted { node: String::new(), epoch: 0 }
+            match (self.script.behaviour(step.as_str(), phase, attempt), until) {
+                (Crash | TimeOut, Some(until)) => {
+                    self.clock = self.clock.max(until);
+                    Input::Wake
+                }
+                (behaviour, _) => {
+                    if let Some(outcome) = behaviour.outcome() {
+                        Input::Finished { step, phase, attempt, outcome }
+                    } else {
+                        self.calls.retain(|(.., until)| until.is_some());
+                        self.asks.clear();
+                        Input::Adopted { node: String::new(), epoch: 0 }
+                    }
+                }
             }
         } else if let Some(position) = self.asks.pop_first() {
             Input::Admitted { step: id(position) }
@@ -189,6 +216,21 @@ fn five_crashes_leave_a_doubt() {
     assert_eq!(calls(&found), [(1, 1), (5, 1)]);
     let found = fulfilled(&definition, &script(&[("b", &[Crash; 4])], &[]));
     assert_eq!(found.status, Status::Succeeded);
+}
+
+#[test]
+fn what_a_worker_never_answers_is_tried_again_and_undone() {
+    let mut draft = graph(&[("a", &[]), ("b", &["a"])]);
+    draft.steps[1].action = Performer::Worker { queue: "workers".to_owned() };
+    let definition = checked(draft);
+    for silence in [TimeOut, Crash] {
+        let found = fulfilled(&definition, &script(&[("b", &[silence])], &[]));
+        assert_eq!(found.status, Status::Succeeded);
+        assert_eq!(calls(&found), [(1, 0), (2, 0)]);
+        let found = fulfilled(&definition, &script(&[("b", &[silence; 2])], &[]));
+        assert_eq!((found.status, found.failed_step.clone()), (Status::Compensated, Some("b".into())));
+        assert_eq!(calls(&found), [(1, 1), (2, 1)]);
+    }
 }
 
 #[test]

@@ -71,6 +71,8 @@ fn both_sql_dialects_have_the_same_files() {
     for directory in [
         "crates/engine/migrations",
         "crates/engine/queries",
+        "crates/modules/migrations",
+        "crates/modules/queries",
         "crates/server/migrations",
         "crates/server/queries",
     ] {

@@ -45,6 +45,7 @@ create index outbox_due on outbox (due_at, id) where status in ('pending', 'fail
 create index outbox_sending on outbox (locked_at) where status = 'sending';
 create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
     where ordering_key is not null and status in ('pending', 'sending', 'failed');
+create index outbox_alerts on outbox (id) where topic = 'backstitch.alerts';
 
 create trigger outbox_settled_never_changes
     before update on outbox

@@ -48,7 +48,7 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
 }
 
 /// An error is written into several events: a long one keeps its beginning.
-fn bounded(mut error: StepError) -> StepError {
+pub(crate) fn bounded(mut error: StepError) -> StepError {
     shorten(&mut error.message, MAX_MESSAGE);
     if let Some(code) = &mut error.code {
         shorten(code, MAX_CODE);

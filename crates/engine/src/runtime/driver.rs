@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backstitch_kernel::saga::{
-    Decision, Effect, Input, Now, Outcome, Phase, Recorded, Rejected, State, decide,
+    Decision, Effect, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
 };
 use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId};
 use futures::StreamExt;
@@ -24,9 +24,10 @@ use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::NewMessage;
 use crate::store::{Commit, Verdict};
+use crate::work::{self, Offered};
 
 /// Waits between two looks at a store that does not answer.
-pub(super) const STORE_RETRY: Duration = Duration::from_millis(200);
+pub(crate) const STORE_RETRY: Duration = Duration::from_millis(200);
 
 /// Runs one saga.
 pub(crate) struct Driver {
@@ -42,6 +43,8 @@ pub(crate) struct Driver {
     admitting: Vec<usize>,
     /// Room that was given and is about to be used.
     admitted: Option<OwnedSemaphorePermit>,
+    /// Outside attempts that are being taken back.
+    withdrawing: usize,
     inbox_seen: u64,
     inbox_unconsumed: bool,
     /// A message came in that changed nothing: if the saga was only woken for that, it can be let go again.
@@ -51,8 +54,19 @@ pub(crate) struct Driver {
 
 /// Something that ran beside the saga has ended.
 enum Done {
-    Attempt { step: StepId, phase: Phase, attempt: u32, outcome: Outcome, outgoing: Vec<NewMessage> },
-    Room { position: usize, permit: Option<OwnedSemaphorePermit> },
+    Attempt {
+        step: StepId,
+        phase: Phase,
+        attempt: u32,
+        outcome: Outcome,
+        outgoing: Vec<NewMessage>,
+    },
+    Room {
+        position: usize,
+        permit: Option<OwnedSemaphorePermit>,
+    },
+    /// Whether an outside attempt was taken back before a worker got it; the inbox has what became of it.
+    Withdrawal(bool),
 }
 
 /// Something the saga has to answer to.
@@ -97,6 +111,7 @@ impl Driver {
             rollback: watch::Sender::new(false),
             admitting: Vec::new(),
             admitted: None,
+            withdrawing: 0,
             inbox_seen: 0,
             inbox_unconsumed: false,
             came_to_nothing: false,
@@ -130,6 +145,10 @@ impl Driver {
     pub(crate) async fn run_adopted(mut self, inbox: Vec<Received>, inbox_seq: u64) {
         self.inbox_seen = inbox_seq - inbox.len() as u64;
         let mut flow = Flow::Ours;
+        // Whoever turned the saga round may not have come to it.
+        if self.state.status == Status::Compensating {
+            self.withdraw_what_no_worker_has();
+        }
         // Whoever began this went away without a word, and no adoption has said so: nobody here runs that attempt.
         if self.state.anything_runs_here() {
             let node = self.shared.node().name.clone();
@@ -171,6 +190,13 @@ impl Driver {
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
+                Next::Done(Done::Withdrawal(withdrawn)) => {
+                    self.withdrawing -= 1;
+                    self.came_to_nothing |= !withdrawn;
+                    // Also if nothing was left to withdraw: an earlier try may have done it without an answer.
+                    self.seat.live().nudge_for_mail();
+                    Flow::Ours
+                }
             };
             if flow == Flow::LetGo {
                 return Flow::LetGo;
@@ -382,6 +408,7 @@ impl Driver {
             inbox_seen: self.inbox_seen,
             inbox_unconsumed: self.inbox_unconsumed,
             release_after: self.shared.options.release_after,
+            busy: self.withdrawing > 0,
         }
     }
 
@@ -450,7 +477,21 @@ impl Driver {
                 Effect::Admit { position } => self.ask_for_room(position),
                 Effect::SignalRollback => {
                     self.rollback.send_replace(true);
+                    self.withdraw_what_no_worker_has();
                 }
+            }
+        }
+    }
+
+    /// The rollback has begun: what no outside worker has got yet, none is to get any more.
+    fn withdraw_what_no_worker_has(&mut self) {
+        for (step, state) in self.definition.definition.steps().iter().zip(&self.state.steps) {
+            let attempt = &state.forward;
+            if attempt.in_flight() && !attempt.runs_here() {
+                let offered = Offered { step: step.id.clone(), phase: Phase::Do, attempt: attempt.attempts };
+                self.withdrawing += 1;
+                let withdrawn = work::withdraw(self.shared.clone(), self.saga, offered);
+                self.work.push(Box::pin(async move { Done::Withdrawal(withdrawn.await) }));
             }
         }
     }

@@ -1,7 +1,7 @@
 //! What runs sagas: one driver a saga, and a few loops that find work.
 
 mod adoption;
-mod attempt;
+pub(crate) mod attempt;
 mod backlog;
 mod driver;
 mod ending;
@@ -32,7 +32,7 @@ use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::{self, Store};
 
 use backlog::Backlog;
-pub(crate) use driver::Driver;
+pub(crate) use driver::{Driver, STORE_RETRY};
 pub(crate) use launch::Launch;
 use liveness::Liveness;
 pub(crate) use plan::{Circumstances, Planned, plan};

@@ -32,6 +32,8 @@ pub(crate) struct Circumstances<'a> {
     /// Whether some of them are still to be struck off.
     pub(crate) inbox_unconsumed: bool,
     pub(crate) release_after: Duration,
+    /// Whether something is being done for it that the log does not speak of.
+    pub(crate) busy: bool,
 }
 
 /// Works out everything that a decision changes. The decision's events become the commit's.
@@ -43,7 +45,7 @@ pub(crate) fn plan(
 ) -> Planned {
     let tenure = if decision.state.status.is_terminal() {
         Tenure::End
-    } else if decision.effects.is_empty() {
+    } else if decision.effects.is_empty() && !on.busy {
         tenure(&decision.state, on.release_after)
     } else {
         Tenure::Keep
@@ -168,9 +170,9 @@ fn offer(recorded: &Recorded) -> Option<NewJob> {
         }
         _ => return None,
     };
-    let subject = format!("{step}:{}@{attempt}", phase.as_str());
-    let payload = Payload::encode(&Offered { step: step.clone(), phase, attempt }).ok()?;
-    let queue = work::queue(&outside.queue);
+    let offered = Offered { step: step.clone(), phase, attempt };
+    let (queue, subject, payload) =
+        (work::queue(&outside.queue), offered.subject(), Payload::encode(&offered).ok()?);
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert: None })
 }
 

@@ -92,5 +92,26 @@ pub struct Answer {
     pub message: Message,
 }
 
+/// Takes a job back that no worker has.
+#[derive(Clone, Debug)]
+pub struct Withdrawal {
+    /// The saga that asked for it.
+    pub saga: SagaId,
+    /// What it is about.
+    pub subject: String,
+    /// What its saga is told when no worker ever had it.
+    pub never_leased: Message,
+    /// What its saga is told when one had it and let its lease run out.
+    pub leased_before: Message,
+}
+
+impl Withdrawal {
+    /// What the saga of a job is told whose newest token is this.
+    #[must_use]
+    pub fn message(&self, token: i64) -> &Message {
+        if token == 0 { &self.never_leased } else { &self.leased_before }
+    }
+}
+
 /// What became of a report.
 pub type Settled = Result<(), Refused>;

@@ -11,7 +11,7 @@ use backstitch_kernel::saga::{Event, Recorded, Status};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 
 use super::declared::{Collected, Declared, InFlight, Version};
-use super::jobs::{Answer, Job, Leased, NewJob, Report as JobReport, Settled, Settlement};
+use super::jobs::{Answer, Job, Leased, NewJob, Report as JobReport, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{ALERTS, NewMessage, Outgoing, Report as SendReport, Sent};
 use super::{
@@ -609,6 +609,26 @@ impl Store for MemoryStore {
         tables.tell_if_given_up(answer.id, now);
         tables.post(saga, &answer.message, at);
         Ok(Ok(()))
+    }
+
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
+        let now = self.clock.now();
+        let mut tables = self.tables();
+        let found = tables.jobs.values_mut().find(|job| {
+            let lease = &job.lease;
+            let nobody_has_it = match lease.status {
+                lease::Status::Pending => true,
+                lease::Status::Leased => lease.until <= now,
+                lease::Status::Completed | lease::Status::Failed => false,
+            };
+            job.saga == withdrawal.saga && job.subject == withdrawal.subject && nobody_has_it
+        });
+        let Some(job) = found else { return Ok(false) };
+        job.lease.status = lease::Status::Failed;
+        job.last_error = Some("withdrawn".to_owned());
+        let token = job.lease.token;
+        tables.post(withdrawal.saga, withdrawal.message(token), at);
+        Ok(true)
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

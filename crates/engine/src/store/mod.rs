@@ -28,7 +28,7 @@ use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
-use jobs::{Answer, Job, Leased, Settled, Settlement};
+use jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Known, Node, Notice, Registered};
 use outbox::{Outgoing, Sent};
 use tokio::sync::mpsc;
@@ -244,6 +244,13 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be written.
     async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error>;
+
+    /// Takes back a job that no worker has, be it that it waits or that its lease has run out: the job is over and its
+    /// saga is told, or neither. `false`: a worker has it, or it is over.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error>;
 
     /// A job as it stands.
     ///

@@ -11,7 +11,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement};
+use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::Database;
@@ -45,6 +45,10 @@ pub enum Moment<'a> {
     BeforeLettingGo(SagaId),
     /// This saga has been let go, or was found not to be.
     AfterLettingGo(SagaId),
+    /// A job that no worker has is about to be taken back.
+    BeforeWithdrawal,
+    /// It has been, unless a worker has it.
+    AfterWithdrawal,
     /// Somebody is about to listen.
     BeforeListening,
     /// Any other call is about to be made.
@@ -227,6 +231,13 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
         self.admitted().await?.answer_job(answer, at).await
+    }
+
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
+        self.watch.at(Moment::BeforeWithdrawal).await?;
+        let withdrawn = self.store.withdraw_job(withdrawal, at).await?;
+        self.watch.at(Moment::AfterWithdrawal).await?;
+        Ok(withdrawn)
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::clock::TokioClock;
+use backstitch::kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use backstitch::relay::{Message, Sink};
 use backstitch::store::memory::MemoryStore;
 use backstitch::{
-    Context, Engine, Event, Options, Recorded, Retry, Run, Saga, SagaState, Step, StepError, Undo,
+    Attempt, Caller, Context, Engine, Event, Options, Payload, Recorded, Retry, Run, Saga, SagaState, Step,
+    StepError, Undo,
 };
 use futures::StreamExt;
 use tokio::time::Instant;
@@ -181,6 +183,91 @@ pub(crate) async fn eventually(what: &str, mut holds: impl AsyncFnMut() -> bool)
         assert!(begun.elapsed() < Duration::from_secs(3600), "never so: {what}");
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
+}
+
+/// A definition that is written down, with these steps one after the other.
+pub(crate) fn written(name: &str, steps: impl IntoIterator<Item = DraftStep>) -> Draft {
+    Draft { steps: steps.into_iter().collect(), ..Draft::new(name) }
+}
+
+/// A declared step, undone in the same manner and never tried again.
+fn declared_step(id: &str, action: Performer, undo: Performer) -> DraftStep {
+    let compensate =
+        DraftCompensation { action: undo, timeout: Duration::from_secs(120), retry: Retry::none() };
+    DraftStep {
+        id: id.to_owned(),
+        title: None,
+        depends_on: None,
+        action,
+        timeout: Duration::from_secs(60),
+        retry: Retry::none(),
+        compensate: Some(compensate),
+        concurrency: None,
+    }
+}
+
+/// A declared step whose calls say `do …` and `undo …`.
+pub(crate) fn calling(id: &str) -> DraftStep {
+    let call = |phase: &str| Performer::Call(Payload::encode(&format!("{phase} {id}")).unwrap());
+    declared_step(id, call("do"), call("undo"))
+}
+
+/// A declared step that is left to the workers of `builders`, and undone by a call.
+pub(crate) fn working(id: &str) -> DraftStep {
+    let undo = Performer::Call(Payload::encode(&format!("undo {id}")).unwrap());
+    declared_step(id, builders(), undo)
+}
+
+pub(crate) fn builders() -> Performer {
+    Performer::Worker { queue: "builders".to_owned() }
+}
+
+type CallAnswer = dyn Fn(&str, u32) -> Result<serde_json::Value, StepError> + Send + Sync;
+
+/// Makes declared calls: notes what each says and everything it gets to know, and answers as told.
+#[derive(Clone)]
+pub(crate) struct Calls {
+    pub(crate) trace: Trace,
+    pub(crate) bodies: Arc<Mutex<Vec<serde_json::Value>>>,
+    answer: Arc<CallAnswer>,
+}
+
+impl Calls {
+    /// All of them go well; their results say which they were.
+    pub(crate) fn good() -> Self {
+        Self::answering(|call, _| Ok(serde_json::Value::from(format!("{call} done"))))
+    }
+
+    pub(crate) fn answering(
+        answer: impl Fn(&str, u32) -> Result<serde_json::Value, StepError> + Send + Sync + 'static,
+    ) -> Self {
+        Self { trace: Trace::default(), bodies: Arc::default(), answer: Arc::new(answer) }
+    }
+
+    /// An engine of their own, and the store under it.
+    pub(crate) fn bench(&self) -> Bench {
+        Bench::with(|options| options.caller = Some(Arc::new(self.clone())))
+    }
+}
+
+#[async_trait]
+impl Caller for Calls {
+    async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError> {
+        let call: String = call.decode().unwrap();
+        self.trace.say(&call);
+        self.bodies.lock().unwrap().push(serde_json::from_str(&attempt.body().unwrap()).unwrap());
+        if call.ends_with("hangs") {
+            std::future::pending::<()>().await;
+        }
+        (self.answer)(&call, attempt.number()).map(|result| Payload::encode(&result).unwrap())
+    }
+}
+
+/// Declares and applies at once.
+pub(crate) async fn put(engine: &Engine, draft: Draft) -> u32 {
+    let name = draft.name.clone();
+    engine.declare(draft).await.unwrap();
+    engine.apply(&name).await.unwrap().version
 }
 
 /// Keeps what is sent, and fails the first sends if told to.

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use crate::support::seconds;
 use backstitch_kernel::saga::event::Started;
-use backstitch_kernel::saga::{Event, Phase, Resolution, codec};
+use backstitch_kernel::saga::{Event, Outside, Phase, Resolution, codec};
 use backstitch_kernel::{Payload, StepError, StepId};
 
 fn error() -> StepError {
@@ -28,6 +28,17 @@ fn started() -> Started {
     }
 }
 
+fn outside() -> Outside {
+    Outside { queue: "q".into(), until: seconds(8) }
+}
+
+fn is_left_outside(event: &Event) -> bool {
+    matches!(
+        event,
+        Event::StepStarted { outside: Some(_), .. } | Event::StepCompensating { outside: Some(_), .. }
+    )
+}
+
 /// Every event with all its fields in use, and its name.
 fn every_event() -> Vec<(&'static str, Event)> {
     let step = StepId::from("s");
@@ -44,6 +55,7 @@ fn every_event() -> Vec<(&'static str, Event)> {
         ("saga.resumed", Event::SagaResumed { note: note.clone() }),
         ("saga.adopted", Event::SagaAdopted { node: "n".to_owned(), epoch: -5 }),
         ("step.started", Event::StepStarted { step: step.clone(), attempt, outside: None }),
+        ("step.started", Event::StepStarted { step: step.clone(), attempt, outside: Some(outside()) }),
         ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: json("[1,  2]") }),
         ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: Payload::null() }),
         ("step.failed", Event::StepFailed { step: step.clone(), attempt, error: error(), in_doubt: true }),
@@ -61,6 +73,10 @@ fn every_event() -> Vec<(&'static str, Event)> {
             },
         ),
         ("step.compensating", Event::StepCompensating { step: step.clone(), attempt, outside: None }),
+        (
+            "step.compensating",
+            Event::StepCompensating { step: step.clone(), attempt, outside: Some(outside()) },
+        ),
         ("step.compensated", Event::StepCompensated { step: step.clone(), attempt }),
         (
             "step.compensation_failed",
@@ -91,10 +107,19 @@ fn events_that_say_it_all_by_their_name_need_no_data() {
         let bare = matches!(
             name,
             "saga.succeeded" | "saga.compensated" | "step.started" | "step.compensating" | "step.compensated"
-        );
+        ) && !is_left_outside(&event);
         let empty = matches!(&event, Event::StepSucceeded { result, .. } if result.is_null());
         assert_eq!(codec::data(&event).is_none(), bare || empty, "{name}");
     }
+}
+
+#[test]
+fn an_attempt_without_data_is_one_that_was_made_here() {
+    let (step, attempt, outside) = (StepId::from("s"), 4, None);
+    let started = codec::event("step.started", Some("s"), Some(4), None).unwrap();
+    assert_eq!(started, Event::StepStarted { step: step.clone(), attempt, outside: outside.clone() });
+    let compensating = codec::event("step.compensating", Some("s"), Some(4), None).unwrap();
+    assert_eq!(compensating, Event::StepCompensating { step, attempt, outside });
 }
 
 #[test]
@@ -115,6 +140,8 @@ fn the_written_form_is_pinned() {
         data("step.retry"),
         format!(r#"{{"error":{error},"phase":"undo","max_attempts":9,"retry_at":99000000}}"#)
     );
+    let left_outside = Event::StepStarted { step: "s".into(), attempt: 1, outside: Some(outside()) };
+    assert_eq!(codec::data(&left_outside).unwrap(), r#"{"queue":"q","until":8000000}"#);
     assert_eq!(data("step.resolved"), r#"{"action":"skip","note":"who, \"why\""}"#);
     assert_eq!(data("saga.adopted"), r#"{"node":"n","epoch":-5}"#);
 }
@@ -136,7 +163,8 @@ fn a_row_with_something_missing_is_refused_by_name() {
             let expected = format!("a `{name}` event has no `attempt`");
             assert_eq!(refused(name, step, None, data), expected);
         }
-        if data.is_some() && name != "step.succeeded" {
+        // What was performed here has no data, and never had before there was an outside.
+        if data.is_some() && name != "step.succeeded" && !is_left_outside(&event) {
             let expected = format!("a `{name}` event has no `data`");
             assert_eq!(refused(name, step, attempt, None), expected);
         }
@@ -148,6 +176,10 @@ fn a_row_with_something_missing_is_refused_by_name() {
         ("saga.adopted", r#"{"node": "n"}"#, "data.epoch"),
         ("step.failed", "{}", "data.error"),
         ("step.retry", "{}", "data.phase"),
+        ("step.started", r#"{"until": 1}"#, "data.queue"),
+        ("step.started", r#"{"queue": "q"}"#, "data.until"),
+        ("step.compensating", r#"{"until": 1}"#, "data.queue"),
+        ("step.compensating", r#"{"queue": "q"}"#, "data.until"),
         ("step.resolved", "{}", "data.action"),
         ("step.resolved", r#"{"action": "skip"}"#, "data.note"),
     ] {

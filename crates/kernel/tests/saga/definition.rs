@@ -1,13 +1,15 @@
 //! Definitions: what is refused, with every mistake at once, and what a good one works out to.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use crate::support::{Change, graph, sequence, step};
 use backstitch_kernel::saga::draft::{
-    DEFAULT_COMPENSATION_TIMEOUT, DEFAULT_STEP_TIMEOUT, Draft, DraftCompensation, MAX_DURATION, MAX_ID_LEN,
-    MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS, MAX_TITLE_LEN, default_compensation_retry, default_retry,
+    DEFAULT_COMPENSATION_TIMEOUT, DEFAULT_STEP_TIMEOUT, Draft, DraftCompensation, MAX_CALL_LEN, MAX_DURATION,
+    MAX_ID_LEN, MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS, MAX_TITLE_LEN, default_compensation_retry,
+    default_retry,
 };
-use backstitch_kernel::saga::{Definition, Problem};
+use backstitch_kernel::saga::{Definition, Performer, Problem};
 use backstitch_kernel::{Backoff, Payload, Retry};
 
 /// The mistakes found, as `place: message`.
@@ -154,6 +156,51 @@ fn timeouts_waits_and_counts_have_their_limits() {
 }
 
 #[test]
+fn a_queue_is_named_like_everything_else() {
+    let queue = |queue: &str| Performer::Worker { queue: queue.to_owned() };
+    let found = mistakes(changed(|draft| {
+        draft.steps[0].action = queue("");
+        draft.steps[0].compensate =
+            Some(DraftCompensation { action: queue("a/b"), ..DraftCompensation::default() });
+        draft.steps[1].action = queue(&"q".repeat(MAX_ID_LEN + 1));
+    }));
+    assert_eq!(
+        found,
+        [
+            "steps[0].action.worker.queue: is empty",
+            "steps[0].compensate.worker.queue: contains '/': use letters, digits, `-`, `_` and `.`",
+            "steps[1].action.worker.queue: is 129 bytes long; the limit is 128",
+        ]
+    );
+    assert_eq!(mistakes(sequence(&["a"]).outside("a").undo_outside("a")), [""; 0]);
+}
+
+#[test]
+fn how_many_a_worker_does_at_once_is_not_for_the_definition_to_say() {
+    assert_eq!(
+        mistakes(sequence(&["a"]).outside("a").limited("a")),
+        [
+            "steps[0].concurrency: is for steps performed here: how many a worker does at once is the worker's to say"
+        ]
+    );
+    assert_eq!(mistakes(sequence(&["a"]).undo_outside("a").limited("a")), [""; 0]);
+}
+
+#[test]
+fn a_call_has_its_limit() {
+    let call = |len: usize| Performer::Call(Payload::encode(&"c".repeat(len - 2)).unwrap());
+    let found = mistakes(changed(|draft| {
+        draft.steps[0].action = call(MAX_CALL_LEN + 1);
+        draft.steps[1].compensate =
+            Some(DraftCompensation { action: call(MAX_CALL_LEN + 1), ..DraftCompensation::default() });
+    }));
+    let expected =
+        ["steps[0].action: is larger than 16384 bytes", "steps[1].compensate: is larger than 16384 bytes"];
+    assert_eq!(found, expected);
+    assert_eq!(mistakes(changed(|draft| draft.steps[0].action = call(MAX_CALL_LEN))), [""; 0]);
+}
+
+#[test]
 fn a_step_cannot_depend_on_itself_nor_twice_on_another() {
     assert_eq!(
         mistakes(graph(&[("a", &["a"]), ("b", &["a", "a"])])),
@@ -253,6 +300,12 @@ fn the_fingerprint_changes_with_the_meaning_of_a_log_and_with_nothing_else() {
     let first = print(base());
     assert_eq!(first, 17_949_524_365_209_113_563, "it is the same on every machine and in every version");
     assert_eq!(print(base().retrying("a", 5).undo_retrying("a", 9)), first);
+    let mut by_call = base();
+    by_call.steps[0].action = Performer::Call(Payload::encode(&"x").unwrap());
+    assert_eq!(print(by_call), first, "what the engine calls, it performs here");
+    let mut elsewhere = base().outside("b");
+    elsewhere.steps[1].action = Performer::Worker { queue: "others".to_owned() };
+    assert_eq!(print(elsewhere), print(base().outside("b")), "a log names its queues itself");
     assert_eq!(print(Draft { title: Some("T".to_owned()), ..base() }), first);
     let moved = graph(&[("b", &["a"]), ("c", &["b", "a"]), ("a", &[])]);
     assert_eq!(print(moved), first, "the order of declaration has no meaning of its own");
@@ -261,12 +314,15 @@ fn the_fingerprint_changes_with_the_meaning_of_a_log_and_with_nothing_else() {
         base().going_on(),
         base().undoing_at_once(2),
         base().without_undo("b"),
+        base().outside("b"),
+        base().undo_outside("b"),
+        base().outside("b").undo_outside("b"),
+        base().outside("c"),
         graph(&[("a", &[]), ("b", &["a"]), ("c", &["b"])]),
         graph(&[("a", &[]), ("b", &["a"]), ("d", &["a", "b"])]),
     ];
-    for other in others {
-        assert_ne!(print(other.clone()), first, "{other:?}");
-    }
+    let prints: BTreeSet<u64> = others.iter().map(|other| print(other.clone())).chain([first]).collect();
+    assert_eq!(prints.len(), others.len() + 1, "no two of them are taken for each other");
 }
 
 #[test]
@@ -292,13 +348,16 @@ fn what_is_not_written_has_the_documented_defaults() {
 
 #[test]
 fn a_draft_survives_its_written_form_and_refuses_unknown_fields() {
-    let draft = graph(&[("a", &[]), ("b", &["a"])]).limited("a").without_undo("b").going_on();
+    let mut draft = graph(&[("a", &[]), ("b", &["a"]), ("c", &[])]).limited("a").undo_outside("a");
+    draft = draft.outside("b").without_undo("b").going_on();
+    draft.steps[2].action = Performer::Call(Payload::parse(r#"{"http": {"url": "x"}}"#).unwrap());
     let written = serde_json::to_string(&draft).unwrap();
     assert_eq!(serde_json::from_str::<Draft>(&written).unwrap(), draft);
     for unknown in [
         r#"{"name": "n", "steps": [], "stesp": []}"#,
         r#"{"name": "n", "steps": [{"id": "a", "depend_on": []}]}"#,
         r#"{"name": "n", "steps": [{"id": "a", "compensate": {"timeuot": "1s"}}]}"#,
+        r#"{"name": "n", "steps": [{"id": "a", "action": {"wroker": {"queue": "q"}}}]}"#,
     ] {
         assert!(serde_json::from_str::<Draft>(unknown).is_err(), "{unknown}");
     }

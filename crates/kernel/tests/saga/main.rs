@@ -4,6 +4,7 @@ mod codec;
 mod definition;
 mod forward;
 mod operations;
+mod outside;
 mod recovery;
 mod rollback;
 mod state;

@@ -109,9 +109,12 @@ fn phase(progress: Progress) -> PhaseState {
 #[test]
 fn a_step_is_told_in_one_word() {
     let waiting = || Progress::Waiting { until: seconds(1) };
+    let outside = || Progress::Outside { until: seconds(1) };
     let table = [
         (Progress::Idle, Progress::Idle, false, StepStatus::Pending),
         (Progress::Running, Progress::Idle, false, StepStatus::Running),
+        (outside(), Progress::Idle, false, StepStatus::Running),
+        (outside(), Progress::Idle, true, StepStatus::Running),
         (Progress::Interrupted, Progress::Idle, true, StepStatus::Running),
         (waiting(), Progress::Idle, true, StepStatus::Running),
         (Progress::Done, Progress::Idle, false, StepStatus::Succeeded),
@@ -119,6 +122,7 @@ fn a_step_is_told_in_one_word() {
         (Progress::Failed, Progress::Idle, true, StepStatus::InDoubt),
         (Progress::Skipped, Progress::Idle, false, StepStatus::Skipped),
         (Progress::Done, Progress::Running, false, StepStatus::Compensating),
+        (Progress::Done, outside(), false, StepStatus::Compensating),
         (Progress::Done, Progress::Interrupted, false, StepStatus::Compensating),
         (Progress::Failed, waiting(), true, StepStatus::Compensating),
         (Progress::Done, Progress::Done, false, StepStatus::Compensated),
@@ -140,18 +144,20 @@ fn a_step_is_told_in_one_word() {
 
 #[test]
 fn a_phase_knows_whether_it_is_under_way() {
-    for (progress, under_way) in [
-        (Progress::Idle, false),
-        (Progress::Running, true),
-        (Progress::Interrupted, true),
-        (Progress::Waiting { until: seconds(1) }, true),
-        (Progress::Done, false),
-        (Progress::Failed, false),
-        (Progress::Skipped, false),
+    for (progress, under_way, in_flight, here) in [
+        (Progress::Idle, false, false, false),
+        (Progress::Running, true, true, true),
+        (Progress::Outside { until: seconds(1) }, true, true, false),
+        (Progress::Interrupted, true, false, false),
+        (Progress::Waiting { until: seconds(1) }, true, false, false),
+        (Progress::Done, false, false, false),
+        (Progress::Failed, false, false, false),
+        (Progress::Skipped, false, false, false),
     ] {
         let phase = phase(progress);
         assert_eq!(phase.in_progress(), under_way, "{phase:?}");
-        assert_eq!(phase.in_flight(), phase.progress == Progress::Running);
+        assert_eq!(phase.in_flight(), in_flight, "{phase:?}");
+        assert_eq!(phase.runs_here(), here, "{phase:?}");
     }
 }
 

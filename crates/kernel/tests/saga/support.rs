@@ -51,6 +51,10 @@ pub(crate) trait Change: Sized {
     fn undo_retrying(self, id: &str, count: u32) -> Self;
     fn without_undo(self, id: &str) -> Self;
     fn limited(self, id: &str) -> Self;
+    /// An outside worker performs the action.
+    fn outside(self, id: &str) -> Self;
+    /// An outside worker performs the compensation.
+    fn undo_outside(self, id: &str) -> Self;
     fn going_on(self) -> Self;
     fn undoing_at_once(self, count: usize) -> Self;
 }
@@ -60,6 +64,15 @@ fn named<'a>(draft: &'a mut Draft, id: &str) -> &'a mut DraftStep {
     found.unwrap_or_else(|| panic!("no step {id}"))
 }
 
+fn undo<'a>(draft: &'a mut Draft, id: &str) -> &'a mut DraftCompensation {
+    let found = named(draft, id).compensate.as_mut();
+    found.unwrap_or_else(|| panic!("{id} has no compensation"))
+}
+
+pub(crate) fn worker() -> Performer {
+    Performer::Worker { queue: "workers".to_owned() }
+}
+
 impl Change for Draft {
     fn retrying(mut self, id: &str, count: u32) -> Self {
         named(&mut self, id).retry = Retry::fixed(count, Duration::from_secs(WAIT.unsigned_abs()));
@@ -67,11 +80,8 @@ impl Change for Draft {
     }
 
     fn undo_retrying(mut self, id: &str, count: u32) -> Self {
-        named(&mut self, id).compensate = Some(DraftCompensation {
-            timeout: Duration::from_secs(30),
-            retry: Retry::fixed(count, Duration::from_secs(WAIT.unsigned_abs())),
-            ..DraftCompensation::default()
-        });
+        let retry = Retry::fixed(count, Duration::from_secs(WAIT.unsigned_abs()));
+        undo(&mut self, id).retry = retry;
         self
     }
 
@@ -82,6 +92,16 @@ impl Change for Draft {
 
     fn limited(mut self, id: &str) -> Self {
         named(&mut self, id).concurrency = Some(1);
+        self
+    }
+
+    fn outside(mut self, id: &str) -> Self {
+        named(&mut self, id).action = worker();
+        self
+    }
+
+    fn undo_outside(mut self, id: &str) -> Self {
+        undo(&mut self, id).action = worker();
         self
     }
 
@@ -154,15 +174,15 @@ impl Play {
         for recorded in &decision.events {
             assert_survives_its_row(&recorded.event);
         }
+        let announced = decision.events.iter().filter(|recorded| starts_here(&recorded.event)).count();
         self.log.extend(decision.events);
         self.effects = decision.effects;
         self.state = decision.state;
         let folded = State::fold(&self.definition, &self.log);
         assert_eq!(folded.as_ref(), Ok(&self.state), "the state is the fold of the log");
         assert_eq!(saga::audit(&self.definition, &self.log), [], "{:#?}", self.news);
-        let announced = self.news.iter().filter(|news| is_start(news)).count();
         let run = self.effects.iter().filter(|effect| matches!(effect, Effect::Run { .. })).count();
-        assert_eq!(announced, run, "whatever is announced is run, and nothing else");
+        assert_eq!(announced, run, "whatever is announced is run, unless an outside worker is to run it");
     }
 
     fn must(&mut self, input: Input) -> Vec<&str> {
@@ -243,8 +263,8 @@ impl Play {
     }
 }
 
-fn is_start(news: &str) -> bool {
-    news.starts_with("do ") || news.starts_with("undo ")
+fn starts_here(event: &Event) -> bool {
+    matches!(event, Event::StepStarted { outside: None, .. } | Event::StepCompensating { outside: None, .. })
 }
 
 fn assert_survives_its_row(event: &Event) {

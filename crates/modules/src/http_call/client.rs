@@ -1,12 +1,10 @@
 //! The client that calls are made with.
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use reqwest::Client;
-use reqwest::redirect::Policy;
-use rustls::crypto::ring;
-use rustls::{ClientConfig, RootCertStore};
+
+use crate::outgoing;
 
 /// Shorter than the five seconds after which common servers close an idle connection, so that few calls are sent into
 /// one that is being closed.
@@ -40,36 +38,11 @@ pub enum SetupError {
     Client(#[from] reqwest::Error),
 }
 
-/// A client that goes where it is told: it follows no redirect and no proxy of the environment, and repeats nothing by
-/// itself.
 pub(super) fn client(limits: &Limits) -> Result<Client, SetupError> {
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls()?)
-        .redirect(Policy::none())
-        .no_proxy()
-        .retry(reqwest::retry::never())
-        .referer(false)
+    let client = outgoing::client(Vec::new())?
         .connect_timeout(limits.connect_within)
         .pool_idle_timeout(IDLE)
         .pool_max_idle_per_host(limits.calls_per_host)
-        .tcp_nodelay(true)
-        .http1_only()
-        .user_agent(concat!("backstitch/", env!("CARGO_PKG_VERSION")));
+        .tcp_nodelay(true);
     Ok(client.build()?)
-}
-
-fn tls() -> Result<ClientConfig, rustls::Error> {
-    let mut roots = RootCertStore::empty();
-    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
-    if roots.is_empty() {
-        tracing::warn!(
-            "this machine trusts no certificate: calls over https will fail; install ca-certificates"
-        );
-    }
-    // The provider is named here, so that no other part of the program decides for us.
-    let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
-        .with_safe_default_protocol_versions()?;
-    let mut config = versions.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
 }

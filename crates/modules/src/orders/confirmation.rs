@@ -60,7 +60,9 @@ impl Orders {
             starting = starting.key(key);
         }
         match starting.await {
-            Err(backstitch::Error::UnknownDefinition(_)) => Err(Error::NotConfigured),
+            Err(backstitch::Error::UnknownDefinition(_) | backstitch::Error::NothingActive(_)) => {
+                Err(Error::NotConfigured)
+            }
             started => Ok(started?),
         }
     }

@@ -89,7 +89,8 @@ impl From<Error> for Problem {
             Error::AlreadyRegistered { .. } | Error::VersionTaken { .. } => {
                 Self::new(Kind::VersionTaken, said)
             }
-            Error::DefinedInCode(_) => Self::new(Kind::NameTaken, said),
+            Error::DefinedInCode(_) | Error::DeclaredElsewhere(_) => Self::new(Kind::NameTaken, said),
+            Error::NothingActive(_) => Self::new(Kind::UnknownDefinition, said),
             Error::NothingStaged(_) => Self::new(Kind::NothingStaged, said),
             Error::NoSuchJob(_) => Self::new(Kind::JobNotFound, said),
             Error::StaleLease(_) | Error::JobOver(_) | Error::GivenUp { .. } => {

@@ -5,7 +5,9 @@
 mod bad_input;
 mod configuration;
 mod connections;
+mod definitions;
 mod description;
+mod jobs;
 mod keys;
 mod metrics;
 mod operations;

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use backstitch::store::{Commit, RowWrite, Summary, Verdict};
 use backstitch_kernel::saga::event::Started;
-use backstitch_kernel::saga::{Event, Phase, Recorded, Resolution, Status};
+use backstitch_kernel::saga::{Event, Outside, Phase, Recorded, Resolution, Status};
 use backstitch_kernel::{ErrorKind, Payload, SagaId, StepError, StepId, Timestamp};
 
 use super::Fixture;
@@ -83,9 +83,12 @@ fn every_event(now: Timestamp) -> Vec<Event> {
         deadline: Some(now),
         attributes: BTreeMap::from([("customer".to_owned(), "c1".to_owned())]),
     };
+    let outside = Outside { queue: "builders \u{2603}".into(), until: now };
     vec![
         Event::SagaStarted(Arc::new(started)),
         Event::StepStarted { step: step.clone(), attempt: 1, outside: None },
+        Event::StepStarted { step: step.clone(), attempt: 2, outside: Some(outside.clone()) },
+        Event::StepCompensating { step: step.clone(), attempt: 2, outside: Some(outside) },
         Event::StepRetry {
             step: step.clone(),
             phase: Phase::Do,

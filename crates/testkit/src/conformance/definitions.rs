@@ -1,11 +1,16 @@
-//! Definitions: a version is what it was when it was first kept.
+//! Definitions: a version is what it was when it was first kept, and a declared name knows which one is active.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+use std::time::Duration;
+
+use backstitch::store::declared::{Declared, InFlight};
 use backstitch::store::nodes::Registered;
 use backstitch_kernel::Payload;
+use backstitch_kernel::saga::Status;
 
 use super::Fixture;
+use super::make::{apply, saga, started_with};
 
 fn version(version: u32, fingerprint: u64) -> Registered {
     let body = Payload::parse(format!(r#"{{"steps": [], "is": {version}}}"#)).unwrap();
@@ -53,4 +58,154 @@ pub async fn a_definition_is_there_for_the_next_process(fixture: &dyn Fixture) {
     fixture.store().register(&version(1, 1)).await.unwrap();
     fixture.reopen().await;
     assert_eq!(fixture.store().definition("deploy", None).await.unwrap(), Some(version(1, 1)));
+}
+
+fn named(name: &str, number: u32) -> Registered {
+    Registered { name: name.into(), ..version(number, u64::from(number)) }
+}
+
+async fn stage(fixture: &dyn Fixture, number: u32) -> bool {
+    fixture.store().stage(&version(number, u64::from(number))).await.unwrap()
+}
+
+async fn declared(fixture: &dyn Fixture, name: &str) -> Option<Declared> {
+    let mut found = fixture.store().declared(Some(name)).await.unwrap();
+    assert!(found.len() <= 1);
+    found.pop()
+}
+
+/// The active version of `deploy`, the staged one, and all there are.
+async fn standing(fixture: &dyn Fixture) -> (Option<u32>, Option<u32>, Vec<u32>) {
+    let Declared { name, active, staged, versions } = declared(fixture, "deploy").await.unwrap();
+    assert_eq!(&*name, "deploy");
+    (active, staged, versions.iter().map(|version| version.number).collect())
+}
+
+/// A staged version is kept like any other and waits; applied, it is the one.
+pub async fn a_staged_version_waits_to_be_applied(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    assert!(stage(fixture, 1).await);
+    assert_eq!(store.definition("deploy", Some(1)).await.unwrap(), Some(version(1, 1)));
+    assert_eq!(standing(fixture).await, (None, Some(1), vec![1]));
+    assert_eq!(store.apply_staged("deploy").await.unwrap(), Some(1));
+    assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
+}
+
+/// Versions count up without a gap, and none is staged twice.
+pub async fn only_the_next_version_is_staged(fixture: &dyn Fixture) {
+    assert!(!stage(fixture, 2).await, "the first is 1");
+    assert!(declared(fixture, "deploy").await.is_none());
+    assert!(stage(fixture, 1).await);
+    assert!(!stage(fixture, 1).await, "somebody else has just taken it");
+    assert!(!stage(fixture, 3).await);
+    assert_eq!(standing(fixture).await, (None, Some(1), vec![1]));
+    assert_eq!(fixture.store().definition("deploy", None).await.unwrap(), Some(version(1, 1)));
+}
+
+/// A name that a program registers in code is not declared as well.
+pub async fn a_name_that_belongs_to_code_is_not_declared(fixture: &dyn Fixture) {
+    fixture.store().register(&version(1, 1)).await.unwrap();
+    assert!(!stage(fixture, 1).await);
+    assert!(!stage(fixture, 2).await);
+    assert!(declared(fixture, "deploy").await.is_none());
+    assert_eq!(fixture.store().declared(None).await.unwrap(), []);
+    assert_eq!(fixture.store().apply_staged("deploy").await.unwrap(), None);
+}
+
+/// What is staged takes the place of what was; the active version stays.
+pub async fn staging_replaces_what_was_staged(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    assert!(stage(fixture, 1).await);
+    assert!(stage(fixture, 2).await);
+    assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]));
+    assert_eq!(store.apply_staged("deploy").await.unwrap(), Some(2));
+    assert!(stage(fixture, 3).await);
+    assert!(stage(fixture, 4).await);
+    assert_eq!(standing(fixture).await, (Some(2), Some(4), vec![1, 2, 3, 4]), "both at once");
+    assert_eq!(store.apply_staged("deploy").await.unwrap(), Some(4));
+    assert_eq!(standing(fixture).await, (Some(4), None, vec![1, 2, 3, 4]));
+}
+
+/// A discarded version is forgotten, but its number is not used again.
+pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    stage(fixture, 1).await;
+    store.apply_staged("deploy").await.unwrap();
+    stage(fixture, 2).await;
+    assert_eq!(store.discard_staged("deploy").await.unwrap(), Some(2));
+    assert_eq!(standing(fixture).await, (Some(1), None, vec![1, 2]));
+    assert!(!stage(fixture, 2).await);
+    assert!(stage(fixture, 3).await);
+    assert_eq!(standing(fixture).await, (Some(1), Some(3), vec![1, 2, 3]));
+}
+
+/// Nothing to apply, nothing to discard: nothing changes.
+pub async fn what_is_not_staged_is_neither_applied_nor_discarded(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    assert_eq!(store.apply_staged("deploy").await.unwrap(), None);
+    assert_eq!(store.discard_staged("deploy").await.unwrap(), None);
+    stage(fixture, 1).await;
+    store.apply_staged("deploy").await.unwrap();
+    assert_eq!(store.apply_staged("deploy").await.unwrap(), None);
+    assert_eq!(store.discard_staged("deploy").await.unwrap(), None);
+    assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
+}
+
+/// Everything that is declared is listed by name, each version with its time.
+pub async fn declarations_are_listed_by_name(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for (name, number) in [("refund", 1), ("Zebra", 1), ("deploy", 1), ("refund", 2)] {
+        let before = fixture.now();
+        assert!(store.stage(&named(name, number)).await.unwrap());
+        fixture.advance(Duration::from_secs(60)).await;
+        let newest = *declared(fixture, name).await.unwrap().versions.last().unwrap();
+        assert_eq!(newest.number, number);
+        assert!(before <= newest.created_at && newest.created_at <= fixture.now(), "{newest:?}");
+    }
+    store.register(&named("code", 1)).await.unwrap();
+    let all = store.declared(None).await.unwrap();
+    let names: Vec<(&str, usize)> = all.iter().map(|found| (&*found.name, found.versions.len())).collect();
+    assert_eq!(names, [("Zebra", 1), ("deploy", 1), ("refund", 2)]);
+    let refund = declared(fixture, "refund").await.unwrap();
+    assert_eq!(Some(&refund), all.last());
+    assert!(refund.versions[0].created_at < refund.versions[1].created_at);
+    assert!(declared(fixture, "code").await.is_none());
+}
+
+/// Sagas that have not ended are counted by version, and no others.
+pub async fn sagas_in_flight_are_counted_by_version(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    assert_eq!(store.in_flight("deploy").await.unwrap(), []);
+    let sagas = [
+        ("deploy", 1, Status::Pending),
+        ("deploy", 1, Status::Running),
+        ("deploy", 1, Status::Succeeded),
+        ("deploy", 2, Status::Compensated),
+        ("deploy", 10, Status::Compensating),
+        ("deploy", 10, Status::Failed),
+        ("refund", 1, Status::Running),
+    ];
+    for ((definition, version, status), number) in sagas.into_iter().zip(1..) {
+        let commit = started_with(saga(number), now, |row| {
+            row.definition = definition.into();
+            row.version = version;
+            row.status = status;
+        });
+        apply(&*store, commit).await;
+    }
+    let counted = [InFlight { version: 1, sagas: 2 }, InFlight { version: 10, sagas: 1 }];
+    assert_eq!(store.in_flight("deploy").await.unwrap(), counted);
+    assert_eq!(store.in_flight("refund").await.unwrap(), [InFlight { version: 1, sagas: 1 }]);
+}
+
+/// Declarations outlive the process that took them.
+pub async fn declarations_are_there_for_the_next_process(fixture: &dyn Fixture) {
+    stage(fixture, 1).await;
+    fixture.store().apply_staged("deploy").await.unwrap();
+    stage(fixture, 2).await;
+    let before = declared(fixture, "deploy").await;
+    fixture.reopen().await;
+    assert_eq!(declared(fixture, "deploy").await, before);
+    assert_eq!(standing(fixture).await, (Some(1), Some(2), vec![1, 2]));
+    assert_eq!(fixture.store().apply_staged("deploy").await.unwrap(), Some(2));
 }

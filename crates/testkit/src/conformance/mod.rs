@@ -20,6 +20,7 @@ pub mod nodes;
 pub mod outbox;
 mod postgres_fixture;
 pub mod rules;
+pub mod work;
 
 pub use fixture::{Fixture, MemoryFixture, SqlFixture, SqliteFixture};
 pub use postgres_fixture::PostgresFixture;

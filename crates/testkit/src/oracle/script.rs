@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use backstitch_kernel::saga::{Definition, Input, Now, Outcome, Phase, Status};
 use backstitch_kernel::{ErrorKind, Payload, StepError, Timestamp};
 
-use super::{Oracle, Prediction};
+use super::{Flight, Oracle, Prediction};
 
 /// What comes of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -20,7 +20,7 @@ pub enum Behaviour {
     Doubt,
     /// No answer comes in time.
     TimeOut,
-    /// The node that makes the call goes away meanwhile.
+    /// Whoever makes the call goes away meanwhile: the node, or an outside worker, of whom nobody hears again.
     Crash,
 }
 
@@ -69,12 +69,18 @@ pub fn predict(definition: &Definition, script: &Script) -> Prediction {
     let mut now = Now::at(Timestamp::default());
     let mut oracle = Oracle::start(definition, None, now);
     while !oracle.status().is_terminal() {
-        let input = if let Some(&(step, phase)) = oracle.flying.first() {
+        let input = if let Some(&Flight { step, phase, until }) = oracle.flying.first() {
             let id = definition.steps()[step].id.clone();
             let attempt = oracle.steps[step].count(phase);
-            match script.behaviour(id.as_str(), phase, attempt).outcome() {
-                Some(outcome) => Input::Finished { step: id, phase, attempt, outcome },
-                None => Input::Adopted { node: String::new(), epoch: 0 },
+            match (script.behaviour(id.as_str(), phase, attempt), until) {
+                (Behaviour::Crash | Behaviour::TimeOut, Some(until)) => {
+                    now.at = now.at.max(until);
+                    Input::Wake
+                }
+                (behaviour, _) => match behaviour.outcome() {
+                    Some(outcome) => Input::Finished { step: id, phase, attempt, outcome },
+                    None => Input::Adopted { node: String::new(), epoch: 0 },
+                },
             }
         } else if let Some(step) = oracle.asking_for_room().first() {
             Input::Admitted { step: definition.steps()[*step].id.clone() }

@@ -7,6 +7,10 @@ use super::random::Random;
 pub enum Kind {
     /// A call is answered.
     Answer,
+    /// An outside worker answers.
+    WorkerAnswer,
+    /// An outside worker has not answered in time.
+    GivenUp,
     /// A call is answered after its attempt is over.
     LateAnswer,
     /// There is room for a limited step.
@@ -49,6 +53,8 @@ pub enum Kind {
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Circumstances {
     pub(super) calls: u64,
+    /// Outside workers that will answer.
+    pub(super) workers: u64,
     pub(super) asks: u64,
     /// Nothing happens by itself until something is due.
     pub(super) idle_until_due: bool,
@@ -67,6 +73,7 @@ impl Circumstances {
         let trouble = u64::from(self.trouble);
         let chances = [
             (Kind::Answer, 10 * self.calls),
+            (Kind::WorkerAnswer, 5 * self.workers),
             (Kind::Room, 8 * self.asks),
             (Kind::Due, 30 * u64::from(self.idle_until_due)),
             (Kind::Glance, 1),

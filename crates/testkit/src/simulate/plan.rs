@@ -108,20 +108,30 @@ fn name(at: usize) -> String {
 
 fn step(random: &mut Random, at: usize) -> DraftStep {
     let compensate = random.chance(80).then(|| DraftCompensation {
-        timeout: Duration::from_secs(30),
+        action: performer(random),
+        timeout: timeout(random),
         retry: retry(random),
-        ..DraftCompensation::default()
     });
+    let action = performer(random);
+    let here = action == Performer::Code;
     DraftStep {
         id: name(at),
         title: None,
         depends_on: None,
-        action: Performer::Code,
-        timeout: Duration::from_secs(30),
+        action,
+        timeout: timeout(random),
         retry: retry(random),
         compensate,
-        concurrency: random.chance(15).then_some(1),
+        concurrency: (here && random.chance(15)).then_some(1),
     }
+}
+
+fn performer(random: &mut Random) -> Performer {
+    if random.chance(80) { Performer::Code } else { Performer::Worker { queue: "workers".to_owned() } }
+}
+
+fn timeout(random: &mut Random) -> Duration {
+    Duration::from_secs(random.pick([5, 30, 90]))
 }
 
 /// Never with jitter: the oracle does not know the ids of sagas.

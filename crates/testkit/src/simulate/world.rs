@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use backstitch_kernel::saga::{
-    self, Decision, Effect, Input, Now, Outcome, Phase, Resolution, State, Status, StepStatus,
+    self, Decision, Effect, Event, Input, Now, Outcome, Phase, Resolution, State, Status, StepStatus,
 };
 use backstitch_kernel::{ErrorKind, Payload, StepError, StepId, Timestamp};
 
@@ -28,6 +28,13 @@ struct Call {
     works: bool,
 }
 
+impl Call {
+    /// Whether nobody will ever hear of it.
+    fn is_silent(&self) -> bool {
+        matches!(&self.outcome, Outcome::Failed(error) if error.kind == ErrorKind::TimedOut)
+    }
+}
+
 pub(super) struct World<'j, J> {
     plan: Plan,
     random: Random,
@@ -39,6 +46,10 @@ pub(super) struct World<'j, J> {
     patience: u32,
     epoch: i64,
     calls: Vec<Call>,
+    /// What outside workers have; no crash of a node takes it from them.
+    outside: Vec<Call>,
+    /// A worker's answer that is on disk and about to be taken in.
+    mail: Option<Call>,
     /// Calls nobody waits for any more; some still arrive.
     ghosts: Vec<Call>,
     asks: BTreeSet<usize>,
@@ -64,6 +75,8 @@ impl<'j, J: Journal> World<'j, J> {
             patience: plan.patience,
             epoch: 1,
             calls: Vec::new(),
+            outside: Vec::new(),
+            mail: None,
             ghosts: Vec::new(),
             asks: BTreeSet::new(),
             zombie: None,
@@ -106,13 +119,15 @@ impl<'j, J: Journal> World<'j, J> {
             let pastime = if self.ghosts.is_empty() { Kind::Cancel } else { Kind::LateAnswer };
             return Ok(if self.random.chance(70) { Kind::Resolve } else { pastime });
         }
-        let idle = self.calls.is_empty() && self.asks.is_empty();
+        let workers = self.outside.iter().filter(|call| !call.is_silent()).count();
+        let idle = self.calls.is_empty() && self.asks.is_empty() && workers == 0;
         let due = self.state.next_due().is_some();
         if idle && !due && !self.state.paused && !self.hold {
             return Err(Failure::Silent { seq: self.state.seq });
         }
         let now = Circumstances {
             calls: self.calls.len() as u64,
+            workers: workers as u64,
             asks: self.asks.len() as u64,
             idle_until_due: idle && due,
             ghosts: !self.ghosts.is_empty(),
@@ -134,6 +149,15 @@ impl<'j, J: Journal> World<'j, J> {
                 let nth = self.random.index(self.calls.len());
                 let call = self.calls.swap_remove(nth);
                 self.answer(&call)
+            }
+            Kind::WorkerAnswer => {
+                let able = (0..self.outside.len()).filter(|&nth| !self.outside[nth].is_silent());
+                let able: Vec<usize> = able.collect();
+                let call = self.outside.swap_remove(able[self.random.index(able.len())]);
+                self.mail = Some(call.clone());
+                self.answer(&call)?;
+                self.mail = None;
+                Ok(())
             }
             Kind::LateAnswer => {
                 let nth = self.random.index(self.ghosts.len());
@@ -200,8 +224,8 @@ impl<'j, J: Journal> World<'j, J> {
                     note: note(),
                 })
             }
-            // These two befall a decision; see `say`.
-            Kind::LostDecision | Kind::LostEffects => Ok(()),
+            // These befall a decision; see `say` and `keep`.
+            Kind::LostDecision | Kind::LostEffects | Kind::GivenUp => Ok(()),
         }
     }
 
@@ -231,8 +255,7 @@ impl<'j, J: Journal> World<'j, J> {
 
     fn answer(&mut self, call: &Call) -> Result<(), Failure> {
         // A call that timed out may arrive long after the saga stopped waiting for it.
-        let silent = matches!(&call.outcome, Outcome::Failed(error) if error.kind == ErrorKind::TimedOut);
-        if silent && self.random.chance(50) {
+        if call.is_silent() && self.random.chance(50) {
             let late = Outcome::Succeeded(Payload::null());
             self.ghosts.push(Call { outcome: late, ..call.clone() });
         } else {
@@ -273,6 +296,8 @@ impl<'j, J: Journal> World<'j, J> {
         if self.is_stormy() && self.faults > 0 && !decision.events.is_empty() && self.random.chance(3) {
             self.fault();
             *self.seen.entry(Kind::LostDecision).or_default() += 1;
+            // The next owner finds the answer where this one found it.
+            self.outside.extend(self.mail.take());
             return self.recover();
         }
         append(self.journal, &self.plan, self.state.seq, &decision)?;
@@ -281,6 +306,11 @@ impl<'j, J: Journal> World<'j, J> {
 
     fn keep(&mut self, now: Now, input: Option<Input>, decision: Decision) -> Result<(), Failure> {
         self.state = decision.state;
+        // What is on disk is there for the workers, whatever becomes of the node.
+        for recorded in &decision.events {
+            self.offer(&recorded.event);
+        }
+        self.give_up_the_overdue();
         let dies =
             self.is_stormy() && self.faults > 0 && !decision.effects.is_empty() && self.random.chance(3);
         let turn = Turn { now, input, rejected: None, state: self.state.clone(), calls: None, asks: None };
@@ -293,7 +323,10 @@ impl<'j, J: Journal> World<'j, J> {
         let mut asked = BTreeSet::new();
         for effect in decision.effects {
             match effect {
-                Effect::Run { position, phase, attempt } => self.call(position, phase, attempt),
+                Effect::Run { position, phase, attempt } => {
+                    let call = self.call(position, phase, attempt);
+                    self.calls.push(call);
+                }
                 Effect::Admit { position } => {
                     asked.insert(position);
                 }
@@ -306,10 +339,40 @@ impl<'j, J: Journal> World<'j, J> {
     }
 
     fn in_flight(&self) -> BTreeSet<(usize, Phase, u32)> {
-        self.calls.iter().map(|call| (call.position, call.phase, call.attempt)).collect()
+        self.calls.iter().chain(&self.outside).map(|call| (call.position, call.phase, call.attempt)).collect()
     }
 
-    fn call(&mut self, position: usize, phase: Phase, attempt: u32) {
+    /// Lets an outside worker have an attempt that was left to one.
+    fn offer(&mut self, event: &Event) {
+        let (step, phase, attempt) = match event {
+            Event::StepStarted { step, attempt, outside: Some(_) } => (step, Phase::Do, *attempt),
+            Event::StepCompensating { step, attempt, outside: Some(_) } => (step, Phase::Undo, *attempt),
+            _ => return,
+        };
+        if let Some(position) = self.plan.definition.position(step) {
+            let call = self.call(position, phase, attempt);
+            self.outside.push(call);
+        }
+    }
+
+    /// Nobody waits any more for what was not answered in time; it may be done all the same.
+    fn give_up_the_overdue(&mut self) {
+        for call in std::mem::take(&mut self.outside) {
+            let current = self.state.steps[call.position].phase(call.phase);
+            if current.in_flight() && current.attempts == call.attempt {
+                self.outside.push(call);
+                continue;
+            }
+            *self.seen.entry(Kind::GivenUp).or_default() += 1;
+            match self.random.below(3) {
+                0 => self.arrive(&call),
+                1 => self.ghosts.push(Call { outcome: Outcome::Succeeded(Payload::null()), ..call }),
+                _ => {}
+            }
+        }
+    }
+
+    fn call(&mut self, position: usize, phase: Phase, attempt: u32) -> Call {
         let lucky = self.random.chance(self.plan.luck) || (!self.is_stormy() && self.random.chance(80));
         let (outcome, works) = if lucky {
             let result = Payload::encode(&attempt).unwrap_or_default();
@@ -330,7 +393,7 @@ impl<'j, J: Journal> World<'j, J> {
             (Outcome::Failed(error), kind.leaves_doubt() && self.random.chance(50))
         };
         self.ledger.call(Made { step: self.step(position), phase, attempt });
-        self.calls.push(Call { position, phase, attempt, outcome, works });
+        Call { position, phase, attempt, outcome, works }
     }
 
     /// Another node takes over, knowing nothing but the log.

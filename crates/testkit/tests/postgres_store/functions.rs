@@ -58,6 +58,34 @@ async fn a_saga_started_in_sql_reads_like_any_other() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_declared_saga_is_started_in_sql_with_its_active_version() {
+    let (store, address) = fresh_store().await;
+    let session = session(&address).await;
+    let stage = async |version| {
+        let body = Payload::null();
+        let declared = Registered { name: "trip".into(), version, fingerprint: 7, body };
+        assert!(store.stage(&declared).await.unwrap());
+    };
+    stage(1).await;
+    let refused = started(&session, "'trip'").await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::UNDEFINED_OBJECT));
+    let hint = refused.as_db_error().unwrap().hint().unwrap().to_owned();
+    assert!(hint.contains("apply its staged version"), "{hint}");
+    let version = async || {
+        let saga = started(&session, "'trip'").await.unwrap();
+        store.load(&[saga]).await.unwrap().pop().unwrap().summary.version
+    };
+    store.apply_staged("trip").await.unwrap();
+    assert_eq!(version().await, 1);
+    stage(2).await;
+    assert_eq!(version().await, 1, "not the one that is only staged");
+    store.apply_staged("trip").await.unwrap();
+    stage(3).await;
+    store.discard_staged("trip").await.unwrap();
+    assert_eq!(version().await, 2, "nor one that was discarded");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_repeated_key_is_the_same_saga_in_sql_too() {
     let (store, address) = fresh_store().await;
     register(&store, 1).await;

@@ -4,13 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstitch::inbox::{Message, Posted};
+use backstitch::inbox::{self, Message, Posted};
+use backstitch::kernel::saga::Phase;
 use backstitch::kernel::{Payload, SagaId};
+use backstitch::store::jobs::{Answer, Withdrawal};
 use backstitch::store::nodes::{Notice, Registered};
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::store::{Error, Store as _};
+use backstitch::store::{Commit, Error, Store as _};
 use backstitch::{Context, Engine, Options, Saga, Step};
+use backstitch_testkit::conformance::make::job;
 use serde_json::Value;
 use tokio::sync::{Notify, mpsc};
 use tokio::time::timeout;
@@ -39,6 +42,46 @@ async fn mail_and_starts_are_heard_by_other_nodes() {
     let quiet = session.query_one("select backstitch.start('trip')", &[]).await.unwrap();
     let loud = session.query_one("select backstitch.start('trip', notify => true)", &[]).await.unwrap();
     assert_eq!(next(&mut notices).await, Notice::Started(SagaId(loud.get(0))), "not {quiet:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes() {
+    let (store, address) = fresh_store().await;
+    let other = PostgresStore::connect(&address).await.unwrap();
+    let mut notices = other.listen().await.unwrap().unwrap();
+    assert_eq!(next(&mut notices).await, Notice::Missed);
+    let trip = |version| Registered { name: "trip".into(), version, fingerprint: 0, body: Payload::null() };
+    assert_eq!(store.apply_staged("trip").await.unwrap(), None, "nothing is staged, nobody is told");
+    store.stage(&trip(1)).await.unwrap();
+    store.apply_staged("trip").await.unwrap();
+    assert_eq!(next(&mut notices).await, Notice::Applied);
+    store.stage(&trip(2)).await.unwrap();
+    store.discard_staged("trip").await.unwrap();
+
+    let (answered, withdrawn) = (new_id(), new_id());
+    let said = Message::Answered {
+        step: "go".into(),
+        phase: Phase::Do,
+        attempt: 1,
+        answer: inbox::Answer::Succeeded("7".to_owned()),
+    };
+    for saga in [answered, withdrawn] {
+        let jobs = vec![job("work/q", "go:do@1", now())];
+        store.commit(&[Commit { jobs, ..start(saga) }]).await.unwrap();
+    }
+    let leased = store.lease_jobs(&["work/q".to_owned()], SOON, 1).await.unwrap().remove(0).job;
+    let (left, taken) = if leased.saga == answered { (withdrawn, answered) } else { (answered, withdrawn) };
+    let answer = Answer { id: leased.id, token: leased.lease.token, error: None, message: said.clone() };
+    store.answer_job(&answer, now()).await.unwrap().unwrap();
+    assert_eq!(
+        next(&mut notices).await,
+        Notice::Mail(taken),
+        "and nobody is told of what is staged or discarded"
+    );
+    let (subject, never_leased) = ("go:do@1".to_owned(), said.clone());
+    let withdrawal = Withdrawal { saga: left, subject, never_leased, leased_before: said };
+    assert!(store.withdraw_job(&withdrawal, now()).await.unwrap());
+    assert_eq!(next(&mut notices).await, Notice::Mail(left));
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, millis, readable, time};
-use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement};
+use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement, Withdrawal};
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn lease(
@@ -63,6 +63,21 @@ pub(super) async fn answer(session: &Session, answer: &Answer, at: Timestamp) ->
     let rows = session.query(include_str!("answer_job.sql"), &values).await?;
     let found = rows.first().map(before).transpose()?;
     Ok(found.map_or(Err(Refused::Unavailable), |(_, lease)| lease.complete(*token).map(|_| ())))
+}
+
+/// Takes back what no worker has and tells the saga of it.
+pub(super) async fn withdraw(
+    session: &Session,
+    withdrawal: &Withdrawal,
+    at: Timestamp,
+) -> Result<bool, Error> {
+    let Withdrawal { saga, subject, never_leased, leased_before } = withdrawal;
+    let body = |message| {
+        serde_json::to_string(message).map_err(|why: serde_json::Error| Error::Refused(why.to_string()))
+    };
+    let (never_leased, leased_before) = (body(never_leased)?, body(leased_before)?);
+    let values: [&(dyn ToSql + Sync); 5] = [&saga.0, subject, &time(at), &never_leased, &leased_before];
+    Ok(!session.query(sql!("withdraw_job"), &values).await?.is_empty())
 }
 
 fn before(row: &Row) -> Result<(i64, Lease), Error> {

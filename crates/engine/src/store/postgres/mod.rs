@@ -32,7 +32,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement};
+use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::{Database, Schema};
@@ -248,6 +248,10 @@ impl Store for PostgresStore {
 
     async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
         change!(self.sessions.to_ask(), |session| jobs::answer(session, answer, at))
+    }
+
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| jobs::withdraw(session, withdrawal, at))
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

@@ -40,7 +40,7 @@ pub(super) fn discard(connection: &Connection, name: &str, now: Timestamp) -> Re
     let staged: Option<Option<u32>> = transaction
         .query_row("select staged from declared where name = ?1", [name], |row| row.get(0))
         .optional()?;
-    let forget = "update declared set staged = null, changed_at = ?2 where name = ?1";
+    let forget = "update declared set staged = null, changed_at = ?2 where name = ?1 and staged is not null";
     transaction.execute(forget, params![name, now.as_micros()])?;
     transaction.commit()?;
     Ok(staged.flatten())

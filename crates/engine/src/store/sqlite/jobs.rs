@@ -4,14 +4,14 @@ use std::time::Duration;
 
 use backstitch_kernel::Timestamp;
 use backstitch_kernel::lease::{Lease, Refused, Status};
-use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::inbox;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
-use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement};
+use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement, Withdrawal};
 use crate::store::outbox::ALERTS;
 
 /// Why a lease ran out, as it is told to whoever looks at the job.
@@ -117,6 +117,24 @@ pub(super) fn answer(
     }
     transaction.commit()?;
     Ok(settled)
+}
+
+/// Takes back what no worker has and tells the saga of it.
+pub(super) fn withdraw(
+    connection: &Connection,
+    withdrawal: &Withdrawal,
+    at: Timestamp,
+    now: Timestamp,
+) -> Result<bool, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let values = params![withdrawal.saga.0.as_bytes(), withdrawal.subject, now.as_micros()];
+    let token: Option<i64> =
+        transaction.prepare_cached(sql!("withdraw_job"))?.query_row(values, |row| row.get(0)).optional()?;
+    if let Some(token) = token {
+        inbox::post_in(&transaction, withdrawal.saga, withdrawal.message(token), at)?;
+    }
+    transaction.commit()?;
+    Ok(token.is_some())
 }
 
 pub(super) fn job(connection: &Connection, id: i64) -> Result<Option<Job>, Fault> {

@@ -33,7 +33,7 @@ pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement};
+use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::{Database, Schema};
@@ -264,6 +264,11 @@ impl Store for SqliteStore {
     async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
         let (answer, now) = (answer.clone(), self.clock.now());
         self.connections.write(move |connection| jobs::answer(connection, &answer, at, now)).await
+    }
+
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
+        let (withdrawal, now) = (withdrawal.clone(), self.clock.now());
+        self.connections.write(move |connection| jobs::withdraw(connection, &withdrawal, at, now)).await
     }
 
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {

@@ -45,6 +45,21 @@ fn what_nobody_will_try_again_may_end_without_an_answer_once_the_rollback_began(
 }
 
 #[test]
+fn a_take_over_does_not_cut_an_attempt_of_an_outside_worker() {
+    assert_clean(&pair(), &[starts_outside("a", 1), adopted(), succeeds("a", 1), starts("b", 1)]);
+    let refused = [starts_outside("a", 1), adopted(), fails("a", 1), turns(), Event::SagaCompensated];
+    assert_clean(&pair(), &refused);
+    assert_eq!(broken(&pair(), &[starts_outside("a", 1), adopted(), starts_outside("a", 2)]), [(17, 4)]);
+    let retry = retries("a", Phase::Do, 1, ErrorKind::Failed, 30);
+    let here = [starts_outside("a", 1), retry, starts("a", 2), adopted(), succeeds("a", 2)];
+    assert_eq!(broken(&pair(), &here), [(14, 6)], "what comes after it is judged by itself");
+
+    assert_clean(&pair(), &after_turning(&[undoes_outside("b", 1), adopted(), undone("b", 1)]));
+    let twice = after_turning(&[undoes_outside("b", 1), adopted(), undoes_outside("b", 2)]);
+    assert_eq!(broken(&pair(), &twice), [(17, 9)]);
+}
+
+#[test]
 fn the_fifth_interruption_may_end_an_attempt_without_an_answer() {
     let interrupted = |times: u32, start: &dyn Fn(u32) -> Event| -> Vec<Event> {
         (1..=times).flat_map(|attempt| [start(attempt), adopted()]).collect()

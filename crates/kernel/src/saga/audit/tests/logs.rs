@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::super::super::draft::{Draft, DraftCompensation, DraftStep, Performer};
-use super::super::super::event::Started;
+use super::super::super::event::{Outside, Started};
 use super::super::*;
 use crate::error::ErrorKind;
 use crate::id::StepId;
@@ -73,6 +73,19 @@ pub(super) fn begun() -> Event {
 pub(super) fn starts(step: &str, attempt: u32) -> Event {
     let step = StepId::from(step);
     Event::StepStarted { step, attempt, outside: None }
+}
+
+fn outside() -> Outside {
+    Outside { queue: "q".into(), until: Timestamp::from_micros(i64::MAX) }
+}
+
+/// The same, left to an outside worker.
+pub(super) fn starts_outside(step: &str, attempt: u32) -> Event {
+    Event::StepStarted { step: StepId::from(step), attempt, outside: Some(outside()) }
+}
+
+pub(super) fn undoes_outside(step: &str, attempt: u32) -> Event {
+    Event::StepCompensating { step: StepId::from(step), attempt, outside: Some(outside()) }
 }
 
 pub(super) fn succeeds(step: &str, attempt: u32) -> Event {

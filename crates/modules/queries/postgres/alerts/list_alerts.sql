@@ -1,0 +1,20 @@
+-- Newest first, each once for every notice of it, and once at least.
+select
+    raised.id,
+    raised.idempotency_key,
+    raised.payload,
+    (extract(epoch from raised.created_at) * 1000000)::bigint as created_at,
+    notice.channel,
+    notice.recipient,
+    notice.attempts,
+    (extract(epoch from notice.notified_at) * 1000000)::bigint as notified_at,
+    notice.last_error
+from (
+    select id, idempotency_key, payload, created_at
+    from outbox
+    where topic = 'backstitch.alerts' and id < $1
+    order by id desc
+    limit $2
+) as raised
+left join alert_notices as notice on notice.alert_key = raised.idempotency_key
+order by raised.id desc, notice.channel, notice.recipient

@@ -1,0 +1,10 @@
+-- When the alert was raised, once for each who has been told of it, and once at least.
+select
+    (extract(epoch from raised.created_at) * 1000000)::bigint as created_at,
+    told.channel,
+    told.recipient
+from (select $1::text as alert_key) as asked
+left join outbox as raised
+    on raised.topic = 'backstitch.alerts' and raised.idempotency_key = asked.alert_key
+left join alert_notices as told
+    on told.alert_key = asked.alert_key and told.notified_at is not null

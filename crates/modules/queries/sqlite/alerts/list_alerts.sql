@@ -1,0 +1,14 @@
+-- Newest first, each once for every notice of it, and once at least. The index is named, because without statistics
+-- the whole outbox would be read.
+select
+    raised.id, raised.idempotency_key, raised.payload, raised.created_at,
+    notice.channel, notice.recipient, notice.attempts, notice.notified_at, notice.last_error
+from (
+    select id, idempotency_key, payload, created_at
+    from outbox indexed by outbox_alerts
+    where topic = 'backstitch.alerts' and id < ?1
+    order by id desc
+    limit ?2
+) as raised
+left join alert_notices as notice on notice.alert_key = raised.idempotency_key
+order by raised.id desc, notice.channel, notice.recipient

@@ -1,0 +1,182 @@
+//! The alerts there have been, and who was told when.
+
+use std::fmt;
+use std::str::FromStr;
+
+use backstitch::store::Error as StoreError;
+use backstitch::store::product::Database;
+use backstitch::{Engine, Error, Payload, Timestamp};
+
+use super::alert::Alert;
+use super::notices::{database, sql, unreadable};
+
+/// Most alerts of one page.
+const LONGEST_PAGE: usize = 1_000;
+
+/// A part of the list.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Page {
+    /// The alerts, newest first.
+    pub items: Vec<Listed>,
+    /// Where the next part begins; `None` at the end.
+    pub next: Option<Cursor>,
+}
+
+/// An alert and who was told of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Listed {
+    /// What happened.
+    pub alert: Alert,
+    /// One for each recipient that was tried so far.
+    pub notices: Vec<Notice>,
+}
+
+/// How one recipient was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Notice {
+    /// Over which channel: `log`, `email`, `webhook` or `file`.
+    pub channel: String,
+    /// Whom, where a channel has several: the mail address.
+    pub recipient: Option<String>,
+    /// When it had the alert; `None` while it is still being tried.
+    pub notified_at: Option<Timestamp>,
+    /// How often it was tried.
+    pub attempts: u32,
+    /// Why the last try that failed did.
+    pub last_error: Option<String>,
+}
+
+/// Where in the list to go on, as text that is handed out and taken back.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Cursor(i64);
+
+impl fmt::Display for Cursor {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+/// Text that is no place in the list.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("`{0}` is no cursor of alerts: use the one that came with the page before, or none for the newest")]
+pub struct BadCursor(String);
+
+impl FromStr for Cursor {
+    type Err = BadCursor;
+
+    fn from_str(text: &str) -> Result<Self, Self::Err> {
+        text.parse().map(Self).map_err(|_| BadCursor(text.to_owned()))
+    }
+}
+
+/// Alerts, newest first, a page at a time: at most `limit`, and only those beyond the cursor.
+///
+/// # Errors
+/// When the database cannot be read, or there is none: an engine in memory keeps no alerts.
+pub async fn list(engine: &Engine, limit: usize, cursor: Option<Cursor>) -> Result<Page, Error> {
+    let limit = limit.min(LONGEST_PAGE);
+    let before = cursor.map_or(i64::MAX, |cursor| cursor.0);
+    // One more tells whether there is another page.
+    let rows = read(engine, before, i64::try_from(limit + 1).unwrap_or(i64::MAX)).await?;
+    let mut items: Vec<(i64, Listed)> = Vec::new();
+    for row in rows {
+        if items.last().is_none_or(|(id, _)| *id != row.id) {
+            items.push((row.id, Listed { alert: row.alert()?, notices: Vec::new() }));
+        }
+        if let Some((_, listed)) = items.last_mut() {
+            listed.notices.extend(row.notice());
+        }
+    }
+    let more = items.len() > limit;
+    items.truncate(limit);
+    let next = items.last().map(|(id, _)| Cursor(*id)).filter(|_| more);
+    Ok(Page { items: items.into_iter().map(|(_, listed)| listed).collect(), next })
+}
+
+async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, StoreError> {
+    match database(&**engine.store())? {
+        Database::Sqlite(file) => {
+            let read = move |connection: &rusqlite::Connection| {
+                let mut statement = connection.prepare_cached(sql!("sqlite", "list_alerts"))?;
+                statement.query_map([before, limit], Row::of_sqlite)?.collect()
+            };
+            file.read_product(read).await
+        }
+        Database::Postgres(server) => {
+            let rows = server.read_product(sql!("postgres", "list_alerts"), &[&before, &limit]).await?;
+            rows.iter().map(Row::of_postgres).collect::<Result<_, _>>().map_err(unreadable)
+        }
+    }
+}
+
+/// An alert with one of its notices, if it has any.
+struct Row {
+    id: i64,
+    key: String,
+    payload: String,
+    created_at: i64,
+    channel: Option<String>,
+    recipient: Option<String>,
+    attempts: Option<i32>,
+    notified_at: Option<i64>,
+    last_error: Option<String>,
+}
+
+impl Row {
+    fn of_sqlite(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
+        Ok(Self {
+            id: row.get("id")?,
+            key: row.get("idempotency_key")?,
+            payload: row.get("payload")?,
+            created_at: row.get("created_at")?,
+            channel: row.get("channel")?,
+            recipient: row.get("recipient")?,
+            attempts: row.get("attempts")?,
+            notified_at: row.get("notified_at")?,
+            last_error: row.get("last_error")?,
+        })
+    }
+
+    fn of_postgres(row: &tokio_postgres::Row) -> Result<Self, tokio_postgres::Error> {
+        Ok(Self {
+            id: row.try_get("id")?,
+            key: row.try_get("idempotency_key")?,
+            payload: row.try_get("payload")?,
+            created_at: row.try_get("created_at")?,
+            channel: row.try_get("channel")?,
+            recipient: row.try_get("recipient")?,
+            attempts: row.try_get("attempts")?,
+            notified_at: row.try_get("notified_at")?,
+            last_error: row.try_get("last_error")?,
+        })
+    }
+
+    fn alert(&self) -> Result<Alert, StoreError> {
+        let payload = Payload::parse(self.payload.as_str()).map_err(|why| {
+            StoreError::Refused(format!("outbox.payload of message {} cannot be read: {why}", self.id))
+        })?;
+        Ok(Alert::read(&self.key, &payload, Timestamp::from_micros(self.created_at)))
+    }
+
+    fn notice(self) -> Option<Notice> {
+        Some(Notice {
+            channel: self.channel?,
+            recipient: self.recipient.filter(|recipient| !recipient.is_empty()),
+            notified_at: self.notified_at.map(Timestamp::from_micros),
+            attempts: self.attempts.unwrap_or_default().unsigned_abs(),
+            last_error: self.last_error,
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_taken_back_as_it_was_given_and_nothing_else_is() {
+        assert_eq!(Cursor(42).to_string().parse(), Ok(Cursor(42)));
+        let refused = "42; drop table".parse::<Cursor>().unwrap_err().to_string();
+        assert!(refused.contains("no cursor"), "{refused}");
+    }
+}

@@ -1,0 +1,47 @@
+//! Tells the administrator of what needs a person: a rollback that could not be finished, a hook that was given up.
+//!
+//! The engine writes an alert into its outbox with the decision that raises it. [`AlertSink`] is the sink that takes
+//! alerts from there to every configured channel, and keeps in a table of its own who has been told when. A channel
+//! that has had an alert gets it no second time; one that failed is tried again, until the alert is out everywhere.
+//!
+//! ```no_run
+//! use std::sync::Arc;
+//!
+//! use backstitch::{Engine, Options};
+//! use backstitch_modules::alerts::{self, AlertSink};
+//!
+//! # async fn run(config: alerts::Config) -> Result<(), Box<dyn std::error::Error>> {
+//! let sink = Arc::new(AlertSink::new(&config)?);
+//! let options = Options { products: vec![&alerts::SCHEMA], sink: sink.clone(), ..Options::default() };
+//! let engine = Engine::open_with("sqlite:orders.db", options).await?;
+//! sink.attach(&engine).await?;
+//!
+//! let page = alerts::list(&engine, 50, None).await?;
+//! # Ok(())
+//! # }
+//! ```
+
+mod alert;
+mod channel;
+mod config;
+mod list;
+mod notices;
+mod sink;
+mod text;
+
+use backstitch::store::product::{Migration, Schema};
+
+pub use alert::{Alert, Failure};
+pub use config::{BadConfig, Config, Email, Secret, Security, Webhook};
+pub use list::{BadCursor, Cursor, Listed, Notice, Page, list};
+pub use sink::{AlertSink, CannotAttach};
+
+/// The tables of alerts, for [`Options::products`](backstitch::Options::products).
+pub static SCHEMA: Schema = Schema {
+    product: "alerts",
+    migrations: &[Migration {
+        name: "notices",
+        sqlite: include_str!("../../migrations/sqlite/alerts_0001.sql"),
+        postgres: include_str!("../../migrations/postgres/alerts_0001.sql"),
+    }],
+};

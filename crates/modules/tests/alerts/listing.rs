@@ -1,0 +1,108 @@
+//! The list of alerts, on both databases.
+
+use backstitch::store::product::Database;
+use backstitch_modules::alerts::{self, Config, Cursor};
+use backstitch_testkit::smtp::{Setup, SmtpServer};
+
+use crate::stage::{Place, Stage, email};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn alerts_are_listed_newest_first_a_page_at_a_time() {
+    for place in Place::each().await {
+        let mut stage = Stage::open(place, &Config::default()).await;
+        let mut raised = Vec::new();
+        for number in 0..5 {
+            raised.insert(0, stage.fail_a_rollback(&format!("reason {number}")).await);
+            assert!(stage.out().await.is_empty());
+        }
+        let mut listed = Vec::new();
+        let mut cursor: Option<Cursor> = None;
+        let mut sizes = Vec::new();
+        loop {
+            let page = alerts::list(&stage.engine, 2, cursor).await.unwrap();
+            sizes.push(page.items.len());
+            listed.extend(page.items);
+            // Handed out and taken back as text.
+            cursor = page.next.map(|next| next.to_string().parse().unwrap());
+            if cursor.is_none() {
+                break;
+            }
+        }
+        assert_eq!(sizes, [2, 2, 1]);
+        assert_eq!(listed.iter().filter_map(|item| item.alert.tx_id).collect::<Vec<_>>(), raised);
+        let newest = &listed[0];
+        assert_eq!(
+            (newest.alert.kind.as_str(), newest.alert.definition.as_deref()),
+            ("rollback_failed", Some("order"))
+        );
+        assert_eq!(newest.alert.error.message, "reason 4");
+        assert!(listed.iter().all(|item| item.notices.len() == 1 && item.notices[0].notified_at.is_some()));
+        assert!(listed.is_sorted_by(|newer, older| newer.alert.occurred_at >= older.alert.occurred_at));
+        let all = alerts::list(&stage.engine, 5, None).await.unwrap();
+        assert_eq!((all.items, all.next), (listed, None));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_that_is_not_out_yet_says_why() {
+    for place in Place::each().await {
+        let down = SmtpServer::start(&Setup::default()).await;
+        let port = down.port();
+        down.stop().await;
+        let mut stage = Stage::open(place, &Config { email: Some(email(port)), ..Config::default() }).await;
+        stage.fail_a_rollback("the bank is closed").await;
+        stage.sent().await.unwrap_err();
+        let listed = stage.newest().await;
+        let mail = listed.notices.iter().find(|notice| notice.channel == "email").unwrap();
+        assert_eq!((mail.recipient.as_deref(), mail.notified_at), (Some("ops@example.com"), None));
+        assert!(mail.attempts >= 1 && mail.last_error.as_deref().unwrap().contains("refused"), "{mail:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn when_somebody_was_told_is_never_changed() {
+    for place in Place::each().await {
+        let mut stage = Stage::open(place, &Config::default()).await;
+        stage.fail_a_rollback("the bank is closed").await;
+        assert!(stage.out().await.is_empty());
+        let refused =
+            stage.change("update alert_notices set notified_at = null").await.unwrap_err().to_string();
+        assert!(refused.contains("never changes"), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() {
+    const SQLITE: &str = "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at)
+        with recursive n(n) as (select 1 union all select n + 1 from n where n < 5000)
+        select iif(n % 1000 = 0, 'backstitch.alerts', 'orders'), n, '{}', 'sent', 0, 0 from n";
+    const POSTGRES: &str = "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at)
+        select case when n % 1000 = 0 then 'backstitch.alerts' else 'orders' end, n, '{}', 'sent', now(), now()
+        from generate_series(1, 5000) n";
+    let [file, server] = Place::each().await;
+
+    let stage = Stage::open(file, &Config::default()).await;
+    stage.change(SQLITE).await.unwrap();
+    let Some(Database::Sqlite(store)) = stage.engine.database() else { unreachable!() };
+    let sql = concat!("explain query plan ", include_str!("../../queries/sqlite/alerts/list_alerts.sql"));
+    let plan = store.read_product(move |connection| {
+        let mut statement = connection.prepare(sql)?;
+        statement
+            .query_map([i64::MAX, 10], |row| row.get::<_, String>(3))?
+            .collect::<rusqlite::Result<Vec<_>>>()
+    });
+    let plan = plan.await.unwrap().join("\n");
+    assert!(plan.contains("SEARCH outbox USING INDEX outbox_alerts (id<?)"), "{plan}");
+    assert!(plan.contains("SEARCH notice USING PRIMARY KEY"), "{plan}");
+    assert_eq!(alerts::list(&stage.engine, 10, None).await.unwrap().items.len(), 5);
+
+    let stage = Stage::open(server, &Config::default()).await;
+    stage.change(POSTGRES).await.unwrap();
+    stage.change("analyze outbox").await.unwrap();
+    let Some(Database::Postgres(store)) = stage.engine.database() else { unreachable!() };
+    let sql = concat!("explain ", include_str!("../../queries/postgres/alerts/list_alerts.sql"));
+    let plan = store.read_product(sql, &[&i64::MAX, &10_i64]).await.unwrap();
+    let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
+    assert!(plan.iter().any(|line| line.contains("outbox_alerts")), "{plan:#?}");
+    assert_eq!(alerts::list(&stage.engine, 10, None).await.unwrap().items.len(), 5);
+}

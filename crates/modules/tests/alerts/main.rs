@@ -1,0 +1,10 @@
+//! Alerts on a real engine: to a real mail server, to a webhook, to a file and to the log.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod channels;
+mod listing;
+mod mail;
+mod receiver;
+mod retries;
+mod stage;

@@ -1,0 +1,294 @@
+//! Work for outside workers: answered once, with its saga told in the same go, or taken back before anybody has it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use backstitch::inbox::{Answer as Said, Message};
+use backstitch::store::Commit;
+use backstitch::store::jobs::{Answer, Job, Report, Settled, Settlement, Withdrawal};
+use backstitch_kernel::lease::{Refused, Status};
+use backstitch_kernel::saga::Phase;
+use backstitch_kernel::{StepError, Timestamp};
+
+use super::Fixture;
+use super::make::{
+    A_MOMENT, LEASE, appended, apply, deploy, ended, job, loaded, node, saga, started, started_with,
+};
+
+const SUBJECT: &str = "build:do@1";
+
+fn answered(answer: Said) -> Message {
+    Message::Answered { step: "build".into(), phase: Phase::Do, attempt: 1, answer }
+}
+
+fn succeeded() -> Message {
+    answered(Said::Succeeded(r#"{"url": "https://ex.am/ple?a='b'"}"#.to_owned()))
+}
+
+fn failed(why: &str) -> Message {
+    answered(Said::Failed(StepError::in_doubt(why)))
+}
+
+/// A saga that waits for a worker.
+async fn offered(fixture: &dyn Fixture) {
+    let now = fixture.now();
+    apply(&*fixture.store(), Commit { jobs: vec![job("work/q", SUBJECT, now)], ..started(saga(1), now) })
+        .await;
+}
+
+async fn lease_all(fixture: &dyn Fixture) -> Vec<Job> {
+    let leased = fixture.store().lease_jobs(&["work/q".to_owned()], LEASE, 10).await.unwrap();
+    leased.into_iter().map(|leased| leased.job).collect()
+}
+
+async fn lease_one(fixture: &dyn Fixture) -> Job {
+    let mut leased = lease_all(fixture).await;
+    assert_eq!(leased.len(), 1);
+    leased.remove(0)
+}
+
+async fn answer(fixture: &dyn Fixture, job: &Job, message: Message) -> Settled {
+    let error = match &message {
+        Message::Answered { answer: Said::Failed(error), .. } => Some(error.to_string()),
+        _ => None,
+    };
+    let answer = Answer { id: job.id, token: job.lease.token, error, message };
+    fixture.store().answer_job(&answer, fixture.now()).await.unwrap()
+}
+
+async fn read(fixture: &dyn Fixture, id: i64) -> Job {
+    fixture.store().job(id).await.unwrap().unwrap()
+}
+
+async fn inbox(fixture: &dyn Fixture) -> Vec<Message> {
+    let inbox = loaded(&*fixture.store(), saga(1)).await.inbox;
+    inbox.into_iter().map(|received| received.message).collect()
+}
+
+async fn withdraw(fixture: &dyn Fixture, subject: &str) -> bool {
+    let withdrawal = Withdrawal {
+        saga: saga(1),
+        subject: subject.to_owned(),
+        never_leased: failed("never leased"),
+        leased_before: failed("leased before"),
+    };
+    fixture.store().withdraw_job(&withdrawal, fixture.now()).await.unwrap()
+}
+
+/// A result ends the job and is in the saga's inbox.
+pub async fn an_answer_ends_the_job_and_tells_its_saga(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Ok(()));
+    let job = read(fixture, leased.id).await;
+    assert_eq!((job.lease.status, job.lease.attempts, job.last_error), (Status::Completed, 1, None));
+    assert_eq!(inbox(fixture).await, [succeeded()]);
+    assert_eq!(loaded(&*fixture.store(), saga(1)).await.inbox_seq, 1);
+}
+
+/// So does a failure: what becomes of it is the saga's to say, not the queue's.
+pub async fn a_failure_ends_the_job_and_tells_its_saga(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    assert_eq!(answer(fixture, &leased, failed("broken")).await, Ok(()));
+    let job = read(fixture, leased.id).await;
+    assert_eq!((job.lease.status, job.lease.attempts), (Status::Failed, 1));
+    assert_eq!(job.last_error.as_deref(), Some("broken"));
+    assert_eq!(inbox(fixture).await, [failed("broken")]);
+    fixture.advance(10 * LEASE).await;
+    assert!(lease_all(fixture).await.is_empty());
+}
+
+/// Only the newest lease's answer counts, and an answer of any other leaves no message.
+pub async fn an_answer_under_an_old_token_is_refused(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let late = lease_one(fixture).await;
+    fixture.advance(LEASE + A_MOMENT).await;
+    let newest = lease_one(fixture).await;
+    assert!(newest.lease.token > late.lease.token);
+    assert_eq!(answer(fixture, &late, succeeded()).await, Err(Refused::Stale));
+    assert_eq!(read(fixture, late.id).await.lease, newest.lease);
+    assert_eq!(inbox(fixture).await, []);
+    assert_eq!(answer(fixture, &newest, succeeded()).await, Ok(()));
+    assert_eq!(answer(fixture, &late, succeeded()).await, Err(Refused::Stale));
+    assert_eq!(inbox(fixture).await.len(), 1);
+}
+
+/// A repeated answer changes nothing, whatever it says now.
+pub async fn an_answer_counts_once(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Ok(()));
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Err(Refused::Finished));
+    assert_eq!(answer(fixture, &leased, failed("no")).await, Err(Refused::Finished));
+    assert_eq!(inbox(fixture).await, [succeeded()]);
+    assert_eq!(read(fixture, leased.id).await.last_error, None);
+}
+
+/// What nobody has leased, or asked for, cannot be answered.
+pub async fn an_answer_needs_a_lease(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    let unknown = Job { id: i64::MAX, ..leased.clone() };
+    assert_eq!(answer(fixture, &unknown, succeeded()).await, Err(Refused::Unavailable));
+    fixture.advance(LEASE + A_MOMENT).await;
+    fixture.store().lease_jobs(&["work/q".to_owned()], LEASE, 0).await.unwrap();
+    assert_eq!(read(fixture, leased.id).await.lease.status, Status::Pending, "its lease has run out");
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Err(Refused::Stale));
+    assert_eq!(inbox(fixture).await, []);
+}
+
+/// An answer wakes a saga that was let go.
+pub async fn an_answer_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let late = now.plus(Duration::from_secs(3_600));
+    let commit = started_with(saga(1), now, |row| row.wake_at = Some(late));
+    apply(&*store, Commit { jobs: vec![job("work/q", SUBJECT, now)], ..commit }).await;
+    let leased = lease_one(fixture).await;
+    let at = fixture.now();
+    answer(fixture, &leased, succeeded()).await.unwrap();
+    assert!(
+        store.next_wake(&[deploy()]).await.unwrap().is_some_and(|wake: Timestamp| wake <= at.plus(LEASE))
+    );
+    fixture.advance(LEASE).await;
+    let epoch = store.join(&node()).await.unwrap();
+    assert_eq!(store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap(), [saga(1)]);
+}
+
+/// The job of a saga that has ended is over all the same, and nobody is told.
+pub async fn an_ended_saga_takes_no_answer_but_the_job_is_over(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    apply(&*fixture.store(), ended(saga(1), 2, fixture.now())).await;
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Ok(()));
+    assert_eq!(read(fixture, leased.id).await.lease.status, Status::Completed);
+    let stored = loaded(&*fixture.store(), saga(1)).await;
+    assert_eq!((stored.inbox.len(), stored.inbox_seq), (0, 0));
+}
+
+/// An answer that was taken is there for the next process.
+pub async fn an_answer_waits_for_the_next_process(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    answer(fixture, &leased, succeeded()).await.unwrap();
+    fixture.reopen().await;
+    assert_eq!(inbox(fixture).await, [succeeded()]);
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Err(Refused::Finished));
+}
+
+/// An answer holds up the end of its saga like any message, until it was seen.
+pub async fn an_unseen_answer_holds_up_the_end(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    answer(fixture, &leased, succeeded()).await.unwrap();
+    let end = |seen| {
+        let mut commit = ended(saga(1), 2, fixture.now());
+        if let Some(backstitch::store::RowWrite::Update(update)) = &mut commit.row {
+            update.inbox_seen = Some(seen);
+        }
+        commit
+    };
+    let verdict = super::make::verdict(&*fixture.store(), end(0)).await;
+    assert_eq!(verdict, backstitch::store::Verdict::MailWaiting);
+    apply(&*fixture.store(), Commit { consume_inbox_through: Some(1), ..end(1) }).await;
+}
+
+/// A job that nobody ever leased is taken back, and its saga is told so.
+pub async fn a_job_that_nobody_leased_is_withdrawn(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    assert!(withdraw(fixture, SUBJECT).await);
+    assert!(lease_all(fixture).await.is_empty());
+    assert_eq!(inbox(fixture).await, [failed("never leased")]);
+    assert!(!withdraw(fixture, SUBJECT).await, "once");
+    assert_eq!(inbox(fixture).await.len(), 1);
+}
+
+/// A job that somebody has is left alone.
+pub async fn a_leased_job_is_not_withdrawn(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    assert!(!withdraw(fixture, SUBJECT).await);
+    assert_eq!(read(fixture, leased.id).await, leased);
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Ok(()));
+    assert!(!withdraw(fixture, SUBJECT).await, "nor one that is answered");
+    assert_eq!(inbox(fixture).await, [succeeded()]);
+}
+
+/// A job whose lease ran out is taken back, whether or not anybody has noticed yet, and its saga is told that somebody
+/// had it.
+pub async fn a_job_whose_lease_ran_out_is_withdrawn(fixture: &dyn Fixture) {
+    for noticed in [false, true] {
+        let (number, now) = (2 + u64::from(noticed), fixture.now());
+        let commit = Commit { jobs: vec![job("work/q", SUBJECT, now)], ..started(saga(number), now) };
+        apply(&*fixture.store(), commit).await;
+        let leased = lease_one(fixture).await;
+        fixture.advance(LEASE + A_MOMENT).await;
+        if noticed {
+            fixture.store().lease_jobs(&["work/q".to_owned()], LEASE, 0).await.unwrap();
+        }
+        let withdrawal = Withdrawal {
+            saga: saga(number),
+            subject: SUBJECT.to_owned(),
+            never_leased: failed("never leased"),
+            leased_before: failed("leased before"),
+        };
+        assert!(fixture.store().withdraw_job(&withdrawal, fixture.now()).await.unwrap());
+        let told = loaded(&*fixture.store(), saga(number)).await.inbox;
+        assert_eq!(told[0].message, failed("leased before"));
+        let job = read(fixture, leased.id).await;
+        assert_eq!((job.lease.status, job.lease.attempts), (Status::Failed, 0), "nobody reported a result");
+        assert_eq!(job.last_error.as_deref(), Some("withdrawn"));
+        assert_eq!(answer(fixture, &leased, succeeded()).await, Err(Refused::Finished));
+        assert!(lease_all(fixture).await.is_empty());
+    }
+}
+
+/// Only the very job that is meant is taken back.
+pub async fn only_the_job_that_is_meant_is_withdrawn(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    offered(fixture).await;
+    let more = vec![job("work/q", "build:undo@1", now), job("work/q", "build:do@2", now)];
+    apply(&*store, Commit { jobs: more, ..appended(saga(1), 2, now) }).await;
+    apply(&*store, Commit { jobs: vec![job("work/q", SUBJECT, now)], ..started(saga(2), now) }).await;
+    assert!(!withdraw(fixture, "test:do@1").await);
+    assert!(withdraw(fixture, SUBJECT).await);
+    let mut left: Vec<_> = lease_all(fixture).await.into_iter().map(|job| (job.saga, job.subject)).collect();
+    left.sort();
+    let expected = [(saga(1), "build:do@2"), (saga(1), "build:undo@1"), (saga(2), SUBJECT)];
+    assert_eq!(left, expected.map(|(saga, subject)| (saga, subject.to_owned())));
+}
+
+/// The job of a saga that has ended is taken back without a word.
+pub async fn the_job_of_an_ended_saga_is_withdrawn_without_a_word(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    apply(&*fixture.store(), ended(saga(1), 2, fixture.now())).await;
+    assert!(withdraw(fixture, SUBJECT).await);
+    assert_eq!(inbox(fixture).await, []);
+    assert!(lease_all(fixture).await.is_empty());
+}
+
+/// Of a worker and a withdrawal at the same moment, one gets the job.
+pub async fn a_job_is_either_leased_or_withdrawn(fixture: &dyn Fixture) {
+    for number in 1..=20 {
+        let (store, now) = (fixture.store(), fixture.now());
+        let commit = Commit { jobs: vec![job("work/q", SUBJECT, now)], ..started(saga(number), now) };
+        apply(&*store, commit).await;
+        let withdrawal = Withdrawal {
+            saga: saga(number),
+            subject: SUBJECT.to_owned(),
+            never_leased: failed("never leased"),
+            leased_before: failed("leased before"),
+        };
+        let queues = ["work/q".to_owned()];
+        let (leased, withdrawn) =
+            tokio::join!(store.lease_jobs(&queues, LEASE, 1), store.withdraw_job(&withdrawal, now));
+        let (leased, withdrawn) = (leased.unwrap(), withdrawn.unwrap());
+        assert_eq!(leased.is_empty(), withdrawn, "saga {number}");
+        for leased in leased {
+            let report = Report::Completed;
+            let settlement = Settlement { id: leased.job.id, token: leased.job.lease.token, report };
+            assert_eq!(store.settle_jobs(&[settlement]).await.unwrap(), [Ok(())]);
+        }
+    }
+}
