@@ -27,6 +27,7 @@ mod auth;
 pub mod commands;
 pub mod config;
 mod database;
+pub mod demo;
 mod http;
 mod problem;
 mod routes;
