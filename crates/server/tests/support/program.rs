@@ -6,8 +6,7 @@ use backstitch_testkit::postgres::{Signal, send_signal};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-use super::client::Client;
-use super::server::within;
+use super::{Client, within};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_backstitch");
 /// The secret of tests on `PostgreSQL`.
@@ -41,7 +40,7 @@ pub(crate) async fn create_key(db: &str, role: &str) -> String {
 /// A server in a process of its own.
 pub(crate) struct Program {
     pub(crate) client: Client,
-    child: Child,
+    pub(crate) child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
     stderr: Lines<BufReader<ChildStderr>>,
 }
