@@ -72,8 +72,12 @@ async fn an_order_that_is_wrong_is_refused_by_the_name_of_what_is_wrong_and_leav
         assert_problem(&send(&json, "{\"order_id\": ").await, 400, "bad-json");
         assert_problem(&send(&json, "[]").await, 422, "invalid-fields");
         assert_problem(&send(&[], "{}").await, 415, "unsupported-media-type");
+        let in_turn = r#"["o-17", "c-4", [{"sku": "book", "quantity": 1}], 19.90]"#;
+        assert_problem(&send(&json, in_turn).await, 422, "invalid-fields");
         let emptied = [json[0], ("idempotency-key", " ")];
-        assert_problem(&send(&emptied, "{}").await, 400, "bad-header");
+        let whole =
+            r#"{"order_id": "o", "customer_id": "c", "items": [{"sku": "s", "quantity": 1}], "amount": 1}"#;
+        assert_problem(&send(&emptied, whole).await, 400, "bad-header");
         assert_problem(&shop.client.get("/v1/orders").await, 405, "method-not-allowed");
         assert_problem(&shop.client.post("/v1/orders?fast=true", &order(&[])).await, 400, "bad-query");
         assert!(stage.rows("select order_id from orders").await.is_empty());

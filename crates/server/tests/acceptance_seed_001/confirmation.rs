@@ -109,10 +109,7 @@ async fn us1_4_a_websocket_tells_the_same_as_the_event_stream() {
         let tx = shop.confirm(&["hang:inventory"]).await;
         stage.asked_to_do(&tx, Service::Inventory).await;
         let path = format!("/v1/orders/{tx}/ws");
-        let released = async {
-            stage.services.release();
-        };
-        let (told, ()) = tokio::join!(read_socket(&shop, &path), released);
+        let (told, ()) = tokio::join!(read_socket(&shop, &path), async { stage.services.release() });
         let sent = shop.follow(&tx, None).await.rest().await;
         assert_eq!(told, sent.iter().map(|event| event.data.clone()).collect::<Vec<_>>());
         assert_eq!(told.last().unwrap()["message"], "Order Complete");

@@ -33,7 +33,7 @@ pub(crate) async fn on_both_stores(scene: impl AsyncFn(Stage)) {
     let sqlite = Stage::on(Store::Sqlite(tempfile::tempdir().unwrap())).await;
     let postgres = Stage::on(Store::Postgres(fresh_database().await)).await;
     let play = async |name: &str, stage: Stage| {
-        if let Err(panic) = AssertUnwindSafe(scene(stage)).catch_unwind().await {
+        if let Err(panic) = AssertUnwindSafe(Box::pin(scene(stage))).catch_unwind().await {
             eprintln!("on {name}");
             resume_unwind(panic);
         }

@@ -19,7 +19,7 @@ async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_or
         let tx = shop.run(&["hang:payment"], "failed_refunded").await;
         assert_eq!(shop.log(&tx).await, ["U payment", "F payment", "R payment", "D"]);
         let failure = failure(&shop, &tx).await;
-        assert!(failure["error"].as_str().unwrap().contains("300ms"), "{failure}");
+        assert!(failure["error"].as_str().unwrap().contains("300 ms"), "{failure}");
         let messages = shop.messages(&tx).await;
         assert!(messages.iter().any(|message| message == "Payment did not answer in time"), "{messages:?}");
         assert_eq!(messages.last().unwrap(), "Order Failed - Refunded");
@@ -56,7 +56,7 @@ async fn us3_3_each_service_is_held_to_its_own_timeout() {
         let shipping = shop.run(&["hang:logistics"], "failed_refunded").await;
         let failure_of_shipping = failure(&shop, &shipping).await;
         assert_eq!(failure_of_shipping["service"], "logistics");
-        assert!(failure_of_shipping["error"].as_str().unwrap().contains("300ms"), "{failure_of_shipping}");
+        assert!(failure_of_shipping["error"].as_str().unwrap().contains("300 ms"), "{failure_of_shipping}");
         // The others have waited for longer than that, and are within their own.
         assert_eq!(shop.log(&paying).await, ["U payment"]);
         assert_eq!(shop.log(&reserving).await, ["U payment", "S payment", "U inventory"]);
@@ -68,7 +68,7 @@ async fn us3_3_each_service_is_held_to_its_own_timeout() {
         shop.change("timeouts", &json!({"payment": "400ms"})).await;
         let paying = shop.run(&["hang:payment"], "failed_refunded").await;
         let failure_of_paying = failure(&shop, &paying).await;
-        assert!(failure_of_paying["error"].as_str().unwrap().contains("400ms"), "{failure_of_paying}");
+        assert!(failure_of_paying["error"].as_str().unwrap().contains("400 ms"), "{failure_of_paying}");
     })
     .await;
 }

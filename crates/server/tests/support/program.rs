@@ -51,9 +51,11 @@ impl Program {
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
         let line = within(stdout.next_line()).await.unwrap().unwrap_or_default();
-        let address = line.strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line}"));
+        let Some(address) = line.strip_prefix("listening on http://") else {
+            panic!("it does not listen: {line}{:?}", within(stderr.next_line()).await);
+        };
         Self { client: Client::new(address.parse().unwrap()), child, stdout, stderr }
     }
 
