@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use backstitch::clock::{Clock, SystemClock};
 use backstitch::{Caller, Engine, Options, store};
+use backstitch_modules::alerts::{self, AlertSink};
 use backstitch_modules::http_call::{self, HttpCaller};
 use backstitch_modules::orders::{self, Orders};
 use tokio::net::TcpListener;
@@ -30,6 +31,12 @@ pub enum Error {
     /// Services cannot be called.
     #[error(transparent)]
     Calls(#[from] http_call::SetupError),
+    /// Alerts would reach nobody.
+    #[error(transparent)]
+    Alerts(#[from] alerts::BadConfig),
+    /// Alerts cannot be recorded.
+    #[error(transparent)]
+    Notices(#[from] alerts::CannotAttach),
     /// Orders cannot be taken up.
     #[error(transparent)]
     Orders(#[from] orders::Error),
@@ -78,13 +85,16 @@ impl Server {
         let address = listener.local_addr().map_err(listening)?;
         // Last: from here on sagas run.
         let caller: Arc<dyn Caller> = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
+        let alerts = Arc::new(AlertSink::new(&config.alerts.channels())?);
         let options = Options {
             caller: Some(caller.clone()),
-            products: vec![&orders::SCHEMA],
+            products: vec![&orders::SCHEMA, &alerts::SCHEMA],
+            sink: alerts.clone(),
             clock: clock.clone(),
             ..config.engine_options()
         };
         let engine = Engine::open_with(&config.db, options).await?;
+        alerts.attach(&engine).await?;
         let asked = &config.orders;
         let orders =
             Orders::open(engine.clone(), asked.services(), asked.timeouts(), asked.rollback()).await?;

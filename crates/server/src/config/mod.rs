@@ -1,5 +1,6 @@
 //! Every setting of the server, its default, and where it comes from.
 
+mod alerts;
 mod layers;
 mod orders;
 mod text;
@@ -11,6 +12,7 @@ use backstitch::Options;
 use backstitch_modules::http_call::Limits as CallLimits;
 use serde::{Deserialize, Serialize};
 
+pub use alerts::{Alerts, Email, Security, Webhook};
 pub use layers::{Error, Overrides, Setting, settings};
 pub use orders::{Orders, Service};
 pub use text::Secret;
@@ -38,6 +40,8 @@ pub struct Config {
     pub calls: Calls,
     /// The services that orders need.
     pub orders: Orders,
+    /// Where alerts go.
+    pub alerts: Alerts,
 }
 
 /// What a client may ask for, and how long it may take.
@@ -154,6 +158,7 @@ impl Default for Config {
             sagas: Sagas::default(),
             calls: Calls::default(),
             orders: Orders::default(),
+            alerts: Alerts::default(),
         }
     }
 }
@@ -245,6 +250,7 @@ impl Config {
             }
         }
         mistakes.extend(self.orders.mistakes());
+        mistakes.extend(self.alerts.mistakes());
         if self.secret.as_ref().is_some_and(|secret| secret.len() < Secret::SHORTEST) {
             mistakes.push(format!(
                 "secret must have at least {} characters: make one with `openssl rand -base64 32`",

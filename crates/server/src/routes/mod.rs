@@ -1,5 +1,6 @@
 //! Every route, and what it asks of whoever calls it.
 
+mod alerts;
 mod definitions;
 mod docs;
 mod health;
@@ -49,6 +50,7 @@ fn all() -> Routes {
         .needs(Role::Admin, routes!(definitions::put::put))
         .needs(Role::Admin, routes!(definitions::apply::apply))
         .needs(Role::Admin, routes!(definitions::apply::discard))
+        .needs(Role::Viewer, routes!(alerts::list))
         .needs(Role::Worker, routes!(jobs::lease))
         .needs(Role::Worker, routes!(jobs::heartbeat))
         .needs(Role::Worker, routes!(jobs::complete))
