@@ -38,6 +38,18 @@ struct Entry {
     status: String,
 }
 
+#[derive(Deserialize)]
+struct Alerts {
+    items: Vec<Alert>,
+}
+
+#[derive(Deserialize)]
+struct Alert {
+    tx_id: Option<String>,
+    /// The first that had it.
+    channel: Option<String>,
+}
+
 impl Api {
     pub(super) fn at(address: SocketAddr) -> Self {
         Self { http: Http::new(), address }
@@ -89,11 +101,12 @@ impl Api {
         Ok(())
     }
 
-    /// Whether an order is among those that wait for a person.
-    pub(super) async fn waits_for_a_person(&self, order: &str) -> Result<bool, Failure> {
-        let failed = self.ask(Method::GET, "/v1/sagas?status=failed", None).await?;
-        let items = failed["items"].as_array().map(Vec::as_slice).unwrap_or_default();
-        Ok(items.iter().any(|item| item["id"] == order))
+    /// Whether somebody was told about an order, beyond the log.
+    pub(super) async fn has_told_about(&self, order: &str) -> Result<bool, Failure> {
+        let alerts = self.ask(Method::GET, "/v1/admin/alerts", None).await?;
+        let alerts: Alerts = serde_json::from_value(alerts)?;
+        let about = |alert: &&Alert| alert.tx_id.as_deref() == Some(order);
+        Ok(alerts.items.iter().find(about).is_some_and(|alert| alert.channel.is_some()))
     }
 }
 

@@ -9,7 +9,7 @@ pub(super) struct Findings {
 }
 
 impl Findings {
-    pub(super) fn expect<T: PartialEq + Debug>(&mut self, what: &str, seen: T, wanted: T) {
+    pub(super) fn expect<T: Copy + PartialEq + Debug>(&mut self, what: &str, seen: T, wanted: T) {
         if seen != wanted {
             self.mistakes.push(format!("{what} should be {wanted:?} and is {seen:?}"));
         }

@@ -46,8 +46,9 @@ impl ServerProcess {
         let mut child = command.spawn()?;
         let stdout = child.stdout.take().ok_or("the server has no standard output")?;
         let address = tokio::time::timeout(STARTS_WITHIN, listening(stdout)).await;
-        let address =
-            address.map_err(|_| format!("the server does not listen after {STARTS_WITHIN:?}"))??;
+        let address = address
+            .map_err(|_| format!("the server does not listen after {STARTS_WITHIN:?}"))?
+            .map_err(|why| format!("{why}{}", last_words(folder)))?;
         Ok(Self { child, address, config, folder: folder.to_owned(), verbose })
     }
 
@@ -62,6 +63,12 @@ impl ServerProcess {
     /// Ends the process with SIGKILL: it learns nothing of it and can do nothing about it.
     pub(super) async fn kill(&mut self) -> Result<(), Failure> {
         Ok(self.child.kill().await?)
+    }
+
+    /// Sees it off, whatever state it is in.
+    pub(super) async fn end(&mut self) {
+        // It fails only where there is no process any more.
+        let _ = self.child.kill().await;
     }
 
     /// Starts it again, at the same address and on the same file.

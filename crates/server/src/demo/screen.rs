@@ -9,6 +9,11 @@ const BOLD: &str = "\x1b[1m";
 const DIM: &str = "\x1b[2m";
 const PLAIN: &str = "\x1b[0m";
 
+pub(super) fn line(text: &str) {
+    // Nobody may be reading any more; that is no reason to leave processes behind.
+    let _ = writeln!(std::io::stdout(), "{text}");
+}
+
 #[derive(Clone, Copy)]
 pub(super) struct Screen {
     colours: bool,
@@ -20,27 +25,22 @@ impl Screen {
         Self { colours }
     }
 
-    pub(super) fn line(self, text: &str) {
-        // Nobody may be reading any more; that is no reason to leave processes behind.
-        let _ = writeln!(std::io::stdout(), "{text}");
-    }
-
     pub(super) fn title(self, number: usize, title: &str) {
-        self.line(&format!("\n{}", self.painted(BOLD, &format!("{number}  {title}"))));
+        line(&format!("\n{}", self.painted(BOLD, &format!("{number}  {title}"))));
     }
 
     /// Something that happened, so long after the beginning of the scene.
     pub(super) fn happened(self, after: Duration, what: &str) {
         let after = format!("{:>6.2} s", after.as_secs_f64());
-        self.line(&format!("   {}  {what}", self.painted(DIM, &after)));
+        line(&format!("   {}  {what}", self.painted(DIM, &after)));
     }
 
     pub(super) fn good(self, what: &str) {
-        self.line(&format!("   {} {what}", self.mark(true)));
+        line(&format!("   {} {what}", self.mark(true)));
     }
 
     pub(super) fn bad(self, what: &str) {
-        self.line(&format!("   {} {what}", self.mark(false)));
+        line(&format!("   {} {what}", self.mark(false)));
     }
 
     pub(super) fn mark(self, good: bool) -> String {

@@ -4,6 +4,7 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
+use super::administrator;
 use super::services::{Phase, Service, Services};
 use crate::Config;
 use crate::config;
@@ -30,6 +31,10 @@ pub(super) fn config(listen: SocketAddr, folder: &Path, services: &Services) -> 
             rollback_retries: ROLLBACK_RETRIES,
             rollback_delay: ROLLBACK_DELAY,
             rollback_timeout: SERVICE_TIMEOUT,
+        },
+        alerts: config::Alerts {
+            file: Some(administrator::inbox(folder).display().to_string()),
+            ..config::Alerts::default()
         },
         ..Config::default()
     }

@@ -1,21 +1,27 @@
 //! What scenes are played with.
 
 use std::fmt::Write;
+use std::net::SocketAddr;
+use std::path::Path;
+use std::time::Duration;
 
 use tokio::time::Instant;
 
+use super::administrator::{self, Administrator};
 use super::api::Api;
 use super::findings::Findings;
 use super::process::ServerProcess;
 use super::progress::Progress;
 use super::screen::Screen;
-use super::services::{Call, Phase, Service, Services};
+use super::services::{Behaviour, Call, Phase, Service, Services};
+use super::settings;
 use crate::commands::Failure;
 
 pub(super) struct Stage {
     pub(super) server: ServerProcess,
     pub(super) services: Services,
     pub(super) api: Api,
+    pub(super) administrator: Administrator,
     pub(super) screen: Screen,
     began: Instant,
 }
@@ -29,9 +35,15 @@ pub(super) struct Ending<'a> {
 }
 
 impl Stage {
-    pub(super) fn new(server: ServerProcess, services: Services, screen: Screen) -> Self {
+    /// Starts everything that is needed, with its files in this folder.
+    pub(super) async fn set(listen: SocketAddr, folder: &Path, verbose: bool) -> Result<Self, Failure> {
+        let services = Services::start(Behaviour::Succeed).await?;
+        let config = settings::config(listen, folder, &services);
+        let server = ServerProcess::start(config, folder, verbose).await?;
         let api = Api::at(server.address());
-        Self { server, services, api, screen, began: Instant::now() }
+        let administrator = Administrator { inbox: administrator::inbox(folder) };
+        let screen = Screen::of_this_process();
+        Ok(Self { server, services, api, administrator, screen, began: Instant::now() })
     }
 
     pub(super) fn begin(&mut self, number: usize, title: &str) {
@@ -43,7 +55,7 @@ impl Stage {
         self.screen.happened(self.began.elapsed(), what);
     }
 
-    pub(super) fn elapsed(&self) -> std::time::Duration {
+    pub(super) fn elapsed(&self) -> Duration {
         self.began.elapsed()
     }
 

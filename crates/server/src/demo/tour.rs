@@ -4,12 +4,11 @@ use std::net::SocketAddr;
 use std::path::Path;
 use std::time::Duration;
 
-use super::process::{ServerProcess, log_path};
+use super::process::log_path;
 use super::scenes::Scene;
-use super::screen::Screen;
-use super::services::{Behaviour, Services};
+use super::screen::{Screen, line};
 use super::stage::Stage;
-use super::{settings, traffic};
+use super::traffic;
 use crate::commands::{Failure, Signals};
 
 /// How long a scene may take; each takes a few seconds at most.
@@ -31,20 +30,18 @@ struct Played {
     good: bool,
 }
 
+/// Somebody has seen enough.
+#[derive(Debug, thiserror::Error)]
+#[error("interrupted before the end of the tour")]
+struct Interrupted;
+
 /// Plays everything in a folder that is gone afterwards, unless something went wrong in it.
 pub(crate) async fn play(plan: Plan) -> Result<(), Failure> {
-    let folder = tempfile::Builder::new().prefix("backstitch-demo-").tempdir()?;
     let mut signals = Signals::listen()?;
-    let (verbose, once) = (plan.verbose, plan.once);
-    // Whatever comes first, the stage is dropped with it, and the server's process ends.
-    let played = tokio::select! {
-        played = on_stage(plan, folder.path()) => played,
-        () = signals.next() => {
-            return if once { Err("interrupted before the end of the tour".into()) } else { Ok(()) };
-        }
-    };
+    let folder = tempfile::Builder::new().prefix("backstitch-demo-").tempdir()?;
+    let played = perform(&plan, folder.path(), &mut signals).await;
     played.map_err(|why| {
-        if verbose {
+        if plan.verbose || why.is::<Interrupted>() {
             return why;
         }
         let log = log_path(&folder.keep());
@@ -52,23 +49,35 @@ pub(crate) async fn play(plan: Plan) -> Result<(), Failure> {
     })
 }
 
-async fn on_stage(plan: Plan, folder: &Path) -> Result<(), Failure> {
-    let screen = Screen::of_this_process();
-    let services = Services::start(Behaviour::Succeed).await?;
-    let config = settings::config(plan.listen, folder, &services);
-    let server = ServerProcess::start(config, folder, plan.verbose).await?;
-    let address = server.address();
-    screen
-        .line(&format!("backstitch serves http://{address} as process {}", server.id().unwrap_or_default()));
-    screen.line(&format!("kept in {}, gone at the end", folder.display()));
-    screen.line(&format!("payment, inventory and logistics are simulated at http://{}", services.address()));
-    let mut stage = Stage::new(server, services, screen);
-    let failed = tour(&mut stage).await;
-    if !plan.once {
-        return traffic::run(&stage).await;
-    }
-    // Before the folder goes, so that nobody writes to it any more.
-    stage.server.kill().await?;
+async fn perform(plan: &Plan, folder: &Path, signals: &mut Signals) -> Result<(), Failure> {
+    let mut stage = Stage::set(plan.listen, folder, plan.verbose).await?;
+    introduce(&stage, folder);
+    let played = tokio::select! {
+        failed = tour(&mut stage) => judged(failed),
+        () = signals.next() => Err(Interrupted.into()),
+    };
+    let ended = if plan.once || played.as_ref().is_err_and(|why| why.is::<Interrupted>()) {
+        played
+    } else {
+        tokio::select! {
+            ended = traffic::run(&stage) => ended,
+            () = signals.next() => Ok(()),
+        }
+    };
+    // Waited for, so that nobody writes to the folder any more when it goes.
+    stage.server.end().await;
+    ended
+}
+
+fn introduce(stage: &Stage, folder: &Path) {
+    let Stage { server, services, .. } = stage;
+    let process = server.id().unwrap_or_default();
+    line(&format!("backstitch serves http://{} as process {process}", server.address()));
+    line(&format!("kept in {}, gone at the end", folder.display()));
+    line(&format!("payment, inventory and logistics are simulated at http://{}", services.address()));
+}
+
+fn judged(failed: usize) -> Result<(), Failure> {
     match failed {
         0 => Ok(()),
         failed => Err(format!("{failed} of {} scenes did not end as they should", Scene::ALL.len()).into()),
@@ -99,16 +108,11 @@ async fn tour(stage: &mut Stage) -> usize {
 }
 
 fn summarize(screen: Screen, all: &[Played]) {
-    screen.line("\nSummary");
+    line("\nSummary");
     for (position, Played { scene, took, good }) in all.iter().enumerate() {
         let took = took.as_secs_f64();
-        screen.line(&format!(
-            "   {} {}  {:<68} {took:>6.2} s",
-            screen.mark(*good),
-            position + 1,
-            scene.title()
-        ));
+        line(&format!("   {} {}  {:<68} {took:>6.2} s", screen.mark(*good), position + 1, scene.title()));
     }
     let good = all.iter().filter(|played| played.good).count();
-    screen.line(&format!("{good} of {} scenes ended as they should", all.len()));
+    line(&format!("{good} of {} scenes ended as they should", all.len()));
 }

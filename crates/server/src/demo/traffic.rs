@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use super::screen::line;
 use super::stage::Stage;
 use crate::commands::Failure;
 
@@ -18,11 +19,11 @@ const ORDERS: [&[&str]; 6] = [
 
 /// Confirms orders until the demonstration ends.
 pub(super) async fn run(stage: &Stage) -> Result<(), Failure> {
-    let (screen, address) = (stage.screen, stage.server.address());
-    screen.line("\nStill here, with an order now and then; Ctrl-C ends it");
-    screen.line(&format!("   API       http://{address}/v1/orders"));
-    screen.line(&format!("   docs      http://{address}/docs"));
-    screen.line(&format!("   metrics   http://{address}/metrics"));
+    let address = stage.server.address();
+    line("\nStill here, with an order now and then; Ctrl-C ends it");
+    line(&format!("   API       http://{address}/v1/orders"));
+    line(&format!("   docs      http://{address}/docs"));
+    line(&format!("   metrics   http://{address}/metrics"));
     for (number, articles) in (1..).zip(ORDERS.into_iter().cycle()) {
         tokio::time::sleep(PAUSE).await;
         let name = format!("demo-{number}");
@@ -30,7 +31,7 @@ pub(super) async fn run(stage: &Stage) -> Result<(), Failure> {
         let mut progress = stage.api.follow(&order).await?;
         while progress.next().await?.is_some() {}
         let (outcome, log) = (stage.api.outcome(&order).await?, stage.api.log(&order).await?);
-        screen.line(&format!("   {name:<9} {outcome:<16} {log}"));
+        line(&format!("   {name:<9} {outcome:<16} {log}"));
     }
     Ok(())
 }

@@ -1,6 +1,5 @@
 //! An order whose refund fails until nobody tries any more: a person is told, refunds by hand, and says so.
 
-use super::super::administrator;
 use super::super::findings::Findings;
 use super::super::services::{Phase, Service};
 use super::super::settings::ROLLBACK_RETRIES;
@@ -21,10 +20,9 @@ pub(super) async fn play(stage: &Stage) -> Result<Findings, Failure> {
     stage.compare(&mut findings, &order, &stuck).await?;
     let tries = stage.calls(&order, Service::Payment, Phase::Undo).len();
     findings.expect("the number of tries to refund", u32::try_from(tries)?, 1 + ROLLBACK_RETRIES);
-    if !stage.api.waits_for_a_person(&order).await? {
-        findings.mistake("the order is not among those that wait for a person");
-    }
-    administrator::undo_by_hand(&stage.services, &order, Service::Payment).await?;
+    let told = stage.administrator.told(&stage.api, &order).await?;
+    stage.say(&format!("Alert: {told}"));
+    stage.administrator.undo_by_hand(&stage.services, &order, Service::Payment).await?;
     stage.api.resolve_as_done(&order, Service::Payment.name(), "refunded at the bank's counter").await?;
     progress.resume().await?;
     stage.watch(&mut progress).await?;
