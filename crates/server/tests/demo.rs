@@ -89,6 +89,26 @@ async fn an_interrupted_tour_leaves_nothing_behind_either() {
 }
 
 #[tokio::test]
+async fn a_tour_that_goes_wrong_fails_and_keeps_the_log() {
+    let mut child = demo(&["--once"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let mut shown = within(lines.next_line()).await.unwrap().unwrap();
+    let server = words_after(&shown, "as process ")[0].parse().unwrap();
+    send_signal(&[server], Signal::Kill).unwrap();
+    while let Some(line) = within(lines.next_line()).await.unwrap() {
+        shown = format!("{shown}\n{line}");
+    }
+    let output = within(child.wait_with_output()).await.unwrap();
+    let told = String::from_utf8_lossy(&output.stderr);
+    assert_eq!(output.status.code(), Some(1), "{shown}");
+    assert!(shown.contains("✗ 6  The server is killed"), "{shown}");
+    assert!(told.contains("scenes did not end as they should"), "{told}");
+    let log = Path::new(words_after(&told, "the server's log is in ")[0]);
+    assert!(log.exists(), "{told}");
+    std::fs::remove_dir_all(log.parent().unwrap()).unwrap();
+}
+
+#[tokio::test]
 async fn a_demonstration_that_cannot_begin_says_why() {
     let (output, shown) = output_of(&["--once", "--listen", "0.0.0.0:0"]).await;
     let told = String::from_utf8_lossy(&output.stderr);

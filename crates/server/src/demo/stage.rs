@@ -17,6 +17,9 @@ use super::services::{Behaviour, Call, Phase, Service, Services};
 use super::settings;
 use crate::commands::Failure;
 
+/// How long a service takes where nothing else is wished for: long enough to be watched.
+const AT_WORK: Duration = Duration::from_millis(120);
+
 pub(super) struct Stage {
     pub(super) server: ServerProcess,
     pub(super) services: Services,
@@ -37,7 +40,7 @@ pub(super) struct Ending<'a> {
 impl Stage {
     /// Starts everything that is needed, with its files in this folder.
     pub(super) async fn set(listen: SocketAddr, folder: &Path, verbose: bool) -> Result<Self, Failure> {
-        let services = Services::start(Behaviour::Succeed).await?;
+        let services = Services::start(Behaviour::Delay(AT_WORK)).await?;
         let config = settings::config(listen, folder, &services);
         let server = ServerProcess::start(config, folder, verbose).await?;
         let api = Api::at(server.address());

@@ -59,6 +59,9 @@ async fn perform(plan: &Plan, folder: &Path, signals: &mut Signals) -> Result<()
     let ended = if plan.once || played.as_ref().is_err_and(|why| why.is::<Interrupted>()) {
         played
     } else {
+        if let Err(why) = played {
+            line(&format!("{why}; the server's log is in {}", log_path(folder).display()));
+        }
         tokio::select! {
             ended = traffic::run(&stage) => ended,
             () = signals.next() => Ok(()),

@@ -13,10 +13,11 @@ pub(super) async fn play(stage: &Stage) -> Result<Findings, Failure> {
     let mut progress = stage.api.follow(&before).await?;
     stage.watch_until_called(&mut progress, &before, Service::Inventory).await?;
     stage.api.apply_order(INVENTORY_FIRST).await?;
-    stage.say("Applied while that order waits: inventory, payment, logistics");
+    stage.say("While inventory waits, a new order of services is applied: inventory, payment, logistics");
+    stage.say("A second order:");
     let after = stage.api.confirm("demo-after", &["book"]).await?;
     stage.watch(&mut stage.api.follow(&after).await?).await?;
-    stage.say("Back to the first order: inventory answers");
+    stage.say("The first order, for which inventory answers now:");
     stage.services.release();
     stage.watch(&mut progress).await?;
     let first = Ending {
