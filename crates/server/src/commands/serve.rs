@@ -1,8 +1,6 @@
 //! `backstitch serve`
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
-
-use super::{Failure, Sources};
+use super::{Failure, Signals, Sources};
 use crate::{Server, telemetry};
 
 /// Files and sockets to ask the machine for: more than the default limit of connections.
@@ -54,24 +52,5 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     tokio::select! {
         ended = serving => Ok(ended?),
         () = signals.next() => Err("ended at once by a second signal: what was under way goes on after the restart".into()),
-    }
-}
-
-/// What asks a program to end.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, std::io::Error> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
     }
 }

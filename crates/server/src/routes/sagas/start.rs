@@ -6,7 +6,7 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use backstitch::{Payload, Run, SagaId, SagaState};
+use backstitch::{Accepted, Payload, Run, SagaId, SagaState};
 use serde::{Deserialize, Serialize};
 
 use super::super::orders::refuse_without_order;
@@ -79,6 +79,11 @@ pub(in crate::routes) async fn start(
     query.finish("wait")?;
     let run = begin(&app, request, idempotency_key(&headers)?).await?;
     let id = run.id();
+    if wait.is_none()
+        && let Some(accepted) = run.accepted()
+    {
+        return Ok(located(id, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted))));
+    }
     let state = wait::at_end(&app, run, wait).await?;
     if wait.is_some() && state.status.is_terminal() {
         return Ok(located(id, json(StatusCode::OK, &SagaView::of(&state))));
@@ -102,6 +107,16 @@ async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Ru
         start = start.attribute(name, value);
     }
     Ok(start.await?)
+}
+
+fn just_started<'a>(app: &App, id: SagaId, accepted: &'a Accepted) -> Started<'a> {
+    Started {
+        id,
+        status: accepted.status.as_str(),
+        definition: &accepted.definition,
+        version: accepted.version,
+        stream_token: app.gate.stream_token(id),
+    }
 }
 
 fn started<'a>(app: &App, state: &'a SagaState) -> Started<'a> {
