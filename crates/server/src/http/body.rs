@@ -91,13 +91,18 @@ fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
         return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
     }
-    serde_json::from_slice(body).map_err(|why| {
+    let fits = serde_json::from_slice(body).map_err(|why| {
         if why.is_data() {
             return misfit::<T>(body, &why);
         }
         let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {why}"));
         problem.with("line", &why.line()).with("column", &why.column())
-    })
+    })?;
+    // Members without their names, in the order they happen to be declared in, would be taken as well.
+    if body.trim_ascii_start().starts_with(b"[") {
+        return Err(Problem::field("body", "is a list: send an object"));
+    }
+    Ok(fits)
 }
 
 /// Reads the body once more, to find the place of the mistake: the usual way is spared the bookkeeping.

@@ -9,6 +9,7 @@ use axum::response::Response;
 use backstitch::{Accepted, Payload, Run, SagaId, SagaState};
 use serde::{Deserialize, Serialize};
 
+use super::super::orders::refuse_without_order;
 use super::view::SagaView;
 use super::wait;
 use crate::app::App;
@@ -63,7 +64,7 @@ pub(crate) struct Started<'a> {
         (status = 200, description = "It is at its end already (only with `wait`)", body = SagaView),
         (status = 202, description = "It is on disk", body = Started, headers(("Location" = String, description = "The saga"))),
         (status = 400, description = "The body is not JSON, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The key belongs to another input", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The key belongs to another input, or such a saga begins with an order", body = Described, content_type = "application/problem+json"),
         (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),
         (status = 415, description = "Not JSON", body = Described, content_type = "application/problem+json"),
         (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
@@ -91,6 +92,7 @@ pub(in crate::routes) async fn start(
 }
 
 async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Run, Problem> {
+    refuse_without_order(&request.definition)?;
     let mut start = app.engine.start(&request.definition, &request.input);
     if let Some(key) = key {
         start = start.key(key);
