@@ -155,9 +155,10 @@ async fn start(
         before: None,
         epoch,
         inbox_seen: 0,
-        inbox_unconsumed: false,
+        inbox_answered: None,
+        inbox_waiting: false,
         release_after: shared.options.release_after,
-        busy: false,
+        busy: room.is_none(),
     };
     let mut planned = plan(&on, &mut decision, Vec::new(), claim);
     planned.commit.rows = rows;

@@ -1,5 +1,7 @@
 //! `backstitch serve`
 
+use std::io::Write as _;
+
 use super::{Failure, Signals, Sources};
 use crate::{Server, telemetry};
 
@@ -30,12 +32,12 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let server = Server::bind(config).await?;
     let address = server.address();
     // On standard output, for whoever started it and waits for it.
-    println!("listening on http://{address}");
+    say(&format!("listening on http://{address}"));
     if server.is_open() {
-        println!(
+        say(&format!(
             "open: there is no API key, so whoever reaches {address} may do everything; close it with `backstitch keys \
              create --role admin --name NAME`"
-        );
+        ));
         tracing::warn!(%address, "the server is open: there is no API key");
     }
     let (asked, stop) = tokio::sync::oneshot::channel::<()>();
@@ -53,4 +55,9 @@ pub async fn run(args: Args) -> Result<(), Failure> {
         ended = serving => Ok(ended?),
         () = signals.next() => Err("ended at once by a second signal: what was under way goes on after the restart".into()),
     }
+}
+
+/// Tells whoever started the server, who may have stopped listening: that is no reason to stop serving.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -4,8 +4,8 @@ use std::net::SocketAddr;
 use std::process::Stdio;
 use std::time::Duration;
 
-use tokio::io::{AsyncBufReadExt, BufReader};
-use tokio::process::{Child, Command};
+use tokio::io::{AsyncBufReadExt, BufReader, Lines};
+use tokio::process::{Child, ChildStdout, Command};
 
 use super::super::target::Target;
 use super::Failure;
@@ -23,6 +23,8 @@ pub(super) struct Program {
 pub(super) struct Node {
     child: Child,
     address: SocketAddr,
+    /// Kept open: the server goes on talking.
+    _talking: Lines<BufReader<ChildStdout>>,
 }
 
 impl Program {
@@ -67,7 +69,7 @@ impl Node {
             .args(["serve", "--db", db, "--listen", "127.0.0.1:0"])
             // Retries of rollbacks that come to nothing are waited for, so they come quickly.
             .env("BACKSTITCH_ORDERS_ROLLBACK_DELAY", "100ms")
-            .env("BACKSTITCH_LOG_LEVEL", "error")
+            .env("BACKSTITCH_LOG_LEVEL", "off")
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -77,7 +79,7 @@ impl Node {
         let line = tokio::time::timeout(WITHIN, lines.next_line()).await??.unwrap_or_default();
         let address = line.strip_prefix("listening on http://").ok_or("the server does not listen")?;
         let address = address.trim().parse()?;
-        Ok(Self { child, address })
+        Ok(Self { child, address, _talking: lines })
     }
 
     pub(super) fn address(&self) -> SocketAddr {
