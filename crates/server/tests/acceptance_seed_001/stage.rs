@@ -15,7 +15,7 @@ use crate::support::{Program, within};
 
 /// A process that is killed is missed soon.
 pub(crate) const MISSED_SOON: [(&str, &str); 2] =
-    [("BACKSTITCH_SAGAS_LEASE", "1s"), ("BACKSTITCH_SAGAS_TICK", "100ms")];
+    [("BACKSTITCH_SAGAS_LEASE", "2s"), ("BACKSTITCH_SAGAS_TICK", "100ms")];
 
 /// A database, empty at first, that servers can be started on one after the other, and the services they call.
 pub(crate) struct Stage {
