@@ -26,7 +26,7 @@ async fn acknowledged(client: &Client) -> Option<String> {
 /// Orders without a saga, and sagas without an order.
 async fn halves(stage: &Stage) -> Vec<Vec<Option<String>>> {
     let (order, saga) = (stage.id("tx_id"), stage.id("id"));
-    let sagas = format!("select {saga} from sagas where definition = 'order-confirmation'");
+    let sagas = format!("select {saga} from sagas where definition = 'orders'");
     let orders = format!("select {order} from orders");
     let missing = |from: &str, other: &str| format!("select * from ({from} except {other}) as missing");
     stage.rows(&format!("{} union all {}", missing(&orders, &sagas), missing(&sagas, &orders))).await
@@ -76,7 +76,7 @@ async fn fr_031_an_order_and_its_saga_are_there_together_or_not_at_all_even_if_t
 async fn fr_031_no_saga_of_orders_begins_without_its_order() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
-        let start = serde_json::json!({"definition": "order-confirmation", "input": order(&[])});
+        let start = serde_json::json!({"definition": "orders", "input": order(&[])});
         let refused = shop.client.post("/v1/sagas", &start).await;
         assert_eq!((refused.status, refused.problem().as_str()), (409, "name-taken"));
         assert!(refused.detail().contains("POST /v1/orders"), "{}", refused.detail());
