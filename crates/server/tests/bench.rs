@@ -77,3 +77,25 @@ fn what_makes_no_sense_is_refused() {
         assert!(!refused.status.success() && said.contains(told), "{arguments:?}: {said}");
     }
 }
+
+#[test]
+fn a_server_of_its_own_is_measured_over_http_and_every_clause_has_a_figure() {
+    let arguments = ["bench", "--http", "--json", "--concurrency", "2", "--seconds", "1", "--users", "3"];
+    let output = Command::new(env!("CARGO_BIN_EXE_backstitch")).args(arguments).output().unwrap();
+    let text = String::from_utf8_lossy(&output.stdout);
+    let figures: Vec<serde_json::Value> = text
+        .lines()
+        .map(|line| serde_json::from_str(line).unwrap_or_else(|why| panic!("{why}: {line}")))
+        .collect();
+    let said = String::from_utf8_lossy(&output.stderr);
+    // Whether limits of time hold is for the machine to say; that nothing is lost is not.
+    for clause in
+        ["sagas", "SC-001", "SC-002", "SC-003", "SC-004", "SC-005", "SC-006", "SC-007", "SC-008", "SC-010"]
+    {
+        assert!(figures.iter().any(|figure| figure["clause"] == clause), "{clause} is missing: {text}{said}");
+    }
+    for clause in ["SC-004", "SC-007", "SC-008"] {
+        let figure = figures.iter().find(|figure| figure["clause"] == clause).unwrap();
+        assert_eq!(figure["holds"], true, "{figure}");
+    }
+}

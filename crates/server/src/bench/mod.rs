@@ -40,7 +40,7 @@ pub(crate) struct Args {
     #[arg(long)]
     json: bool,
     #[command(flatten)]
-    http: http::Args,
+    http: http::OverHttp,
 }
 
 /// What the sagas do.

@@ -22,7 +22,7 @@ use services::Services;
 
 /// How the load over HTTP is made.
 #[derive(clap::Args)]
-pub(crate) struct Args {
+pub(crate) struct OverHttp {
     /// Drive a server over HTTP: the one at this address, or without one a server of its own on `--store`.
     #[arg(long, value_name = "URL", num_args = 0..=1, default_missing_value = OWN)]
     http: Option<String>,
@@ -39,7 +39,7 @@ pub(crate) struct Args {
 
 const OWN: &str = "own";
 
-impl Args {
+impl OverHttp {
     /// Whether this is what was asked for.
     pub(super) fn is_asked(&self) -> bool {
         self.http.is_some()
