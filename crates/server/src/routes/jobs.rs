@@ -8,6 +8,7 @@ use axum::response::Response;
 use backstitch::{Answered, ErrorKind, Payload, Phase, SagaId, StepError, StepId, Work};
 use serde::{Deserialize, Serialize};
 
+use super::vocabulary;
 use crate::app::App;
 use crate::http::{JobInPath, Json, Query, json};
 use crate::problem::{Described, Kind, Mistake, Problem};
@@ -22,16 +23,20 @@ const LONGEST_WAIT: u64 = 60;
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LeaseRequest {
-    /// The queues it serves, 1 to 100.
+    /// The queues it serves.
+    #[schema(min_items = 1, max_items = 100, example = json!(["inventory"]))]
     queues: Vec<String>,
-    /// At most this many jobs, 1 unless given, 100 at most.
+    /// At most this many jobs, 1 unless given.
     #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 100)]
     limit: usize,
     /// Without a heartbeat the job goes to another worker after this; 30 unless given, a day at most.
     #[serde(default = "half_a_minute")]
+    #[schema(minimum = 1, maximum = 86400)]
     lease_seconds: u64,
-    /// How long to wait when there is nothing to do; 0 unless given, 60 at most.
+    /// How long to wait when there is nothing to do; 0 unless given.
     #[serde(default)]
+    #[schema(maximum = 60, example = 0)]
     wait_seconds: u64,
 }
 
@@ -60,8 +65,7 @@ pub(super) struct LeasedJob<'a> {
     saga_id: SagaId,
     #[schema(value_type = String)]
     step: &'a StepId,
-    /// `do` or `undo`.
-    #[schema(value_type = String)]
+    #[schema(value_type = vocabulary::Phase)]
     phase: Phase,
     /// Which attempt of the step this is, from 1.
     attempt: u32,
@@ -98,6 +102,7 @@ pub(super) struct HeartbeatRequest {
     token: i64,
     /// How long the lease lasts from now on; 30 unless given.
     #[serde(default = "half_a_minute")]
+    #[schema(minimum = 1, maximum = 86400)]
     lease_seconds: u64,
 }
 
@@ -116,7 +121,7 @@ pub(super) struct CompleteRequest {
     token: i64,
     /// What the step gives; `null` unless given.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     result: Payload,
 }
 

@@ -8,6 +8,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{Components, OpenApi};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
+use super::common;
 use crate::app::App;
 use crate::auth::{Access, Role, Table};
 
@@ -58,6 +59,7 @@ impl Routes {
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("bsk_…").build();
         let components = description.components.get_or_insert_with(Components::new);
         components.add_security_scheme(KEY, SecurityScheme::Http(bearer));
+        common::describe(components);
         // Cannot fail: everything in it is text.
         (router, self.access, description.to_json().unwrap_or_default())
     }
@@ -82,4 +84,5 @@ fn describe(operation: &mut Operation, access: Access) {
         let none: [&str; 0] = [];
         operation.security = Some(vec![SecurityRequirement::new(KEY, none)]);
     }
+    common::complete(operation, access);
 }

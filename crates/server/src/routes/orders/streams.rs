@@ -26,7 +26,7 @@ fn view(recorded: &Recorded) -> EventView<'_> {
     params(
         ("tx_id" = String, Path, description = "The transaction", format = Uuid),
         ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read", maximum = 2_147_483_647),
     ),
     responses(
         (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn order_events(
 #[utoipa::path(get, path = "/v1/orders/{tx_id}/ws", tag = "orders",
     params(
         ("tx_id" = String, Path, description = "The transaction", format = Uuid),
-        ("after" = Option<u64>, Query, description = "The number of the last event that was read"),
+        ("after" = Option<u64>, Query, description = "The number of the last event that was read", maximum = 2_147_483_647),
         ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
     ),
     responses(

@@ -31,7 +31,7 @@ const BEAT: Bytes = Bytes::from_static(b":\n\n");
     params(
         ("id" = String, Path, description = "The saga", format = Uuid),
         ("token" = Option<String>, Query, description = "The saga's stream token, instead of a key"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read", maximum = 2_147_483_647),
     ),
     responses(
         (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
