@@ -184,10 +184,7 @@ async fn every_call_is_written_down_as_it_came() {
     caller.answer(&services, Service::Payment, Phase::Undo).await;
     let calls = services.calls();
     let seen: Vec<_> = calls.iter().map(|call| (call.key.as_str(), call.phase, call.answered)).collect();
-    assert_eq!(
-        seen,
-        [("a:payment:do", Phase::Do, Some(200)), ("a:payment:undo", Phase::Undo, Some(200))]
-    );
+    assert_eq!(seen, [("a:payment:do", Phase::Do, Some(200)), ("a:payment:undo", Phase::Undo, Some(200))]);
     assert!(calls.iter().all(|call| call.saga == "a" && call.step == "payment" && call.attempt == 1));
     assert!(calls.iter().all(|call| call.traceparent.as_deref().is_some_and(|it| it.starts_with("00-0192"))));
 }
@@ -196,7 +193,9 @@ async fn every_call_is_written_down_as_it_came() {
 async fn what_is_no_call_is_told_so() {
     let services = services().await;
     let client: Client<HttpConnector, Full<Bytes>> = Client::builder(TokioExecutor::new()).build_http();
-    for (path, body, status) in [("bank/do", "{}", 404), ("payment/redo", "{}", 404), ("payment/do", "{}", 400)] {
+    for (path, body, status) in
+        [("bank/do", "{}", 404), ("payment/redo", "{}", 404), ("payment/do", "{}", 400)]
+    {
         let request = Request::post(format!("http://{}/{path}", services.address()));
         let request = request.header("idempotency-key", "k").body(Full::new(body.into())).unwrap();
         assert_eq!(within(client.request(request)).await.unwrap().status(), status, "{path}");

@@ -6,6 +6,7 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderValue};
+use backstitch_modules::only_object::OnlyObject;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -32,7 +33,7 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
     }
 }
 
-/// The same for a body that may be left out.
+/// The same for a body that may be left out, or be `null`.
 pub(crate) struct JsonOrNothing<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrNothing<T> {
@@ -41,7 +42,7 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrNothing<T> {
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let typed = refuse_other_types(request.headers());
         let body = read(request, &app.config.limits).await?;
-        if body.is_empty() {
+        if body.is_empty() || body.trim_ascii() == b"null" {
             return Ok(Self(T::default()));
         }
         typed?;
@@ -71,12 +72,15 @@ fn refuse_other_types(headers: &HeaderMap) -> Result<(), Problem> {
 
 /// A few bytes that unpack to very many would get round every limit, so nothing is unpacked.
 fn refuse_encodings(headers: &HeaderMap) -> Result<(), Problem> {
-    let named = headers.get_all(CONTENT_ENCODING).iter().map(|named| String::from_utf8_lossy(named.as_bytes()));
+    let named =
+        headers.get_all(CONTENT_ENCODING).iter().map(|named| String::from_utf8_lossy(named.as_bytes()));
     match named.map(|named| named.trim().to_owned()).find(|named| !named.eq_ignore_ascii_case("identity")) {
         None => Ok(()),
         Some(encoding) => Err(Problem::new(
             Kind::UnsupportedMediaType,
-            format!("the body is said to be encoded as `{encoding}`: send it as it is, without Content-Encoding"),
+            format!(
+                "the body is said to be encoded as `{encoding}`: send it as it is, without Content-Encoding"
+            ),
         )),
     }
 }
@@ -137,7 +141,7 @@ fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
         return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
     }
-    serde_json::from_slice(body).map_err(|why| {
+    serde_json::from_slice(body).map(|OnlyObject(value)| value).map_err(|why| {
         if why.is_data() {
             return misfit::<T>(body, &why);
         }
@@ -149,7 +153,7 @@ fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem
 /// Reads the body once more, to find the place of the mistake: the usual way is spared the bookkeeping.
 fn misfit<T: DeserializeOwned>(body: &[u8], why: &serde_json::Error) -> Problem {
     let mut reader = serde_json::Deserializer::from_slice(body);
-    let place = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+    let place = match serde_path_to_error::deserialize::<_, OnlyObject<T>>(&mut reader) {
         Err(placed) => placed.path().to_string(),
         Ok(_) => ".".to_owned(),
     };

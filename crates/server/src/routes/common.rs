@@ -27,7 +27,8 @@ impl Answer {
 }
 
 /// Where a parameter can be wrong.
-const BAD_REQUEST: Answer = answer("400", "BadRequest", "A parameter, a header or the form of the body is wrong");
+const BAD_REQUEST: Answer =
+    answer("400", "BadRequest", "A parameter, a header or the form of the body is wrong");
 /// Where a key is needed.
 const KEYED: [Answer; 2] = [
     answer("401", "Unauthenticated", "An API key is needed, and none that is good was sent")
@@ -44,8 +45,12 @@ const WITH_BODY: [Answer; 4] = [
 /// Everywhere.
 const ALWAYS: [Answer; 2] = [
     answer("500", "Internal", "Something broke on the server's side"),
-    answer("503", "Unavailable", "The database does not answer, there are too many connections, or the server is shutting down")
-        .with("Retry-After", "Seconds to wait before asking again"),
+    answer(
+        "503",
+        "Unavailable",
+        "The database does not answer, there are too many connections, or the server is shutting down",
+    )
+    .with("Retry-After", "Seconds to wait before asking again"),
 ];
 
 /// Adds what the operation did not say itself.

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::{Answered, ErrorKind, Payload, Phase, SagaId, StepError, StepId, Work};
+use backstitch_modules::only_object::object;
 use serde::{Deserialize, Serialize};
 
 use super::vocabulary;
@@ -131,6 +132,7 @@ pub(super) struct CompleteRequest {
 pub(super) struct FailRequest {
     /// The token of the lease.
     token: i64,
+    #[serde(deserialize_with = "object")]
     error: Failure,
 }
 

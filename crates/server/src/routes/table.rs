@@ -46,6 +46,7 @@ impl Routes {
     fn with(mut self, access: Access, (schemas, mut paths, router): UtoipaMethodRouter<App>) -> Self {
         for (path, item) in &mut paths.paths {
             for (method, operation) in operations(item) {
+                operation.operation_id = Some(name(&method, path));
                 self.access.insert(path, method, access);
                 describe(operation, access);
             }
@@ -75,6 +76,12 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
     ]
     .into_iter()
     .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
+}
+
+/// Handlers of different routes share names, and clients that are made from the description need one for each.
+fn name(method: &Method, path: &str) -> String {
+    let words = path.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.fold(method.as_str().to_ascii_lowercase(), |name, word| name + "_" + word)
 }
 
 fn describe(operation: &mut Operation, access: Access) {

@@ -22,12 +22,26 @@ impl Population {
     pub(crate) async fn settle(admin: &Client, services: &Services) -> Self {
         declare(admin, services).await;
         reopen_services(admin, services).await;
-        let confirmed = admin.post("/v1/orders", &order("book")).await.json();
-        let stuck = admin.post("/v1/orders", &order("demo:refuse:logistics demo:fail-undo:payment")).await.json();
-        let orders = [confirmed, stuck].map(|order| order["tx_id"].as_str().unwrap().to_owned());
+        let mut orders = Vec::new();
+        for (sku, outcome) in
+            [("book", "complete"), ("demo:refuse:logistics demo:refuse-undo:payment", "rollback_failed")]
+        {
+            let confirmed = admin.post("/v1/orders", &order(sku)).await.json();
+            let tx_id = confirmed["tx_id"].as_str().unwrap_or_else(|| panic!("{confirmed}")).to_owned();
+            let ended = admin.get(&format!("/v1/orders/{tx_id}?wait=30")).await.json();
+            assert_eq!(ended["outcome"], outcome, "{ended}");
+            orders.push(tx_id);
+        }
 
-        let running = admin.start(&json!({ "definition": "parcel", "correlation_id": "c", "attributes": { "a": "b" } })).await;
-        let leased = admin.post("/v1/jobs/lease", &json!({ "queues": ["packing"], "lease_seconds": 3600, "wait_seconds": 20 })).await;
+        let running = admin
+            .start(&json!({ "definition": "parcel", "correlation_id": "c", "attributes": { "a": "b" } }))
+            .await;
+        let leased = admin
+            .post(
+                "/v1/jobs/lease",
+                &json!({ "queues": ["packing"], "lease_seconds": 3600, "wait_seconds": 20 }),
+            )
+            .await;
         let job = leased.json()["jobs"][0].clone();
         let paused = admin.start(&json!({ "definition": "parcel" })).await;
         assert_eq!(admin.post(&format!("/v1/sagas/{paused}/pause"), &json!({})).await.status, 202);
@@ -39,7 +53,7 @@ impl Population {
             ended.push(saga["id"].as_str().unwrap().to_owned());
         }
         let number = |name: &str| job[name].as_i64().unwrap_or_else(|| panic!("{job}"));
-        Self { waiting, ended, orders: orders.to_vec(), jobs: vec![number("job_id")], tokens: vec![number("token")] }
+        Self { waiting, ended, orders, jobs: vec![number("job_id")], tokens: vec![number("token")] }
     }
 
     fn sagas(&self) -> impl Iterator<Item = &String> {
@@ -57,7 +71,9 @@ impl Population {
             let page = admin.get(&format!("/v1/sagas?limit=50{cursor}")).await;
             assert_eq!(page.status, 200, "{page:?}");
             let page = page.json();
-            listed.extend(page["items"].as_array().unwrap().iter().map(|saga| saga["id"].as_str().unwrap().to_owned()));
+            listed.extend(
+                page["items"].as_array().unwrap().iter().map(|saga| saga["id"].as_str().unwrap().to_owned()),
+            );
             match page["next_cursor"].as_str() {
                 Some(next) => cursor = format!("&cursor={next}"),
                 None => break,
@@ -94,16 +110,15 @@ async fn declare(admin: &Client, services: &Services) {
         ("doomed", json!([pay(&undo), fail])),
         ("stuck", json!([pay(&nowhere), fail])),
     ] {
-        put(admin, &format!("/v1/definitions/{name}?apply=true"), &json!({ "name": name, "steps": steps })).await;
+        put(admin, &format!("/v1/definitions/{name}?apply=true"), &json!({ "name": name, "steps": steps }))
+            .await;
     }
     put(admin, "/v1/definitions/staged", &json!({ "name": "staged", "steps": [pack] })).await;
 }
 
 /// Says where the services are and how long they may take, whatever was said before.
 pub(crate) async fn reopen_services(admin: &Client, services: &Services) {
-    let endpoint = |service| {
-        json!({ "url": services.url(service, Phase::Do), "rollback_url": services.url(service, Phase::Undo) })
-    };
+    let endpoint = |service| json!({ "url": services.url(service, Phase::Do), "rollback_url": services.url(service, Phase::Undo) });
     let endpoints = json!({
         "payment": endpoint(Service::Payment),
         "inventory": endpoint(Service::Inventory),

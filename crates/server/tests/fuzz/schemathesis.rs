@@ -38,17 +38,18 @@ impl Fuzzer {
         Self { folder: folder.to_owned(), settings, server }
     }
 
-    /// Fuzzes every route as somebody; what was found is told in schemathesis' words.
-    pub(crate) async fn run(&self, who: &str, key: Option<&str>) -> Option<String> {
+    /// Fuzzes every route as somebody, in these phases; what was found is told in schemathesis' words.
+    pub(crate) async fn run(&self, who: &str, key: Option<&str>, phases: &str) -> Option<String> {
         let mut command = Command::new(program());
         command.arg("--config-file").arg(&self.settings);
-        command.args(["run", DESCRIPTION, "--url", &format!("http://{}", self.server)]);
+        command.args(["run", DESCRIPTION, "--url", &format!("http://{}", self.server), "--phases", phases]);
         if let Some(key) = key {
             command.args(["--header", &format!("Authorization: Bearer {key}")]);
         }
         // Whatever it writes beside its answer goes where it vanishes with the test.
         let output = command.current_dir(&self.folder).kill_on_drop(true).output().await.unwrap();
-        let said = format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let said =
+            format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         println!("as {who}: {}", summary(&said));
         (!output.status.success()).then(|| format!("as {who}:\n{said}"))
     }

@@ -8,7 +8,8 @@ use tokio::net::TcpStream;
 
 use crate::support::{Running, within};
 
-const START: &str = "POST /v1/sagas HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n";
+const START: &str =
+    "POST /v1/sagas HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n";
 
 /// Sends this and reads all that comes back.
 async fn answer_to(server: &Running, request: &[u8]) -> String {
@@ -119,7 +120,8 @@ async fn methods_that_do_nothing_are_answered_with_those_that_do() {
 #[tokio::test]
 async fn addresses_and_heads_that_are_far_too_long_are_refused() {
     let server = Running::start().await;
-    let get = |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{more}\r\n");
+    let get =
+        |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{more}\r\n");
     let long = answer_to(&server, get(&format!("/v1/sagas/{}", "a".repeat(8_000)), "").as_bytes()).await;
     assert_problem(&long, 400, "bad-id");
     let path = answer_to(&server, get(&format!("/v1/sagas/{}", "a".repeat(100_000)), "").as_bytes()).await;
@@ -134,8 +136,15 @@ async fn addresses_and_heads_that_are_far_too_long_are_refused() {
 
 #[tokio::test]
 async fn what_is_no_http_does_not_disturb_the_next_one() {
-    let server = Running::start_with(|config| config.limits.header_timeout = Duration::from_millis(200)).await;
-    for garbage in [&b"\x16\x03\x01\x02\x00\x01\x00"[..], b"\0\0\0\0\r\n\r\n", b"GET / HTTP/9.9\r\n\r\n", b"GET\r\n\r\n", b"\r\n\r\n\r\n"] {
+    let server =
+        Running::start_with(|config| config.limits.header_timeout = Duration::from_millis(200)).await;
+    for garbage in [
+        &b"\x16\x03\x01\x02\x00\x01\x00"[..],
+        b"\0\0\0\0\r\n\r\n",
+        b"GET / HTTP/9.9\r\n\r\n",
+        b"GET\r\n\r\n",
+        b"\r\n\r\n\r\n",
+    ] {
         let answer = answer_to(&server, garbage).await;
         assert!(answer.is_empty() || answer.starts_with("HTTP/1.1 400"), "{answer}");
     }

@@ -19,15 +19,23 @@ fn assert_problem(answer: &Answer, status: u16, kind: &str) {
 #[tokio::test]
 async fn text_that_is_not_utf_8_is_refused() {
     let server = Running::start().await;
-    for body in [&b"{\"definition\": \"gr\xffet\"}"[..], b"{\"definition\": \"greet\", \"input\": \"\xc3\x28\"}", b"\xff\xfe{}"] {
+    for body in [
+        &b"{\"definition\": \"gr\xffet\"}"[..],
+        b"{\"definition\": \"greet\", \"input\": \"\xc3\x28\"}",
+        b"\xff\xfe{}",
+    ] {
         assert_problem(&started_with(&server, body).await, 400, "bad-json");
     }
     // Half of a pair of surrogates.
     let half = started_with(&server, "{\"definition\": \"\\ud800\"}").await;
     assert_problem(&half, 400, "bad-json");
-    let definition = server.client.send(Method::POST, "/v1/definitions/check", &JSON, &b"{\"name\": \"\xff\"}"[..]).await;
+    let definition =
+        server.client.send(Method::POST, "/v1/definitions/check", &JSON, &b"{\"name\": \"\xff\"}"[..]).await;
     assert_eq!(definition.status, 200, "{definition:?}");
-    assert!(definition.json()["problems"][0]["message"].as_str().unwrap().contains("UTF-8"), "{definition:?}");
+    assert!(
+        definition.json()["problems"][0]["message"].as_str().unwrap().contains("UTF-8"),
+        "{definition:?}"
+    );
 }
 
 #[tokio::test]
@@ -44,6 +52,40 @@ async fn a_field_that_is_there_twice_is_refused_by_name() {
     let twice = "{\"name\": \"x\", \"name\": \"x\", \"steps\": []}";
     let definition = server.client.send(Method::POST, "/v1/definitions/check", &JSON, twice).await.json();
     assert!(definition["problems"][0].to_string().contains("twice"), "{definition}");
+}
+
+#[tokio::test]
+async fn a_list_is_no_object_even_if_its_values_would_do() {
+    let server = Running::start().await;
+    let order = json!({ "order_id": "o", "customer_id": "c", "items": [["book", 1]], "amount": 1 });
+    let failure = json!({ "token": 1, "error": ["broken", null, "failed", null] });
+    for (path, body, place) in [
+        ("/v1/sagas", json!(["greet", {}, null, null, {}]), "body"),
+        ("/v1/orders", order, "items[0]"),
+        ("/v1/jobs/1/fail", failure, "error"),
+        ("/v1/jobs/1/complete", json!([1, {}]), "body"),
+    ] {
+        let answer = server.client.post(path, &body).await;
+        assert_problem(&answer, 422, "invalid-fields");
+        assert_eq!(answer.json()["problems"][0]["place"], place, "{answer:?}");
+    }
+    let services = json!({ "endpoints": { "payment": ["http://127.0.0.1:9/", null] } });
+    let staged =
+        server.client.send(Method::PUT, "/v1/admin/config/services", &JSON, services.to_string()).await;
+    assert_problem(&staged, 422, "invalid-fields");
+    assert_eq!(staged.json()["problems"][0]["place"], "endpoints.payment", "{staged:?}");
+}
+
+#[tokio::test]
+async fn a_body_that_may_be_left_out_may_be_null() {
+    let server = Running::start().await;
+    let id = server.client.start(&json!({ "definition": "gated" })).await;
+    for body in ["", "null", " null\n", "{}"] {
+        let operation = if body.is_empty() || body == " null\n" { "pause" } else { "resume" };
+        let path = format!("/v1/sagas/{id}/{operation}");
+        let answer = server.client.send(Method::POST, &path, &JSON, body).await;
+        assert!(matches!(answer.status, 202 | 409), "{body:?}: {answer:?}");
+    }
 }
 
 #[tokio::test]
@@ -65,7 +107,15 @@ async fn a_nul_character_is_refused_where_something_is_found_by_it() {
 #[tokio::test]
 async fn paths_that_are_escaped_badly_are_refused_as_problems() {
     let server = Running::start().await;
-    for path in ["/v1/sagas/%FF", "/v1/sagas/%zz", "/v1/sagas/%", "/v1/jobs/%FF/complete", "/v1/orders/%C3%28", "/v1/definitions/%FF", "/docs/errors/%FF"] {
+    for path in [
+        "/v1/sagas/%FF",
+        "/v1/sagas/%zz",
+        "/v1/sagas/%",
+        "/v1/jobs/%FF/complete",
+        "/v1/orders/%C3%28",
+        "/v1/definitions/%FF",
+        "/docs/errors/%FF",
+    ] {
         let method = if path.contains("/jobs/") { Method::POST } else { Method::GET };
         assert_problem(&server.client.send(method, path, &JSON, "").await, 400, "bad-id");
     }
@@ -113,7 +163,10 @@ async fn times_at_the_ends_of_the_calendar_do_no_harm() {
         let saga = server.client.run(&json!({ "definition": "greet", "deadline": deadline })).await;
         assert_eq!(saga["status"], status, "{saga}");
     }
-    let beyond = started_with(&server, json!({ "definition": "greet", "deadline": "+12345-01-01T00:00:00Z" }).to_string());
+    let beyond = started_with(
+        &server,
+        json!({ "definition": "greet", "deadline": "+12345-01-01T00:00:00Z" }).to_string(),
+    );
     assert_problem(&beyond.await, 422, "invalid-fields");
 }
 
@@ -139,13 +192,21 @@ async fn a_cursor_of_another_list_is_refused_or_finds_nothing() {
 async fn a_failure_that_asks_to_wait_for_ever_costs_nothing_but_its_saga_time() {
     let server = Running::start().await;
     let body = json!({ "name": "parcel", "steps": [{ "id": "pack", "action": { "worker": { "queue": "packing" } } }] });
-    let declared = server.client.send(Method::PUT, "/v1/definitions/parcel?apply=true", &JSON, body.to_string()).await;
+    let declared =
+        server.client.send(Method::PUT, "/v1/definitions/parcel?apply=true", &JSON, body.to_string()).await;
     assert_eq!(declared.status, 201, "{declared:?}");
     let id = server.client.start(&json!({ "definition": "parcel" })).await;
-    let leased = server.client.post("/v1/jobs/lease", &json!({ "queues": ["packing"], "wait_seconds": 20 })).await.json();
+    let leased = server
+        .client
+        .post("/v1/jobs/lease", &json!({ "queues": ["packing"], "wait_seconds": 20 }))
+        .await
+        .json();
     let job = &leased["jobs"][0];
     let error = json!({ "message": "later\0", "code": "\0", "retry_after_seconds": u64::MAX });
-    let failed = server.client.post(&format!("/v1/jobs/{}/fail", job["job_id"]), &json!({ "token": job["token"], "error": error })).await;
+    let failed = server
+        .client
+        .post(&format!("/v1/jobs/{}/fail", job["job_id"]), &json!({ "token": job["token"], "error": error }))
+        .await;
     assert_eq!(failed.status, 200, "{failed:?}");
     let cancelled = server.client.post(&format!("/v1/sagas/{id}/cancel"), &json!({})).await;
     assert_eq!(cancelled.status, 202, "{cancelled:?}");

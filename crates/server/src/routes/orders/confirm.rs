@@ -5,6 +5,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use backstitch::SagaId;
+use backstitch_modules::only_object::list_of_objects;
 use backstitch_modules::orders::{Amount, Item, Order};
 use serde::{Deserialize, Serialize};
 
@@ -21,6 +22,7 @@ pub(crate) struct OrderRequest {
     order_id: String,
     #[schema(min_length = 1, max_length = 512, example = "c-1")]
     customer_id: String,
+    #[serde(deserialize_with = "list_of_objects")]
     #[schema(min_items = 1, max_items = 1000)]
     items: Vec<OrderItem>,
     #[schema(value_type = WrittenAmount)]

@@ -87,7 +87,7 @@ pub(in crate::routes) mod described {
     #[schema(example = json!({ "endpoints": { "payment": { "url": "http://127.0.0.1:7431/payment/charge" } } }))]
     pub(in crate::routes) struct ServicesChange {
         /// Each service once, in the order they are to be called.
-        #[schema(value_type = Option<Vec<Service>>, min_items = 3, max_items = 3)]
+        #[schema(value_type = Option<BTreeSet<Service>>, min_items = 3, max_items = 3)]
         order: Option<Vec<String>>,
         #[serde(default)]
         endpoints: EndpointChanges,

@@ -9,7 +9,7 @@ use backstitch::Recorded;
 use backstitch_modules::orders::message;
 
 use super::super::sagas::event::EventView;
-use super::super::streams::{sse, ws};
+use super::super::streams::{SentEvent, sse, ws};
 use crate::app::App;
 use crate::http::{OrderInPath, Query};
 use crate::problem::{Described, Problem};
@@ -29,7 +29,7 @@ fn view(recorded: &Recorded) -> EventView<'_> {
         ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read", maximum = 2_147_483_647),
     ),
     responses(
-        (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
+        (status = 200, description = "The events", body = SentEvent, content_type = "text/event-stream"),
         (status = 204, description = "The order is at its end, and nothing was missed"),
         (status = 400, description = "The id or a header is wrong", body = Described, content_type = "application/problem+json"),
         (status = 404, description = "There is no such order", body = Described, content_type = "application/problem+json"),

@@ -13,7 +13,6 @@ use crate::time::{Time, rfc3339};
 /// What happened to a saga. Which members there are depends on the type.
 #[derive(Default, Serialize, utoipa::ToSchema)]
 #[schema(as = Event)]
-#[serde(default)]
 pub(crate) struct EventView<'a> {
     /// The saga; only in the stream of everything.
     #[serde(skip_serializing_if = "Option::is_none")]
