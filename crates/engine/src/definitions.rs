@@ -211,6 +211,8 @@ pub(crate) async fn keep_following(shared: Arc<Shared>) {
 }
 
 async fn follow_name(shared: &Shared, caller: &Arc<dyn Caller>, declared: &Declared) -> Result<(), Error> {
+    // Until all are there, none is taken for the newest.
+    shared.registry.activate(&declared.name, None);
     for version in &declared.versions {
         if declared.staged == Some(version.number) {
             continue;

@@ -373,5 +373,5 @@ async fn open_store(address: &str, options: &Options) -> Result<Arc<dyn Store>, 
     if address.starts_with("postgres://") || address.starts_with("postgresql://") {
         return Ok(Arc::new(store::postgres::PostgresStore::connect_with(address, &options.products).await?));
     }
-    Err(store::Error::BadAddress(address.to_owned()))
+    Err(store::Error::bad_address(address))
 }

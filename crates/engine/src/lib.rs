@@ -83,7 +83,7 @@ pub use definitions::{Applied, Declaring};
 pub use engine::{Engine, STUCK_AFTER, Stats};
 pub use error::Error;
 pub use options::Options;
-pub use run::Run;
+pub use run::{Accepted, Run};
 pub use runtime::FeedEvent;
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};

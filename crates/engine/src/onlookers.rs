@@ -47,7 +47,10 @@ impl Onlookers {
     }
 
     fn watched(&self) -> Vec<SagaId> {
-        self.heads().keys().copied().collect()
+        let mut heads = self.heads();
+        // Two who leave at the same moment each see the other.
+        heads.retain(|_, head| head.receiver_count() > 0);
+        heads.keys().copied().collect()
     }
 }
 

@@ -42,9 +42,10 @@ pub(crate) async fn resolve(
         before: Some(&state),
         epoch,
         inbox_seen: stored.inbox_seq,
-        inbox_unconsumed: !stored.inbox.is_empty(),
+        inbox_answered: (!stored.inbox.is_empty()).then_some(stored.inbox_seq),
+        inbox_waiting: false,
         release_after: shared.options.release_after,
-        busy: false,
+        busy: now.hold,
     };
     let planned = plan(&on, &mut decision, Vec::new(), None);
     // A full engine still accepts: the saga then waits for its turn.

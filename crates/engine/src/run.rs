@@ -43,22 +43,40 @@ pub struct Run {
     shared: Arc<Shared>,
     id: SagaId,
     progress: Option<watch::Receiver<Progress>>,
+    accepted: Option<Arc<Accepted>>,
+}
+
+/// A start as it was accepted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// The definition's name.
+    pub definition: Arc<str>,
+    /// The version that the saga keeps.
+    pub version: u32,
+    /// Where it stood at that moment.
+    pub status: Status,
 }
 
 impl Run {
-    pub(crate) fn watching(shared: Arc<Shared>, id: SagaId, live: &Live) -> Self {
-        Self { shared, id, progress: Some(live.watch()) }
+    pub(crate) fn watching(shared: Arc<Shared>, id: SagaId, live: &Live, accepted: Accepted) -> Self {
+        Self { shared, id, progress: Some(live.watch()), accepted: Some(accepted.into()) }
     }
 
     pub(crate) fn of(shared: Arc<Shared>, id: SagaId) -> Self {
         let progress = shared.live.get(id).map(|live| live.watch());
-        Self { shared, id, progress }
+        Self { shared, id, progress, accepted: None }
     }
 
     /// The saga's id.
     #[must_use]
     pub fn id(&self) -> SagaId {
         self.id
+    }
+
+    /// What has just been started, without a look into the store; `None` for a saga that was there before.
+    #[must_use]
+    pub fn accepted(&self) -> Option<&Accepted> {
+        self.accepted.as_deref()
     }
 
     /// Waits until the saga is at its end: succeeded, compensated, or failed for a person to look at.

@@ -15,7 +15,7 @@ use crate::definitions;
 use crate::error::Error;
 use crate::in_transaction;
 use crate::registry::Registered;
-use crate::run::Run;
+use crate::run::{Accepted, Run};
 use crate::runtime::{Circumstances, Launch, Seat, Shared, plan};
 use crate::store::Claim;
 use crate::store::product::{ProductRow, RowKind};
@@ -155,14 +155,20 @@ async fn start(
         before: None,
         epoch,
         inbox_seen: 0,
-        inbox_unconsumed: false,
+        inbox_answered: None,
+        inbox_waiting: false,
         release_after: shared.options.release_after,
-        busy: false,
+        busy: room.is_none(),
     };
     let mut planned = plan(&on, &mut decision, Vec::new(), claim);
     planned.commit.rows = rows;
     let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
-    let run = Run::watching(shared.clone(), saga, seat.live());
+    let accepted = Accepted {
+        definition: definition.name.clone(),
+        version: definition.definition.version(),
+        status: decision.state.status,
+    };
+    let run = Run::watching(shared.clone(), saga, seat.live(), accepted);
     let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, room };
     let verdict = launch.commit(shared).await?;
     let first = in_transaction::accepted(saga, verdict)?;

@@ -4,7 +4,7 @@ mod bench;
 
 use std::process::ExitCode;
 
-use backstitch_server::commands::{Failure, keys, migrate, serve};
+use backstitch_server::commands::{Failure, demo, keys, migrate, serve};
 use clap::{Parser, Subcommand};
 
 /// Durable sagas: work that spans several services either finishes or is undone.
@@ -17,6 +17,8 @@ struct Cli {
 
 #[derive(Subcommand)]
 enum Command {
+    /// Show it all on a throwaway database: orders that complete, fail, time out, get stuck and outlive a crash.
+    Demo(demo::Args),
     /// Run the server.
     Serve(serve::Args),
     /// Bring the database's schema up to date.
@@ -30,6 +32,7 @@ enum Command {
 impl Command {
     async fn run(self) -> Result<(), Failure> {
         match self {
+            Self::Demo(args) => demo::run(args).await,
             Self::Serve(args) => serve::run(args).await,
             Self::Migrate(args) => migrate::run(args).await,
             Self::Keys(args) => keys::run(args).await,

@@ -1,5 +1,7 @@
 //! The simulated services, over HTTP.
 
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
 use std::time::Duration;
 
 use backstitch_server::demo::services::{Behaviour, Phase, Service, Services};

@@ -6,3 +6,4 @@ pub mod oracle;
 pub mod postgres;
 pub mod simulate;
 pub mod smtp;
+pub mod webhook;

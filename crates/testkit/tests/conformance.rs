@@ -171,6 +171,7 @@ macro_rules! every_store {
                 every_filter_finds_all_of_its_sagas_newest_first
                 pages_stay_as_they_are_while_new_sagas_start
                 a_saga_is_found_by_what_it_is_now
+                heads_tell_how_far_logs_go
             }
             health {
                 an_empty_store_is_well

@@ -46,7 +46,8 @@ pub(crate) struct Driver {
     /// Outside attempts that are being taken back.
     withdrawing: usize,
     inbox_seen: u64,
-    inbox_unconsumed: bool,
+    /// Messages up to this number are struck off.
+    inbox_consumed: u64,
     /// A message came in that changed nothing: if the saga was only woken for that, it can be let go again.
     came_to_nothing: bool,
     _room: OwnedSemaphorePermit,
@@ -74,12 +75,14 @@ struct Asked {
     input: Input,
     /// Messages to the world that go out with the answer.
     outgoing: Vec<NewMessage>,
-    by_mail: bool,
+    /// Its number, if it is a message.
+    mail: Option<u64>,
 }
 
 impl Asked {
     fn by_mail(received: Received) -> Self {
-        Self { input: received.message.into(), outgoing: Vec::new(), by_mail: true }
+        let mail = Some(received.seq);
+        Self { input: received.message.into(), outgoing: Vec::new(), mail }
     }
 }
 
@@ -113,7 +116,7 @@ impl Driver {
             admitted: None,
             withdrawing: 0,
             inbox_seen: 0,
-            inbox_unconsumed: false,
+            inbox_consumed: 0,
             came_to_nothing: false,
             _room: room,
         }
@@ -122,6 +125,7 @@ impl Driver {
     /// Runs a saga on from a decision that has just been committed.
     pub(crate) async fn go_on(mut self, effects: Vec<Effect>, inbox_seen: u64) {
         self.inbox_seen = inbox_seen;
+        self.inbox_consumed = inbox_seen;
         // Where nothing follows at once, something may still be due.
         let idle = effects.is_empty();
         self.perform(effects);
@@ -143,7 +147,8 @@ impl Driver {
 
     /// Runs a saga that was taken over, with the messages that wait for it.
     pub(crate) async fn run_adopted(mut self, inbox: Vec<Received>, inbox_seq: u64) {
-        self.inbox_seen = inbox_seq - inbox.len() as u64;
+        self.inbox_seen = inbox_seq;
+        self.inbox_consumed = inbox_seq - inbox.len() as u64;
         let mut flow = Flow::Ours;
         // Whoever turned the saga round may not have come to it.
         if self.state.status == Status::Compensating {
@@ -154,10 +159,8 @@ impl Driver {
             let node = self.shared.node().name.clone();
             flow = self.process(Input::Adopted { node, epoch: self.epoch }, Vec::new()).await;
         }
-        for received in inbox {
-            if flow == Flow::Ours {
-                flow = self.answer_mail(received).await;
-            }
+        if flow == Flow::Ours {
+            flow = self.process_all(inbox.into_iter().map(Asked::by_mail).collect()).await;
         }
         if flow == Flow::Ours {
             flow = self.wake_and_drive().await;
@@ -286,18 +289,8 @@ impl Driver {
         if !self.seat.live().take_mail_flag() {
             return Flow::Ours;
         }
-        for received in self.fetch_mail().await {
-            if self.answer_mail(received).await == Flow::LetGo {
-                return Flow::LetGo;
-            }
-        }
-        Flow::Ours
-    }
-
-    async fn answer_mail(&mut self, received: Received) -> Flow {
-        self.inbox_seen = self.inbox_seen.max(received.seq);
-        self.inbox_unconsumed = true;
-        self.process_all(VecDeque::from([Asked::by_mail(received)])).await
+        let mail = self.fetch_mail().await;
+        self.process_all(mail.into_iter().map(Asked::by_mail).collect()).await
     }
 
     /// Messages that nobody has looked at yet. A store that does not answer now is asked again later.
@@ -305,7 +298,9 @@ impl Driver {
         match self.shared.answer(self.shared.store.load(&[self.saga])).await {
             Ok(found) => {
                 let waiting = found.into_iter().flat_map(|stored| stored.inbox);
-                waiting.filter(|received| received.seq > self.inbox_seen).collect()
+                let new: Vec<_> = waiting.filter(|received| received.seq > self.inbox_seen).collect();
+                self.inbox_seen = new.last().map_or(self.inbox_seen, |newest| newest.seq);
+                new
             }
             Err(error) => {
                 tracing::warn!(saga = %self.saga, %error, "cannot read the inbox");
@@ -327,29 +322,29 @@ impl Driver {
 
     /// Takes an input through to its effects. Messages that came in between are answered first.
     async fn process(&mut self, input: Input, outgoing: Vec<NewMessage>) -> Flow {
-        self.process_all(VecDeque::from([Asked { input, outgoing, by_mail: false }])).await
+        self.process_all(VecDeque::from([Asked { input, outgoing, mail: None }])).await
     }
 
     async fn process_all(&mut self, mut queue: VecDeque<Asked>) -> Flow {
-        while let Some(Asked { input, outgoing, by_mail }) = queue.pop_front() {
+        while let Some(Asked { input, outgoing, mail }) = queue.pop_front() {
             let now = Now { at: self.shared.options.clock.now(), hold: self.shared.is_stopping() };
             let decided = decide(&self.definition.definition, self.saga, &self.state, input.clone(), now);
             let decision = match decided {
                 Ok(decision) => decision,
                 Err(rejected) => {
                     self.note(&rejected);
-                    self.came_to_nothing |= by_mail;
+                    self.came_to_nothing |= mail.is_some();
                     continue;
                 }
             };
             if decision.events.is_empty() {
-                self.came_to_nothing |= by_mail;
+                self.came_to_nothing |= mail.is_some();
                 self.perform(decision.effects);
                 continue;
             }
             let mut decision = decision;
-            let Planned { commit, released } =
-                plan(&self.circumstances(), &mut decision, outgoing.clone(), None);
+            let on = self.circumstances(&queue, now.hold);
+            let Planned { commit, released } = plan(&on, &mut decision, outgoing.clone(), None);
             if is_planted(Bug::EffectBeforeCommit) {
                 self.perform(std::mem::take(&mut decision.effects));
             }
@@ -366,14 +361,18 @@ impl Driver {
                     if offers {
                         self.shared.work.notify_waiters();
                     }
+                    self.inbox_consumed = commit.consume_inbox_through.unwrap_or(self.inbox_consumed);
                     self.applied(decision, &commit.events);
                 }
                 Verdict::MailWaiting => {
-                    queue.push_front(Asked { input, outgoing, by_mail });
-                    for received in self.fetch_mail().await.into_iter().rev() {
-                        self.inbox_seen = self.inbox_seen.max(received.seq);
-                        self.inbox_unconsumed = true;
-                        queue.push_front(Asked::by_mail(received));
+                    // Messages are answered in the order they came, and before anything else.
+                    let asked = Asked { input, outgoing, mail };
+                    let new = self.fetch_mail().await.into_iter().map(Asked::by_mail);
+                    if asked.mail.is_some() {
+                        queue.push_front(asked);
+                        queue.extend(new);
+                    } else {
+                        queue = new.chain([asked]).chain(queue).collect();
                     }
                     continue;
                 }
@@ -382,7 +381,7 @@ impl Driver {
                         tracing::error!(saga = %self.saga, %why, "a decision cannot be kept: the saga stays as it is");
                         return Flow::LetGo;
                     };
-                    queue.push_front(Asked { input: failed, outgoing: Vec::new(), by_mail });
+                    queue.push_front(Asked { input: failed, outgoing: Vec::new(), mail });
                     continue;
                 }
                 Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. } => {
@@ -399,16 +398,21 @@ impl Driver {
         Flow::Ours
     }
 
-    fn circumstances(&self) -> Circumstances<'_> {
+    /// What a decision is made on while these wait to be decided about.
+    fn circumstances(&self, queue: &VecDeque<Asked>, hold: bool) -> Circumstances<'_> {
+        // A message is struck off with the decision that answers it, and not before.
+        let first_waiting = queue.iter().filter_map(|asked| asked.mail).min();
+        let answered = first_waiting.map_or(self.inbox_seen, |first| first - 1);
         Circumstances {
             saga: self.saga,
             definition: &self.definition,
             before: Some(&self.state),
             epoch: self.epoch,
             inbox_seen: self.inbox_seen,
-            inbox_unconsumed: self.inbox_unconsumed,
+            inbox_waiting: first_waiting.is_some(),
+            inbox_answered: Some(answered).filter(|answered| *answered > self.inbox_consumed),
             release_after: self.shared.options.release_after,
-            busy: self.withdrawing > 0,
+            busy: self.withdrawing > 0 || !queue.is_empty() || hold,
         }
     }
 
@@ -461,7 +465,6 @@ impl Driver {
     }
 
     fn applied(&mut self, decision: Decision, events: &[Recorded]) {
-        self.inbox_unconsumed = false;
         self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
         if decision.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();

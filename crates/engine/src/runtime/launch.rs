@@ -45,7 +45,8 @@ impl Launch {
             shared.announce(saga, &definition.name, &commit.events, seat.live());
         }
         match room {
-            _ if written && planned.released => {}
+            // Whether or not it is on disk: nobody's, it is found when it is due.
+            _ if planned.released => {}
             Some(room) => {
                 let driver = Driver::new(shared.clone(), definition, decision.state, epoch, seat, room);
                 if written {

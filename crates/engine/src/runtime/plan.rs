@@ -29,10 +29,12 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) epoch: Epoch,
     /// Messages answered so far.
     pub(crate) inbox_seen: u64,
-    /// Whether some of them are still to be struck off.
-    pub(crate) inbox_unconsumed: bool,
+    /// Messages up to this number are answered with this decision; none when there is nothing to strike off.
+    pub(crate) inbox_answered: Option<u64>,
+    /// Whether messages wait that were seen and not answered yet; the end of the saga answers them all.
+    pub(crate) inbox_waiting: bool,
     pub(crate) release_after: Duration,
-    /// Whether something is being done for it that the log does not speak of.
+    /// Whether something is being done for it, or is held back, that the log does not speak of.
     pub(crate) busy: bool,
 }
 
@@ -68,12 +70,14 @@ pub(crate) fn plan(
         jobs.extend(hook(on, recorded));
         jobs.extend(offer(recorded));
     }
-    let consume = on.before.is_some() && on.inbox_unconsumed;
     let commit = Commit {
         saga: on.saga,
         events: std::mem::take(&mut decision.events),
         row: row(on, &decision.state, tenure),
-        consume_inbox_through: consume.then_some(on.inbox_seen),
+        consume_inbox_through: match tenure {
+            Tenure::End if on.inbox_waiting => Some(on.inbox_seen),
+            Tenure::End | Tenure::Keep | Tenure::LetGo { .. } => on.inbox_answered,
+        },
         jobs,
         messages,
         rows: Vec::new(),

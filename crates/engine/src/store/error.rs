@@ -62,3 +62,47 @@ impl Corrupt {
         Self { table, column, id: saga.to_string(), why: why.to_string() }
     }
 }
+
+impl Error {
+    /// An address that leads nowhere, without the password it may hold.
+    #[must_use]
+    pub fn bad_address(address: &str) -> Self {
+        Self::BadAddress(without_password(address))
+    }
+}
+
+/// An address that can be shown.
+fn without_password(url: &str) -> String {
+    let Some((scheme, rest)) = url.split_once("://") else {
+        // `host=… password=…`: rather show too little.
+        return url
+            .split_whitespace()
+            .filter(|part| !part.starts_with("password"))
+            .collect::<Vec<_>>()
+            .join(" ");
+    };
+    match rest.rsplit_once('@') {
+        Some((login, place)) => {
+            let user = login.split(':').next().unwrap_or_default();
+            format!("{scheme}://{user}@{place}")
+        }
+        None => url.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_address_is_shown_without_its_password() {
+        for (url, shown) in [
+            ("postgres://me:se:cr@et@host/db", "postgres://me@host/db"),
+            ("postgres://me@host/db", "postgres://me@host/db"),
+            ("postgres://host/db", "postgres://host/db"),
+            ("host=a password=b user=c", "host=a user=c"),
+        ] {
+            assert_eq!(without_password(url), shown);
+        }
+    }
+}

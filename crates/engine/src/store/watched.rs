@@ -49,6 +49,8 @@ pub enum Moment<'a> {
     BeforeWithdrawal,
     /// It has been, unless a worker has it.
     AfterWithdrawal,
+    /// Somebody is about to ask how far logs go.
+    BeforeHeads,
     /// Somebody is about to listen.
     BeforeListening,
     /// Any other call is about to be made.
@@ -122,7 +124,8 @@ impl<W: Watch> Store for Watched<W> {
     }
 
     async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
-        self.admitted().await?.heads(sagas).await
+        self.watch.at(Moment::BeforeHeads).await?;
+        self.store.heads(sagas).await
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {

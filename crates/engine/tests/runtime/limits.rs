@@ -170,3 +170,18 @@ async fn a_retry_that_is_due_and_waits_for_room_rests_until_there_is_some() {
     assert!(holding.outcome().await.unwrap().succeeded());
     assert!(retrying.outcome().await.unwrap().succeeded());
 }
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_with_a_deadline_waits_for_its_turn_and_not_for_its_deadline() {
+    let bench = Bench::with(|options| options.max_active = 1);
+    let slow = Step::new("slow", |_: Context<serde_json::Value>| async {
+        tokio::time::sleep(secs(10)).await;
+        Ok(())
+    });
+    let engine = bench.open_with(Saga::builder("s").step(slow).build().unwrap()).await;
+    let (first, begun) = (start(&engine, "s").await, tokio::time::Instant::now());
+    let second = engine.start("s", &serde_json::json!({})).deadline_in(secs(3600)).await.unwrap();
+    assert!(first.outcome().await.unwrap().succeeded());
+    assert!(second.outcome().await.unwrap().succeeded());
+    assert!(begun.elapsed() < secs(60), "it was not put off");
+}

@@ -45,6 +45,20 @@ async fn what_is_in_flight_finishes_and_nothing_new_starts() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_saga_with_a_deadline_goes_on_after_a_shutdown_and_not_at_its_deadline() {
+    let trace = Trace::default();
+    let bench = Bench::new();
+    let engine = bench.open_with(sleeping(&trace)).await;
+    let run = engine.start("s", &serde_json::json!({})).deadline_in(secs(3600)).await.unwrap();
+    wait_for_start_of(&run, "sleeps").await;
+    engine.shutdown().await.unwrap();
+    let engine = bench.open_with(sleeping(&trace)).await;
+    let begun = Instant::now();
+    assert!(engine.find(run.id()).await.unwrap().outcome().await.unwrap().succeeded());
+    assert!(begun.elapsed() < secs(60), "it was taken up at once");
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_does_not_finish_in_time_is_done_again_by_the_next_process() {
     let trace = Trace::default();
     let bench = Bench::with(|options| options.grace = secs(5));

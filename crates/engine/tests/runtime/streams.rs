@@ -1,8 +1,12 @@
 //! Events as they happen, and as they happened.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
-use backstitch::{Context, Retry, Saga, Step, StepError, secs};
+use async_trait::async_trait;
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::{Context, Engine, Retry, Saga, Step, StepError, secs};
 use futures::StreamExt;
 
 use crate::support::*;
@@ -90,6 +94,47 @@ async fn many_readers_see_the_same() {
     let run = start(&engine, "s").await;
     let logs = futures::future::join_all((0..20).map(|_| log(&run))).await;
     assert!(logs.iter().all(|log| log == &logs[0] && log.len() == 17));
+}
+
+/// Counts the questions about how far logs go, which is all that waiting readers ask.
+#[derive(Clone, Default)]
+struct Questions(Arc<AtomicUsize>);
+
+#[async_trait]
+impl Watch for Questions {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), backstitch::store::Error> {
+        if matches!(moment, Moment::BeforeHeads) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_thousand_readers_of_a_saga_that_waits_ask_no_more_than_one() {
+    let (trace, questions, bench) = (Trace::default(), Questions::default(), Bench::new());
+    let store = Arc::new(Watched::new(bench.store.clone(), questions.clone()));
+    let engine = Engine::on_store(store, bench.options.clone()).await.unwrap();
+    let busy =
+        acting("b", &trace, |attempt| if attempt == 1 { Err(StepError::failed("busy")) } else { Ok(()) });
+    let late = busy.retry(Retry::fixed(1, secs(3600)));
+    engine.register(Saga::builder("s").step(late).build().unwrap()).unwrap();
+    let run = start(&engine, "s").await;
+    eventually("nobody runs it", async || engine.active() == 0).await;
+    let readers: Vec<_> = (0..1000)
+        .map(|_| {
+            let run = run.clone();
+            tokio::spawn(async move { log(&run).await.len() })
+        })
+        .collect();
+    tokio::time::sleep(secs(60)).await;
+    let asked = questions.0.load(Ordering::SeqCst);
+    tokio::time::sleep(secs(600)).await;
+    let meanwhile = questions.0.load(Ordering::SeqCst) - asked;
+    assert!(meanwhile <= 200, "{meanwhile} questions in ten minutes, for a thousand readers");
+    let whole = log(&run).await.len();
+    let lengths = futures::future::join_all(readers).await;
+    assert!(lengths.into_iter().all(|length| length.unwrap() == whole));
 }
 
 #[tokio::test(start_paused = true)]

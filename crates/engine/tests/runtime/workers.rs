@@ -499,3 +499,51 @@ async fn however_often_the_engine_goes_down_every_attempt_of_a_worker_is_made_on
     }
     assert!(lease(&engine).await.is_empty());
 }
+
+/// Two steps side by side that wait long for workers, and one after both.
+fn side_by_side() -> [DraftStep; 3] {
+    let patient = |id: &str| DraftStep { timeout: secs(7200), depends_on: Some(Vec::new()), ..working(id) };
+    let both = Some(vec!["left".to_owned(), "right".to_owned()]);
+    [patient("left"), patient("right"), DraftStep { depends_on: both, ..calling("ship") }]
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_come_together_count_each() {
+    let (_, engine) = engine(side_by_side()).await;
+    let run = start(&engine, "job").await;
+    let leased = lease(&engine).await;
+    assert_eq!(leased.len(), 2);
+    let [left, right] = [&leased[0], &leased[1]].map(|work| complete(&engine, work));
+    let (left, right) = tokio::join!(left, right);
+    assert_eq!((left.unwrap(), right.unwrap()), (Answered::Now, Answered::Now));
+    let begun = Instant::now();
+    assert!(run.outcome().await.unwrap().succeeded());
+    assert!(begun.elapsed() < secs(60), "nobody waited for an attempt to time out");
+}
+
+#[tokio::test(start_paused = true)]
+async fn answers_that_waited_for_the_next_process_count_each() {
+    let calls = Calls::good();
+    let bench = calls.bench();
+    let engine = bench.open().await;
+    put(&engine, written("job", side_by_side())).await;
+    let run = start(&engine, "job").await;
+    let leased = engine.lease_work(&["builders".to_owned()], 2, secs(3600), secs(0)).await.unwrap();
+    assert_eq!(leased.len(), 2);
+    let id = run.id();
+    drop((run, engine));
+    // Whoever takes the answers has nothing to run sagas with.
+    let mut deaf = bench.options.clone();
+    deaf.caller = None;
+    let engine = Engine::on_store(bench.store.clone(), deaf).await.unwrap();
+    for work in &leased {
+        assert_eq!(complete(&engine, work).await.unwrap(), Answered::Now);
+    }
+    drop(engine);
+    let engine = bench.open().await;
+    let ended = engine.find(id).await.unwrap().outcome().await.unwrap();
+    assert!(ended.succeeded());
+    for step in ["left", "right"] {
+        assert_eq!(ended.step(step).unwrap().attempts, 1, "{step}");
+    }
+}

@@ -13,9 +13,27 @@ create table orders (
 create index orders_order_id on orders (order_id, tx_id);
 
 create trigger orders_never_change
-    before update on orders
-    for each row
+    before update or truncate on orders
+    for each statement
     execute function refuse('an order is kept as it was confirmed: confirm it again to change it');
+
+create function refuse_while_order_has_saga() returns trigger
+    language plpgsql
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    if exists (select from backstitch.sagas where id = old.tx_id) then
+        raise exception 'an order is kept with its log: it can go only after the row of its saga'
+            using errcode = 'restrict_violation', table = tg_table_name;
+    end if;
+    return old;
+end;
+$$;
+
+create trigger orders_outlive_their_saga
+    before delete on orders
+    for each row
+    execute function refuse_while_order_has_saga();
 
 -- What waits to be applied.
 create table order_settings (

@@ -17,6 +17,12 @@ begin
     select raise(abort, 'an order is kept as it was confirmed: confirm it again to change it');
 end;
 
+create trigger orders_outlive_their_saga before delete on orders
+when exists (select 1 from sagas where id = old.tx_id)
+begin
+    select raise(abort, 'an order is kept with its log: it can go only after the row of its saga');
+end;
+
 -- What waits to be applied.
 create table order_settings (
     kind      text    not null primary key check (kind in ('services', 'timeouts')),

@@ -18,7 +18,7 @@ const ERROR_IN_MAIL: usize = 8_000;
 /// Characters of a channel's own failure that are kept.
 const REASON: usize = 500;
 
-/// The alert on one line: `rollback failed: payment of order-confirmation 0197a6b4-…`.
+/// The alert on one line: `rollback failed: payment of orders 0197a6b4-…`.
 pub(super) fn headline(alert: &Alert) -> String {
     let mut line = alert.kind.replace('_', " ");
     if let Some(service) = &alert.service {

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use super::service::{Endpoint, Service, Services, Timeouts};
 
 /// The name of the definition that orders are sagas of.
-pub const DEFINITION: &str = "order-confirmation";
+pub const DEFINITION: &str = "orders";
 
 /// How a rollback is tried.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

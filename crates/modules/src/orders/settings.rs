@@ -148,10 +148,17 @@ impl Orders {
     pub(super) async fn declare(&self, services: &Services, timeouts: &Timeouts) -> Result<Applied, Error> {
         let draft = definition::draft(services, timeouts, self.rollback());
         let draft = draft.map_err(|why| Error::Unreadable(why.to_string()))?;
-        match self.engine().declare(draft).await? {
-            Declaring::Staged(_) | Declaring::StagedBefore(_) => Ok(self.engine().apply(DEFINITION).await?),
-            Declaring::ActiveBefore(version) => {
-                Ok(Applied { version, in_flight: self.engine().in_flight(DEFINITION).await? })
+        loop {
+            match self.engine().declare(draft.clone()).await? {
+                Declaring::ActiveBefore(version) => {
+                    return Ok(Applied { version, in_flight: self.engine().in_flight(DEFINITION).await? });
+                }
+                Declaring::Staged(_) | Declaring::StagedBefore(_) => {}
+            }
+            match self.engine().apply(DEFINITION).await {
+                // Another node was quicker: look again at what is active now.
+                Err(backstitch::Error::NothingStaged(_)) => {}
+                applied => return Ok(applied?),
             }
         }
     }

@@ -5,6 +5,5 @@
 mod channels;
 mod listing;
 mod mail;
-mod receiver;
 mod retries;
 mod stage;

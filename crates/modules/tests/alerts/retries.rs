@@ -7,9 +7,9 @@ use backstitch::relay::{Message, Sink as _};
 use backstitch::store::outbox::ALERTS;
 use backstitch_modules::alerts::{Config, Secret, Webhook};
 use backstitch_testkit::smtp::{Setup, SmtpServer};
+use backstitch_testkit::webhook::Receiver;
 use tokio::net::TcpListener;
 
-use crate::receiver::Receiver;
 use crate::stage::{Place, Stage, email, notified};
 
 fn webhook(url: &str) -> Webhook {

@@ -1,6 +1,7 @@
 //! `backstitch bench`: load on this machine, and how near it comes to a bare loop over the same rows.
 
 mod floor;
+mod http;
 mod load;
 mod report;
 mod target;
@@ -38,6 +39,8 @@ pub(crate) struct Args {
     /// One JSON object a run instead of a table.
     #[arg(long)]
     json: bool,
+    #[command(flatten)]
+    http: http::Args,
 }
 
 /// What the sagas do.
@@ -62,6 +65,9 @@ impl Variant {
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if args.concurrency.contains(&0) || args.rounds == 0 || (args.seconds == 0 && args.sagas.is_none()) {
         return Err("concurrency, rounds and seconds must be at least 1".into());
+    }
+    if args.http.is_asked() {
+        return http::run(&args).await;
     }
     let mut printer = report::Printer::new(args.json);
     for &concurrency in &args.concurrency {

@@ -1,8 +1,12 @@
 //! What the binary can be asked for, but for the benchmark.
 
+pub mod demo;
 pub mod keys;
 pub mod migrate;
 pub mod serve;
+mod signals;
+
+pub(crate) use signals::Signals;
 
 /// What a command fails with: it is shown to a person and ends the program.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,8 +1,8 @@
 //! `backstitch serve`
 
-use tokio::signal::unix::{Signal, SignalKind, signal};
+use std::io::Write as _;
 
-use super::{Failure, Sources};
+use super::{Failure, Signals, Sources};
 use crate::{Server, telemetry};
 
 /// Files and sockets to ask the machine for: more than the default limit of connections.
@@ -32,12 +32,12 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let server = Server::bind(config).await?;
     let address = server.address();
     // On standard output, for whoever started it and waits for it.
-    println!("listening on http://{address}");
+    say(&format!("listening on http://{address}"));
     if server.is_open() {
-        println!(
+        say(&format!(
             "open: there is no API key, so whoever reaches {address} may do everything; close it with `backstitch keys \
              create --role admin --name NAME`"
-        );
+        ));
         tracing::warn!(%address, "the server is open: there is no API key");
     }
     let (asked, stop) = tokio::sync::oneshot::channel::<()>();
@@ -57,21 +57,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     }
 }
 
-/// What asks a program to end.
-struct Signals {
-    terminate: Signal,
-    interrupt: Signal,
-}
-
-impl Signals {
-    fn listen() -> Result<Self, std::io::Error> {
-        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())? })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.terminate.recv() => {}
-            _ = self.interrupt.recv() => {}
-        }
-    }
+/// Tells whoever started the server, who may have stopped listening: that is no reason to stop serving.
+fn say(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
 }

@@ -107,7 +107,11 @@ impl Config {
     /// # Errors
     /// With the place and the reason of the first mistake.
     pub fn gather(file: Option<&Path>, overrides: &Overrides) -> Result<Self, Error> {
-        let mut table = file.map(read).transpose()?.unwrap_or_default();
+        // What a section leaves out is as it would be without the section.
+        let mut table = defaults();
+        if let Some(file) = file {
+            lay_over(&mut table, read(file)?);
+        }
         let settings = settings();
         for (name, value) in &overrides.environment {
             if let Some(setting) = settings.iter().find(|setting| setting.variable == *name) {
@@ -170,6 +174,17 @@ fn typed(name: &str, text: &str) -> Result<Value, String> {
     })
 }
 
+fn lay_over(table: &mut Table, upper: Table) {
+    for (key, value) in upper {
+        match (table.get_mut(&key), value) {
+            (Some(Value::Table(section)), Value::Table(upper)) => lay_over(section, upper),
+            (_, value) => {
+                table.insert(key, value);
+            }
+        }
+    }
+}
+
 fn insert(table: &mut Table, name: &str, value: Value) {
     match name.split_once('.') {
         None => {
@@ -230,6 +245,21 @@ mod tests {
         assert_eq!(config.db, "sqlite:environment.db");
         assert_eq!(config.limits.json_depth, 7);
         assert_eq!(config.limits.body_bytes, 1024 * 1024);
+    }
+
+    #[test]
+    fn what_a_section_leaves_out_has_its_default() {
+        let file = file(
+            "[orders.payment]\nurl = \"http://127.0.0.1/\"\nrollback_url = \"http://127.0.0.1/\"\n\
+             [orders.logistics]\nurl = \"http://127.0.0.1/\"\nrollback_url = \"http://127.0.0.1/\"\n",
+        );
+        let overrides = environment(&[
+            ("BACKSTITCH_ORDERS_INVENTORY_URL", "http://127.0.0.1/"),
+            ("BACKSTITCH_ORDERS_INVENTORY_ROLLBACK_URL", "http://127.0.0.1/"),
+        ]);
+        let config = Config::gather(Some(file.path()), &overrides).unwrap();
+        let services = [config.orders.payment, config.orders.inventory, config.orders.logistics];
+        assert_eq!(services.map(|service| service.timeout.as_secs()), [30, 60, 120]);
     }
 
     #[test]

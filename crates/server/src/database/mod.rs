@@ -35,7 +35,7 @@ impl Database {
             migrations::on_postgres(&mut connection(&pool).await?).await?;
             return Ok(Self::Postgres(pool));
         }
-        Err(Error::BadAddress(address.to_owned()))
+        Err(Error::bad_address(address))
     }
 }
 

@@ -8,6 +8,7 @@ use axum::response::Response;
 use backstitch::{Answered, ErrorKind, Payload, Phase, SagaId, StepError, StepId, Work};
 use backstitch_modules::only_object::object;
 use serde::{Deserialize, Serialize};
+use tokio::time::Instant;
 
 use super::vocabulary;
 use crate::app::App;
@@ -19,6 +20,7 @@ const QUEUES: usize = 100;
 const JOBS: usize = 100;
 const LONGEST_LEASE: u64 = 24 * 3600;
 const LONGEST_WAIT: u64 = 60;
+const LOOK_EVERY: Duration = Duration::from_secs(1);
 
 /// What a worker asks for.
 #[derive(Deserialize, utoipa::ToSchema)]
@@ -191,10 +193,14 @@ pub(super) async fn lease(
     check(&request)?;
     let (lease, wait) =
         (Duration::from_secs(request.lease_seconds), Duration::from_secs(request.wait_seconds));
-    let leasing = app.engine.lease_work(&request.queues, request.limit, lease, wait);
-    let work = tokio::select! {
-        work = leasing => work?,
-        () = app.closing.cancelled() => Vec::new(),
+    let over = Instant::now() + wait;
+    // In short waits, so that a server that closes need not drop a lease that is on its way to the disk.
+    let work = loop {
+        let wait = over.saturating_duration_since(Instant::now()).min(LOOK_EVERY);
+        let work = app.engine.lease_work(&request.queues, request.limit, lease, wait).await?;
+        if !work.is_empty() || Instant::now() >= over || app.closing.is_cancelled() {
+            break work;
+        }
     };
     Ok(json(StatusCode::OK, &LeasedJobs { jobs: work.iter().map(LeasedJob::of).collect() }))
 }

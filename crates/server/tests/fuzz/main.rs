@@ -7,8 +7,8 @@ mod description;
 mod log;
 mod population;
 mod schemathesis;
-#[path = "../http/support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "the tests of `http` use the rest")]
+#[path = "../support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
 mod support;
 
 use std::fs::File;

@@ -48,7 +48,7 @@ impl Population {
         let waiting = vec![running, paused];
         let mut ended = Vec::new();
         for (definition, status) in [("doomed", "compensated"), ("stuck", "failed")] {
-            let saga = admin.run(&json!({ "definition": definition })).await;
+            let saga = admin.post("/v1/sagas?wait=30", &json!({ "definition": definition })).await.json();
             assert_eq!(saga["status"], status, "{saga}");
             ended.push(saga["id"].as_str().unwrap().to_owned());
         }

@@ -39,6 +39,7 @@ async fn wrong_types_missing_and_unknown_fields_are_named() {
         (json!({ "definition": "greet", "deadline": "tomorrow" }), "deadline"),
         (json!({ "definition": "greet", "correlation_id": [] }), "correlation_id"),
         (json!([]), "body"),
+        (json!(["greet"]), "body"),
         (Value::Null, "body"),
     ] {
         let answer = started_with(&server, &body.to_string()).await;

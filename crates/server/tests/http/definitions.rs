@@ -145,7 +145,7 @@ async fn a_definition_goes_by_the_name_in_its_address() {
     assert_eq!(other.json()["problems"][0]["place"], "name");
     let code = put(&server.client, "greet?apply=true", &waiting("greet", "1m")).await;
     assert_eq!((code.status, code.problem().as_str()), (409, "name-taken"), "{code:?}");
-    let own = put(&server.client, "order-confirmation", &waiting("order-confirmation", "1m")).await;
+    let own = put(&server.client, "orders", &waiting("orders", "1m")).await;
     assert_eq!((own.status, own.problem().as_str()), (409, "name-taken"));
 }
 

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use backstitch::store::{Cursor, Filter};
+use backstitch::store::{Cursor, Filter, Head};
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Status;
 
@@ -140,4 +140,20 @@ pub async fn a_saga_is_found_by_what_it_is_now(fixture: &dyn Fixture) {
     let page = store.list(&Filter::default(), &Cursor { before: None, limit: 1 }).await.unwrap();
     assert_eq!(page.items[0].status, Status::Compensating);
     assert_eq!(page.next, None, "a full last page is the last");
+}
+
+/// How far a log goes is told for each saga that is there.
+pub async fn heads_tell_how_far_logs_go(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    for number in 1..=3 {
+        apply(&*store, started(saga(number), now)).await;
+    }
+    let before = store.heads(&[saga(1)]).await.unwrap()[0];
+    apply(&*store, updated(saga(2), before.seq + 1, now, |row| row.status = Status::Compensating)).await;
+    let mut heads = store.heads(&[saga(2), saga(1), saga(9)]).await.unwrap();
+    heads.sort_by_key(|head| head.saga);
+    let further = Head { saga: saga(2), seq: before.seq + 1, status: Status::Compensating };
+    assert_eq!(heads, [before, further], "and nobody hears of others");
+    assert_eq!(store.heads(&[]).await.unwrap(), []);
 }

@@ -127,7 +127,10 @@ consumed as (
 -- The job that is already under way stands for a repeated one.
 new_jobs as (
     insert into backstitch.jobs (until, created_at, saga_id, queue, subject, payload, alert)
-    select j.until, j.created_at, j.saga_id, j.queue, j.subject, j.payload, j.alert
+    -- What is due at once is due by this clock too, however far ahead the node's is.
+    select
+        case when j.until <= j.created_at then least(j.until, backstitch.clock()) else j.until end,
+        j.created_at, j.saga_id, j.queue, j.subject, j.payload, j.alert
     from (
         select
             unnest($45::timestamptz[]) as until, unnest($46::timestamptz[]) as created_at,
@@ -140,7 +143,7 @@ new_jobs as (
 -- A key that its topic has seen keeps the first message.
 new_messages as (
     insert into backstitch.outbox (due_at, created_at, topic, idempotency_key, ordering_key, payload)
-    select m.at, m.at, m.topic, m.idempotency_key, m.ordering_key, m.payload
+    select least(m.at, backstitch.clock()), m.at, m.topic, m.idempotency_key, m.ordering_key, m.payload
     from (
         select
             unnest($51::timestamptz[]) as at, unnest($52::uuid[]) as saga_id, unnest($53::text[]) as topic,

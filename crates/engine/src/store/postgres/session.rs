@@ -45,6 +45,7 @@ const ALWAYS: &str = "
     set default_transaction_read_only = off;
     set client_min_messages = warning;
     set statement_timeout = '30s';
+    set idle_in_transaction_session_timeout = '5s';
 ";
 
 /// A committer's statement is prepared once and planned once, maybe while the tables are empty. It touches only rows

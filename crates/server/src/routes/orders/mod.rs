@@ -18,6 +18,15 @@ fn unknown(order: SagaId) -> Problem {
     Problem::new(Kind::OrderNotFound, format!("there is no order with the transaction id {order}"))
 }
 
+/// A saga of orders without an order would be a log of nothing: it begins with the order, or not at all.
+pub(super) fn refuse_without_order(definition: &str) -> Result<(), Problem> {
+    if definition == orders::DEFINITION {
+        let detail = format!("`{definition}` begins with an order: confirm one with POST /v1/orders");
+        return Err(Problem::new(Kind::NameTaken, detail));
+    }
+    Ok(())
+}
+
 /// The saga of an order; other sagas are none.
 async fn saga(app: &App, order: SagaId) -> Result<SagaState, Problem> {
     let saga = app.engine.load(order).await?.filter(|saga| saga.definition == orders::DEFINITION);

@@ -6,9 +6,10 @@ use axum::extract::State;
 use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
-use backstitch::{Payload, Run, SagaId, SagaState};
+use backstitch::{Accepted, Payload, Run, SagaId, SagaState};
 use serde::{Deserialize, Serialize};
 
+use super::super::orders::refuse_without_order;
 use super::super::vocabulary::SagaStatus;
 use super::view::SagaView;
 use super::wait;
@@ -66,7 +67,7 @@ pub(crate) struct Started<'a> {
         (status = 200, description = "It is at its end already (only with `wait`)", body = SagaView),
         (status = 202, description = "It is on disk", body = Started, headers(("Location" = String, description = "The saga"))),
         (status = 400, description = "The body is not JSON, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The key belongs to another input", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The key belongs to another input, or such a saga begins with an order", body = Described, content_type = "application/problem+json"),
         (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),
         (status = 415, description = "Not JSON", body = Described, content_type = "application/problem+json"),
         (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
@@ -81,6 +82,11 @@ pub(in crate::routes) async fn start(
     query.finish("wait")?;
     let run = begin(&app, request, idempotency_key(&headers)?).await?;
     let id = run.id();
+    if wait.is_none()
+        && let Some(accepted) = run.accepted()
+    {
+        return Ok(located(id, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted))));
+    }
     let state = wait::at_end(&app, run, wait).await?;
     if wait.is_some() && state.status.is_terminal() {
         return Ok(located(id, json(StatusCode::OK, &SagaView::of(&state))));
@@ -89,6 +95,7 @@ pub(in crate::routes) async fn start(
 }
 
 async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Run, Problem> {
+    refuse_without_order(&request.definition)?;
     let mut start = app.engine.start(&request.definition, &request.input);
     if let Some(key) = key {
         start = start.key(key);
@@ -103,6 +110,16 @@ async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Ru
         start = start.attribute(name, value);
     }
     Ok(start.await?)
+}
+
+fn just_started<'a>(app: &App, id: SagaId, accepted: &'a Accepted) -> Started<'a> {
+    Started {
+        id,
+        status: accepted.status.as_str(),
+        definition: &accepted.definition,
+        version: accepted.version,
+        stream_token: app.gate.stream_token(id),
+    }
 }
 
 fn started<'a>(app: &App, state: &'a SagaState) -> Started<'a> {

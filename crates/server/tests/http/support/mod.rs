@@ -1,12 +1,10 @@
 //! A server with sagas to call, and clients to call it with.
 
-mod client;
-mod program;
+#[path = "../../support/mod.rs"]
+mod everywhere;
 mod sagas;
 mod server;
-mod sse;
 
-pub(crate) use client::{Answer, Client};
-pub(crate) use program::{Program, SECRET, create_key, output_of};
-pub(crate) use server::{Running, within};
-pub(crate) use sse::EventStream;
+pub(crate) use everywhere::program::{SECRET, output_of};
+pub(crate) use everywhere::{Answer, Client, EventStream, Program, create_key, within};
+pub(crate) use server::Running;

@@ -1,25 +1,14 @@
 //! A server inside the test.
 
 use std::path::PathBuf;
-use std::time::Duration;
 
 use backstitch_server::{Config, Error, Server};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::client::Client;
-use super::program::create_key;
+use super::everywhere::{Client, create_key, within};
 use super::sagas::{Switches, register};
-
-/// Far more than anything takes: what is not there by then never comes.
-const WITHIN: Duration = Duration::from_secs(30);
-
-/// Waits for something that must come.
-pub(crate) async fn within<T>(coming: impl Future<Output = T>) -> T {
-    let came = tokio::time::timeout(WITHIN, coming).await;
-    came.unwrap_or_else(|_| panic!("nothing came within {WITHIN:?}"))
-}
 
 /// A server that runs until it is stopped or dropped.
 pub(crate) struct Running {

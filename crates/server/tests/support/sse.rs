@@ -5,8 +5,7 @@ use hyper::body::Incoming;
 use hyper::{Method, Response};
 use serde_json::Value;
 
-use super::client::Client;
-use super::server::within;
+use super::{Client, within};
 
 /// One event as it came.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -12,7 +12,7 @@ use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
 use serde_json::Value;
 
-use super::server::within;
+use super::within;
 
 /// Calls one server, with or without a key.
 #[derive(Clone)]
@@ -61,13 +61,16 @@ impl Client {
     }
 
     /// The head of an answer; the body is still to come.
-    pub(crate) async fn open(
+    ///
+    /// # Errors
+    /// When the server is gone.
+    pub(crate) async fn ask(
         &self,
         method: Method,
         path: &str,
         headers: &[(&str, &str)],
         body: impl Into<Bytes>,
-    ) -> Response<Incoming> {
+    ) -> Result<Response<Incoming>, legacy::Error> {
         let mut request = Request::builder().method(method).uri(format!("http://{}{path}", self.address));
         if let Some(key) = &self.key {
             request = request.header(AUTHORIZATION, format!("Bearer {key}"));
@@ -76,7 +79,18 @@ impl Client {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::new(body.into())).unwrap();
-        within(self.inner.request(request)).await.unwrap()
+        within(self.inner.request(request)).await
+    }
+
+    /// The same of a server that must be there.
+    pub(crate) async fn open(
+        &self,
+        method: Method,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<Bytes>,
+    ) -> Response<Incoming> {
+        self.ask(method, path, headers, body).await.unwrap()
     }
 
     pub(crate) async fn send(
@@ -104,12 +118,5 @@ impl Client {
         let answer = self.post("/v1/sagas", body).await;
         assert_eq!(answer.status, 202, "{answer:?}");
         answer.json()["id"].as_str().unwrap().to_owned()
-    }
-
-    /// Starts a saga and waits for its end.
-    pub(crate) async fn run(&self, body: &Value) -> Value {
-        let answer = self.post("/v1/sagas?wait=30", body).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()
     }
 }

@@ -6,8 +6,7 @@ use backstitch_testkit::postgres::{Signal, send_signal};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
-use super::client::Client;
-use super::server::within;
+use super::{Client, within};
 
 const BINARY: &str = env!("CARGO_BIN_EXE_backstitch");
 /// The secret of tests on `PostgreSQL`.
@@ -41,7 +40,7 @@ pub(crate) async fn create_key(db: &str, role: &str) -> String {
 /// A server in a process of its own.
 pub(crate) struct Program {
     pub(crate) client: Client,
-    child: Child,
+    pub(crate) child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
     /// `None` where it goes to a file.
     stderr: Option<Lines<BufReader<ChildStderr>>>,
@@ -58,9 +57,15 @@ impl Program {
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let stderr = child.stderr.take().map(|stderr| BufReader::new(stderr).lines());
+        let mut stderr = child.stderr.take().map(|stderr| BufReader::new(stderr).lines());
         let line = within(stdout.next_line()).await.unwrap().unwrap_or_default();
-        let address = line.strip_prefix("listening on http://").unwrap_or_else(|| panic!("{line}"));
+        let Some(address) = line.strip_prefix("listening on http://") else {
+            let why = match &mut stderr {
+                Some(stderr) => within(stderr.next_line()).await.unwrap(),
+                None => None,
+            };
+            panic!("it does not listen: {line}{why:?}");
+        };
         Self { client: Client::new(address.parse().unwrap()), child, stdout, stderr }
     }
 

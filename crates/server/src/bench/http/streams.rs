@@ -1,0 +1,84 @@
+//! Readers of server-sent events.
+
+use std::time::Duration;
+
+use backstitch::clock::{Clock, SystemClock};
+use bytes::{Buf, Bytes, BytesMut};
+use http_body_util::BodyExt;
+use hyper::Method;
+use hyper::body::Incoming;
+use serde::Deserialize;
+
+use super::Failure;
+use super::client::{Client, Connection};
+
+/// An event, as far as it is of interest.
+#[derive(Deserialize)]
+pub(super) struct Seen {
+    pub(super) r#type: String,
+    at: String,
+}
+
+impl Seen {
+    /// How long ago it was decided.
+    pub(super) fn age(&self) -> Duration {
+        let now = SystemClock.now().as_micros();
+        let at = self.at.parse::<jiff::Timestamp>().map_or(now, jiff::Timestamp::as_microsecond);
+        Duration::from_micros(u64::try_from(now - at).unwrap_or(0))
+    }
+
+    pub(super) fn is_last(&self) -> bool {
+        matches!(self.r#type.as_str(), "saga.succeeded" | "saga.compensated" | "saga.failed")
+    }
+}
+
+/// A stream that is read event by event.
+pub(super) struct Stream {
+    body: Incoming,
+    unread: BytesMut,
+}
+
+impl Stream {
+    pub(super) async fn open(connection: &mut Connection, path: &str) -> Result<Self, Failure> {
+        let response = connection.open(Method::GET, path, Bytes::new()).await?;
+        if response.status() != 200 {
+            return Err(format!("a stream was answered with {}", response.status()).into());
+        }
+        Ok(Self { body: response.into_body(), unread: BytesMut::new() })
+    }
+
+    /// The next event; none when the stream has ended.
+    pub(super) async fn next(&mut self) -> Result<Option<Seen>, Failure> {
+        loop {
+            if let Some(end) = self.unread.windows(2).position(|pair| pair == b"\n\n") {
+                let frame = self.unread.split_to(end);
+                self.unread.advance(2);
+                let mut lines = frame.as_ref().split(|byte| *byte == b'\n');
+                let data = lines.find_map(|line| line.strip_prefix(b"data: "));
+                if let Some(data) = data {
+                    return Ok(Some(serde_json::from_slice(data)?));
+                }
+                continue;
+            }
+            match self.body.frame().await {
+                Some(frame) => {
+                    if let Ok(data) = frame?.into_data() {
+                        self.unread.extend_from_slice(&data);
+                    }
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+/// Streams of everything that nobody reads: what is left to do for them is to keep them open.
+pub(super) async fn open_idle(client: &Client, count: usize) -> Result<Vec<(Connection, Stream)>, Failure> {
+    let mut open = Vec::with_capacity(count);
+    for _ in 0..count {
+        let mut connection = client.connect().await?;
+        let stream = Stream::open(&mut connection, "/v1/events?type=saga.paused").await?;
+        open.push((connection, stream));
+    }
+    Ok(open)
+}

@@ -1,0 +1,119 @@
+//! What happens to an order, as it happens: server-sent events.
+
+use http_body_util::BodyExt;
+use hyper::Method;
+use hyper::body::Incoming;
+use serde::Deserialize;
+
+use super::http::Http;
+use crate::commands::Failure;
+
+/// One event, as far as it is shown.
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Event {
+    seq: u64,
+    #[serde(rename = "type")]
+    kind: String,
+    step: Option<String>,
+    attempt: Option<u32>,
+    max_attempts: Option<u32>,
+    message: Option<String>,
+    note: Option<String>,
+}
+
+impl Event {
+    pub(super) fn is_start_of(&self, service: &str) -> bool {
+        self.kind == "step.started" && self.step.as_deref() == Some(service)
+    }
+
+    /// A line for whoever watches, if it is of any interest.
+    pub(super) fn told(&self) -> Option<String> {
+        if let Some(message) = &self.message {
+            return Some(message.clone());
+        }
+        let step = self.step.as_deref().unwrap_or_default();
+        match self.kind.as_str() {
+            "step.retry" => {
+                let (attempt, of) = (self.attempt.unwrap_or_default(), self.max_attempts.unwrap_or_default());
+                Some(format!("attempt {attempt} of {of} at {step} failed, trying again"))
+            }
+            "saga.adopted" => Some("Taken up by a new process".to_owned()),
+            "step.resolved" => {
+                Some(format!("Resolved by a person at {step}: {}", self.note.as_deref().unwrap_or_default()))
+            }
+            _ => None,
+        }
+    }
+}
+
+/// A stream that is being read.
+pub(super) struct Progress {
+    http: Http,
+    url: String,
+    last: u64,
+    body: Incoming,
+    unread: Vec<u8>,
+}
+
+impl Progress {
+    pub(super) async fn open(http: Http, url: String) -> Result<Self, Failure> {
+        let body = from(&http, &url, 0).await?;
+        Ok(Self { http, url, last: 0, body, unread: Vec::new() })
+    }
+
+    /// Goes on after the last event that was read.
+    pub(super) async fn resume(&mut self) -> Result<(), Failure> {
+        self.body = from(&self.http, &self.url, self.last).await?;
+        self.unread.clear();
+        Ok(())
+    }
+
+    /// The next event; none at the order's end.
+    pub(super) async fn next(&mut self) -> Result<Option<Event>, Failure> {
+        loop {
+            while let Some(end) = self.unread.windows(2).position(|bytes| bytes == b"\n\n") {
+                let frame: Vec<u8> = self.unread.drain(..end + 2).collect();
+                if let Some(event) = read(&frame)? {
+                    self.last = event.seq;
+                    return Ok(Some(event));
+                }
+            }
+            match self.body.frame().await {
+                Some(frame) => {
+                    if let Ok(bytes) = frame?.into_data() {
+                        self.unread.extend_from_slice(&bytes);
+                    }
+                }
+                None => return Ok(None),
+            }
+        }
+    }
+}
+
+async fn from(http: &Http, url: &str, last: u64) -> Result<Incoming, Failure> {
+    let last = last.to_string();
+    let answer = http.open(Method::GET, url, Some(("last-event-id", &last)), None).await?;
+    if !answer.status().is_success() {
+        return Err(format!("{url} was answered with {}", answer.status()).into());
+    }
+    Ok(answer.into_body())
+}
+
+/// The event of a frame; a heartbeat has none.
+fn read(frame: &[u8]) -> Result<Option<Event>, serde_json::Error> {
+    let data = frame.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data: "));
+    data.map(serde_json::from_slice).transpose()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_frame_holds_an_event_and_a_heartbeat_none() {
+        let frame = "id: 7\nevent: step.started\ndata: {\"seq\":7,\"type\":\"step.started\",\"step\":\"payment\"}\n\n";
+        let event = read(frame.as_bytes()).unwrap().unwrap();
+        assert!(event.seq == 7 && event.is_start_of("payment"));
+        assert_eq!(read(b":\n\n").unwrap(), None);
+    }
+}

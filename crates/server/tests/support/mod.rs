@@ -1,0 +1,11 @@
+//! The real binary, and clients to call a server with.
+
+mod client;
+pub(crate) mod program;
+mod sse;
+mod within;
+
+pub(crate) use client::{Answer, Client};
+pub(crate) use program::{Program, create_key};
+pub(crate) use sse::EventStream;
+pub(crate) use within::within;
