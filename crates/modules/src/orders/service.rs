@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use backstitch::Problems;
 use backstitch::kernel::saga::draft::MAX_DURATION;
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Deserializer, Serialize};
 use url::Url;
 
 use super::error::Mistakes;
+use crate::only_object::OnlyObject;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -71,7 +72,7 @@ pub struct ServicesChange {
     #[serde(default)]
     pub order: Option<Vec<String>>,
     /// By service.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "endpoints")]
     pub endpoints: BTreeMap<String, EndpointChange>,
 }
 
@@ -85,6 +86,11 @@ pub struct EndpointChange {
     /// Called to undo it.
     #[serde(default)]
     pub rollback_url: Option<String>,
+}
+
+fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, EndpointChange>, D::Error> {
+    let read: BTreeMap<String, OnlyObject<EndpointChange>> = BTreeMap::deserialize(from)?;
+    Ok(read.into_iter().map(|(service, OnlyObject(change))| (service, change)).collect())
 }
 
 impl ServicesChange {

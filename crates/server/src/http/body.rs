@@ -1,9 +1,12 @@
 //! The JSON body of a request: read within its limits, and refused with the place of every mistake.
 
-use axum::body::Body;
+use std::time::Duration;
+
+use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderValue};
+use backstitch_modules::only_object::OnlyObject;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -13,6 +16,10 @@ use crate::app::App;
 use crate::config::Limits;
 use crate::problem::{Kind, Mistake, Problem};
 
+/// How much of a body that is refused is still taken, and for how long.
+const DISCARDED_BYTES: usize = 64 * 1024 * 1024;
+const DISCARDING: Duration = Duration::from_secs(2);
+
 /// A body that was JSON and fits.
 pub(crate) struct Json<T>(pub(crate) T);
 
@@ -21,12 +28,12 @@ impl<T: DeserializeOwned> FromRequest<App> for Json<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         refuse_other_types(request.headers())?;
-        let body = read(request.into_body(), &app.config.limits).await?;
+        let body = read(request, &app.config.limits).await?;
         parse(&body, &app.config.limits).map(Self)
     }
 }
 
-/// The same for a body that may be left out.
+/// The same for a body that may be left out, or be `null`.
 pub(crate) struct JsonOrNothing<T>(pub(crate) T);
 
 impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrNothing<T> {
@@ -34,8 +41,8 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrNothing<T> {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let typed = refuse_other_types(request.headers());
-        let body = read(request.into_body(), &app.config.limits).await?;
-        if body.is_empty() {
+        let body = read(request, &app.config.limits).await?;
+        if body.is_empty() || body.trim_ascii() == b"null" {
             return Ok(Self(T::default()));
         }
         typed?;
@@ -63,16 +70,39 @@ fn refuse_other_types(headers: &HeaderMap) -> Result<(), Problem> {
     }
 }
 
-/// The whole body, if it is small enough and comes in time.
-pub(crate) async fn read(body: Body, limits: &Limits) -> Result<Bytes, Problem> {
+/// A few bytes that unpack to very many would get round every limit, so nothing is unpacked.
+fn refuse_encodings(headers: &HeaderMap) -> Result<(), Problem> {
+    let named =
+        headers.get_all(CONTENT_ENCODING).iter().map(|named| String::from_utf8_lossy(named.as_bytes()));
+    match named.map(|named| named.trim().to_owned()).find(|named| !named.eq_ignore_ascii_case("identity")) {
+        None => Ok(()),
+        Some(encoding) => Err(Problem::new(
+            Kind::UnsupportedMediaType,
+            format!(
+                "the body is said to be encoded as `{encoding}`: send it as it is, without Content-Encoding"
+            ),
+        )),
+    }
+}
+
+/// The whole body, if it is not encoded, small enough and comes in time.
+pub(crate) async fn read(request: Request, limits: &Limits) -> Result<Bytes, Problem> {
+    refuse_encodings(request.headers())?;
     let limit = limits.body_bytes;
-    let collected = Limited::new(body, limit).collect();
+    let waits_to_continue = request.headers().contains_key(EXPECT);
+    let mut body = request.into_body();
+    if body.size_hint().lower() > u64::try_from(limit).unwrap_or(u64::MAX) {
+        if !waits_to_continue {
+            discard(body).await;
+        }
+        return Err(too_large(limit));
+    }
+    let collected = Limited::new(&mut body, limit).collect();
     match tokio::time::timeout(limits.body_timeout, collected).await {
         Ok(Ok(collected)) => Ok(collected.to_bytes()),
         Ok(Err(why)) if why.is::<LengthLimitError>() => {
-            let detail =
-                format!("the body is larger than {limit} bytes: pass a reference to where the data is");
-            Err(Problem::new(Kind::TooLarge, detail).with("limit", &limit))
+            discard(body).await;
+            Err(too_large(limit))
         }
         Ok(Err(_)) => Err(Problem::new(Kind::BadJson, "the body was cut off: send the request again")),
         Err(_) => {
@@ -85,30 +115,45 @@ pub(crate) async fn read(body: Body, limits: &Limits) -> Result<Bytes, Problem> 
     }
 }
 
+fn too_large(limit: usize) -> Problem {
+    let detail = format!("the body is larger than {limit} bytes: pass a reference to where the data is");
+    Problem::new(Kind::TooLarge, detail).with("limit", &limit)
+}
+
+/// Takes the rest of a body that is refused, for a while: whoever still sends when the connection is closed may never
+/// read the answer.
+async fn discard(mut body: Body) {
+    let rest = async {
+        let mut left = DISCARDED_BYTES;
+        while let Some(Ok(frame)) = body.frame().await {
+            left = left.saturating_sub(frame.data_ref().map_or(0, Bytes::len));
+            if left == 0 {
+                break;
+            }
+        }
+    };
+    let _ = tokio::time::timeout(DISCARDING, rest).await;
+}
+
 fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem> {
     let limit = limits.json_depth;
     if depth::exceeds(body, limit) {
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
         return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
     }
-    let fits = serde_json::from_slice(body).map_err(|why| {
+    serde_json::from_slice(body).map(|OnlyObject(value)| value).map_err(|why| {
         if why.is_data() {
             return misfit::<T>(body, &why);
         }
         let problem = Problem::new(Kind::BadJson, format!("the body is not JSON: {why}"));
         problem.with("line", &why.line()).with("column", &why.column())
-    })?;
-    // Members without their names, in the order they happen to be declared in, would be taken as well.
-    if body.trim_ascii_start().starts_with(b"[") {
-        return Err(Problem::field("body", "is a list: send an object"));
-    }
-    Ok(fits)
+    })
 }
 
 /// Reads the body once more, to find the place of the mistake: the usual way is spared the bookkeeping.
 fn misfit<T: DeserializeOwned>(body: &[u8], why: &serde_json::Error) -> Problem {
     let mut reader = serde_json::Deserializer::from_slice(body);
-    let place = match serde_path_to_error::deserialize::<_, T>(&mut reader) {
+    let place = match serde_path_to_error::deserialize::<_, OnlyObject<T>>(&mut reader) {
         Err(placed) => placed.path().to_string(),
         Ok(_) => ".".to_owned(),
     };

@@ -15,6 +15,9 @@ pub(crate) struct OrderInPath(pub(crate) SagaId);
 /// The job in `{id}`.
 pub(crate) struct JobInPath(pub(crate) i64);
 
+/// The name in `{name}`.
+pub(crate) struct NameInPath(pub(crate) String);
+
 /// The saga in `{id}` and its step in `{step}`.
 pub(crate) struct SagaAndStep(pub(crate) SagaId, pub(crate) String);
 
@@ -42,6 +45,14 @@ impl<S: Send + Sync> FromRequestParts<S> for JobInPath {
         let text = named(&path, "id").unwrap_or_default();
         let told = || format!("`{text}` is not the number of a job: use the job_id that a lease answered");
         text.parse().map(Self).map_err(|_| Problem::new(Kind::BadId, told()))
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for NameInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        Ok(Self(named(&read(parts, state).await?, "name").unwrap_or_default().to_owned()))
     }
 }
 

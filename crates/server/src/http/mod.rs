@@ -9,10 +9,12 @@ mod header;
 mod id;
 mod query;
 mod socket;
+mod unique;
 
 pub(crate) use accept::{Acceptor, Peer};
 pub(crate) use answer::json;
 pub(crate) use body::{Json, JsonOrNothing, read as read_body};
 pub(crate) use header::idempotency_key;
-pub(crate) use id::{JobInPath, OrderInPath, SagaAndStep, SagaInPath};
+pub(crate) use id::{JobInPath, NameInPath, OrderInPath, SagaAndStep, SagaInPath};
 pub(crate) use query::Query;
+pub(crate) use unique::each_name_once;

@@ -104,7 +104,7 @@ impl<'a> NoticeItem<'a> {
 /// What needed a person, newest first: which service could not be rolled back, and who was told when.
 #[utoipa::path(get, path = "/v1/admin/alerts", tag = "operations",
     params(
-        ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given, 1000 at most"),
+        ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
     ),
     responses(

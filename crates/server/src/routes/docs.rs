@@ -1,11 +1,12 @@
 //! What the API is, for programs and for people.
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::HeaderValue;
 use axum::http::header::{CONTENT_SECURITY_POLICY, CONTENT_TYPE};
 use axum::response::IntoResponse;
 
 use crate::app::App;
+use crate::http::NameInPath;
 use crate::problem::{Kind, Problem};
 
 /// The page runs its own script and style, and talks to nobody but this server.
@@ -30,7 +31,7 @@ pub(super) async fn browser() -> impl IntoResponse {
 /// What a kind of problem means and what to do about it. The `type` of a problem leads here.
 #[utoipa::path(get, path = "/docs/errors/{name}", tag = "docs", params(("name" = String, Path, description = "The kind's name")),
     responses((status = 200, description = "The page", content_type = "text/plain"), (status = 404, description = "No such kind", body = crate::problem::Described, content_type = "application/problem+json")))]
-pub(super) async fn error_page(Path(name): Path<String>) -> Result<impl IntoResponse, Problem> {
+pub(super) async fn error_page(NameInPath(name): NameInPath) -> Result<impl IntoResponse, Problem> {
     let unknown = || Problem::new(Kind::NotFound, "no kind of problem has this name: check the address");
     let kind = Kind::parse(&name).ok_or_else(unknown)?;
     let text = HeaderValue::from_static("text/plain; charset=utf-8");

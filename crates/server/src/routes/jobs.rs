@@ -6,9 +6,11 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::{Answered, ErrorKind, Payload, Phase, SagaId, StepError, StepId, Work};
+use backstitch_modules::only_object::object;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
+use super::vocabulary;
 use crate::app::App;
 use crate::http::{JobInPath, Json, Query, json};
 use crate::problem::{Described, Kind, Mistake, Problem};
@@ -24,16 +26,20 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct LeaseRequest {
-    /// The queues it serves, 1 to 100.
+    /// The queues it serves.
+    #[schema(min_items = 1, max_items = 100, example = json!(["inventory"]))]
     queues: Vec<String>,
-    /// At most this many jobs, 1 unless given, 100 at most.
+    /// At most this many jobs, 1 unless given.
     #[serde(default = "one")]
+    #[schema(minimum = 1, maximum = 100)]
     limit: usize,
     /// Without a heartbeat the job goes to another worker after this; 30 unless given, a day at most.
     #[serde(default = "half_a_minute")]
+    #[schema(minimum = 1, maximum = 86400)]
     lease_seconds: u64,
-    /// How long to wait when there is nothing to do; 0 unless given, 60 at most.
+    /// How long to wait when there is nothing to do; 0 unless given.
     #[serde(default)]
+    #[schema(maximum = 60, example = 0)]
     wait_seconds: u64,
 }
 
@@ -62,8 +68,7 @@ pub(super) struct LeasedJob<'a> {
     saga_id: SagaId,
     #[schema(value_type = String)]
     step: &'a StepId,
-    /// `do` or `undo`.
-    #[schema(value_type = String)]
+    #[schema(value_type = vocabulary::Phase)]
     phase: Phase,
     /// Which attempt of the step this is, from 1.
     attempt: u32,
@@ -100,6 +105,7 @@ pub(super) struct HeartbeatRequest {
     token: i64,
     /// How long the lease lasts from now on; 30 unless given.
     #[serde(default = "half_a_minute")]
+    #[schema(minimum = 1, maximum = 86400)]
     lease_seconds: u64,
 }
 
@@ -118,7 +124,7 @@ pub(super) struct CompleteRequest {
     token: i64,
     /// What the step gives; `null` unless given.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     result: Payload,
 }
 
@@ -128,6 +134,7 @@ pub(super) struct CompleteRequest {
 pub(super) struct FailRequest {
     /// The token of the lease.
     token: i64,
+    #[serde(deserialize_with = "object")]
     error: Failure,
 }
 

@@ -1,6 +1,7 @@
 //! Every route, and what it asks of whoever calls it.
 
 mod alerts;
+mod common;
 mod definitions;
 mod docs;
 mod health;
@@ -10,6 +11,7 @@ mod orders;
 mod sagas;
 mod streams;
 mod table;
+mod vocabulary;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;

@@ -8,6 +8,7 @@ use backstitch::kernel::saga::Rejected;
 use backstitch::{Error, Resolution, SagaId, SagaState, Status};
 use serde::{Deserialize, Serialize};
 
+use super::vocabulary;
 use crate::app::App;
 use crate::auth::Holder;
 use crate::http::{Json, JsonOrNothing, Query, SagaAndStep, SagaInPath, json};
@@ -19,6 +20,7 @@ use crate::problem::{Described, Problem};
 pub(super) struct NoteRequest {
     /// Who asked, and why; it stays in the log.
     #[serde(default)]
+    #[schema(max_length = 4096)]
     note: String,
 }
 
@@ -27,9 +29,10 @@ pub(super) struct NoteRequest {
 #[serde(deny_unknown_fields)]
 pub(super) struct ResolveRequest {
     /// `retry`: try it again; `skip`: leave it undone; `done`: it was undone by hand.
-    #[schema(value_type = String, example = "retry")]
+    #[schema(value_type = vocabulary::Resolution, example = "retry")]
     action: Resolution,
     /// Who did what, and why; it stays in the log.
+    #[schema(min_length = 1, max_length = 4096, example = "ada: the refund was made by hand")]
     note: String,
 }
 
@@ -39,6 +42,7 @@ pub(super) struct Accepted {
     #[schema(value_type = String, format = Uuid)]
     id: SagaId,
     /// Where the saga stood when it was asked.
+    #[schema(value_type = vocabulary::SagaStatus)]
     status: &'static str,
 }
 

@@ -8,6 +8,7 @@ use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement
 use utoipa::openapi::{Components, OpenApi};
 use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
+use super::common;
 use crate::app::App;
 use crate::auth::{Access, Role, Table};
 
@@ -45,6 +46,7 @@ impl Routes {
     fn with(mut self, access: Access, (schemas, mut paths, router): UtoipaMethodRouter<App>) -> Self {
         for (path, item) in &mut paths.paths {
             for (method, operation) in operations(item) {
+                operation.operation_id = Some(name(&method, path));
                 self.access.insert(path, method, access);
                 describe(operation, access);
             }
@@ -58,6 +60,7 @@ impl Routes {
         let bearer = HttpBuilder::new().scheme(HttpAuthScheme::Bearer).bearer_format("bsk_…").build();
         let components = description.components.get_or_insert_with(Components::new);
         components.add_security_scheme(KEY, SecurityScheme::Http(bearer));
+        common::describe(components);
         // Cannot fail: everything in it is text.
         (router, self.access, description.to_json().unwrap_or_default())
     }
@@ -75,6 +78,12 @@ fn operations(item: &mut PathItem) -> impl Iterator<Item = (Method, &mut Operati
     .filter_map(|(method, operation)| Some((method, operation.as_mut()?)))
 }
 
+/// Handlers of different routes share names, and clients that are made from the description need one for each.
+fn name(method: &Method, path: &str) -> String {
+    let words = path.split(|char: char| !char.is_ascii_alphanumeric()).filter(|word| !word.is_empty());
+    words.fold(method.as_str().to_ascii_lowercase(), |name, word| name + "_" + word)
+}
+
 fn describe(operation: &mut Operation, access: Access) {
     let extensions = operation.extensions.get_or_insert_with(Extensions::default);
     extensions.insert(ROLE.to_owned(), access.as_str().into());
@@ -82,4 +91,5 @@ fn describe(operation: &mut Operation, access: Access) {
         let none: [&str; 0] = [];
         operation.security = Some(vec![SecurityRequirement::new(KEY, none)]);
     }
+    common::complete(operation, access);
 }

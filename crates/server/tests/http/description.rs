@@ -18,6 +18,30 @@ async fn the_description_is_openapi_and_every_reference_leads_somewhere() {
     }
 }
 
+#[tokio::test]
+async fn every_route_has_a_name_of_its_own_and_says_what_refuses_it() {
+    let server = Running::start().await;
+    let description = server.client.get("/openapi.json").await.json();
+    let mut names = Vec::new();
+    for item in description["paths"].as_object().unwrap().values() {
+        for operation in item.as_object().unwrap().values() {
+            names.push(operation["operationId"].as_str().unwrap().to_owned());
+            let answers = operation["responses"].as_object().unwrap();
+            let needed =
+                if operation["x-role"] == "public" { &["503"][..] } else { &["400", "401", "403", "503"] };
+            let with_body: &[&str] =
+                if operation["requestBody"].is_null() { &[] } else { &["413", "415", "422"] };
+            for status in needed.iter().chain(with_body) {
+                assert!(answers.contains_key(*status), "{} without {status}", operation["operationId"]);
+            }
+        }
+    }
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "{names:?}");
+}
+
 fn collect(value: &Value, references: &mut Vec<String>) {
     match value {
         Value::Object(members) => {

@@ -78,3 +78,32 @@ async fn migrating_makes_the_tables_of_engine_and_server_on_postgres() {
         client.query(&format!("select * from backstitch.{table}"), &[]).await.unwrap();
     }
 }
+
+#[tokio::test]
+async fn a_nul_character_is_no_error_of_the_database() {
+    let db = fresh_database().await;
+    let key = create_key(&db, "admin").await;
+    let server = server(&db).await;
+    let client = server.client.with_key(&key);
+    for path in ["/v1/definitions/%00", "/v1/definitions/a%00b?version=1"] {
+        assert_eq!(client.get(path).await.problem(), "definition-not-found", "{path}");
+    }
+    for query in ["definition=%00", "correlation_id=%00", "attr.a%00=b", "attr.a=%00"] {
+        let found = client.get(&format!("/v1/sagas?{query}")).await;
+        assert_eq!((found.status, &found.json()["items"]), (200, &json!([])), "{query}");
+    }
+    for name in ["%00/apply", "%00/staged"] {
+        let method = if name.ends_with("apply") { hyper::Method::POST } else { hyper::Method::DELETE };
+        let answer = client.send(method, &format!("/v1/definitions/{name}"), &[], "").await;
+        assert_eq!(answer.problem(), "nothing-staged", "{name}");
+    }
+    let leased = client.post("/v1/jobs/lease", &json!({ "queues": ["\0", "packing"] })).await;
+    assert_eq!((leased.status, leased.json()), (200, json!({ "jobs": [] })));
+    let started = client.post("/v1/sagas", &json!({ "definition": "\0" })).await;
+    assert_eq!(started.problem(), "unknown-definition");
+    let gated = client.start(&json!({ "definition": "gated", "input": "\0" })).await;
+    let paused = client.post(&format!("/v1/sagas/{gated}/pause"), &json!({ "note": "\0" })).await;
+    assert_eq!(paused.status, 202, "{paused:?}");
+    let cancelled = client.post(&format!("/v1/sagas/{gated}/cancel"), &json!({ "note": "\0" })).await;
+    assert_eq!(cancelled.status, 202, "{cancelled:?}");
+}

@@ -42,19 +42,29 @@ pub(crate) struct Program {
     pub(crate) client: Client,
     pub(crate) child: Child,
     stdout: Lines<BufReader<ChildStdout>>,
-    stderr: Lines<BufReader<ChildStderr>>,
+    /// `None` where it goes to a file.
+    stderr: Option<Lines<BufReader<ChildStderr>>>,
 }
 
 impl Program {
     pub(crate) async fn serve(db: &str, variables: &[(&str, &str)]) -> Self {
+        Self::logging_to(Stdio::piped(), db, variables).await
+    }
+
+    /// The same with its log somewhere else than in [`Program::logs`].
+    pub(crate) async fn logging_to(log: impl Into<Stdio>, db: &str, variables: &[(&str, &str)]) -> Self {
         let mut command = command(&["serve", "--db", db, "--listen", "127.0.0.1:0"]);
-        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(Stdio::piped());
+        command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
-        let mut stderr = BufReader::new(child.stderr.take().unwrap()).lines();
+        let mut stderr = child.stderr.take().map(|stderr| BufReader::new(stderr).lines());
         let line = within(stdout.next_line()).await.unwrap().unwrap_or_default();
         let Some(address) = line.strip_prefix("listening on http://") else {
-            panic!("it does not listen: {line}{:?}", within(stderr.next_line()).await);
+            let why = match &mut stderr {
+                Some(stderr) => within(stderr.next_line()).await.unwrap(),
+                None => None,
+            };
+            panic!("it does not listen: {line}{why:?}");
         };
         Self { client: Client::new(address.parse().unwrap()), child, stdout, stderr }
     }
@@ -65,8 +75,9 @@ impl Program {
 
     /// Reads the log until a line says this.
     pub(crate) async fn logs(&mut self, words: &str) -> String {
+        let stderr = self.stderr.as_mut().unwrap();
         loop {
-            let line = within(self.stderr.next_line()).await.unwrap();
+            let line = within(stderr.next_line()).await.unwrap();
             let line = line.unwrap_or_else(|| panic!("the log ended without {words:?}"));
             if line.contains(words) {
                 return line;

@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, limit, millis, readable, time};
+use super::value::{get, get_time, is_text, limit, millis, readable, time};
 use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement, Withdrawal};
 use crate::store::{Corrupt, Error};
 
@@ -20,6 +20,8 @@ pub(super) async fn lease(
     lease: Duration,
     rows: usize,
 ) -> Result<Vec<Leased>, Error> {
+    // A queue whose name no column can hold has no jobs.
+    let queues: Vec<&str> = queues.iter().map(String::as_str).filter(|queue| is_text(queue)).collect();
     let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
     session.query(sql!("expired_jobs"), &[&queues, &fifth]).await?;
     let leased = session.query(sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;

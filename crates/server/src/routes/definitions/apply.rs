@@ -1,13 +1,13 @@
 //! `POST /v1/definitions/{name}/apply` and `DELETE /v1/definitions/{name}/staged`
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
 use super::{InFlight, in_flight, refuse_the_servers_own};
 use crate::app::App;
-use crate::http::{Query, json};
+use crate::http::{NameInPath, Query, json};
 use crate::problem::{Described, Problem};
 
 /// A version that new sagas take from now on.
@@ -36,7 +36,7 @@ pub(crate) struct Discarded {
     ))]
 pub(in crate::routes) async fn apply(
     State(app): State<App>,
-    Path(name): Path<String>,
+    NameInPath(name): NameInPath,
     query: Query,
 ) -> Result<Response, Problem> {
     query.finish("")?;
@@ -55,7 +55,7 @@ pub(in crate::routes) async fn apply(
     ))]
 pub(in crate::routes) async fn discard(
     State(app): State<App>,
-    Path(name): Path<String>,
+    NameInPath(name): NameInPath,
     query: Query,
 ) -> Result<Response, Problem> {
     query.finish("")?;

@@ -9,6 +9,7 @@ use serde::Serialize;
 use serde_json::Value;
 
 use super::document::Document;
+use super::written::Written;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Mistake, Problem};
@@ -28,7 +29,7 @@ pub(crate) struct Checked {
 
 /// Looks what a definition would do, without declaring it.
 #[utoipa::path(post, path = "/v1/definitions/check", tag = "definitions",
-    request_body(content((Object = "application/json"), (String = "application/yaml")), description = "The definition"),
+    request_body(content((Written = "application/json"), (Written = "application/yaml")), description = "The definition"),
     responses(
         (status = 200, description = "Its mistakes, or its plans", body = Checked),
         (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),

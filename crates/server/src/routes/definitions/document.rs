@@ -28,7 +28,7 @@ impl FromRequest<App> for Document {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let format = format(request.headers().get(CONTENT_TYPE))?;
-        Ok(Self { bytes: read_body(request.into_body(), &app.config.limits).await?, format })
+        Ok(Self { bytes: read_body(request, &app.config.limits).await?, format })
     }
 }
 

@@ -63,7 +63,7 @@ impl DefinitionItem {
 /// What is declared, by name, a page at a time.
 #[utoipa::path(get, path = "/v1/definitions", tag = "definitions",
     params(
-        ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given, 1000 at most"),
+        ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given", minimum = 1, maximum = 1000),
         ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
     ),
     responses(

@@ -6,6 +6,7 @@ mod document;
 pub(super) mod list;
 pub(super) mod put;
 pub(super) mod show;
+pub(super) mod written;
 
 use backstitch_modules::orders;
 use serde::Serialize;

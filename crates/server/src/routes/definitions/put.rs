@@ -1,15 +1,16 @@
 //! `PUT /v1/definitions/{name}`
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Declaring;
 use serde::Serialize;
 
 use super::document::Document;
+use super::written::Written;
 use super::{InFlight, in_flight, refuse_the_servers_own};
 use crate::app::App;
-use crate::http::{Query, json};
+use crate::http::{NameInPath, Query, json};
 use crate::problem::{Described, Problem};
 
 /// What became of a definition.
@@ -30,7 +31,7 @@ pub(crate) struct Declared {
 /// With `apply=true` new sagas take it at once. Those under way keep the version they were started with. The same
 /// definition again changes nothing and is answered with 200.
 #[utoipa::path(put, path = "/v1/definitions/{name}", tag = "definitions",
-    request_body(content((Object = "application/json"), (String = "application/yaml")), description = "The definition, as docs/definitions.md says"),
+    request_body(content((Written = "application/json"), (Written = "application/yaml")), description = "The definition, as docs/definitions.md says"),
     params(
         ("name" = String, Path, description = "The name, as in the definition"),
         ("apply" = Option<bool>, Query, description = "Let new sagas take it at once"),
@@ -46,7 +47,7 @@ pub(crate) struct Declared {
     ))]
 pub(in crate::routes) async fn put(
     State(app): State<App>,
-    Path(name): Path<String>,
+    NameInPath(name): NameInPath,
     mut query: Query,
     document: Document,
 ) -> Result<Response, Problem> {

@@ -1,6 +1,6 @@
 //! `GET /v1/definitions/{name}`
 
-use axum::extract::{Path, State};
+use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Draft;
@@ -11,7 +11,7 @@ use serde_json::Value;
 use super::list::DefinitionItem;
 use super::{InFlight, in_flight, unknown};
 use crate::app::App;
-use crate::http::{Query, json};
+use crate::http::{NameInPath, Query, json};
 use crate::problem::{Described, Kind, Problem};
 
 /// A declared definition in full.
@@ -37,7 +37,7 @@ pub(crate) struct Shown {
 #[utoipa::path(get, path = "/v1/definitions/{name}", tag = "definitions",
     params(
         ("name" = String, Path, description = "The definition's name"),
-        ("version" = Option<u32>, Query, description = "Show this version as the `definition`"),
+        ("version" = Option<u32>, Query, description = "Show this version as the `definition`", minimum = 1, maximum = 2_147_483_647),
     ),
     responses(
         (status = 200, description = "The definition", body = Shown),
@@ -46,7 +46,7 @@ pub(crate) struct Shown {
     ))]
 pub(in crate::routes) async fn show(
     State(app): State<App>,
-    Path(name): Path<String>,
+    NameInPath(name): NameInPath,
     mut query: Query,
 ) -> Result<Response, Problem> {
     let asked = query.number("version", 1, i32::MAX.unsigned_abs())?;

@@ -5,6 +5,7 @@ use axum::http::header::LOCATION;
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::Response;
 use backstitch::SagaId;
+use backstitch_modules::only_object::list_of_objects;
 use backstitch_modules::orders::{Amount, Item, Order};
 use serde::{Deserialize, Serialize};
 
@@ -17,11 +18,14 @@ use crate::problem::{Described, Problem};
 #[serde(deny_unknown_fields)]
 pub(crate) struct OrderRequest {
     /// The shop's own id; it may be confirmed more than once.
+    #[schema(min_length = 1, max_length = 512, example = "o-1")]
     order_id: String,
+    #[schema(min_length = 1, max_length = 512, example = "c-1")]
     customer_id: String,
+    #[serde(deserialize_with = "list_of_objects")]
+    #[schema(min_items = 1, max_items = 1000)]
     items: Vec<OrderItem>,
-    /// A number of 0 or more, or the same as text, which keeps every digit.
-    #[schema(value_type = f64)]
+    #[schema(value_type = WrittenAmount)]
     amount: Amount,
 }
 
@@ -29,10 +33,33 @@ pub(crate) struct OrderRequest {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OrderItem {
+    #[schema(min_length = 1, max_length = 512, example = "book")]
     sku: String,
-    #[schema(minimum = 1)]
+    #[schema(minimum = 1, example = 1)]
     quantity: u32,
 }
+
+/// A sum of money: a number of 0 or more, or the same as text, which keeps every digit.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[schema(as = Amount)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "describes what `Amount` reads")]
+enum WrittenAmount {
+    Number(NumericAmount),
+    Text(TextualAmount),
+}
+
+/// A sum of money as a number.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[schema(minimum = 0, example = 19.9)]
+#[expect(dead_code, reason = "describes what `Amount` reads")]
+struct NumericAmount(f64);
+
+/// A sum of money as text.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[schema(pattern = r"^[0-9]+(\.[0-9]+)?$", max_length = 64, example = "19.90")]
+#[expect(dead_code, reason = "describes what `Amount` reads")]
+struct TextualAmount(String);
 
 impl From<OrderRequest> for Order {
     fn from(request: OrderRequest) -> Self {
@@ -62,7 +89,7 @@ pub(crate) struct Confirmed {
 ///
 /// Each confirmation is a transaction of its own, unless it repeats an `Idempotency-Key`.
 #[utoipa::path(post, path = "/v1/orders", tag = "orders", request_body = OrderRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and order give the same transaction")),
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and order give the same transaction", min_length = 1, max_length = 512)),
     responses(
         (status = 202, description = "It is on disk", body = Confirmed, headers(("Location" = String, description = "The order"))),
         (status = 400, description = "The body is not JSON", body = Described, content_type = "application/problem+json"),

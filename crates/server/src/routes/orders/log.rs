@@ -7,6 +7,7 @@ use backstitch::StepId;
 use backstitch_modules::orders::{Code, Entry, entry};
 use serde::Serialize;
 
+use super::super::vocabulary::TransactionCode;
 use crate::app::App;
 use crate::http::{OrderInPath, Query, json};
 use crate::problem::{Described, Problem};
@@ -33,7 +34,7 @@ pub(crate) struct TransactionEntry<'a> {
     #[schema(value_type = Option<String>)]
     service: Option<&'a StepId>,
     /// `U` uncommitted, `S` succeeded, `F` failed, `R` rolled back, `D` done, `RF` rollback failed.
-    #[schema(value_type = String)]
+    #[schema(value_type = TransactionCode)]
     status: Code,
     /// Why it failed.
     #[serde(skip_serializing_if = "Option::is_none")]

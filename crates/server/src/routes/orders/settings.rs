@@ -1,42 +1,175 @@
-//! What both kinds of settings are answered with.
+//! What both kinds of settings are answered with, and what they look like.
+
+use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch_modules::orders::Standing;
 use serde::Serialize;
+use utoipa::ToSchema;
 
 use super::super::definitions::{InFlight, in_flight};
 use crate::http::json;
 
 /// A change that new orders take from now on.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = AppliedSettings)]
-pub(crate) struct Applied<T> {
-    /// What new orders take.
-    #[schema(value_type = Object)]
+#[derive(Serialize)]
+struct Applied<T> {
     active: Option<T>,
-    /// What waits to be applied.
-    #[schema(value_type = Option<Object>)]
     staged: Option<T>,
-    /// The version of the definition that they are in.
     version: u32,
-    /// Orders that have not ended, each with the version it was confirmed under and keeps.
     in_flight: Vec<InFlight>,
-}
-
-/// Settings as they stand.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct Settings {
-    /// What new orders take; `null` before anything was applied.
-    #[schema(value_type = Option<Object>)]
-    active: Option<()>,
-    /// What waits to be applied.
-    #[schema(value_type = Option<Object>)]
-    staged: Option<()>,
 }
 
 pub(super) fn applied<T: Serialize>(standing: Standing<T>, applied: &backstitch::Applied) -> Response {
     let Standing { active, staged } = standing;
     let in_flight = in_flight(&applied.in_flight);
     json(StatusCode::OK, &Applied { active, staged, version: applied.version, in_flight })
+}
+
+/// The forms of these answers and requests, for the description: the types that are read and written are those of
+/// `backstitch_modules::orders`.
+pub(in crate::routes) mod described {
+    #![expect(dead_code, reason = "they describe what other types read and write")]
+
+    use super::{BTreeMap, InFlight, ToSchema};
+
+    /// One of the services that orders need.
+    #[derive(ToSchema)]
+    #[schema(rename_all = "snake_case")]
+    enum Service {
+        Payment,
+        Inventory,
+        Logistics,
+    }
+
+    /// Where a service is.
+    #[derive(ToSchema)]
+    struct Endpoint {
+        /// Called to do its part.
+        url: String,
+        /// Called to undo it.
+        rollback_url: String,
+    }
+
+    /// The services in the order they are called, with where they are.
+    #[derive(ToSchema)]
+    pub(in crate::routes) struct Services {
+        order: Vec<Service>,
+        /// By service.
+        endpoints: BTreeMap<String, Endpoint>,
+    }
+
+    /// The services as they stand.
+    #[derive(ToSchema)]
+    pub(in crate::routes) struct ServicesStanding {
+        /// What new orders take; `null` before anything was applied.
+        active: Option<Services>,
+        /// What waits to be applied.
+        staged: Option<Services>,
+    }
+
+    /// Services that new orders take from now on.
+    #[derive(ToSchema)]
+    pub(in crate::routes) struct ServicesApplied {
+        /// What new orders take.
+        active: Services,
+        /// What waits to be applied.
+        staged: Option<Services>,
+        /// The version of the definition that they are in.
+        version: u32,
+        /// Orders that have not ended, each with the version it was confirmed under and keeps.
+        in_flight: Vec<InFlight>,
+    }
+
+    /// A change of the services: what is not named stays.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schema(example = json!({ "endpoints": { "payment": { "url": "http://127.0.0.1:7431/payment/charge" } } }))]
+    pub(in crate::routes) struct ServicesChange {
+        /// Each service once, in the order they are to be called.
+        #[schema(value_type = Option<BTreeSet<Service>>, min_items = 3, max_items = 3)]
+        order: Option<Vec<String>>,
+        #[serde(default)]
+        endpoints: EndpointChanges,
+    }
+
+    /// Where services are from now on.
+    #[derive(Default, serde::Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    struct EndpointChanges {
+        #[schema(value_type = EndpointChange, required = false)]
+        payment: Option<EndpointChange>,
+        #[schema(value_type = EndpointChange, required = false)]
+        inventory: Option<EndpointChange>,
+        #[schema(value_type = EndpointChange, required = false)]
+        logistics: Option<EndpointChange>,
+    }
+
+    /// A change of where a service is.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    struct EndpointChange {
+        /// Called to do its part.
+        #[schema(example = "http://127.0.0.1:7431/payment/charge")]
+        url: Option<String>,
+        /// Called to undo it.
+        #[schema(example = "http://127.0.0.1:7431/payment/refund")]
+        rollback_url: Option<String>,
+    }
+
+    /// How long each service may take, as in `45s` or `2500ms`.
+    #[derive(ToSchema)]
+    pub(in crate::routes) struct Timeouts {
+        payment: String,
+        inventory: String,
+        logistics: String,
+    }
+
+    /// The timeouts as they stand.
+    #[derive(ToSchema)]
+    pub(in crate::routes) struct TimeoutsStanding {
+        /// What new orders take.
+        active: Timeouts,
+        /// What waits to be applied.
+        staged: Option<Timeouts>,
+    }
+
+    /// Timeouts that new orders take from now on.
+    #[derive(ToSchema)]
+    pub(in crate::routes) struct TimeoutsApplied {
+        /// What new orders take.
+        active: Timeouts,
+        /// What waits to be applied.
+        staged: Option<Timeouts>,
+        /// The version of the definition that they are in.
+        version: u32,
+        /// Orders that have not ended, each with the version it was confirmed under and keeps.
+        in_flight: Vec<InFlight>,
+    }
+
+    /// A change of timeouts: what is not named stays.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schema(min_properties = 1, example = json!({ "payment": "45s" }))]
+    pub(in crate::routes) struct TimeoutsChange {
+        #[schema(value_type = Timeout, required = false)]
+        payment: Option<Timeout>,
+        #[schema(value_type = Timeout, required = false)]
+        inventory: Option<Timeout>,
+        #[schema(value_type = Timeout, required = false)]
+        logistics: Option<Timeout>,
+    }
+
+    /// How long a service may take: text like `45s`, or a number of seconds.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(untagged)]
+    enum Timeout {
+        Text(String),
+        Seconds(Seconds),
+    }
+
+    /// A time in seconds.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[schema(exclusive_minimum = 0, maximum = 31_622_400)]
+    struct Seconds(f64);
 }

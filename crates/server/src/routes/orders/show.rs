@@ -42,7 +42,7 @@ impl<'a> OrderView<'a> {
 #[utoipa::path(get, path = "/v1/orders/{tx_id}", tag = "orders",
     params(
         ("tx_id" = String, Path, description = "The transaction", format = Uuid),
-        ("wait" = Option<u64>, Query, description = "Answer when the order is at its end, or after so many seconds, 60 at most"),
+        ("wait" = Option<u64>, Query, description = "Answer when the order is at its end, or after so many seconds", maximum = 60),
         ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
     ),
     responses(

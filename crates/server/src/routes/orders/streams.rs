@@ -9,7 +9,7 @@ use backstitch::Recorded;
 use backstitch_modules::orders::message;
 
 use super::super::sagas::event::EventView;
-use super::super::streams::{sse, ws};
+use super::super::streams::{SentEvent, sse, ws};
 use crate::app::App;
 use crate::http::{OrderInPath, Query};
 use crate::problem::{Described, Problem};
@@ -26,10 +26,10 @@ fn view(recorded: &Recorded) -> EventView<'_> {
     params(
         ("tx_id" = String, Path, description = "The transaction", format = Uuid),
         ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read", maximum = 2_147_483_647),
     ),
     responses(
-        (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
+        (status = 200, description = "The events", body = SentEvent, content_type = "text/event-stream"),
         (status = 204, description = "The order is at its end, and nothing was missed"),
         (status = 400, description = "The id or a header is wrong", body = Described, content_type = "application/problem+json"),
         (status = 404, description = "There is no such order", body = Described, content_type = "application/problem+json"),
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn order_events(
 #[utoipa::path(get, path = "/v1/orders/{tx_id}/ws", tag = "orders",
     params(
         ("tx_id" = String, Path, description = "The transaction", format = Uuid),
-        ("after" = Option<u64>, Query, description = "The number of the last event that was read"),
+        ("after" = Option<u64>, Query, description = "The number of the last event that was read", maximum = 2_147_483_647),
         ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
     ),
     responses(

@@ -5,14 +5,14 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch_modules::orders::TimeoutsChange;
 
-use super::settings::{Applied, Settings, applied};
+use super::settings::{applied, described};
 use crate::app::App;
 use crate::http::{Json, Query, json};
 use crate::problem::{Described, Problem};
 
 /// Says how long each service may take: what is active, and what is staged.
 #[utoipa::path(get, path = "/v1/admin/config/timeouts", tag = "configuration",
-    responses((status = 200, description = "As they stand", body = Settings)))]
+    responses((status = 200, description = "As they stand", body = described::TimeoutsStanding)))]
 pub(in crate::routes) async fn show(State(app): State<App>, query: Query) -> Result<Response, Problem> {
     query.finish("")?;
     Ok(json(StatusCode::OK, &app.orders.timeouts().await?))
@@ -20,9 +20,9 @@ pub(in crate::routes) async fn show(State(app): State<App>, query: Query) -> Res
 
 /// Stages a change of how long each service may take, in place of what was staged before.
 #[utoipa::path(put, path = "/v1/admin/config/timeouts", tag = "configuration",
-    request_body(content = Object, description = "`{payment?: '45s', ..}`, as text or a number of seconds; what is not named stays"),
+    request_body = described::TimeoutsChange,
     responses(
-        (status = 200, description = "It waits to be applied", body = Settings),
+        (status = 200, description = "It waits to be applied", body = described::TimeoutsStanding),
         (status = 400, description = "The body is not JSON", body = Described, content_type = "application/problem+json"),
         (status = 422, description = "The body has mistakes", body = Described, content_type = "application/problem+json"),
     ))]
@@ -38,7 +38,7 @@ pub(in crate::routes) async fn stage(
 /// Lets new orders take the staged timeouts. Orders under way keep theirs.
 #[utoipa::path(post, path = "/v1/admin/config/timeouts/apply", tag = "configuration",
     responses(
-        (status = 200, description = "New orders take them", body = Applied<Settings>),
+        (status = 200, description = "New orders take them", body = described::TimeoutsApplied),
         (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Result<Response, Problem> {
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Re
 /// Forgets the staged timeouts.
 #[utoipa::path(delete, path = "/v1/admin/config/timeouts/staged", tag = "configuration",
     responses(
-        (status = 200, description = "They are forgotten", body = Settings),
+        (status = 200, description = "They are forgotten", body = described::TimeoutsStanding),
         (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn discard(State(app): State<App>, query: Query) -> Result<Response, Problem> {

@@ -6,13 +6,13 @@ use backstitch::kernel::saga::event::Phase;
 use backstitch::{Event, FeedEvent, Payload, Recorded, Resolution, SagaId, StepId};
 use serde::Serialize;
 
+use super::super::vocabulary;
 use super::view::ErrorView;
 use crate::time::{Time, rfc3339};
 
 /// What happened to a saga. Which members there are depends on the type.
 #[derive(Default, Serialize, utoipa::ToSchema)]
 #[schema(as = Event)]
-#[serde(default)]
 pub(crate) struct EventView<'a> {
     /// The saga; only in the stream of everything.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -33,7 +33,7 @@ pub(crate) struct EventView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     input: Option<&'a Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<&'a str>,
@@ -42,7 +42,7 @@ pub(crate) struct EventView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     attributes: Option<&'a BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value, required = false)]
     result: Option<&'a Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Option<String>)]
@@ -52,14 +52,14 @@ pub(crate) struct EventView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     in_doubt: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<vocabulary::Phase>)]
     phase: Option<Phase>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_at: Option<Time>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<vocabulary::Resolution>)]
     action: Option<Resolution>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'a str>,

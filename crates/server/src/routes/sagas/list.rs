@@ -6,6 +6,7 @@ use axum::response::Response;
 use backstitch::{Cursor, Filter, SagaId, Status, Summary};
 use serde::Serialize;
 
+use super::super::vocabulary::SagaStatus;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Problem};
@@ -19,7 +20,7 @@ const MOST: usize = 500;
 pub(crate) struct SagaPage {
     items: Vec<Item>,
     /// Give it as `cursor` to get the next part; `null` at the end.
-    #[schema(value_type = Option<String>)]
+    #[schema(value_type = Option<String>, format = Uuid)]
     next_cursor: Option<SagaId>,
 }
 
@@ -31,7 +32,8 @@ pub(crate) struct Item {
     id: SagaId,
     definition: String,
     version: u32,
-    /// Where it stands: `pending running succeeded failed compensating compensated`.
+    /// Where it stands.
+    #[schema(value_type = SagaStatus)]
     status: &'static str,
     paused: bool,
     correlation_id: Option<String>,
@@ -59,12 +61,12 @@ impl From<Summary> for Item {
 /// Sagas, newest first, a page at a time.
 #[utoipa::path(get, path = "/v1/sagas", tag = "sagas",
     params(
-        ("status" = Option<String>, Query, description = "`pending running succeeded failed compensating compensated`"),
+        ("status" = Option<SagaStatus>, Query, description = "In this status"),
         ("definition" = Option<String>, Query, description = "Of this definition"),
         ("correlation_id" = Option<String>, Query, description = "With this correlation id"),
         ("attr.NAME" = Option<String>, Query, description = "With this attribute; any number of them"),
-        ("limit" = Option<usize>, Query, description = "At most this many, 50 unless given, 500 at most"),
-        ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
+        ("limit" = Option<usize>, Query, description = "At most this many, 50 unless given", minimum = 1, maximum = 500),
+        ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before", format = Uuid),
     ),
     responses(
         (status = 200, description = "A page", body = SagaPage),

@@ -25,8 +25,8 @@ pub(crate) struct LogPage<'a> {
 #[utoipa::path(get, path = "/v1/sagas/{id}/log", tag = "sagas",
     params(
         ("id" = String, Path, description = "The saga", format = Uuid),
-        ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given, 1000 at most"),
-        ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before, or the `seq` to begin after"),
+        ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given", minimum = 1, maximum = 1000),
+        ("cursor" = Option<u64>, Query, description = "The `next_cursor` of the page before, or the `seq` to begin after", maximum = 2_147_483_647),
     ),
     responses(
         (status = 200, description = "A page", body = LogPage),

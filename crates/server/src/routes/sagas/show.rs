@@ -15,7 +15,7 @@ use crate::problem::{Described, Problem};
 #[utoipa::path(get, path = "/v1/sagas/{id}", tag = "sagas",
     params(
         ("id" = String, Path, description = "The saga", format = Uuid),
-        ("wait" = Option<u64>, Query, description = "Answer when the saga is at its end, or after so many seconds, 60 at most"),
+        ("wait" = Option<u64>, Query, description = "Answer when the saga is at its end, or after so many seconds", maximum = 60),
         ("token" = Option<String>, Query, description = "The saga's stream token, instead of a key"),
     ),
     responses(

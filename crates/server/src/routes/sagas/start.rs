@@ -10,10 +10,11 @@ use backstitch::{Accepted, Payload, Run, SagaId, SagaState};
 use serde::{Deserialize, Serialize};
 
 use super::super::orders::refuse_without_order;
+use super::super::vocabulary::SagaStatus;
 use super::view::SagaView;
 use super::wait;
 use crate::app::App;
-use crate::http::{Json, Query, idempotency_key, json};
+use crate::http::{Json, Query, each_name_once, idempotency_key, json};
 use crate::problem::{Described, Problem};
 use crate::time::Time;
 
@@ -25,16 +26,17 @@ pub(crate) struct StartRequest {
     definition: String,
     /// What every step can read; `null` unless given.
     #[serde(default)]
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     input: Payload,
     /// Your own id for the work this belongs to; sagas can be listed by it.
     #[serde(default)]
+    #[schema(min_length = 1, max_length = 512)]
     correlation_id: Option<String>,
     /// Rolled back if not finished by then.
     #[serde(default)]
     deadline: Option<Time>,
     /// What it can be searched by.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "each_name_once")]
     attributes: BTreeMap<String, String>,
 }
 
@@ -43,7 +45,8 @@ pub(crate) struct StartRequest {
 pub(crate) struct Started<'a> {
     #[schema(value_type = String, format = Uuid)]
     id: SagaId,
-    /// Where it stands: `pending running succeeded failed compensating compensated`.
+    /// Where it stands.
+    #[schema(value_type = SagaStatus)]
     status: &'static str,
     definition: &'a str,
     version: u32,
@@ -57,8 +60,8 @@ pub(crate) struct Started<'a> {
 /// as the whole saga with status 200, or with status 202 when the time is up.
 #[utoipa::path(post, path = "/v1/sagas", tag = "sagas", request_body = StartRequest,
     params(
-        ("wait" = Option<u64>, Query, description = "Seconds to wait for the end, 60 at most"),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and input give the same saga"),
+        ("wait" = Option<u64>, Query, description = "Seconds to wait for the end", maximum = 60),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and input give the same saga", min_length = 1, max_length = 512),
     ),
     responses(
         (status = 200, description = "It is at its end already (only with `wait`)", body = SagaView),

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use backstitch::{ErrorKind, Payload, SagaId, SagaState, StepError, StepId, StepStatus, StepView};
 use serde::{Serialize, Serializer};
 
+use super::super::vocabulary;
 use crate::time::{Time, rfc3339};
 
 /// Everything about a saga.
@@ -13,14 +14,15 @@ use crate::time::{Time, rfc3339};
 pub(crate) struct SagaView<'a> {
     #[schema(value_type = String, format = Uuid)]
     id: SagaId,
-    /// Where it stands: `pending running succeeded failed compensating compensated`.
+    /// Where it stands.
+    #[schema(value_type = vocabulary::SagaStatus)]
     status: &'static str,
     definition: &'a str,
     version: u32,
     /// Whether it is paused.
     paused: bool,
     /// What it was started with.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     input: &'a Payload,
     /// The caller's own id.
     correlation_id: Option<&'a str>,
@@ -45,15 +47,15 @@ pub(crate) struct SagaView<'a> {
 pub(crate) struct StepInView<'a> {
     #[schema(value_type = String)]
     id: &'a StepId,
-    /// Where it stands: `pending running succeeded failed in_doubt compensating compensated compensation_failed skipped`.
-    #[schema(value_type = String)]
+    /// Where it stands.
+    #[schema(value_type = vocabulary::StepStatus)]
     status: StepStatus,
     /// Attempts of its action so far.
     attempts: u32,
     /// Attempts of its compensation so far.
     compensation_attempts: u32,
     /// What its action gave.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     result: Option<&'a Payload>,
     /// Why its action failed last.
     error: Option<ErrorView<'a>>,
@@ -65,8 +67,8 @@ pub(crate) struct StepInView<'a> {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = StepError)]
 pub(crate) struct ErrorView<'a> {
-    /// What is known: `failed refused in_doubt timed_out panicked unusable interrupted cancelled deadline_exceeded`.
-    #[schema(value_type = String)]
+    /// What is known.
+    #[schema(value_type = vocabulary::ErrorKind)]
     kind: ErrorKind,
     /// A code that programs can tell apart.
     #[serde(skip_serializing_if = "Option::is_none")]

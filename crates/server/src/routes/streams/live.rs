@@ -5,6 +5,7 @@ use axum::response::Response;
 use futures::StreamExt;
 
 use super::super::sagas::event::EventView;
+use super::SentEvent;
 use super::sse::{frame, stream};
 use crate::app::App;
 use crate::http::Query;
@@ -17,7 +18,7 @@ use crate::problem::{Described, Problem};
         ("type" = Option<String>, Query, description = "Only events of this type, as in `saga.failed`"),
     ),
     responses(
-        (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
+        (status = 200, description = "The events", body = SentEvent, content_type = "text/event-stream"),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn all_events(

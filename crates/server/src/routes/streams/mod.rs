@@ -1,8 +1,11 @@
 //! Events as they happen.
 
 pub(super) mod live;
+mod sent;
 pub(super) mod sse;
 pub(super) mod ws;
+
+pub(super) use sent::SentEvent;
 
 use std::pin::Pin;
 use std::time::Duration;

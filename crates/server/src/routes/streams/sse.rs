@@ -15,7 +15,7 @@ use tokio::time::Instant;
 
 use super::super::sagas::event::EventView;
 use super::super::sagas::log::MAX_SEQ;
-use super::HEARTBEAT;
+use super::{HEARTBEAT, SentEvent};
 use crate::app::App;
 use crate::http::{Query, SagaInPath};
 use crate::problem::{Described, Kind, Problem};
@@ -31,10 +31,10 @@ const BEAT: Bytes = Bytes::from_static(b":\n\n");
     params(
         ("id" = String, Path, description = "The saga", format = Uuid),
         ("token" = Option<String>, Query, description = "The saga's stream token, instead of a key"),
-        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read"),
+        ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read", maximum = 2_147_483_647),
     ),
     responses(
-        (status = 200, description = "The events", body = EventView, content_type = "text/event-stream"),
+        (status = 200, description = "The events", body = SentEvent, content_type = "text/event-stream"),
         (status = 204, description = "The saga is at its end, and nothing was missed"),
         (status = 400, description = "The id or a header is wrong", body = Described, content_type = "application/problem+json"),
         (status = 404, description = "There is no such saga", body = Described, content_type = "application/problem+json"),

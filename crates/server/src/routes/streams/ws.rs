@@ -22,7 +22,7 @@ const LARGEST_MESSAGE: usize = 4096;
 #[utoipa::path(get, path = "/v1/sagas/{id}/ws", tag = "sagas",
     params(
         ("id" = String, Path, description = "The saga", format = Uuid),
-        ("after" = Option<u64>, Query, description = "The number of the last event that was read"),
+        ("after" = Option<u64>, Query, description = "The number of the last event that was read", maximum = 2_147_483_647),
         ("token" = Option<String>, Query, description = "The saga's stream token, instead of a key"),
     ),
     responses(
