@@ -206,7 +206,7 @@ async fn everything(store: &dyn Store) -> Result<Vec<Stored>, Failure> {
 }
 
 /// The messages that the logs say were written: one with each success of the step that publishes, and one alert
-/// with each rollback that failed.
+/// with each step that could not be undone.
 fn expected_messages(stored: &[Stored]) -> BTreeSet<Name> {
     let events =
         stored.iter().flat_map(|saga| saga.log.iter().map(move |recorded| (saga.summary.id, recorded)));
@@ -214,7 +214,7 @@ fn expected_messages(stored: &[Stored]) -> BTreeSet<Name> {
         Event::StepSucceeded { step, .. } if step.as_str() == ANNOUNCING => {
             Some((TOPIC.to_owned(), format!("{saga}:{ANNOUNCING}")))
         }
-        Event::SagaFailed { .. } => {
+        Event::StepCompensationFailed { .. } => {
             Some(("backstitch.alerts".to_owned(), format!("{saga}:{}", recorded.seq)))
         }
         _ => None,
