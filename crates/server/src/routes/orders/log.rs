@@ -13,8 +13,8 @@ use crate::http::{OrderInPath, Query, json};
 use crate::problem::{Described, Problem};
 use crate::time::{Time, rfc3339};
 
-/// More events than any order has, unless it was taken over very often.
-const EVENTS: usize = 10_000;
+/// Events read at once.
+const PAGE: usize = 1000;
 
 /// The transaction log of an order.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -71,7 +71,16 @@ pub(in crate::routes) async fn log(
     query.text("token");
     query.finish("token")?;
     super::saga(&app, id).await?;
-    let events = app.engine.log(id, 0, EVENTS).await?;
+    let mut events = app.engine.log(id, 0, PAGE).await?;
+    while events.len().is_multiple_of(PAGE)
+        && let Some(last) = events.last()
+    {
+        let more = app.engine.log(id, last.seq, PAGE).await?;
+        if more.is_empty() {
+            break;
+        }
+        events.extend(more);
+    }
     let items = events.iter().filter_map(entry).map(|entry| TransactionEntry::of(&entry)).collect();
     Ok(json(StatusCode::OK, &TransactionLog { items, next_cursor: None }))
 }
