@@ -166,8 +166,7 @@ impl Engine {
     /// # Errors
     /// When there is none of this id, or the store cannot be read.
     pub async fn find(&self, saga: SagaId) -> Result<Run, Error> {
-        let found = self.shared().store.log(saga, 0, 1).await?;
-        if found.is_empty() { Err(Error::NotFound(saga)) } else { Ok(Run::of(self.shared().clone(), saga)) }
+        Run::find(self.shared(), saga).await
     }
 
     /// Everything about a saga as it stands.

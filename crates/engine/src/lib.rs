@@ -66,6 +66,7 @@ mod runtime;
 mod saga;
 mod start;
 pub mod store;
+mod tail;
 pub mod testing;
 mod view;
 mod work;

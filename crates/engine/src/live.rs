@@ -5,10 +5,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::State;
+use backstitch_kernel::saga::{Recorded, State};
 use tokio::sync::{Notify, watch};
 
 use crate::registry::Registered;
+use crate::tail::Tail;
 
 /// Sagas hash to one of these, so that starts do not queue for one lock.
 const SHARDS: usize = 16;
@@ -37,6 +38,7 @@ pub(crate) struct Live {
     wake: Notify,
     mail: AtomicBool,
     progress: watch::Sender<Progress>,
+    tail: Tail,
 }
 
 impl Live {
@@ -59,6 +61,19 @@ impl Live {
 
     pub(crate) fn advanced_to(&self, seq: u64) {
         self.progress.send_modify(|progress| progress.seq = seq);
+    }
+
+    /// These events are on disk.
+    pub(crate) fn wrote(&self, events: Vec<Recorded>) {
+        let Some(newest) = events.last().map(|newest| newest.seq) else { return };
+        // First: whoever is woken looks for them there.
+        self.tail.push(events);
+        self.advanced_to(newest);
+    }
+
+    /// Its newest events.
+    pub(crate) fn tail(&self) -> &Tail {
+        &self.tail
     }
 
     pub(crate) fn watch(&self) -> watch::Receiver<Progress> {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::{Recorded, Status};
+use backstitch_kernel::saga::{Event, Recorded, Status};
 use futures::Stream;
 use tokio::sync::watch;
 
@@ -11,7 +11,7 @@ use crate::error::Error;
 use crate::live::{End, Live, Progress};
 use crate::onlookers::Onlooker;
 use crate::runtime::Shared;
-use crate::store::Head;
+use crate::store::{self, Corrupt, Head};
 use crate::view::SagaState;
 
 /// Events read from the store at once.
@@ -42,6 +42,7 @@ const PAGE: usize = 256;
 pub struct Run {
     shared: Arc<Shared>,
     id: SagaId,
+    definition: Arc<str>,
     progress: Option<watch::Receiver<Progress>>,
     accepted: Option<Arc<Accepted>>,
 }
@@ -59,18 +60,44 @@ pub struct Accepted {
 
 impl Run {
     pub(crate) fn watching(shared: Arc<Shared>, id: SagaId, live: &Live, accepted: Accepted) -> Self {
-        Self { shared, id, progress: Some(live.watch()), accepted: Some(accepted.into()) }
+        let definition = accepted.definition.clone();
+        Self { shared, id, definition, progress: Some(live.watch()), accepted: Some(accepted.into()) }
     }
 
-    pub(crate) fn of(shared: Arc<Shared>, id: SagaId) -> Self {
+    pub(crate) fn of(shared: Arc<Shared>, id: SagaId, definition: Arc<str>) -> Self {
         let progress = shared.live.get(id).map(|live| live.watch());
-        Self { shared, id, progress, accepted: None }
+        Self { shared, id, definition, progress, accepted: None }
+    }
+
+    /// The saga with this id, if there is one.
+    pub(crate) async fn find(shared: &Arc<Shared>, id: SagaId) -> Result<Self, Error> {
+        let recent = shared.live.get(id).and_then(|live| live.tail().beginning());
+        let beginning = match recent {
+            Some(beginning) => Some(beginning),
+            None => shared.store.log(id, 0, 1).await?.into_iter().next(),
+        };
+        match beginning.map(|beginning| beginning.event) {
+            Some(Event::SagaStarted(started)) => {
+                Ok(Self::of(shared.clone(), id, started.definition.as_str().into()))
+            }
+            Some(other) => {
+                let why = format!("it begins with {}", other.name());
+                Err(store::Error::from(Corrupt::of("saga_events", "data", id, &why)).into())
+            }
+            None => Err(Error::NotFound(id)),
+        }
     }
 
     /// The saga's id.
     #[must_use]
     pub fn id(&self) -> SagaId {
         self.id
+    }
+
+    /// The name of its definition.
+    #[must_use]
+    pub fn definition(&self) -> &str {
+        &self.definition
     }
 
     /// What has just been started, without a look into the store; `None` for a saga that was there before.
@@ -130,7 +157,8 @@ impl Run {
 
     /// The saga's events after number `seq`: exactly those missing, none twice.
     pub fn events_after(&self, seq: u64) -> impl Stream<Item = Result<Recorded, Error>> + Send + use<> {
-        let reader = Reader { run: self.clone(), after: seq, page: Vec::new().into_iter(), over: false };
+        let reader =
+            Reader { live: None, run: self.clone(), after: seq, page: Vec::new().into_iter(), over: false };
         futures::stream::unfold(Some(reader), |reader| async move {
             let mut reader = reader?;
             let next = reader.next().await.transpose()?;
@@ -143,6 +171,8 @@ impl Run {
 
 struct Reader {
     run: Run,
+    /// Held on to after the saga has left: it still has the last events.
+    live: Option<Arc<Live>>,
     after: u64,
     page: std::vec::IntoIter<Recorded>,
     over: bool,
@@ -157,7 +187,10 @@ impl Reader {
                 self.over = recorded.event.is_terminal();
                 return Ok(Some(recorded));
             }
-            let page = self.run.shared.store.log(self.run.id, self.after, PAGE).await?;
+            let page = match self.recent() {
+                Some(recent) => recent,
+                None => self.run.shared.store.log(self.run.id, self.after, PAGE).await?,
+            };
             if page.is_empty() {
                 if self.over {
                     return Ok(None);
@@ -168,11 +201,29 @@ impl Reader {
         }
     }
 
+    /// What this process has just written, if that is all there is after what was read.
+    fn recent(&mut self) -> Option<Vec<Recorded>> {
+        if self.live.is_none() {
+            self.live = self.run.shared.live.get(self.run.id);
+        }
+        let live = self.live.as_ref()?;
+        let ended = live.watch().borrow().end.clone();
+        let recent = live.tail().after(self.after)?;
+        match ended {
+            // It goes on elsewhere, or may be taken up again: the log knows.
+            Some(End::LetGo) if recent.is_empty() => None,
+            Some(End::Final(_, state)) if recent.is_empty() && state.status == Status::Failed => None,
+            _ => Some(recent),
+        }
+    }
+
     /// Waits until there may be more; a reader who begins after the end finds out that there is none.
     async fn wait(&mut self) -> Result<(), Error> {
         let shared = &self.run.shared;
         let after = self.after;
-        if let Some(live) = shared.live.get(self.run.id) {
+        // The one held may have left, and another have come.
+        self.live = shared.live.get(self.run.id);
+        if let Some(live) = &self.live {
             let mut progress = live.watch();
             let _ = progress.wait_for(|progress| progress.seq > after || progress.end.is_some()).await;
             return Ok(());

@@ -168,11 +168,13 @@ async fn start(
         version: definition.definition.version(),
         status: decision.state.status,
     };
+    let name = definition.name.clone();
     let run = Run::watching(shared.clone(), saga, seat.live(), accepted);
     let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, room };
     let verdict = launch.commit(shared).await?;
     let first = in_transaction::accepted(saga, verdict)?;
-    Ok(if first == saga { run } else { Run::of(shared.clone(), first) })
+    // Under the same key is the same definition.
+    Ok(if first == saga { run } else { Run::of(shared.clone(), first, name) })
 }
 
 /// Checks a text that something is found by.

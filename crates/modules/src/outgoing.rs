@@ -1,25 +1,91 @@
 //! What every client that calls somebody holds itself to.
 
+use std::error::Error;
 use std::sync::Arc;
+use std::task::{Context, Poll};
+use std::time::Duration;
 
-use reqwest::redirect::Policy;
-use reqwest::{Client, ClientBuilder};
+use bytes::Bytes;
+use futures::future::BoxFuture;
+use http::{HeaderValue, Uri};
+use http_body_util::Full;
+use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
+use hyper_util::client::legacy;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::{TokioExecutor, TokioTimer};
 use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
+use tower_service::Service;
 
-/// A client that goes where it is told: it follows no redirect and no proxy of the environment, and repeats nothing by
-/// itself. These certificates are trusted beside those that the machine trusts.
-pub(crate) fn client(trusted: Vec<CertificateDer<'static>>) -> Result<ClientBuilder, rustls::Error> {
-    let client = Client::builder()
-        .tls_backend_preconfigured(tls(trusted)?)
-        .redirect(Policy::none())
-        .no_proxy()
-        .retry(reqwest::retry::never())
-        .referer(false)
-        .http1_only()
-        .user_agent(concat!("backstitch/", env!("CARGO_PKG_VERSION")));
-    Ok(client)
+/// Who is calling.
+pub(crate) const USER_AGENT: HeaderValue =
+    HeaderValue::from_static(concat!("backstitch/", env!("CARGO_PKG_VERSION")));
+
+/// A client that goes where it is told: it follows no redirect and no proxy of the environment, unpacks nothing, and
+/// sends nothing twice.
+pub(crate) type Client = legacy::Client<Connector, Full<Bytes>>;
+
+/// How connections are made and kept.
+pub(crate) struct Connections {
+    /// How long one may take to be made, TLS included.
+    pub(crate) made_within: Duration,
+    /// How long one that nobody uses is kept.
+    pub(crate) kept_for: Duration,
+    /// How many of those are kept for each host.
+    pub(crate) kept_per_host: usize,
+    /// Certificates trusted beside those that the machine trusts.
+    pub(crate) trusted: Vec<CertificateDer<'static>>,
+}
+
+impl Connections {
+    pub(crate) fn client(self) -> Result<Client, rustls::Error> {
+        let mut http = HttpConnector::new();
+        http.enforce_http(false);
+        http.set_nodelay(true);
+        let connector = HttpsConnectorBuilder::new()
+            .with_tls_config(tls(self.trusted)?)
+            .https_or_http()
+            .enable_http1()
+            .wrap_connector(http);
+        Ok(legacy::Client::builder(TokioExecutor::new())
+            .pool_timer(TokioTimer::new())
+            .pool_idle_timeout(self.kept_for)
+            .pool_max_idle_per_host(self.kept_per_host)
+            .build(Connector { connector, within: self.made_within }))
+    }
+}
+
+/// Makes connections, each within its time.
+#[derive(Clone)]
+pub(crate) struct Connector {
+    connector: HttpsConnector<HttpConnector>,
+    within: Duration,
+}
+
+impl Service<Uri> for Connector {
+    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Error = Box<dyn Error + Send + Sync>;
+    type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
+
+    fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
+        self.connector.poll_ready(cx)
+    }
+
+    fn call(&mut self, uri: Uri) -> Self::Future {
+        let (connecting, within) = (self.connector.call(uri), self.within);
+        Box::pin(async move {
+            let late = |_| format!("no connection within {within:?}");
+            tokio::time::timeout(within, connecting).await.map_err(late)?
+        })
+    }
+}
+
+/// An error's causes, without the address, which may hold secrets.
+pub(crate) fn reason(error: &dyn Error) -> String {
+    let causes = std::iter::successors(error.source(), |&cause| cause.source());
+    let told: Vec<String> = causes.map(ToString::to_string).collect();
+    if told.is_empty() { "no reason given".to_owned() } else { told.join(": ") }
 }
 
 fn tls(trusted: Vec<CertificateDer<'static>>) -> Result<ClientConfig, rustls::Error> {
@@ -36,7 +102,5 @@ fn tls(trusted: Vec<CertificateDer<'static>>) -> Result<ClientConfig, rustls::Er
     // The provider is named here, so that no other part of the program decides for us.
     let versions = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
         .with_safe_default_protocol_versions()?;
-    let mut config = versions.with_root_certificates(roots).with_no_client_auth();
-    config.alpn_protocols = vec![b"http/1.1".to_vec()];
-    Ok(config)
+    Ok(versions.with_root_certificates(roots).with_no_client_auth())
 }

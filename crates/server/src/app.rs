@@ -9,6 +9,7 @@ use backstitch_modules::orders::Orders;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
+use crate::audience::Audience;
 use crate::auth::{Gate, Table};
 use crate::config::Config;
 use crate::telemetry::Metrics;
@@ -28,6 +29,8 @@ pub(crate) struct Parts {
     pub(crate) gate: Gate,
     pub(crate) access: Table,
     pub(crate) metrics: Metrics,
+    /// Whoever listens to everything.
+    pub(crate) audience: Audience,
     /// What `/openapi.json` answers.
     pub(crate) description: Bytes,
     /// Set when the server shuts down: streams and long waits end.

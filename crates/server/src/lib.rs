@@ -23,11 +23,13 @@
 //! ```
 
 mod app;
+mod audience;
 mod auth;
 pub mod commands;
 pub mod config;
 mod database;
 pub mod demo;
+mod feed;
 mod http;
 mod problem;
 mod routes;

@@ -12,12 +12,14 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
+use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring};
 use crate::config::Config;
 use crate::database::Database;
+use crate::feed::pass_on_events;
 use crate::http::Acceptor;
 use crate::routes;
-use crate::telemetry::{Metrics, count_events};
+use crate::telemetry::Metrics;
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -109,12 +111,13 @@ impl Server {
             gate,
             access: assembled.access.clone(),
             metrics: Metrics::new(),
+            audience: Audience::default(),
             description: assembled.description.clone().into(),
             closing: closing.clone(),
             config,
         });
         let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing);
-        tokio::spawn(count_events(app.clone()));
+        tokio::spawn(pass_on_events(app.clone()));
         Ok(Self { listener, address, app, acceptor, open })
     }
 

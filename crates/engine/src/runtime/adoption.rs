@@ -205,7 +205,7 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
     };
     match stored.log.last() {
         Some(Recorded { event: Event::SagaAdopted { epoch: by, .. }, .. }) if *by == epoch => {
-            let adopted = &stored.log[stored.log.len() - 1..];
+            let adopted = stored.log[stored.log.len() - 1..].to_vec();
             shared.announce(row.id, &definition.name, adopted, place.seat.live());
         }
         _ => place.seat.live().advanced_to(state.seq),

@@ -362,7 +362,7 @@ impl Driver {
                         self.shared.work.notify_waiters();
                     }
                     self.inbox_consumed = commit.consume_inbox_through.unwrap_or(self.inbox_consumed);
-                    self.applied(decision, &commit.events);
+                    self.applied(decision, commit.events);
                 }
                 Verdict::MailWaiting => {
                     // Messages are answered in the order they came, and before anything else.
@@ -464,7 +464,7 @@ impl Driver {
         }
     }
 
-    fn applied(&mut self, decision: Decision, events: &[Recorded]) {
+    fn applied(&mut self, decision: Decision, events: Vec<Recorded>) {
         self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
         if decision.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();

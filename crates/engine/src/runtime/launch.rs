@@ -41,8 +41,9 @@ impl Launch {
         if written && !commit.jobs.is_empty() {
             shared.work.notify_waiters();
         }
+        let mut events = commit.events;
         if written {
-            shared.announce(saga, &definition.name, &commit.events, seat.live());
+            shared.announce(saga, &definition.name, std::mem::take(&mut events), seat.live());
         }
         match room {
             // Whether or not it is on disk: nobody's, it is found when it is due.
@@ -52,7 +53,7 @@ impl Launch {
                 if written {
                     shared.spawn(driver.go_on(decision.effects, inbox_seen));
                 } else {
-                    shared.spawn(driver.go_on_if_written(commit.events, decision.effects, inbox_seen));
+                    shared.spawn(driver.go_on_if_written(events, decision.effects, inbox_seen));
                 }
             }
             None => {

@@ -252,10 +252,10 @@ impl Shared {
     }
 
     /// Tells whoever listens what has just been committed.
-    pub(crate) fn announce(&self, saga: SagaId, definition: &Arc<str>, events: &[Recorded], live: &Live) {
-        self.publish(saga, definition, events);
+    pub(crate) fn announce(&self, saga: SagaId, definition: &Arc<str>, events: Vec<Recorded>, live: &Live) {
+        self.publish(saga, definition, &events);
         let newest = events.last().map_or(0, |newest| newest.seq);
-        live.advanced_to(newest);
+        live.wrote(events);
         self.onlookers.tell(saga, newest);
     }
 

@@ -49,6 +49,8 @@ pub enum Moment<'a> {
     BeforeWithdrawal,
     /// It has been, unless a worker has it.
     AfterWithdrawal,
+    /// Somebody is about to read a log.
+    BeforeLog,
     /// Somebody is about to ask how far logs go.
     BeforeHeads,
     /// Somebody is about to listen.
@@ -120,7 +122,8 @@ impl<W: Watch> Store for Watched<W> {
     }
 
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
-        self.admitted().await?.log(saga, after, limit).await
+        self.watch.at(Moment::BeforeLog).await?;
+        self.store.log(saga, after, limit).await
     }
 
     async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {

@@ -96,16 +96,21 @@ async fn many_readers_see_the_same() {
     assert!(logs.iter().all(|log| log == &logs[0] && log.len() == 17));
 }
 
-/// Counts the questions about how far logs go, which is all that waiting readers ask.
+/// Counts what readers ask: how far logs go, which is all that those who wait ask, and what is in them.
 #[derive(Clone, Default)]
-struct Questions(Arc<AtomicUsize>);
+struct Questions {
+    heads: Arc<AtomicUsize>,
+    logs: Arc<AtomicUsize>,
+}
 
 #[async_trait]
 impl Watch for Questions {
     async fn at(&self, moment: Moment<'_>) -> Result<(), backstitch::store::Error> {
-        if matches!(moment, Moment::BeforeHeads) {
-            self.0.fetch_add(1, Ordering::SeqCst);
-        }
+        match moment {
+            Moment::BeforeHeads => self.heads.fetch_add(1, Ordering::SeqCst),
+            Moment::BeforeLog => self.logs.fetch_add(1, Ordering::SeqCst),
+            _ => 0,
+        };
         Ok(())
     }
 }
@@ -128,13 +133,29 @@ async fn a_thousand_readers_of_a_saga_that_waits_ask_no_more_than_one() {
         })
         .collect();
     tokio::time::sleep(secs(60)).await;
-    let asked = questions.0.load(Ordering::SeqCst);
+    let asked = questions.heads.load(Ordering::SeqCst);
     tokio::time::sleep(secs(600)).await;
-    let meanwhile = questions.0.load(Ordering::SeqCst) - asked;
+    let meanwhile = questions.heads.load(Ordering::SeqCst) - asked;
     assert!(meanwhile <= 200, "{meanwhile} questions in ten minutes, for a thousand readers");
     let whole = log(&run).await.len();
     let lengths = futures::future::join_all(readers).await;
     assert!(lengths.into_iter().all(|length| length.unwrap() == whole));
+}
+
+#[tokio::test(start_paused = true)]
+async fn readers_of_a_saga_that_runs_here_ask_the_store_nothing() {
+    let (trace, questions, bench) = (Trace::default(), Questions::default(), Bench::new());
+    let store = Arc::new(Watched::new(bench.store.clone(), questions.clone()));
+    let engine = Engine::on_store(store, bench.options.clone()).await.unwrap();
+    engine.register(retried(&trace)).unwrap();
+    let run = engine.find(start(&engine, "s").await.id()).await.unwrap();
+    assert_eq!(run.definition(), "s");
+    let logs = futures::future::join_all((0..20).map(|_| log(&run))).await;
+    assert_eq!(questions.logs.load(Ordering::SeqCst), 0);
+    assert_eq!(questions.heads.load(Ordering::SeqCst), 0);
+    assert!(logs.iter().all(|read| read.len() == 17));
+    assert_eq!(log(&run).await, logs[0], "as it stands in the log");
+    assert!(questions.logs.load(Ordering::SeqCst) > 0, "by then it is over");
 }
 
 #[tokio::test(start_paused = true)]

@@ -7,8 +7,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lettre::message::Mailbox;
-use reqwest::Url;
 use serde::{Deserialize, Deserializer};
+use url::Url;
 
 /// One channel's answer is waited for this long, unless told.
 const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);

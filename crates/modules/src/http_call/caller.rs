@@ -7,8 +7,10 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch::clock::Clock;
 use backstitch::{Attempt, Caller, Payload, StepError};
-use reqwest::header::{CONTENT_TYPE, HeaderValue};
-use reqwest::{Client, Method, Request};
+use bytes::Bytes;
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
+use http::{Method, Request};
+use http_body_util::Full;
 use tokio::time::Instant;
 
 use super::answer::judge;
@@ -17,9 +19,12 @@ use super::exchange::Wire;
 use super::hosts::{Hosts, Room};
 use super::identity;
 use super::target::Target;
+use crate::outgoing::{self, Client};
 
 /// Calls kept in mind before all of them are forgotten and read anew.
 const KEPT: usize = 4096;
+/// Headers that every call has, besides those that its definition gives it.
+const HEADERS: usize = 12;
 /// What of its time an attempt keeps back, at most, so that it ends by itself and can say how far it got.
 const KEPT_BACK: Duration = Duration::from_secs(5);
 
@@ -80,7 +85,7 @@ impl HttpCaller {
         let target = Target::parse(call).map_err(|why| {
             StepError::refused(format!("the declared call cannot be read: {why}")).with_code("BAD_CALL")
         })?;
-        let room = self.hosts.room_of(&target.authority());
+        let room = self.hosts.room_of(&target.authority);
         let prepared = Arc::new(Prepared { target, room });
         let mut kept = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
@@ -98,8 +103,7 @@ impl Caller for HttpCaller {
         let prepared = self.prepare(call)?;
         let request = request(&prepared.target, attempt)?;
         let Some(_place) = prepared.room.enter(patience).await else {
-            let told =
-                format!("{} has too many calls already: there was no room", prepared.target.authority());
+            let told = format!("{} has too many calls already: there was no room", prepared.target.authority);
             return Err(StepError::failed(told).with_code("NO_ROOM"));
         };
         let wire = Wire { client: &self.client, clock: &*self.clock, answer_bytes: self.answer_bytes };
@@ -116,18 +120,24 @@ fn patience(timeout: Duration) -> Instant {
     now.checked_add(timeout.saturating_sub(kept_back)).unwrap_or(now)
 }
 
-fn request(target: &Target, attempt: &Attempt<'_>) -> Result<Request, StepError> {
+fn request(target: &Target, attempt: &Attempt<'_>) -> Result<Request<Full<Bytes>>, StepError> {
     let unsendable = |why: &dyn std::fmt::Display| {
         StepError::refused(format!("the call cannot be put into words: {why}")).with_code("BAD_CALL")
     };
-    let mut request = Request::new(target.method.clone(), target.url.clone());
-    request.headers_mut().clone_from(&target.headers);
-    identity::insert(request.headers_mut(), attempt).map_err(|why| unsendable(&why))?;
+    let mut headers = HeaderMap::with_capacity(target.headers.len() + HEADERS);
+    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    headers.insert(USER_AGENT, outgoing::USER_AGENT);
+    headers.extend(target.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
+    identity::insert(&mut headers, attempt).map_err(|why| unsendable(&why))?;
+    let mut body = Bytes::new();
     if target.method != Method::GET {
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(CONTENT_TYPE, json);
-        *request.body_mut() = Some(attempt.body().map_err(|why| unsendable(&why))?.into());
+        headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
+        body = attempt.body().map_err(|why| unsendable(&why))?.into();
     }
+    let mut request = Request::new(Full::new(body));
+    *request.method_mut() = target.method.clone();
+    *request.uri_mut() = target.uri.clone();
+    *request.headers_mut() = headers;
     Ok(request)
 }
 

@@ -2,9 +2,7 @@
 
 use std::time::Duration;
 
-use reqwest::Client;
-
-use crate::outgoing;
+use crate::outgoing::{Client, Connections};
 
 /// Shorter than the five seconds after which common servers close an idle connection, so that few calls are sent into
 /// one that is being closed.
@@ -33,16 +31,14 @@ pub enum SetupError {
     /// TLS cannot be used.
     #[error("TLS cannot be used for calls: {0}")]
     Tls(#[from] rustls::Error),
-    /// The client cannot be made.
-    #[error("calls cannot be made: {0}")]
-    Client(#[from] reqwest::Error),
 }
 
 pub(super) fn client(limits: &Limits) -> Result<Client, SetupError> {
-    let client = outgoing::client(Vec::new())?
-        .connect_timeout(limits.connect_within)
-        .pool_idle_timeout(IDLE)
-        .pool_max_idle_per_host(limits.calls_per_host)
-        .tcp_nodelay(true);
-    Ok(client.build()?)
+    let connections = Connections {
+        made_within: limits.connect_within,
+        kept_for: IDLE,
+        kept_per_host: limits.calls_per_host,
+        trusted: Vec::new(),
+    };
+    Ok(connections.client()?)
 }

@@ -1,15 +1,18 @@
 //! One request and its answer.
 
-use std::error::Error as _;
-
 use backstitch::StepError;
 use backstitch::clock::Clock;
-use reqwest::header::CONTENT_ENCODING;
-use reqwest::{Client, Request, Response};
+use bytes::Bytes;
+use http::header::CONTENT_ENCODING;
+use http::{Request, Response};
+use http_body_util::{BodyExt, Full};
+use hyper::body::{Body as _, Incoming};
+use hyper_util::client::legacy;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::{Answer, Body};
 use super::retry_after;
+use crate::outgoing::{Client, reason};
 
 /// Memory set aside on a service's word that its answer will be as long, in bytes.
 const TRUSTED: usize = 64 * 1024;
@@ -24,8 +27,12 @@ pub(super) struct Wire<'a> {
 impl Wire<'_> {
     /// Sends the request and reads the answer. Once a status other than a success has come it says it all, and its body
     /// is waited for no longer than until `patience` ends.
-    pub(super) async fn exchange(&self, request: Request, patience: Instant) -> Result<Answer, StepError> {
-        let response = self.client.execute(request).await.map_err(|error| unanswered(&error))?;
+    pub(super) async fn exchange(
+        &self,
+        request: Request<Full<Bytes>>,
+        patience: Instant,
+    ) -> Result<Answer, StepError> {
+        let response = self.client.request(request).await.map_err(|error| unanswered(&error))?;
         let status = response.status().as_u16();
         let retry_after = retry_after::read(response.headers(), || self.clock.now());
         let body = if response.status().is_success() {
@@ -37,32 +44,35 @@ impl Wire<'_> {
         Ok(Answer { status, retry_after, body })
     }
 
-    async fn read(&self, mut response: Response) -> Body {
+    async fn read(&self, response: Response<Incoming>) -> Body {
         let encoding = response.headers().get(CONTENT_ENCODING);
         if let Some(encoding) = encoding.filter(|encoding| *encoding != "identity") {
             // Never unpacked: a small answer could turn out to be a giant one.
             return Body::Packed(String::from_utf8_lossy(encoding.as_bytes()).into_owned());
         }
-        let expected = response.content_length().and_then(|length| usize::try_from(length).ok());
+        let mut body = response.into_body();
+        let expected = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
         if expected.is_some_and(|length| length > self.answer_bytes) {
             return Body::TooLarge { limit: self.answer_bytes };
         }
         let mut whole = Vec::with_capacity(expected.unwrap_or_default().min(TRUSTED));
         loop {
-            match response.chunk().await {
-                Ok(Some(chunk)) if whole.len() + chunk.len() > self.answer_bytes => {
-                    return Body::TooLarge { limit: self.answer_bytes };
-                }
-                Ok(Some(chunk)) => whole.extend_from_slice(&chunk),
-                Ok(None) => return Body::Whole(whole),
-                Err(error) => return Body::CutOff(reason(&error)),
+            let chunk = match body.frame().await {
+                // What is no data are trailers, which nobody asked for.
+                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
+                Some(Err(error)) => return Body::CutOff(error.to_string()),
+                None => return Body::Whole(whole),
+            };
+            if whole.len() + chunk.len() > self.answer_bytes {
+                return Body::TooLarge { limit: self.answer_bytes };
             }
+            whole.extend_from_slice(&chunk);
         }
     }
 }
 
 /// Without a connection nothing was sent, so nothing can have been done; after that nobody knows.
-fn unanswered(error: &reqwest::Error) -> StepError {
+fn unanswered(error: &legacy::Error) -> StepError {
     let why = reason(error);
     if error.is_connect() {
         StepError::failed(format!("cannot connect: {why}")).with_code("CANNOT_CONNECT")
@@ -70,18 +80,4 @@ fn unanswered(error: &reqwest::Error) -> StepError {
         let told = format!("the connection was lost before the answer came: {why}");
         StepError::in_doubt(told).with_code("CONNECTION_LOST")
     }
-}
-
-/// An error's causes, without the address, which may hold secrets.
-fn reason(error: &reqwest::Error) -> String {
-    let mut told = String::new();
-    let mut cause = error.source();
-    while let Some(inner) = cause {
-        if !told.is_empty() {
-            told.push_str(": ");
-        }
-        told.push_str(&inner.to_string());
-        cause = inner.source();
-    }
-    if told.is_empty() { "no reason given".to_owned() } else { told }
 }

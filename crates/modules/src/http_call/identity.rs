@@ -1,7 +1,7 @@
 //! The headers that tell a service which attempt calls it.
 
 use backstitch::{Attempt, Phase, SagaId};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
+use http::header::{HeaderMap, HeaderName, HeaderValue, InvalidHeaderValue};
 
 const IDEMPOTENCY_KEY: HeaderName = HeaderName::from_static("idempotency-key");
 const SAGA: HeaderName = HeaderName::from_static("x-backstitch-saga");

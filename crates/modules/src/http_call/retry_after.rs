@@ -3,7 +3,7 @@
 use std::time::{Duration, UNIX_EPOCH};
 
 use backstitch::Timestamp;
-use reqwest::header::{HeaderMap, RETRY_AFTER};
+use http::header::{HeaderMap, RETRY_AFTER};
 
 /// How long the service asks to be left alone, if it does and can be understood.
 pub(super) fn read(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Option<Duration> {
@@ -18,7 +18,7 @@ pub(super) fn read(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Opti
 
 #[cfg(test)]
 mod tests {
-    use reqwest::header::HeaderValue;
+    use http::header::HeaderValue;
 
     use super::*;
 

@@ -1,9 +1,10 @@
 //! Where a call goes, as its definition says.
 
 use backstitch::{Payload, Problems};
-use reqwest::header::{HeaderMap, HeaderName, HeaderValue};
-use reqwest::{Method, Url};
+use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::{Method, Uri};
 use serde_json::Value;
+use url::Url;
 
 use crate::reading::{Mistakes, Node, quoted};
 
@@ -40,7 +41,9 @@ const RESERVED_PREFIXES: [&str; 2] = ["x-backstitch-", "proxy-"];
 #[derive(Debug)]
 pub(crate) struct Target {
     pub(super) method: Method,
-    pub(super) url: Url,
+    pub(super) uri: Uri,
+    /// Host and port: whom the call loads.
+    pub(super) authority: String,
     pub(super) headers: HeaderMap,
 }
 
@@ -56,8 +59,9 @@ impl Target {
             Some(written) => headers(&written),
             None => Some(HeaderMap::new()),
         };
-        let url = fields.required("url").and_then(|written| url(&written));
-        Some(Self { method: method?, url: url?, headers: headers? })
+        let place = fields.required("url").and_then(|written| place(&written));
+        let (uri, authority) = place?;
+        Some(Self { method: method?, uri, authority, headers: headers? })
     }
 
     /// Reads a whole call.
@@ -73,11 +77,20 @@ impl Target {
     pub(crate) fn method(&self) -> &str {
         self.method.as_str()
     }
+}
 
-    /// Host and port: whom the call loads.
-    pub(super) fn authority(&self) -> String {
-        let host = self.url.host_str().unwrap_or_default();
-        self.url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"))
+/// The whole address, and its host and port.
+fn place(node: &Node<'_>) -> Option<(Uri, String)> {
+    let url = url(node)?;
+    let host = url.host_str().unwrap_or_default();
+    let authority =
+        url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
+    match Uri::try_from(url.as_str()) {
+        Ok(uri) => Some((uri, authority)),
+        Err(why) => {
+            node.wrong(format!("cannot be put into a request ({why}): encode unusual characters as %XX"));
+            None
+        }
     }
 }
 
@@ -168,8 +181,8 @@ mod tests {
     #[test]
     fn a_call_is_a_post_unless_it_says_otherwise() {
         let target = parse(&json!({"url": "http://pay:81/charge?x=1"})).unwrap();
-        assert_eq!((target.method.as_str(), target.authority().as_str()), ("POST", "pay:81"));
-        assert_eq!(parse(&json!({"url": "https://pay", "method": "get"})).unwrap().authority(), "pay:443");
+        assert_eq!((target.method.as_str(), target.authority.as_str()), ("POST", "pay:81"));
+        assert_eq!(parse(&json!({"url": "https://pay", "method": "get"})).unwrap().authority, "pay:443");
     }
 
     #[test]

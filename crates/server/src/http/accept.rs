@@ -12,9 +12,9 @@ use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
 use hyper::body::{Frame, Incoming, SizeHint};
+use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
 use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
-use hyper_util::server::conn::auto::Builder;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -25,6 +25,7 @@ use tower::Service;
 
 use super::activity::{Activity, Answering, Patience};
 use super::socket::Socket;
+use super::version::{self, Version};
 use crate::config::Limits;
 use crate::problem::{Kind, Problem};
 
@@ -47,7 +48,8 @@ pub(crate) struct Peer(pub(crate) SocketAddr);
 pub(crate) struct Acceptor {
     router: Router,
     limits: Arc<Limits>,
-    http: Builder<TokioExecutor>,
+    http_1: http1::Builder,
+    http_2: http2::Builder<TokioExecutor>,
     places: Arc<Semaphore>,
     turning_away: Arc<Semaphore>,
     closing: CancellationToken,
@@ -57,14 +59,16 @@ pub(crate) struct Acceptor {
 impl Acceptor {
     /// When `closing` is cancelled nothing new is accepted, and what is under way is finished.
     pub(crate) fn new(router: Router, limits: &Limits, closing: CancellationToken) -> Self {
-        let mut http = Builder::new(TokioExecutor::new());
+        let mut http_1 = http1::Builder::new();
         // Patience limits the time for a head: hyper's timer would also cut connections that are merely idle.
-        http.http1().timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HTTP_1_BUFFER);
-        http.http2().timer(TokioTimer::new()).max_concurrent_streams(HTTP_2_STREAMS);
+        http_1.timer(TokioTimer::new()).header_read_timeout(None).max_buf_size(HTTP_1_BUFFER);
+        let mut http_2 = http2::Builder::new(TokioExecutor::new());
+        http_2.timer(TokioTimer::new()).max_concurrent_streams(HTTP_2_STREAMS);
         Self {
             router,
             limits: Arc::new(limits.clone()),
-            http,
+            http_1,
+            http_2,
             places: Arc::new(Semaphore::new(limits.connections.min(Semaphore::MAX_PERMITS))),
             turning_away: Arc::new(Semaphore::new(TURNING_AWAY)),
             closing,
@@ -113,7 +117,8 @@ impl Acceptor {
     async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
         // Answers are small and somebody waits for each. A socket that refuses is closed already.
         let _ = stream.set_nodelay(true);
-        let activity = Activity::new();
+        let Some(version) = self.version_of(&stream).await else { return };
+        let activity = Activity::new(version);
         let socket = Socket {
             stream,
             activity: activity.clone(),
@@ -133,23 +138,53 @@ impl Acceptor {
                 Ok::<_, Infallible>(response.map(|body| Answer { body, _answering: answering }))
             }
         });
-        let mut connection = pin!(self.http.serve_connection_with_upgrades(TokioIo::new(socket), service));
+        let socket = TokioIo::new(socket);
+        match version {
+            Version::Http1 => {
+                let connection = self.http_1.serve_connection(socket, service).with_upgrades();
+                self.attend(connection, http1::UpgradeableConnection::graceful_shutdown, patience).await;
+            }
+            Version::Http2 => {
+                let connection = self.http_2.serve_connection(socket, service);
+                // In a box: every connection would have the room for it otherwise.
+                Box::pin(self.attend(connection, http2::Connection::graceful_shutdown, patience)).await;
+            }
+        }
+    }
+
+    /// Serves a connection until it ends, patience with it does, or the server closes and it is done.
+    async fn attend<C: Future>(
+        &self,
+        connection: C,
+        end_after_this: impl Fn(Pin<&mut C>),
+        patience: Patience,
+    ) {
+        let mut connection = pin!(connection);
         let mut patience = pin!(patience);
         tokio::select! {
             biased;
             // An error is the client's going away, or its not speaking HTTP; neither is ours to mend.
             _ = connection.as_mut() => return,
             () = patience.as_mut() => {
-                connection.as_mut().graceful_shutdown();
+                end_after_this(connection.as_mut());
                 let _ = timeout(LAST_WORD, connection).await;
                 return;
             }
-            () = self.closing.cancelled() => connection.as_mut().graceful_shutdown(),
+            () = self.closing.cancelled() => end_after_this(connection.as_mut()),
         }
         tokio::select! {
             biased;
             _ = connection => {}
             () = patience => {}
+        }
+    }
+
+    /// What the client speaks; `None` if it says nothing in time. The library's own way of telling reads the beginning
+    /// apart from the rest, and then keeps twice the memory for every connection there is.
+    async fn version_of(&self, stream: &TcpStream) -> Option<Version> {
+        tokio::select! {
+            version = timeout(self.limits.header_timeout, version::spoken_on(stream)) => version.ok()?.ok(),
+            () = self.closing.cancelled() => None,
         }
     }
 

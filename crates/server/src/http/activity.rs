@@ -6,10 +6,8 @@ use std::task::{Context, Poll, ready};
 
 use tokio::time::{Instant, Sleep};
 
+use super::version::Version;
 use crate::config::Limits;
-
-/// How HTTP/2 introduces itself; anything else is HTTP/1.
-const HTTP_2_PREFACE: &[u8] = b"PRI";
 
 /// What a connection is busy with.
 pub(super) struct Activity(Mutex<State>);
@@ -22,20 +20,20 @@ struct State {
 
 #[derive(Clone, Copy)]
 enum Phase {
-    /// Nothing has arrived yet.
-    Fresh { since: Instant },
     /// No request.
     Idle { since: Instant },
-    /// Part of a request's head is there.
+    /// Part of a request's head is there, or about to come.
     Head { since: Instant },
     /// So many requests are being answered.
     Busy { requests: usize },
 }
 
 impl Activity {
-    pub(super) fn new() -> Arc<Self> {
-        let phase = Phase::Fresh { since: Instant::now() };
-        Arc::new(Self(Mutex::new(State { phase, multiplexed: false })))
+    pub(super) fn new(version: Version) -> Arc<Self> {
+        let multiplexed = version == Version::Http2;
+        let since = Instant::now();
+        let phase = if multiplexed { Phase::Idle { since } } else { Phase::Head { since } };
+        Arc::new(Self(Mutex::new(State { phase, multiplexed })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -43,17 +41,10 @@ impl Activity {
     }
 
     /// Bytes have arrived.
-    pub(super) fn received(&self, bytes: &[u8]) {
+    pub(super) fn received(&self) {
         let mut state = self.state();
-        match state.phase {
-            Phase::Fresh { since } => {
-                state.multiplexed = bytes.starts_with(HTTP_2_PREFACE);
-                state.phase = if state.multiplexed { Phase::Idle { since } } else { Phase::Head { since } };
-            }
-            Phase::Idle { .. } if !state.multiplexed => {
-                state.phase = Phase::Head { since: Instant::now() };
-            }
-            Phase::Idle { .. } | Phase::Head { .. } | Phase::Busy { .. } => {}
+        if matches!(state.phase, Phase::Idle { .. }) && !state.multiplexed {
+            state.phase = Phase::Head { since: Instant::now() };
         }
     }
 
@@ -70,7 +61,7 @@ impl Activity {
     /// When patience ends; `None` while something is being answered.
     fn due(&self, limits: &Limits) -> Option<Instant> {
         match self.state().phase {
-            Phase::Fresh { since } | Phase::Head { since } => Some(since + limits.header_timeout),
+            Phase::Head { since } => Some(since + limits.header_timeout),
             Phase::Idle { since } => Some(since + limits.idle_timeout),
             Phase::Busy { .. } => None,
         }
@@ -138,7 +129,11 @@ mod tests {
     use super::*;
 
     fn connection() -> (Arc<Activity>, Patience) {
-        let activity = Activity::new();
+        connection_of(Version::Http1)
+    }
+
+    fn connection_of(version: Version) -> (Arc<Activity>, Patience) {
+        let activity = Activity::new(version);
         let limits = Limits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
@@ -154,7 +149,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn a_connection_that_says_nothing_is_given_up_like_a_slow_head() {
+    async fn a_connection_that_says_no_more_is_given_up_like_a_slow_head() {
         let (_, patience) = connection();
         assert_eq!(ends_after(patience).await, 10);
     }
@@ -162,15 +157,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_head_that_dribbles_in_is_given_up_however_many_bytes_come() {
         let (activity, patience) = connection();
-        activity.received(b"GET / HT");
-        activity.received(b"TP/1.1");
+        activity.received();
+        activity.received();
         assert_eq!(ends_after(patience).await, 10);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_is_kept_for_longer_than_a_slow_head() {
         let (activity, patience) = connection();
-        activity.received(b"GET / HTTP/1.1\r\n\r\n");
+        activity.received();
         drop(activity.answering());
         assert_eq!(ends_after(patience).await, 60);
     }
@@ -178,9 +173,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_next_head_has_its_own_time() {
         let (activity, patience) = connection();
-        activity.received(b"GET / HTTP/1.1\r\n\r\n");
+        activity.received();
         drop(activity.answering());
-        activity.received(b"GET");
+        activity.received();
         assert_eq!(ends_after(patience).await, 10);
     }
 
@@ -198,10 +193,9 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn bytes_between_requests_do_not_end_an_http_2_connection_early() {
-        let (activity, patience) = connection();
-        activity.received(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n");
+        let (activity, patience) = connection_of(Version::Http2);
         drop(activity.answering());
-        activity.received(b"a ping");
+        activity.received();
         assert_eq!(ends_after(patience).await, 60);
     }
 }

@@ -10,6 +10,7 @@ mod id;
 mod query;
 mod socket;
 mod unique;
+mod version;
 
 pub(crate) use accept::{Acceptor, Peer};
 pub(crate) use answer::json;

@@ -1,24 +1,29 @@
 //! A POST request to an address that the operator chose.
 
-use std::error::Error as _;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::Timestamp;
+use http::header::{CONTENT_TYPE, USER_AGENT};
+use http::{Request, Uri};
+use http_body_util::Full;
 use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
-use reqwest::header::CONTENT_TYPE;
-use reqwest::{Client, Url};
+use url::Url;
 
-use super::{Alert, Channel, Room, certificates};
+use super::{Alert, CONNECTIONS, Channel, Room, certificates};
 use crate::alerts::config::Webhook;
 use crate::alerts::text;
-use crate::outgoing;
+use crate::outgoing::{self, Client, Connections, reason};
 
 /// What a header cannot hold, and what would make two keys look the same.
 const NOT_IN_A_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
+/// How long a connection is kept for the next alert.
+const IDLE: Duration = Duration::from_secs(4);
+
 pub(super) struct Post {
     client: Client,
-    url: Url,
+    uri: Uri,
     room: Room,
 }
 
@@ -26,9 +31,11 @@ impl Post {
     pub(super) fn to(webhook: &Webhook) -> Result<Self, String> {
         let url = Url::parse(webhook.url.reveal()).map_err(|why| format!("url: {why}"))?;
         let trusted = certificates::in_file(webhook.root_certificate.as_deref())?;
-        let client = outgoing::client(trusted).map_err(|why| format!("root_certificate: {why}"))?;
-        let client = client.build().map_err(|why| format!("url: requests cannot be made: {why}"))?;
-        Ok(Self { client, url, room: Room::within(webhook.timeout) })
+        let uri = Uri::try_from(url.as_str()).map_err(|why| format!("url: {why}"))?;
+        let connections =
+            Connections { made_within: webhook.timeout, kept_for: IDLE, kept_per_host: CONNECTIONS, trusted };
+        let client = connections.client().map_err(|why| format!("root_certificate: {why}"))?;
+        Ok(Self { client, uri, room: Room::within(webhook.timeout) })
     }
 }
 
@@ -40,21 +47,15 @@ impl Channel for Post {
 
     async fn deliver(&self, alert: &Alert, _now: Timestamp) -> Result<(), String> {
         let key = utf8_percent_encode(&alert.key, NOT_IN_A_HEADER).to_string();
-        let request = self
-            .client
-            .post(self.url.clone())
+        let request = Request::post(self.uri.clone())
             .header("Idempotency-Key", key)
             .header(CONTENT_TYPE, "application/json")
-            .body(text::json(alert).to_string());
-        let answer = self.room.exchange(async { request.send().await.map_err(|why| reason(&why)) }).await?;
+            .header(USER_AGENT, outgoing::USER_AGENT)
+            .body(Full::from(text::json(alert).to_string()))
+            .map_err(|why| why.to_string())?;
+        let sent = async { self.client.request(request).await.map_err(|why| reason(&why)) };
+        let answer = self.room.exchange(sent).await?;
         let status = answer.status();
         if status.is_success() { Ok(()) } else { Err(format!("it answered {status}")) }
     }
-}
-
-/// An error's causes, without the address, which may be a secret.
-fn reason(error: &reqwest::Error) -> String {
-    let causes = std::iter::successors(error.source(), |&cause| cause.source());
-    let told: Vec<String> = causes.map(ToString::to_string).collect();
-    if told.is_empty() { "the request failed".to_owned() } else { told.join(": ") }
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use backstitch::clock::{Clock, SystemClock};
 use bytes::Bytes;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -123,10 +124,11 @@ async fn one_order(connection: &mut Connection, body: &Bytes, seen: &mut Seen) -
     let answer = connection.call(Method::POST, "/v1/orders", body.clone()).await?.good()?;
     seen.acknowledged.record(began.elapsed());
     let tx_id = transaction(&answer.json()?)?;
+    let asked = SystemClock.now();
     let mut stream = Stream::open(connection, &format!("/v1/orders/{tx_id}/events")).await?;
     let mut last = String::new();
     while let Some(event) = stream.next().await? {
-        seen.told.record(event.age());
+        seen.told.record(event.age(asked));
         if event.is_last() {
             seen.finished.record(began.elapsed());
         }

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch::Timestamp;
 use backstitch::clock::{Clock, SystemClock};
 use bytes::{Buf, Bytes, BytesMut};
 use http_body_util::BodyExt;
@@ -20,11 +21,11 @@ pub(super) struct Seen {
 }
 
 impl Seen {
-    /// How long ago it was decided.
-    pub(super) fn age(&self) -> Duration {
-        let now = SystemClock.now().as_micros();
-        let at = self.at.parse::<jiff::Timestamp>().map_or(now, jiff::Timestamp::as_microsecond);
-        Duration::from_micros(u64::try_from(now - at).unwrap_or(0))
+    /// How long ago it was decided, or asked for if it was decided before.
+    pub(super) fn age(&self, asked: Timestamp) -> Duration {
+        let now = SystemClock.now();
+        let at = self.at.parse::<jiff::Timestamp>().map_or(now.as_micros(), jiff::Timestamp::as_microsecond);
+        now.since(Timestamp::from_micros(at).max(asked))
     }
 
     pub(super) fn is_last(&self) -> bool {

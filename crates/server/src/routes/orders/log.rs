@@ -70,7 +70,7 @@ pub(in crate::routes) async fn log(
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
-    super::saga(&app, id).await?;
+    super::followed(&app, id).await?;
     let mut events = app.engine.log(id, 0, PAGE).await?;
     while events.len().is_multiple_of(PAGE)
         && let Some(last) = events.last()

@@ -8,7 +8,7 @@ pub(super) mod show;
 pub(super) mod streams;
 pub(super) mod timeouts;
 
-use backstitch::{SagaId, SagaState};
+use backstitch::{Error, Run, SagaId, SagaState};
 use backstitch_modules::orders;
 
 use crate::app::App;
@@ -31,6 +31,15 @@ pub(super) fn refuse_without_order(definition: &str) -> Result<(), Problem> {
 async fn saga(app: &App, order: SagaId) -> Result<SagaState, Problem> {
     let saga = app.engine.load(order).await?.filter(|saga| saga.definition == orders::DEFINITION);
     saga.ok_or_else(|| unknown(order))
+}
+
+/// An order to follow; other sagas are none.
+async fn followed(app: &App, order: SagaId) -> Result<Run, Problem> {
+    match app.engine.find(order).await {
+        Ok(run) if run.definition() == orders::DEFINITION => Ok(run),
+        Ok(_) | Err(Error::NotFound(_)) => Err(unknown(order)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl From<orders::Error> for Problem {

@@ -42,8 +42,8 @@ pub(in crate::routes) async fn order_events(
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
-    super::saga(&app, id).await?;
-    sse::answer(&app, id, &headers, view).await
+    let run = super::followed(&app, id).await?;
+    sse::answer(&app, &run, &headers, view).await
 }
 
 /// The same over WebSocket: one text message an event.
@@ -64,6 +64,6 @@ pub(in crate::routes) async fn order_socket(
     query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
-    super::saga(&app, id).await?;
-    ws::answer(app, id, query, upgrade, view).await
+    let run = super::followed(&app, id).await?;
+    ws::answer(app, run, query, upgrade, view).await
 }

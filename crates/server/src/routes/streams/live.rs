@@ -1,17 +1,24 @@
 //! `GET /v1/events`: everything, as it happens.
 
+use std::borrow::Cow;
+use std::sync::Arc;
+
 use axum::extract::State;
 use axum::response::Response;
-use futures::StreamExt;
+use backstitch::FeedEvent;
+use bytes::Bytes;
+use tokio::sync::broadcast::error::RecvError;
 
 use super::super::sagas::event::EventView;
 use super::SentEvent;
 use super::sse::{frame, stream};
 use crate::app::App;
+use crate::audience::Wish;
 use crate::http::Query;
 use crate::problem::{Described, Problem};
 
 /// What happens to any saga of this process from now on. There are no ids: what is missed is read from the sagas' logs.
+/// A reader that falls too far behind is cut.
 #[utoipa::path(get, path = "/v1/events", tag = "sagas",
     params(
         ("definition" = Option<String>, Query, description = "Only of sagas of this definition"),
@@ -25,15 +32,26 @@ pub(in crate::routes) async fn all_events(
     State(app): State<App>,
     mut query: Query,
 ) -> Result<Response, Problem> {
-    let definition = query.text("definition");
-    let name = query.text("type");
+    let wish = Wish {
+        definition: query.text("definition").map(Arc::from),
+        name: query.text("type").map(Cow::Owned),
+    };
     query.finish("definition or type")?;
-    let frames = app.engine.events().filter_map(move |live| {
-        let event = &live.recorded.event;
-        let wanted = definition.as_deref().is_none_or(|definition| *live.definition == *definition)
-            && name.as_deref().is_none_or(|name| event.name() == name);
-        let frame = wanted.then(|| frame(None, event.name(), &EventView::among_all(&live))).flatten();
-        async { frame }
+    let frames = futures::stream::unfold(app.audience.listen(wish), |mut told| async move {
+        match told.recv().await {
+            Ok(frame) => Some((frame, told)),
+            // Cut: a gap that nobody sees would be worse.
+            Err(RecvError::Lagged(missed)) => {
+                tracing::warn!(missed, "a reader of all events is too slow, and is cut");
+                None
+            }
+            Err(RecvError::Closed) => None,
+        }
     });
     Ok(stream(&app, frames))
+}
+
+/// An event among all others, as it is sent.
+pub(crate) fn live_frame(event: &FeedEvent) -> Option<Bytes> {
+    frame(None, event.recorded.event.name(), &EventView::among_all(event))
 }

@@ -10,7 +10,7 @@ pub(super) use sent::SentEvent;
 use std::pin::Pin;
 use std::time::Duration;
 
-use backstitch::{Error, Recorded, SagaId};
+use backstitch::{Error, Recorded, Run};
 use futures::{Stream, StreamExt};
 
 use crate::app::App;
@@ -22,13 +22,12 @@ const HEARTBEAT: Duration = Duration::from_secs(15);
 type Events = Pin<Box<dyn Stream<Item = Result<Recorded, Error>> + Send>>;
 
 /// The events of a saga after this number; `None` when its end lies before.
-async fn events_after(app: &App, saga: SagaId, after: u64) -> Result<Option<Events>, Problem> {
-    let run = app.engine.find(saga).await?;
+async fn events_after(app: &App, run: &Run, after: u64) -> Result<Option<Events>, Problem> {
     let mut events: Events = Box::pin(run.events_after(after));
     if after == 0 {
         return Ok(Some(events));
     }
-    let state = app.engine.load(saga).await?.ok_or(Error::NotFound(saga))?;
+    let state = app.engine.load(run.id()).await?.ok_or(Error::NotFound(run.id()))?;
     if !state.status.is_terminal() {
         return Ok(Some(events));
     }

@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use backstitch::{Recorded, SagaId};
+use backstitch::{Recorded, Run};
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use serde::Serialize;
@@ -47,17 +47,18 @@ pub(in crate::routes) async fn saga_events(
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
-    answer(&app, id, &headers, |recorded| EventView::of(recorded)).await
+    let run = app.engine.find(id).await?;
+    answer(&app, &run, &headers, |recorded| EventView::of(recorded)).await
 }
 
 /// The events that a reader has missed and those to come, each as `view` shows it.
 pub(in crate::routes) async fn answer(
     app: &App,
-    saga: SagaId,
+    run: &Run,
     headers: &HeaderMap,
     view: fn(&Recorded) -> EventView<'_>,
 ) -> Result<Response, Problem> {
-    let Some(events) = super::events_after(app, saga, last_event_id(headers)?).await? else {
+    let Some(events) = super::events_after(app, run, last_event_id(headers)?).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let frames = events.filter_map(move |event| async move {

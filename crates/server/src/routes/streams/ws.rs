@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
-use backstitch::{Recorded, SagaId};
+use backstitch::{Recorded, Run};
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
@@ -36,13 +36,14 @@ pub(in crate::routes) async fn saga_socket(
     query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
-    answer(app, id, query, upgrade, |recorded| EventView::of(recorded)).await
+    let run = app.engine.find(id).await?;
+    answer(app, run, query, upgrade, |recorded| EventView::of(recorded)).await
 }
 
 /// The events that a reader has missed and those to come, each as `view` shows it.
 pub(in crate::routes) async fn answer(
     app: App,
-    id: SagaId,
+    run: Run,
     mut query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     view: fn(&Recorded) -> EventView<'_>,
@@ -50,7 +51,7 @@ pub(in crate::routes) async fn answer(
     let after = query.number("after", 0, MAX_SEQ)?.unwrap_or(0);
     query.text("token");
     query.finish("after or token")?;
-    let events = super::events_after(&app, id, after).await?;
+    let events = super::events_after(&app, &run, after).await?;
     let upgrade = upgrade.map_err(|_| {
         Problem::new(
             Kind::BadHeader,
