@@ -343,7 +343,9 @@ impl Driver {
                 continue;
             }
             let mut decision = decision;
-            let on = self.circumstances(&queue, now.hold);
+            // A worker's answer that is on disk comes before the end of its time, and of the saga's.
+            let after_all_mail = input == Input::Wake && self.state.anything_is_outside();
+            let on = Circumstances { after_all_mail, ..self.circumstances(&queue, now.hold) };
             let Planned { commit, released } = plan(&on, &mut decision, outgoing.clone(), None);
             if is_planted(Bug::EffectBeforeCommit) {
                 self.perform(std::mem::take(&mut decision.effects));
@@ -410,6 +412,7 @@ impl Driver {
             epoch: self.epoch,
             inbox_seen: self.inbox_seen,
             inbox_waiting: first_waiting.is_some(),
+            after_all_mail: false,
             inbox_answered: Some(answered).filter(|answered| *answered > self.inbox_consumed),
             release_after: self.shared.options.release_after,
             busy: self.withdrawing > 0 || !queue.is_empty() || hold,

@@ -81,7 +81,7 @@ pub struct RowUpdate {
     /// When this was decided.
     pub updated_at: Timestamp,
     /// Write only if the inbox holds nothing beyond this number: set when the saga ends or is let go, so that no
-    /// message is lost between two owners.
+    /// message is lost between two owners, and when time may end what an answer in the inbox ends otherwise.
     pub inbox_seen: Option<u64>,
 }
 

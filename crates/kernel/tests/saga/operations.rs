@@ -126,7 +126,30 @@ fn a_saga_that_finishes_late_but_before_anybody_looked_has_finished() {
 fn a_step_that_finishes_late_is_the_last() {
     let mut saga = Play::due(sequence(&["a", "b"]), 100);
     saga.now = 150;
-    assert_eq!(saga.done("a"), ["a done", "turn, late", "undo a 1"]);
+    assert_eq!(saga.done("a"), ["a done"], "nothing more starts");
+    assert_eq!(saga.state.next_due(), Some(seconds(100)));
+    assert_eq!(saga.wake(150), ["turn, late", "undo a 1"]);
+}
+
+#[test]
+fn only_a_look_at_the_clock_turns_a_late_saga_round() {
+    let late = || {
+        let mut saga = Play::due(graph(&[("a", &[]), ("b", &[])]).retrying("a", 1), 100);
+        saga.now = 150;
+        saga
+    };
+    let mut saga = late();
+    assert_eq!(saga.done("a"), ["a done"]);
+    assert_eq!(saga.done("b"), ["b done", "succeeded"], "however many of the last answers come late");
+    let mut saga = late();
+    assert_eq!(saga.fails("a", ErrorKind::Failed), ["a do 1/2, again at 160"]);
+    saga.now = 160;
+    assert_eq!(saga.pause(), ["paused"]);
+    assert_eq!(saga.resume(), ["resumed"], "no retry starts");
+    assert_eq!(saga.wake(160), ["turn, late", "a failed"]);
+    let mut saga = late();
+    assert_eq!(saga.adopt(), ["adopted"], "nor does what was interrupted");
+    assert_eq!(saga.wake(150)[0], "turn, late");
 }
 
 #[test]
