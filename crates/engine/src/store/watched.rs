@@ -11,7 +11,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
+use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::Database;
@@ -219,12 +219,7 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.in_flight(definition).await
     }
 
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Leased>, Error> {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         self.admitted().await?.lease_jobs(queues, lease, limit).await
     }
 

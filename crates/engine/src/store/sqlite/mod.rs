@@ -33,7 +33,7 @@ pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
+use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::{Database, Schema};
@@ -246,12 +246,7 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| declared::in_flight(connection, &definition)).await
     }
 
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Leased>, Error> {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         let (queues, now) = (queues.to_vec(), self.clock.now());
         self.connections.write(move |connection| jobs::lease(connection, &queues, lease, now, limit)).await
     }
