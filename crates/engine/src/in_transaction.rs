@@ -86,6 +86,7 @@ pub(crate) fn accepted(saga: SagaId, verdict: Verdict) -> Result<SagaId, Error> 
         Verdict::Applied => Ok(saga),
         Verdict::Replay(first) => Ok(first),
         Verdict::Conflict { saga, at, .. } => Err(Error::KeyConflict { saga, at }),
+        Verdict::KeyHeld(why) => Err(Error::KeyHeld(why)),
         Verdict::Refused(why) => Err(store::Error::Refused(why).into()),
         Verdict::Fenced | Verdict::MailWaiting => Err(Error::Raced(saga)),
     }

@@ -386,7 +386,7 @@ impl Driver {
                     queue.push_front(Asked { input: failed, outgoing: Vec::new(), mail });
                     continue;
                 }
-                Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. } => {
+                Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. } | Verdict::KeyHeld(_) => {
                     self.shared.counters.fenced.fetch_add(1, Ordering::Relaxed);
                     tracing::info!(saga = %self.saga, "somebody else has this saga now");
                     return Flow::LetGo;

@@ -116,6 +116,8 @@ pub enum Verdict {
         /// When that was.
         at: Timestamp,
     },
+    /// The key is held by a transaction that is still open: nothing was written, and trying again can help.
+    KeyHeld(String),
     /// The database cannot hold it, and trying again will not change that; nothing of it was written.
     Refused(String),
 }
