@@ -15,11 +15,22 @@ use crate::time::Timestamp;
 /// Accepts a new saga and starts what can start.
 #[must_use]
 pub fn start(definition: &Definition, start: Start, now: Now) -> Decision {
+    let mut next = begin(definition, start, now);
+    advance_by_the_clock(&mut next);
+    next.into_decision()
+}
+
+/// Accepts a new saga and decides nothing more: that is left to whoever gets to drive it.
+#[must_use]
+pub fn accept(definition: &Definition, start: Start, at: Timestamp) -> Decision {
+    begin(definition, start, Now::at(at)).into_decision()
+}
+
+fn begin(definition: &Definition, start: Start, now: Now) -> Transition<'_> {
     let started = Arc::new(start.of(definition));
     let mut next = Transition::from(definition, State::begin(definition, started.clone(), now.at), now);
     next.recorded_start(Event::SagaStarted(started));
-    advance_by_the_clock(&mut next);
-    next.into_decision()
+    next
 }
 
 /// Decides what an input means: which events to append, and what to do once they are on disk.

@@ -2,7 +2,7 @@
 
 use crate::support::{Change, Play, graph, seconds, sequence};
 use backstitch_kernel::ErrorKind;
-use backstitch_kernel::saga::{Effect, Input, Rejected, Resolution, Status, StepStatus};
+use backstitch_kernel::saga::{self, Effect, Input, Rejected, Resolution, Start, Status, StepStatus};
 
 fn ask(input: fn(String) -> Input) -> Input {
     input("again".to_owned())
@@ -179,6 +179,20 @@ fn deadlines_run_on_while_a_saga_is_paused() {
 fn a_saga_that_starts_late_ends_at_once() {
     let saga = Play::due(sequence(&["a"]), 0);
     assert_eq!(saga.news(), ["started", "turn, late", "compensated"]);
+}
+
+#[test]
+fn a_saga_that_is_only_accepted_does_nothing_yet_be_it_late() {
+    for deadline in [None, Some(seconds(0))] {
+        let definition = sequence(&["a"]).check().unwrap();
+        let start = Start { deadline, ..Start::default() };
+        let decision = saga::accept(&definition, start, seconds(1));
+        assert_eq!((decision.events.len(), decision.effects.len()), (1, 0));
+        let mut play = Play::read(definition, decision.events, 1);
+        assert_eq!((play.status(), &play.state), (Status::Pending, &decision.state));
+        let next = if deadline.is_some() { vec!["turn, late", "compensated"] } else { vec!["do a 1"] };
+        assert_eq!(play.wake(1), next);
+    }
 }
 
 fn stuck() -> Play {
