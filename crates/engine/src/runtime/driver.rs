@@ -225,13 +225,14 @@ impl Driver {
             return false;
         };
         loop {
-            let let_go = self.shared.store.let_go(self.saga, self.epoch, wake_at, self.inbox_seen);
+            let let_go =
+                self.shared.store.let_go(self.saga, self.epoch, self.state.seq, wake_at, self.inbox_seen);
             match self.shared.answer(let_go).await {
                 Ok(true) => {
                     self.shared.adoption.nudge();
                     return true;
                 }
-                // There is a newer message, or an earlier try was done though it was not answered.
+                // There is a newer message or event, or an earlier try was done though it was not answered.
                 Ok(false) => {
                     if let Some(ours) = self.is_ours().await {
                         // Whoever left a message meanwhile has told us, and nobody else.
@@ -255,10 +256,13 @@ impl Driver {
         }
     }
 
-    /// Whether the saga is ours by the store's word; `None` when there is no word.
+    /// Whether the saga is ours by the store's word, and where we believe it is; `None` when there is no word. One that is
+    /// ours and further on is left to the sweep, which reads it anew.
     async fn is_ours(&mut self) -> Option<bool> {
         match self.shared.answer(self.shared.store.load(&[self.saga])).await {
-            Ok(found) => Some(found.iter().any(|stored| stored.summary.owner == Some(self.epoch))),
+            Ok(found) => Some(found.iter().any(|stored| {
+                stored.summary.owner == Some(self.epoch) && stored.log.len() as u64 == self.state.seq
+            })),
             Err(error) => {
                 tracing::warn!(saga = %self.saga, %error, "cannot read whose a saga is");
                 None

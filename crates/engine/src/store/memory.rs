@@ -427,12 +427,15 @@ impl Store for MemoryStore {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
         let mut tables = self.tables();
         let ours = tables.sagas.get_mut(&saga);
-        let ours = ours.filter(|saga| saga.summary.owner == Some(epoch) && saga.inbox_seq == inbox_seen);
+        let ours = ours.filter(|saga| {
+            saga.summary.owner == Some(epoch) && saga.log.len() as u64 == seq && saga.inbox_seq == inbox_seen
+        });
         Ok(ours.is_some_and(|saga| {
             saga.summary.owner = None;
             saga.summary.wake_at = wake_at;

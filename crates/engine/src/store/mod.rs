@@ -140,9 +140,9 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<SagaId>, Error>;
 
-    /// Lets go of a saga of this incarnation about which nothing was decided: its messages up to number `inbox_seen` are
-    /// answered, and it is due at `wake_at`, or not before its next message. `false`: it is somebody else's by now, or has
-    /// a newer message, and stays as it is.
+    /// Lets go of a saga of this incarnation about which nothing was decided since event `seq`: its messages up to number
+    /// `inbox_seen` are answered, and it is due at `wake_at`, or not before its next message. `false`: it is somebody else's
+    /// by now, or has a newer event or message, and stays as it is.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -150,6 +150,7 @@ pub trait Store: Send + Sync + 'static {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error>;

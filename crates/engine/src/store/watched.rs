@@ -166,11 +166,12 @@ impl<W: Watch> Store for Watched<W> {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
         self.watch.at(Moment::BeforeLettingGo(saga)).await?;
-        let released = self.store.let_go(saga, epoch, wake_at, inbox_seen).await?;
+        let released = self.store.let_go(saga, epoch, seq, wake_at, inbox_seen).await?;
         self.watch.at(Moment::AfterLettingGo(saga)).await?;
         Ok(released)
     }

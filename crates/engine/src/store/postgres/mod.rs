@@ -191,10 +191,13 @@ impl Store for PostgresStore {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
-        change!(self.sessions.to_ask(), |session| inbox::let_go(session, saga, epoch, wake_at, inbox_seen))
+        change!(self.sessions.to_ask(), |session| inbox::let_go(
+            session, saga, epoch, seq, wake_at, inbox_seen
+        ))
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {

@@ -195,11 +195,12 @@ impl Store for SqliteStore {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
         self.connections
-            .write(move |connection| inbox::let_go(connection, saga, epoch, wake_at, inbox_seen))
+            .write(move |connection| inbox::let_go(connection, saga, epoch, seq, wake_at, inbox_seen))
             .await
     }
 
