@@ -73,6 +73,12 @@ pub enum Error {
         /// When.
         at: Timestamp,
     },
+    /// Somebody's transaction that is still open has the idempotency key.
+    #[error(
+        "the idempotency key is held by a transaction that is still open ({0}): nothing was started; ask again in a \
+         moment with the same key"
+    )]
+    KeyHeld(String),
     /// The settings cannot work.
     #[error("the engine's settings cannot work: {0}")]
     BadOptions(String),

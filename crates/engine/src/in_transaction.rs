@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::{self, Now};
+use backstitch_kernel::saga;
 
 use crate::error::Error;
 use crate::start::{Starting, checked};
@@ -54,7 +54,8 @@ impl Starting {
         let rows = std::mem::take(&mut request.rows);
         let (start, claim) = checked(request, &definition.name, shared.options.max_payload, at)?;
         let saga = shared.options.ids.next(at);
-        let decision = saga::start(&definition.definition, start, Now { at, hold: true });
+        // Be it late already: its end is for whoever drives it to decide.
+        let decision = saga::accept(&definition.definition, start, at);
         let started = &decision.state.started;
         let row = NewRow {
             definition: Arc::clone(&definition.name),
@@ -86,6 +87,7 @@ pub(crate) fn accepted(saga: SagaId, verdict: Verdict) -> Result<SagaId, Error> 
         Verdict::Applied => Ok(saga),
         Verdict::Replay(first) => Ok(first),
         Verdict::Conflict { saga, at, .. } => Err(Error::KeyConflict { saga, at }),
+        Verdict::KeyHeld(why) => Err(Error::KeyHeld(why)),
         Verdict::Refused(why) => Err(store::Error::Refused(why).into()),
         Verdict::Fenced | Verdict::MailWaiting => Err(Error::Raced(saga)),
     }

@@ -44,6 +44,7 @@ pub(crate) async fn resolve(
         inbox_seen: stored.inbox_seq,
         inbox_answered: (!stored.inbox.is_empty()).then_some(stored.inbox_seq),
         inbox_waiting: false,
+        after_all_mail: false,
         release_after: shared.options.release_after,
         busy: now.hold,
     };

@@ -157,6 +157,7 @@ async fn start(
         inbox_seen: 0,
         inbox_answered: None,
         inbox_waiting: false,
+        after_all_mail: false,
         release_after: shared.options.release_after,
         busy: room.is_none(),
     };

@@ -16,14 +16,12 @@ use crate::inbox::{Answer, Message};
 use crate::inspect::{self, Found};
 use crate::runtime::attempt::bounded;
 use crate::runtime::{STORE_RETRY, Shared};
-use crate::store::jobs::{self, Job, Leased, Report, Settlement, Withdrawal};
+use crate::store::jobs::{self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal};
 
 /// The queue of jobs that workers of `queue` take; hooks have queues of their own.
 pub(crate) fn queue(queue: &str) -> String {
-    format!("{PREFIX}{queue}")
+    format!("{OUTSIDE}{queue}")
 }
-
-const PREFIX: &str = "work/";
 
 /// Nobody waits for work longer than this in one go.
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 3600);
@@ -111,7 +109,10 @@ impl Engine {
             if shared.is_stopping() {
                 return Err(Error::ShuttingDown);
             }
-            let leased = shared.store.lease_jobs(&queues, lease, limit).await?;
+            let Leasing { leased, told } = shared.store.lease_jobs(&queues, lease, limit).await?;
+            for saga in told {
+                shared.mail_came_for(saga);
+            }
             let found_some = !leased.is_empty();
             let mut taken = Vec::with_capacity(leased.len());
             for Leased { job } in leased {
@@ -219,7 +220,7 @@ async fn taken_up(shared: &Arc<Shared>, job: Job) -> Result<Option<Work>, Error>
     Ok(Some(Work {
         job: job.id,
         token: job.lease.token,
-        queue: job.queue.strip_prefix(PREFIX).unwrap_or(&job.queue).to_owned(),
+        queue: job.queue.strip_prefix(OUTSIDE).unwrap_or(&job.queue).to_owned(),
         saga: job.saga,
         step: attempt.step().clone(),
         phase: attempt.phase(),
@@ -269,7 +270,7 @@ async fn waiting(shared: &Arc<Shared>, job: &Job) -> Result<Option<Waiting>, Err
 /// The job, unless its attempt was given up, or the job itself without an answer. An answer that was given before stays
 /// one.
 async fn still_wanted(shared: &Arc<Shared>, job: i64) -> Result<(Job, Offered), Error> {
-    let found = shared.store.job(job).await?.filter(|found| found.queue.starts_with(PREFIX));
+    let found = shared.store.job(job).await?.filter(|found| found.queue.starts_with(OUTSIDE));
     let found = found.ok_or(Error::NoSuchJob(job))?;
     let offered: Offered = found.payload.decode().map_err(|_| Error::NoSuchJob(job))?;
     let given_up = match found.lease.status {

@@ -83,7 +83,7 @@ impl<'a> Oracle<'a> {
             clock: now.at,
             last: now.at,
         };
-        oracle.settle(now.hold);
+        oracle.settle(now.hold, true);
         oracle
     }
 
@@ -93,8 +93,11 @@ impl<'a> Oracle<'a> {
         next.clock = next.last.max(now.at);
         let allowed = next.happen(now.hold, input);
         if allowed {
-            next.give_up_the_overdue(input);
-            next.settle(now.hold);
+            let by_the_clock = *input == Input::Wake;
+            if by_the_clock {
+                next.give_up_the_overdue();
+            }
+            next.settle(now.hold, by_the_clock);
             // A mere look at the saga leaves no trace unless something comes of it.
             let look = matches!(input, Input::Wake | Input::Admitted { .. });
             if !look || !next.is_like(self) {
@@ -189,12 +192,9 @@ impl<'a> Oracle<'a> {
         true
     }
 
-    /// What an outside worker has not answered by its time has timed out. What was said just now comes first, then one
-    /// step after the other, and each is judged before the next.
-    fn give_up_the_overdue(&mut self, input: &Input) {
-        if let Input::Finished { step, .. } = input {
-            self.definition.position(step).into_iter().for_each(|step| self.judge(step));
-        }
+    /// What an outside worker has not answered by its time has timed out: one step after the other, and each is judged
+    /// before the next.
+    fn give_up_the_overdue(&mut self) {
         let clock = self.clock;
         let is_overdue = |flight: &Flight| flight.until.is_some_and(|until| until <= clock);
         let (mut overdue, waiting): (Vec<_>, Vec<_>) = self.flying.iter().copied().partition(is_overdue);
@@ -219,8 +219,9 @@ impl<'a> Oracle<'a> {
         }
     }
 
-    /// Draws every conclusion from what happened.
-    fn settle(&mut self, hold: bool) {
+    /// Draws every conclusion from what happened. Only a look at the clock turns a late saga round, but no late one
+    /// begins with anything.
+    fn settle(&mut self, hold: bool, by_the_clock: bool) {
         let everyone = 0..self.steps.len();
         self.note_who_is_over();
         let failed = everyone.clone().find(|&step| matches!(self.known(step), Known::No | Known::Doubtful));
@@ -229,7 +230,7 @@ impl<'a> Oracle<'a> {
             self.turned = true;
             self.turned_by = failed;
         }
-        self.turned |= self.is_late() && !all_done;
+        self.turned |= by_the_clock && self.is_late() && !all_done;
         // Nobody tries again after the turn, so whoever is not in flight is over.
         self.note_who_is_over();
         let resting = !self.paused && !hold;
@@ -237,7 +238,7 @@ impl<'a> Oracle<'a> {
             self.go_back(resting);
         } else if all_done {
             self.ended = Some(Status::Succeeded);
-        } else if resting {
+        } else if resting && !self.is_late() {
             for step in everyone {
                 if self.may_act(step) && !self.definition.steps()[step].limited {
                     self.launch(step, Phase::Do);
@@ -362,7 +363,7 @@ impl<'a> Oracle<'a> {
     /// The limited steps that should be asking for room, on a node that is not held back.
     #[must_use]
     pub fn asking_for_room(&self) -> BTreeSet<usize> {
-        if self.paused || self.turned || self.ended.is_some() {
+        if self.paused || self.turned || self.ended.is_some() || self.is_late() {
             return BTreeSet::new();
         }
         let limited = |&step: &usize| self.definition.steps()[step].limited;

@@ -73,6 +73,7 @@ macro_rules! every_store {
                 a_fenced_decision_leaves_the_messages_waiting
                 a_node_hears_of_mail_for_its_own_sagas_only
                 a_saga_that_was_woken_for_nothing_is_let_go
+                a_saga_about_which_something_was_decided_is_not_let_go
                 a_message_makes_an_unowned_saga_due
                 messages_wait_for_the_next_process
                 the_last_message_goes_with_the_end
@@ -149,6 +150,8 @@ macro_rules! every_store {
                 only_the_job_that_is_meant_is_withdrawn
                 the_job_of_an_ended_saga_is_withdrawn_without_a_word
                 a_job_is_either_leased_or_withdrawn
+                a_saga_is_told_of_an_attempt_that_nobody_brings_back
+                nobody_is_told_of_a_lost_job_that_no_saga_waits_for
             }
             outbox {
                 a_sender_gets_the_message_as_it_was_written

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::{Clock, SystemClock};
-use backstitch::{Context, Engine, Error, Options, Saga, SagaId, Status, Step, Timestamp};
+use backstitch::{Context, Engine, Error, ErrorKind, Options, Saga, SagaId, Status, Step, Timestamp};
 use backstitch_testkit::postgres;
 use rusqlite::TransactionBehavior;
 use tokio_postgres::NoTls;
@@ -100,6 +100,42 @@ async fn on_sqlite_a_version_that_means_something_else_is_refused_inside_the_tra
     let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
     let refused = engine.start("greeting", "ada").in_sqlite(&transaction);
     assert!(matches!(refused, Err(Error::VersionTaken { version: 1, .. })), "{refused:?}");
+}
+
+/// Ends as one does that was late from the start.
+async fn ends_late(engine: &Engine, saga: SagaId) {
+    engine.look_for_work();
+    let outcome = engine.find(saga).await.unwrap().outcome();
+    let outcome = tokio::time::timeout(Duration::from_secs(20), outcome).await.unwrap().unwrap();
+    assert_eq!(outcome.status, Status::Compensated);
+    assert_eq!(outcome.error.unwrap().kind, ErrorKind::DeadlineExceeded);
+}
+
+fn a_while_ago() -> Timestamp {
+    Timestamp::from_micros(SystemClock.now().as_micros() - 60_000_000)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_sqlite_a_saga_that_is_late_before_it_begins_is_started_and_rolled_back() {
+    let file = File::new();
+    let engine = engine_with_greeting(&file.address()).await;
+    let mut own = rusqlite::Connection::open(&file.path).unwrap();
+    let transaction = own.transaction_with_behavior(TransactionBehavior::Immediate).unwrap();
+    let saga = engine.start("greeting", "ada").deadline(a_while_ago()).in_sqlite(&transaction).unwrap();
+    transaction.commit().unwrap();
+    ends_late(&engine, saga).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn on_postgres_a_saga_that_is_late_before_it_begins_is_started_and_rolled_back() {
+    let address = postgres::fresh_database().await;
+    let engine = engine_with_greeting(&address).await;
+    let mut own = own_connection(&address).await;
+    let transaction = own.transaction().await.unwrap();
+    let saga =
+        engine.start("greeting", "ada").deadline(a_while_ago()).in_postgres(&transaction).await.unwrap();
+    transaction.commit().await.unwrap();
+    ends_late(&engine, saga).await;
 }
 
 async fn own_connection(address: &str) -> tokio_postgres::Client {

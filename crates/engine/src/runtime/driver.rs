@@ -225,13 +225,14 @@ impl Driver {
             return false;
         };
         loop {
-            let let_go = self.shared.store.let_go(self.saga, self.epoch, wake_at, self.inbox_seen);
+            let let_go =
+                self.shared.store.let_go(self.saga, self.epoch, self.state.seq, wake_at, self.inbox_seen);
             match self.shared.answer(let_go).await {
                 Ok(true) => {
                     self.shared.adoption.nudge();
                     return true;
                 }
-                // There is a newer message, or an earlier try was done though it was not answered.
+                // There is a newer message or event, or an earlier try was done though it was not answered.
                 Ok(false) => {
                     if let Some(ours) = self.is_ours().await {
                         // Whoever left a message meanwhile has told us, and nobody else.
@@ -255,10 +256,13 @@ impl Driver {
         }
     }
 
-    /// Whether the saga is ours by the store's word; `None` when there is no word.
+    /// Whether the saga is ours by the store's word, and where we believe it is; `None` when there is no word. One that is
+    /// ours and further on is left to the sweep, which reads it anew.
     async fn is_ours(&mut self) -> Option<bool> {
         match self.shared.answer(self.shared.store.load(&[self.saga])).await {
-            Ok(found) => Some(found.iter().any(|stored| stored.summary.owner == Some(self.epoch))),
+            Ok(found) => Some(found.iter().any(|stored| {
+                stored.summary.owner == Some(self.epoch) && stored.log.len() as u64 == self.state.seq
+            })),
             Err(error) => {
                 tracing::warn!(saga = %self.saga, %error, "cannot read whose a saga is");
                 None
@@ -343,7 +347,9 @@ impl Driver {
                 continue;
             }
             let mut decision = decision;
-            let on = self.circumstances(&queue, now.hold);
+            // A worker's answer that is on disk comes before the end of its time, and of the saga's.
+            let after_all_mail = input == Input::Wake && self.state.anything_is_outside();
+            let on = Circumstances { after_all_mail, ..self.circumstances(&queue, now.hold) };
             let Planned { commit, released } = plan(&on, &mut decision, outgoing.clone(), None);
             if is_planted(Bug::EffectBeforeCommit) {
                 self.perform(std::mem::take(&mut decision.effects));
@@ -384,7 +390,7 @@ impl Driver {
                     queue.push_front(Asked { input: failed, outgoing: Vec::new(), mail });
                     continue;
                 }
-                Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. } => {
+                Verdict::Fenced | Verdict::Replay(_) | Verdict::Conflict { .. } | Verdict::KeyHeld(_) => {
                     self.shared.counters.fenced.fetch_add(1, Ordering::Relaxed);
                     tracing::info!(saga = %self.saga, "somebody else has this saga now");
                     return Flow::LetGo;
@@ -410,6 +416,7 @@ impl Driver {
             epoch: self.epoch,
             inbox_seen: self.inbox_seen,
             inbox_waiting: first_waiting.is_some(),
+            after_all_mail: false,
             inbox_answered: Some(answered).filter(|answered| *answered > self.inbox_consumed),
             release_after: self.shared.options.release_after,
             busy: self.withdrawing > 0 || !queue.is_empty() || hold,

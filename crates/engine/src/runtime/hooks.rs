@@ -43,7 +43,7 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
     if queues.is_empty() || free == 0 {
         return Ok(());
     }
-    for leased in shared.store.lease_jobs(&queues, LEASE, free).await? {
+    for leased in shared.store.lease_jobs(&queues, LEASE, free).await?.leased {
         // There is room: nobody else takes any.
         let permit = room.clone().try_acquire_owned();
         let engine = shared.clone();

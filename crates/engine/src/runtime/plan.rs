@@ -33,6 +33,8 @@ pub(crate) struct Circumstances<'a> {
     pub(crate) inbox_answered: Option<u64>,
     /// Whether messages wait that were seen and not answered yet; the end of the saga answers them all.
     pub(crate) inbox_waiting: bool,
+    /// Whether no message may be on disk that was not seen: time ends what an answer could have ended.
+    pub(crate) after_all_mail: bool,
     pub(crate) release_after: Duration,
     /// Whether something is being done for it, or is held back, that the log does not speak of.
     pub(crate) busy: bool,
@@ -130,7 +132,8 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
         }));
     };
     let shows_something_new = before.status != after.status || before.paused != after.paused;
-    (shows_something_new || owner.is_none()).then(|| {
+    let after_all_mail = owner.is_none() || on.after_all_mail;
+    (shows_something_new || after_all_mail).then(|| {
         RowWrite::Update(RowUpdate {
             status: after.status,
             paused: after.paused,
@@ -138,7 +141,7 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
             owner,
             wake_at,
             updated_at: after.at,
-            inbox_seen: (owner.is_none() && !is_planted(Bug::InboxUnguarded)).then_some(on.inbox_seen),
+            inbox_seen: (after_all_mail && !is_planted(Bug::InboxUnguarded)).then_some(on.inbox_seen),
         })
     })
 }

@@ -81,7 +81,7 @@ pub struct RowUpdate {
     /// When this was decided.
     pub updated_at: Timestamp,
     /// Write only if the inbox holds nothing beyond this number: set when the saga ends or is let go, so that no
-    /// message is lost between two owners.
+    /// message is lost between two owners, and when time may end what an answer in the inbox ends otherwise.
     pub inbox_seen: Option<u64>,
 }
 
@@ -116,6 +116,8 @@ pub enum Verdict {
         /// When that was.
         at: Timestamp,
     },
+    /// The key is held by a transaction that is still open: nothing was written, and trying again can help.
+    KeyHeld(String),
     /// The database cannot hold it, and trying again will not change that; nothing of it was written.
     Refused(String),
 }

@@ -1,9 +1,14 @@
 //! Work that outlives the process that asked for it.
 
 use backstitch_kernel::lease::{Lease, Refused};
-use backstitch_kernel::{Payload, SagaId, Timestamp};
+use backstitch_kernel::{Payload, SagaId, StepError, Timestamp};
+use serde_json::{Value, json};
 
-use crate::inbox::Message;
+use crate::inbox::{self, Message};
+
+/// Queues of attempts that are left to outside workers begin with this. A job there says by `step`, `phase` and `attempt`
+/// what its saga waits for.
+pub const OUTSIDE: &str = "work/";
 
 /// A job to be written with the decision that asks for it.
 #[derive(Clone, Debug)]
@@ -37,6 +42,35 @@ pub struct Job {
     pub lease: Lease,
     /// Why the last attempt failed.
     pub last_error: Option<String>,
+}
+
+impl Job {
+    /// What its saga is told when it is given up because nobody brings it back; none when no saga waits for it.
+    #[must_use]
+    pub fn lost(&self) -> Option<Message> {
+        let waited_for = self.queue.starts_with(OUTSIDE);
+        let Ok(Value::Object(mut body)) = self.payload.decode() else { return None };
+        if let Value::Object(answer) = loss() {
+            body.extend(answer);
+        }
+        serde_json::from_value(body.into()).ok().filter(|_| waited_for)
+    }
+}
+
+/// The part of that message which is the same for every job; the rest is the job's payload.
+pub(crate) fn loss() -> Value {
+    let error =
+        StepError::in_doubt("the workers that had it have not been heard of").with_code("lease_expired");
+    json!({"ask": "answered", "answer": inbox::Answer::Failed(error)})
+}
+
+/// What came of asking for jobs.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Leasing {
+    /// The jobs that somebody has now.
+    pub leased: Vec<Leased>,
+    /// The sagas that were told of attempts that nobody brings back.
+    pub told: Vec<SagaId>,
 }
 
 /// A job somebody has just got.

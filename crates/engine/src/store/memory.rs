@@ -11,7 +11,9 @@ use backstitch_kernel::saga::{Event, Recorded, Status};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 
 use super::declared::{Collected, Declared, InFlight, Version};
-use super::jobs::{Answer, Job, Leased, NewJob, Report as JobReport, Settled, Settlement, Withdrawal};
+use super::jobs::{
+    Answer, Job, Leased, Leasing, NewJob, Report as JobReport, Settled, Settlement, Withdrawal,
+};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{ALERTS, NewMessage, Outgoing, Report as SendReport, Sent};
 use super::{
@@ -425,12 +427,15 @@ impl Store for MemoryStore {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
         let mut tables = self.tables();
         let ours = tables.sagas.get_mut(&saga);
-        let ours = ours.filter(|saga| saga.summary.owner == Some(epoch) && saga.inbox_seq == inbox_seen);
+        let ours = ours.filter(|saga| {
+            saga.summary.owner == Some(epoch) && saga.log.len() as u64 == seq && saga.inbox_seq == inbox_seen
+        });
         Ok(ours.is_some_and(|saga| {
             saga.summary.owner = None;
             saga.summary.wake_at = wake_at;
@@ -532,22 +537,21 @@ impl Store for MemoryStore {
         Ok(versions.into_iter().map(|(version, sagas)| InFlight { version, sagas }).collect())
     }
 
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Leased>, Error> {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         let now = self.clock.now();
         let mut tables = self.tables();
         let mine = tables.jobs.values_mut().filter(|job| queues.contains(&job.queue));
         let mut leased = Vec::new();
         let mut expired_jobs = Vec::new();
+        let mut lost = Vec::new();
         for job in mine {
             if let Some(expired) = job.lease.expire(now) {
                 job.last_error = Some("lease_expired".to_owned());
                 job.lease = expired;
                 expired_jobs.push(job.id);
+                if job.lease.status == lease::Status::Failed {
+                    lost.extend(job.lost().map(|message| (job.saga, message)));
+                }
             }
             if leased.len() < limit
                 && let Ok(taken) = job.lease.lease(lease, now)
@@ -559,7 +563,8 @@ impl Store for MemoryStore {
         for job in expired_jobs {
             tables.tell_if_given_up(job, now);
         }
-        Ok(leased)
+        lost.retain(|(saga, message)| tables.post(*saga, message, now) == Posted::Accepted);
+        Ok(Leasing { leased, told: lost.into_iter().map(|(saga, _)| saga).collect() })
     }
 
     async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {

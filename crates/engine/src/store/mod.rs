@@ -28,7 +28,7 @@ use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
-use jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
+use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Known, Node, Notice, Registered};
 use outbox::{Outgoing, Sent};
 use tokio::sync::mpsc;
@@ -140,9 +140,9 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<Vec<SagaId>, Error>;
 
-    /// Lets go of a saga of this incarnation about which nothing was decided: its messages up to number `inbox_seen` are
-    /// answered, and it is due at `wake_at`, or not before its next message. `false`: it is somebody else's by now, or has
-    /// a newer message, and stays as it is.
+    /// Lets go of a saga of this incarnation about which nothing was decided since event `seq`: its messages up to number
+    /// `inbox_seen` are answered, and it is due at `wake_at`, or not before its next message. `false`: it is somebody else's
+    /// by now, or has a newer event or message, and stays as it is.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -150,6 +150,7 @@ pub trait Store: Send + Sync + 'static {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error>;
@@ -222,7 +223,8 @@ pub trait Store: Send + Sync + 'static {
     async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error>;
 
     /// Leases up to `limit` due jobs of these queues, oldest first; expired leases are returned to the queue
-    /// first. The store's clock decides.
+    /// first. The store's clock decides. The last lease that a job may lose ends it, and the saga that waits for it is told
+    /// ([`Job::lost`]), or neither.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -231,7 +233,7 @@ pub trait Store: Send + Sync + 'static {
         queues: &[String],
         lease: std::time::Duration,
         limit: usize,
-    ) -> Result<Vec<Leased>, Error>;
+    ) -> Result<Leasing, Error>;
 
     /// Reports on leased jobs, each only if its token is the newest.
     ///

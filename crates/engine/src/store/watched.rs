@@ -11,7 +11,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
+use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::Database;
@@ -169,11 +169,12 @@ impl<W: Watch> Store for Watched<W> {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
         self.watch.at(Moment::BeforeLettingGo(saga)).await?;
-        let released = self.store.let_go(saga, epoch, wake_at, inbox_seen).await?;
+        let released = self.store.let_go(saga, epoch, seq, wake_at, inbox_seen).await?;
         self.watch.at(Moment::AfterLettingGo(saga)).await?;
         Ok(released)
     }
@@ -222,12 +223,7 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.in_flight(definition).await
     }
 
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Leased>, Error> {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         self.admitted().await?.lease_jobs(queues, lease, limit).await
     }
 

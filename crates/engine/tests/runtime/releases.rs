@@ -104,7 +104,12 @@ impl Unanswered {
             _ => None,
         });
         let owner = stored.summary.owner.unwrap();
-        assert!(self.store.let_go(saga, owner, retry_at, stored.inbox_seq).await.unwrap());
+        assert!(
+            self.store
+                .let_go(saga, owner, stored.log.len() as u64, retry_at, stored.inbox_seq)
+                .await
+                .unwrap()
+        );
     }
 }
 

@@ -282,8 +282,34 @@ async fn a_worker_that_comes_back_from_the_last_lease_is_not_told_that_its_answe
     assert!(lease(&engine).await.is_empty(), "nobody brings it back");
     assert!(is_given_up(complete(&engine, &last).await));
     assert!(is_given_up(engine.extend_lease(last.job, last.token, LEASE).await));
-    let ended = run.outcome().await.unwrap();
-    assert_eq!(ended.step("build").unwrap().error.as_ref().unwrap().kind, ErrorKind::TimedOut);
+    assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_whose_workers_all_fell_silent_is_in_doubt_long_before_its_time() {
+    for release_after in [secs(60), secs(7200)] {
+        let calls = Calls::good();
+        let mut bench = calls.bench();
+        bench.options.release_after = release_after;
+        let engine = bench.open().await;
+        put(&engine, written("job", [DraftStep { timeout: secs(3600), ..retrying("build", 1) }])).await;
+        let run = start(&engine, "job").await;
+        for _ in 0..5 {
+            take(&engine).await;
+        }
+        let begun = Instant::now();
+        let second = take(&engine).await;
+        assert!(begun.elapsed() < LEASE + secs(10), "{:?}", begun.elapsed());
+        assert_eq!(second.attempt, 2, "it is tried again as any other that failed");
+        fail(&engine, &second, StepError::refused("no")).await.unwrap();
+        let retry = log(&run).await.into_iter().find_map(|recorded| match recorded.event {
+            backstitch::Event::StepRetry { error, .. } => Some(error),
+            _ => None,
+        });
+        assert_eq!(calls.trace.said(), ["undo build"], "a worker may have done it");
+        let error = retry.unwrap();
+        assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::InDoubt, Some("lease_expired")));
+    }
 }
 
 #[tokio::test(start_paused = true)]

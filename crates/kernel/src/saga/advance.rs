@@ -18,14 +18,22 @@ const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Goes as far as the state allows without anything else happening.
 pub(super) fn advance(next: &mut Transition<'_>) {
-    if matches!(next.state.status, Status::Pending | Status::Running) {
-        give_up_on_the_often_interrupted(next);
-    }
+    give_up_on_the_often_interrupted(next);
+    go_on(next);
+}
+
+/// The same at a look at the clock: what is not finished by its deadline is turned round.
+pub(super) fn advance_by_the_clock(next: &mut Transition<'_>) {
+    give_up_on_the_often_interrupted(next);
     let going_forward = matches!(next.state.status, Status::Pending | Status::Running);
     if going_forward && next.is_late() && !next.all_succeeded() {
         let error = StepError::new(ErrorKind::DeadlineExceeded, "the saga's deadline has passed");
         begin_rollback(next, None, error);
     }
+    go_on(next);
+}
+
+fn go_on(next: &mut Transition<'_>) {
     match next.state.status {
         Status::Pending | Status::Running => go_forward(next),
         Status::Compensating => go_back(next),
@@ -65,6 +73,9 @@ fn interrupted() -> StepError {
 }
 
 fn give_up_on_the_often_interrupted(next: &mut Transition<'_>) {
+    if !matches!(next.state.status, Status::Pending | Status::Running) {
+        return;
+    }
     for position in 0..next.state.steps.len() {
         let forward = &next.state.steps[position].forward;
         if forward.progress == Progress::Interrupted && forward.interruptions >= MAX_INTERRUPTIONS {
@@ -82,7 +93,8 @@ fn go_forward(next: &mut Transition<'_>) {
         next.emit(Event::SagaSucceeded);
         return;
     }
-    if next.state.paused || next.now.hold {
+    // Whoever is late starts nothing more, though nobody has turned it round yet.
+    if next.state.paused || next.now.hold || next.is_late() {
         return;
     }
     for position in 0..next.state.steps.len() {

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use super::advance::{advance, begin_rollback, fail_step};
+use super::advance::{advance, advance_by_the_clock, begin_rollback, fail_step};
 use super::definition::Definition;
 use super::event::{Event, Phase, Resolution};
 use super::input::{Decision, Input, Now, Outcome, Rejected, Start};
@@ -15,11 +15,22 @@ use crate::time::Timestamp;
 /// Accepts a new saga and starts what can start.
 #[must_use]
 pub fn start(definition: &Definition, start: Start, now: Now) -> Decision {
+    let mut next = begin(definition, start, now);
+    advance_by_the_clock(&mut next);
+    next.into_decision()
+}
+
+/// Accepts a new saga and decides nothing more: that is left to whoever gets to drive it.
+#[must_use]
+pub fn accept(definition: &Definition, start: Start, at: Timestamp) -> Decision {
+    begin(definition, start, Now::at(at)).into_decision()
+}
+
+fn begin(definition: &Definition, start: Start, now: Now) -> Transition<'_> {
     let started = Arc::new(start.of(definition));
     let mut next = Transition::from(definition, State::begin(definition, started.clone(), now.at), now);
     next.recorded_start(Event::SagaStarted(started));
-    advance(&mut next);
-    next.into_decision()
+    next
 }
 
 /// Decides what an input means: which events to append, and what to do once they are on disk.
@@ -43,7 +54,12 @@ pub fn decide(
             return Err(Rejected::NotFailed(state.status));
         }
 
-        (Pending | Running | Compensating, Input::Wake) => {}
+        // Time is judged here and nowhere else, so that an answer counts which was there before anybody looked.
+        (Pending | Running | Compensating, Input::Wake) => {
+            time_out_the_outside(&mut next, saga);
+            advance_by_the_clock(&mut next);
+            return Ok(next.into_decision());
+        }
         (Pending | Running | Compensating, Input::Adopted { node, epoch }) => {
             next.emit(Event::SagaAdopted { node, epoch });
         }
@@ -60,7 +76,7 @@ pub fn decide(
 
         (Pending | Running, Input::Admitted { step }) => {
             let position = position(&next, &step)?;
-            // Too late for the saga is too late for the step: the rollback below comes instead.
+            // Too late for the saga is too late for the step: the next look at the clock turns it round.
             if !next.is_late() && !next.start_admitted(position) {
                 return Err(Rejected::NotWaiting(step));
             }
@@ -85,7 +101,6 @@ pub fn decide(
             next.emit(Event::SagaResumed { note });
         }
     }
-    time_out_the_outside(&mut next, saga);
     advance(&mut next);
     Ok(next.into_decision())
 }

@@ -64,7 +64,8 @@ pub enum Outcome {
 /// Something a saga must answer to.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Input {
-    /// Look what is due.
+    /// Look what is due: a retry, the end of an outside worker's time, the deadline. Nothing else ends anything by its
+    /// time, so say it after everything else that is to be said.
     Wake,
     /// An attempt ended.
     Finished {

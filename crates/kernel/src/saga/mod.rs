@@ -37,7 +37,7 @@ mod status;
 mod transition;
 
 pub use audit::{Violation, audit};
-pub use decide::{decide, start};
+pub use decide::{accept, decide, start};
 pub use definition::{Definition, Step};
 pub use draft::{Draft, DraftStep, Performer, Problem, Problems};
 pub use event::{Event, Outside, Phase, Recorded, Resolution};

@@ -212,6 +212,13 @@ impl State {
         self.steps.iter().any(|step| step.forward.runs_here() || step.undo.runs_here())
     }
 
+    /// Whether an outside worker has an attempt of any step, or may get it.
+    #[must_use]
+    pub fn anything_is_outside(&self) -> bool {
+        let phases = self.steps.iter().flat_map(|step| [&step.forward, &step.undo]);
+        phases.into_iter().any(|phase| phase.in_flight() && !phase.runs_here())
+    }
+
     /// When the saga has to be looked at again though nothing happens: a retry, the end of an outside worker's time, or
     /// the deadline.
     #[must_use]

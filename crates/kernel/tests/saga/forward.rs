@@ -232,8 +232,9 @@ fn room_is_of_no_use_to_a_saga_that_is_paused_held_or_rolled_back() {
 fn room_that_comes_after_the_deadline_starts_nothing() {
     let mut saga = Play::due(sequence(&["a"]).limited("a"), 100);
     saga.now = 100;
-    saga.admit("a").unwrap();
-    assert_eq!(saga.news(), ["turn, late", "compensated"]);
+    assert_eq!(saga.admit("a"), Ok(()));
+    assert_eq!(saga.news(), [""; 0]);
+    assert_eq!(saga.wake(100), ["turn, late", "compensated"]);
 }
 
 #[test]

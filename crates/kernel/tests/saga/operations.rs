@@ -2,7 +2,7 @@
 
 use crate::support::{Change, Play, graph, seconds, sequence};
 use backstitch_kernel::ErrorKind;
-use backstitch_kernel::saga::{Effect, Input, Rejected, Resolution, Status, StepStatus};
+use backstitch_kernel::saga::{self, Effect, Input, Rejected, Resolution, Start, Status, StepStatus};
 
 fn ask(input: fn(String) -> Input) -> Input {
     input("again".to_owned())
@@ -126,7 +126,30 @@ fn a_saga_that_finishes_late_but_before_anybody_looked_has_finished() {
 fn a_step_that_finishes_late_is_the_last() {
     let mut saga = Play::due(sequence(&["a", "b"]), 100);
     saga.now = 150;
-    assert_eq!(saga.done("a"), ["a done", "turn, late", "undo a 1"]);
+    assert_eq!(saga.done("a"), ["a done"], "nothing more starts");
+    assert_eq!(saga.state.next_due(), Some(seconds(100)));
+    assert_eq!(saga.wake(150), ["turn, late", "undo a 1"]);
+}
+
+#[test]
+fn only_a_look_at_the_clock_turns_a_late_saga_round() {
+    let late = || {
+        let mut saga = Play::due(graph(&[("a", &[]), ("b", &[])]).retrying("a", 1), 100);
+        saga.now = 150;
+        saga
+    };
+    let mut saga = late();
+    assert_eq!(saga.done("a"), ["a done"]);
+    assert_eq!(saga.done("b"), ["b done", "succeeded"], "however many of the last answers come late");
+    let mut saga = late();
+    assert_eq!(saga.fails("a", ErrorKind::Failed), ["a do 1/2, again at 160"]);
+    saga.now = 160;
+    assert_eq!(saga.pause(), ["paused"]);
+    assert_eq!(saga.resume(), ["resumed"], "no retry starts");
+    assert_eq!(saga.wake(160), ["turn, late", "a failed"]);
+    let mut saga = late();
+    assert_eq!(saga.adopt(), ["adopted"], "nor does what was interrupted");
+    assert_eq!(saga.wake(150)[0], "turn, late");
 }
 
 #[test]
@@ -156,6 +179,20 @@ fn deadlines_run_on_while_a_saga_is_paused() {
 fn a_saga_that_starts_late_ends_at_once() {
     let saga = Play::due(sequence(&["a"]), 0);
     assert_eq!(saga.news(), ["started", "turn, late", "compensated"]);
+}
+
+#[test]
+fn a_saga_that_is_only_accepted_does_nothing_yet_be_it_late() {
+    for deadline in [None, Some(seconds(0))] {
+        let definition = sequence(&["a"]).check().unwrap();
+        let start = Start { deadline, ..Start::default() };
+        let decision = saga::accept(&definition, start, seconds(1));
+        assert_eq!((decision.events.len(), decision.effects.len()), (1, 0));
+        let mut play = Play::read(definition, decision.events, 1);
+        assert_eq!((play.status(), &play.state), (Status::Pending, &decision.state));
+        let next = if deadline.is_some() { vec!["turn, late", "compensated"] } else { vec!["do a 1"] };
+        assert_eq!(play.wake(1), next);
+    }
 }
 
 fn stuck() -> Play {

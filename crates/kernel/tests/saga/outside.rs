@@ -89,20 +89,25 @@ fn a_timeout_is_retried_as_its_policy_says() {
 }
 
 #[test]
-fn whatever_is_asked_of_a_saga_its_overdue_attempts_are_given_up() {
+fn only_a_look_at_the_clock_gives_up_what_is_overdue() {
     let overdue = || {
         let mut saga = Play::start(graph(&[("a", &[]), ("b", &[])]).outside("a"));
         saga.now = 30;
         saga
     };
-    assert_eq!(overdue().adopt(), ["adopted", "a timed out", "turn at a", "b in doubt", "undo b 1"]);
-    assert_eq!(overdue().cancel(), ["turn, cancelled", "a timed out"]);
-    assert_eq!(overdue().pause(), ["paused", "a timed out", "turn at a"]);
-    assert_eq!(overdue().done("b"), ["b done", "a timed out", "turn at a", "undo a 1"]);
-    let mut resumed = Play::start(graph(&[("a", &[]), ("b", &[])]).outside("a"));
-    resumed.pause();
-    resumed.now = 30;
-    assert_eq!(resumed.resume(), ["resumed", "a timed out", "turn at a"]);
+    assert_eq!(overdue().adopt(), ["adopted", "do b 2"]);
+    assert_eq!(overdue().cancel(), ["turn, cancelled"]);
+    assert_eq!(overdue().pause(), ["paused"]);
+    let mut saga = overdue();
+    assert_eq!(saga.done("b"), ["b done"]);
+    assert_eq!(saga.state.next_due(), Some(seconds(30)), "somebody has to look at once");
+    let mut answered = saga.clone();
+    assert_eq!(
+        answered.done("a"),
+        ["a done", "succeeded"],
+        "an answer that was there counts, in whatever order"
+    );
+    assert_eq!(saga.wake(30), ["a timed out", "turn at a", "undo a 1"]);
 }
 
 #[test]
@@ -115,11 +120,12 @@ fn a_node_that_starts_nothing_new_gives_up_in_time_all_the_same() {
 }
 
 #[test]
-fn an_answer_that_comes_with_the_timeout_counts_first() {
+fn an_answer_counts_until_the_attempt_was_given_up() {
     let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &["a"])]).outside("a").outside("b"));
     saga.now = 30;
-    assert_eq!(saga.done("a"), ["a done", "b timed out", "turn at b", "undo b 1"]);
-    assert_eq!(saga.undone("b"), ["b undone", "undo a 1"]);
+    assert_eq!(saga.done("a"), ["a done", "do c 1"]);
+    assert_eq!(saga.wake(30), ["b timed out", "turn at b"]);
+    assert_eq!(saga.done("c"), ["c done", "undo c 1"]);
 
     let mut alone = Play::start(sequence(&["a"]).outside("a"));
     alone.now = 99;

@@ -72,6 +72,11 @@ impl From<Error> for Problem {
                 );
                 Self::new(Kind::IdempotencyConflict, detail).with("saga_id", &saga)
             }
+            Error::KeyHeld(_) => {
+                let detail = "the idempotency key is held by a transaction that is still open: nothing was started; \
+                              ask again in a moment with the same key";
+                Self::new(Kind::KeyHeld, detail)
+            }
             Error::NotFound(saga) => {
                 Self::new(Kind::SagaNotFound, format!("there is no saga {saga}: GET /v1/sagas lists them"))
             }

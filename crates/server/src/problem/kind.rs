@@ -73,6 +73,7 @@ kinds! {
     UnknownDefinition "unknown-definition" UNPROCESSABLE_ENTITY "No saga of this name is known";
     Internal "internal" INTERNAL_SERVER_ERROR "Something broke on our side";
     Unavailable "unavailable" SERVICE_UNAVAILABLE "The database does not answer";
+    KeyHeld "key-held" SERVICE_UNAVAILABLE "Another transaction has the idempotency key";
     ShuttingDown "shutting-down" SERVICE_UNAVAILABLE "The server is shutting down";
     TooManyConnections "too-many-connections" SERVICE_UNAVAILABLE "The server has too many connections";
 }

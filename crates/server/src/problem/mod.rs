@@ -120,7 +120,7 @@ impl IntoResponse for Problem {
             Kind::Unauthenticated => {
                 headers.insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer realm=\"backstitch\""));
             }
-            Kind::Unavailable | Kind::ShuttingDown | Kind::TooManyConnections => {
+            Kind::Unavailable | Kind::KeyHeld | Kind::ShuttingDown | Kind::TooManyConnections => {
                 headers.insert(RETRY_AFTER, HeaderValue::from_static("1"));
             }
             _ => {}

@@ -48,7 +48,8 @@ const ALWAYS: [Answer; 2] = [
     answer(
         "503",
         "Unavailable",
-        "The database does not answer, there are too many connections, or the server is shutting down",
+        "The database does not answer, a transaction that is still open has the idempotency key, there are too many \
+         connections, or the server is shutting down",
     )
     .with("Retry-After", "Seconds to wait before asking again"),
 ];

@@ -107,3 +107,28 @@ async fn a_nul_character_is_no_error_of_the_database() {
     let cancelled = client.post(&format!("/v1/sagas/{gated}/cancel"), &json!({ "note": "\0" })).await;
     assert_eq!(cancelled.status, 202, "{cancelled:?}");
 }
+
+#[tokio::test]
+async fn a_key_that_an_open_transaction_holds_is_asked_for_again_later() {
+    let db = fresh_database().await;
+    let key = create_key(&db, "admin").await;
+    let server = server(&db).await;
+    let client = server.client.with_key(&key);
+    // The first start keeps the definition, which the function in SQL looks up.
+    client.run(&json!({ "definition": "doomed" })).await;
+    let (mut own, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let open = own.transaction().await.unwrap();
+    let held = "select backstitch.start('doomed', '7', idempotency_key => 'k')::text";
+    let saga: String = open.query_one(held, &[]).await.unwrap().get(0);
+    let start = async || {
+        let headers = [("content-type", "application/json"), ("idempotency-key", "k")];
+        let body = json!({ "definition": "doomed", "input": 7 }).to_string();
+        client.send(hyper::Method::POST, "/v1/sagas", &headers, body).await
+    };
+    let refused = start().await;
+    assert_eq!((refused.status, refused.problem().as_str()), (503, "key-held"), "{refused:?}");
+    assert_eq!(refused.headers["retry-after"], "1");
+    open.commit().await.unwrap();
+    assert_eq!(start().await.json()["id"], saga, "once it is committed, the key stands for what it started");
+}

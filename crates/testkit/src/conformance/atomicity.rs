@@ -32,7 +32,7 @@ fn laden(commit: Commit, fixture: &dyn Fixture) -> Commit {
 /// Checks that nothing a laden decision brings is anywhere.
 async fn assert_nothing_of_it(fixture: &dyn Fixture, about: &str) {
     let store = fixture.store();
-    let jobs = store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap();
+    let jobs = store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().leased;
     assert!(jobs.is_empty(), "{about}: jobs");
     let messages = store.claim_outbox(LEASE, 10).await.unwrap();
     assert!(messages.is_empty(), "{about}: messages");
@@ -61,7 +61,7 @@ pub async fn an_applied_decision_is_there_as_a_whole(fixture: &dyn Fixture) {
     assert_eq!(stored.summary.status, Status::Compensating);
     assert_eq!(stored.log.len(), 2);
     assert!(stored.inbox.is_empty());
-    assert_eq!(store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().len(), 2);
+    assert_eq!(store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().leased.len(), 2);
     assert_eq!(store.claim_outbox(LEASE, 10).await.unwrap().len(), 2);
     let again = Commit { claim: Some(claim("laden", 1)), ..started(saga(2), fixture.now()) };
     assert_eq!(verdict(&*store, again).await, Verdict::Replay(saga(1)));
@@ -169,6 +169,6 @@ pub async fn what_was_applied_survives_the_process(fixture: &dyn Fixture) {
     let store = fixture.store();
     let after = loaded(&*store, saga(1)).await;
     assert_eq!((after.summary, after.log, after.inbox_seq), (before.summary, before.log, before.inbox_seq));
-    assert_eq!(store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().len(), 2);
+    assert_eq!(store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().leased.len(), 2);
     assert_eq!(store.claim_outbox(LEASE, 10).await.unwrap().len(), 2);
 }

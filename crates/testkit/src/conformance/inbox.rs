@@ -149,16 +149,33 @@ pub async fn a_saga_that_was_woken_for_nothing_is_let_go(fixture: &dyn Fixture) 
     let epoch = store.join(&node()).await.unwrap();
     apply(&*store, owned(saga(1), now, epoch)).await;
     post(fixture, saga(1), &pause()).await;
-    assert!(!store.let_go(saga(1), epoch + 1_000, Some(late), 1).await.unwrap(), "it is not theirs");
-    assert!(!store.let_go(saga(2), epoch, Some(late), 0).await.unwrap(), "there is no such saga");
-    assert!(!store.let_go(saga(1), epoch, Some(late), 0).await.unwrap(), "a message is unseen");
+    assert!(!store.let_go(saga(1), epoch + 1_000, 1, Some(late), 1).await.unwrap(), "it is not theirs");
+    assert!(!store.let_go(saga(2), epoch, 0, Some(late), 0).await.unwrap(), "there is no such saga");
+    assert!(!store.let_go(saga(1), epoch, 1, Some(late), 0).await.unwrap(), "a message is unseen");
     let kept = loaded(&*store, saga(1)).await;
     assert_eq!((kept.summary.owner, kept.inbox.len()), (Some(epoch), 1));
-    assert!(store.let_go(saga(1), epoch, Some(late), 1).await.unwrap());
+    assert!(store.let_go(saga(1), epoch, 1, Some(late), 1).await.unwrap());
     let released = loaded(&*store, saga(1)).await;
     assert_eq!((released.summary.owner, released.summary.wake_at), (None, Some(late)));
     assert_eq!((released.inbox.len(), released.inbox_seq, released.log), (0, 1, kept.log));
-    assert!(!store.let_go(saga(1), epoch, None, 1).await.unwrap(), "it is nobody's now");
+    assert!(!store.let_go(saga(1), epoch, 1, None, 1).await.unwrap(), "it is nobody's now");
+}
+
+/// Nor is it let go over the head of a decision that its owner has not heard of.
+pub async fn a_saga_about_which_something_was_decided_is_not_let_go(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
+    let epoch = store.join(&node()).await.unwrap();
+    apply(&*store, owned(saga(1), now, epoch)).await;
+    apply(&*store, appended(saga(1), 2, now)).await;
+    for seq in [0, 1, 3] {
+        assert!(
+            !store.let_go(saga(1), epoch, seq, Some(late), 0).await.unwrap(),
+            "its log ends at 2, not {seq}"
+        );
+    }
+    assert_eq!(loaded(&*store, saga(1)).await.summary.owner, Some(epoch));
+    assert!(store.let_go(saga(1), epoch, 2, Some(late), 0).await.unwrap());
 }
 
 /// A message wakes a saga that nobody owns, though it was due much later or never.

@@ -22,7 +22,7 @@ async fn asked(fixture: &dyn Fixture, jobs: Vec<NewJob>) {
 async fn lease(fixture: &dyn Fixture, queues: &[&str], limit: usize) -> Vec<Job> {
     let queues: Vec<_> = queues.iter().map(|queue| (*queue).to_owned()).collect();
     let leased = fixture.store().lease_jobs(&queues, LEASE, limit).await.unwrap();
-    leased.into_iter().map(|leased| leased.job).collect()
+    leased.leased.into_iter().map(|leased| leased.job).collect()
 }
 
 /// The one job there is to lease.

@@ -6,10 +6,10 @@ use std::time::Duration;
 
 use backstitch::inbox::{Answer as Said, Message};
 use backstitch::store::Commit;
-use backstitch::store::jobs::{Answer, Job, Report, Settled, Settlement, Withdrawal};
-use backstitch_kernel::lease::{Refused, Status};
+use backstitch::store::jobs::{Answer, Job, NewJob, Report, Settled, Settlement, Withdrawal};
+use backstitch_kernel::lease::{MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::saga::Phase;
-use backstitch_kernel::{StepError, Timestamp};
+use backstitch_kernel::{Payload, SagaId, StepError, Timestamp};
 
 use super::Fixture;
 use super::make::{
@@ -39,7 +39,7 @@ async fn offered(fixture: &dyn Fixture) {
 
 async fn lease_all(fixture: &dyn Fixture) -> Vec<Job> {
     let leased = fixture.store().lease_jobs(&["work/q".to_owned()], LEASE, 10).await.unwrap();
-    leased.into_iter().map(|leased| leased.job).collect()
+    leased.leased.into_iter().map(|leased| leased.job).collect()
 }
 
 async fn lease_one(fixture: &dyn Fixture) -> Job {
@@ -283,12 +283,83 @@ pub async fn a_job_is_either_leased_or_withdrawn(fixture: &dyn Fixture) {
         let queues = ["work/q".to_owned()];
         let (leased, withdrawn) =
             tokio::join!(store.lease_jobs(&queues, LEASE, 1), store.withdraw_job(&withdrawal, now));
-        let (leased, withdrawn) = (leased.unwrap(), withdrawn.unwrap());
+        let (leased, withdrawn) = (leased.unwrap().leased, withdrawn.unwrap());
         assert_eq!(leased.is_empty(), withdrawn, "saga {number}");
         for leased in leased {
             let report = Report::Completed;
             let settlement = Settlement { id: leased.job.id, token: leased.job.lease.token, report };
             assert_eq!(store.settle_jobs(&[settlement]).await.unwrap(), [Ok(())]);
         }
+    }
+}
+
+/// An attempt of this step, as the engine offers it.
+fn attempt(queue: &str, step: &str, due_at: Timestamp) -> NewJob {
+    let payload = format!(r#"{{"step":"{step}","phase":"do","attempt":1}}"#);
+    NewJob { payload: Payload::parse(payload).unwrap(), ..job(queue, &format!("{step}:do@1"), due_at) }
+}
+
+/// Loses every lease of all that waits in these queues but the last, and leaves the last one to run out.
+async fn lose_all_but_one(fixture: &dyn Fixture, queues: &[String], jobs: usize) {
+    for nth in 1..=MAX_EXPIRIES {
+        let leasing = fixture.store().lease_jobs(queues, LEASE, 10).await.unwrap();
+        assert_eq!((leasing.leased.len(), leasing.told), (jobs, vec![]), "lease {nth}");
+        fixture.advance(LEASE + A_MOMENT).await;
+    }
+}
+
+async fn told_at_the_next_look(fixture: &dyn Fixture, queues: &[String]) -> Vec<SagaId> {
+    let mut leasing = fixture.store().lease_jobs(queues, LEASE, 10).await.unwrap();
+    assert!(leasing.leased.is_empty(), "they are given up");
+    leasing.told.sort();
+    leasing.told.dedup();
+    leasing.told
+}
+
+fn given_up(message: &Message) -> Option<(&str, Phase, u32)> {
+    match message {
+        Message::Answered { step, phase, attempt, answer: Said::Failed(error) }
+            if error.kind.leaves_doubt() && error.code.as_deref() == Some("lease_expired") =>
+        {
+            Some((step.as_str(), *phase, *attempt))
+        }
+        _ => None,
+    }
+}
+
+/// A saga hears at once of an attempt that nobody brings back, of each by itself, and is due for it.
+pub async fn a_saga_is_told_of_an_attempt_that_nobody_brings_back(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let queues = ["work/p".to_owned(), "work/q".to_owned()];
+    let jobs =
+        vec![attempt("work/p", "build", now), attempt("work/q", "test", now), attempt("work/q", "ship", now)];
+    apply(&*store, Commit { jobs, ..started(saga(1), now) }).await;
+    apply(&*store, Commit { jobs: vec![attempt("work/q", "build", now)], ..started(saga(2), now) }).await;
+    lose_all_but_one(fixture, &queues, 4).await;
+    assert_eq!(inbox(fixture).await, []);
+    assert_eq!(told_at_the_next_look(fixture, &queues).await, [saga(1), saga(2)]);
+    let stored = loaded(&*store, saga(1)).await;
+    let numbers: Vec<u64> = stored.inbox.iter().map(|received| received.seq).collect();
+    assert_eq!((numbers, stored.inbox_seq), (vec![1, 2, 3], 3));
+    let mut lost: Vec<_> = stored.inbox.iter().filter_map(|received| given_up(&received.message)).collect();
+    lost.sort_by_key(|(step, ..)| *step);
+    assert_eq!(lost, [("build", Phase::Do, 1), ("ship", Phase::Do, 1), ("test", Phase::Do, 1)]);
+    assert!(store.next_wake(&[deploy()]).await.unwrap().is_some());
+    assert_eq!(told_at_the_next_look(fixture, &queues).await, [], "once");
+    assert_eq!(loaded(&*store, saga(2)).await.inbox_seq, 1);
+}
+
+/// A saga that has ended is told nothing, nor is any saga of a job that none waits for.
+pub async fn nobody_is_told_of_a_lost_job_that_no_saga_waits_for(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let queues = ["work/q".to_owned(), "hooks".to_owned()];
+    apply(&*store, Commit { jobs: vec![attempt("work/q", "build", now)], ..started(saga(1), now) }).await;
+    apply(&*store, Commit { jobs: vec![attempt("hooks", "build", now)], ..started(saga(2), now) }).await;
+    apply(&*store, ended(saga(1), 2, now)).await;
+    lose_all_but_one(fixture, &queues, 2).await;
+    assert_eq!(told_at_the_next_look(fixture, &queues).await, []);
+    for number in [1, 2] {
+        let stored = loaded(&*store, saga(number)).await;
+        assert_eq!((stored.inbox.len(), stored.inbox_seq), (0, 0));
     }
 }

@@ -69,7 +69,7 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
         let jobs = vec![job("work/q", "go:do@1", now())];
         store.commit(&[Commit { jobs, ..start(saga) }]).await.unwrap();
     }
-    let leased = store.lease_jobs(&["work/q".to_owned()], SOON, 1).await.unwrap().remove(0).job;
+    let leased = store.lease_jobs(&["work/q".to_owned()], SOON, 1).await.unwrap().leased.remove(0).job;
     let (left, taken) = if leased.saga == answered { (withdrawn, answered) } else { (answered, withdrawn) };
     let answer = Answer { id: leased.id, token: leased.lease.token, error: None, message: said.clone() };
     store.answer_job(&answer, now()).await.unwrap().unwrap();

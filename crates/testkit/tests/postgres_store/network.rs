@@ -14,6 +14,10 @@ pub(crate) const SWALLOW_ANSWER: usize = 1;
 pub(crate) const SWALLOW_REQUEST: usize = 2;
 /// From the next request on nothing of this connection arrives any more, in either direction, and nobody is told.
 pub(crate) const FALL_SILENT: usize = 3;
+/// As if the client stood still before its next COMMIT: the connection stays open, and nothing comes any more.
+pub(crate) const STAND_STILL_BEFORE_COMMIT: usize = 4;
+
+const COMMIT: &[u8] = b"COMMIT";
 
 /// A stretch of network between a store and its database.
 pub(crate) struct Network {
@@ -64,7 +68,16 @@ async fn carry(
         tokio::select! {
             read = client.read(&mut asked) => {
                 let Ok(count @ 1..) = read else { return };
+                let commits = asked[..count].windows(COMMIT.len()).any(|words| words == COMMIT);
+                if fault.load(Ordering::SeqCst) == STAND_STILL_BEFORE_COMMIT && !commits {
+                    server.write_all(&asked[..count]).await.unwrap();
+                    continue;
+                }
                 match fault.swap(PASS, Ordering::SeqCst) {
+                    STAND_STILL_BEFORE_COMMIT => {
+                        faults.fetch_add(1, Ordering::SeqCst);
+                        return std::future::pending().await;
+                    }
                     SWALLOW_REQUEST => {
                         faults.fetch_add(1, Ordering::SeqCst);
                         return;

@@ -2,14 +2,16 @@
 
 use std::time::{Duration, Instant};
 
+use backstitch::inbox::{Message, Posted};
 use backstitch::store::nodes::Node;
 use backstitch::store::postgres::PostgresStore;
-use backstitch::store::{Cursor, Error, Filter, Store as _};
-use backstitch::{Context, Engine, Options, Saga, Step};
+use backstitch::store::product::{ProductRow, RowKind};
+use backstitch::store::{Commit, Cursor, Error, Filter, Store as _, Verdict};
+use backstitch::{Context, Engine, Options, Payload, Saga, Step};
 use backstitch_testkit::postgres::{ThrowawayPostgres, fresh_database};
 
-use crate::network::{FALL_SILENT, Network, SWALLOW_REQUEST};
-use crate::support::{SOON, new_id, now, start};
+use crate::network::{FALL_SILENT, Network, STAND_STILL_BEFORE_COMMIT, SWALLOW_REQUEST};
+use crate::support::{SOON, end, fresh_store, go_on, new_id, now, session, start, until};
 
 /// Long enough for any answer of a server that answers, and far below the usual limit.
 const LIMIT: Duration = Duration::from_secs(2);
@@ -119,4 +121,39 @@ async fn a_server_that_stands_still_holds_up_no_shutdown() {
     let run = engine.find(acknowledged).await.unwrap();
     assert!(tokio::time::timeout(SOON, run.outcome()).await.unwrap().unwrap().succeeded());
     engine.shutdown().await.unwrap();
+}
+
+/// Rows of a product take a statement of their own, so that a batch with some is a transaction of several.
+static ROW: RowKind = RowKind {
+    sqlite: "",
+    postgres: "select from unnest($1::uuid[], $2::timestamptz[], $3::text[]) as r (saga_id, at, body)",
+};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_stands_still_before_its_commit_holds_nobody_up_for_long() {
+    let (store, address) = fresh_store().await;
+    let network = Network::to(&address).await;
+    let stopped = PostgresStore::connect(&network.address).await.unwrap();
+    let saga = new_id();
+    store.commit(&[start(saga)]).await.unwrap();
+    network.break_once(STAND_STILL_BEFORE_COMMIT);
+    let rows = vec![ProductRow { kind: &ROW, body: Payload::null() }];
+    let held = Commit { rows, ..end(saga, 3, Some(0)) };
+    let standing = tokio::spawn(async move { stopped.commit(&[held]).await });
+    until(async || (network.broken() == 1).then_some(())).await;
+    let watcher = session(&address).await;
+    let open = "select from pg_stat_activity
+        where datname = current_database() and application_name = 'backstitch' and state = 'idle in transaction'";
+    until(async || watcher.query_opt(open, &[]).await.unwrap()).await;
+    let (message, decision) = (Message::Cancel { note: String::new() }, [go_on(saga, 3, 2)]);
+    let both = async { tokio::join!(store.post(saga, &message, now()), store.commit(&decision)) };
+    let both = tokio::time::timeout(SOON, both).await;
+    let (row, event) = both.expect("neither the saga's row nor its log waits for longer");
+    assert_eq!((row.unwrap(), event.unwrap()), (Posted::Accepted, vec![Verdict::Applied]));
+    assert_eq!(
+        watcher.query_opt(open, &[]).await.unwrap().map(|_| ()),
+        None,
+        "the server has ended that session"
+    );
+    standing.abort();
 }

@@ -33,11 +33,13 @@ pub(super) async fn let_go(
     session: &Session,
     saga: SagaId,
     epoch: Epoch,
+    seq: u64,
     wake_at: Option<Timestamp>,
     inbox_seen: u64,
 ) -> Result<bool, Error> {
-    let seen = i32::try_from(inbox_seen).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 4] = [&saga.0, &epoch, &wake_at.map(time), &seen];
+    let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
+    let (seq, seen) = (number(seq), number(inbox_seen));
+    let values: [&(dyn ToSql + Sync); 5] = [&saga.0, &epoch, &wake_at.map(time), &seen, &seq];
     Ok(!session.query(sql!("let_go"), &values).await?.is_empty())
 }
 

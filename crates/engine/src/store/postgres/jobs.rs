@@ -11,7 +11,9 @@ use tokio_postgres::types::ToSql;
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, is_text, limit, millis, readable, time};
-use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement, Withdrawal};
+use crate::store::jobs::{
+    Answer, Job, Leased, Leasing, OUTSIDE, Report, Settled, Settlement, Withdrawal, loss,
+};
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn lease(
@@ -19,13 +21,17 @@ pub(super) async fn lease(
     queues: &[String],
     lease: Duration,
     rows: usize,
-) -> Result<Vec<Leased>, Error> {
+) -> Result<Leasing, Error> {
     // A queue whose name no column can hold has no jobs.
     let queues: Vec<&str> = queues.iter().map(String::as_str).filter(|queue| is_text(queue)).collect();
     let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
-    session.query(sql!("expired_jobs"), &[&queues, &fifth]).await?;
+    let values: [&(dyn ToSql + Sync); 4] = [&queues, &fifth, &OUTSIDE, &loss().to_string()];
+    let told = session.query(sql!("expired_jobs"), &values).await?;
     let leased = session.query(sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
-    leased.iter().map(|row| job(row).map(|job| Leased { job })).collect()
+    Ok(Leasing {
+        leased: leased.iter().map(|row| job(row).map(|job| Leased { job })).collect::<Result<_, _>>()?,
+        told: told.iter().map(|row| get(row, "saga_id").map(SagaId)).collect::<Result<_, _>>()?,
+    })
 }
 
 pub(super) async fn load(session: &Session, id: i64) -> Result<Option<Job>, Error> {

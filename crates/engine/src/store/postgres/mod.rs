@@ -32,7 +32,7 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
+use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::{Database, Schema};
@@ -191,10 +191,13 @@ impl Store for PostgresStore {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
-        change!(self.sessions.to_ask(), |session| inbox::let_go(session, saga, epoch, wake_at, inbox_seen))
+        change!(self.sessions.to_ask(), |session| inbox::let_go(
+            session, saga, epoch, seq, wake_at, inbox_seen
+        ))
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
@@ -233,12 +236,7 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| declared::in_flight(session, definition))
     }
 
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Leased>, Error> {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         change!(self.sessions.to_ask(), |session| jobs::lease(session, queues, lease, limit))
     }
 

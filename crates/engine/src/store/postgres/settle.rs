@@ -143,14 +143,12 @@ impl Open<'_> {
         self.answered(alone, verdicts).await.map(|_| ())
     }
 
-    /// A key that somebody's open transaction holds is refused: nothing was started, and nobody knows how long that
-    /// transaction stays open. Any other decision has to wait.
+    /// A key that somebody's open transaction holds is not waited for: nothing was started, and nobody knows how long
+    /// that transaction stays open. Any other decision has to wait.
     async fn blocked(&mut self, alone: Group, why: String) -> Result<Option<Group>, Error> {
         let claims = |index: &usize| self.commits[*index].claim.is_some();
         if alone.members.iter().all(claims) {
-            let why =
-                format!("the idempotency key is held by a transaction that is still open ({why}): try again");
-            self.answer(alone, Verdict::Refused(why)).await?;
+            self.answer(alone, Verdict::KeyHeld(why)).await?;
             return Ok(None);
         }
         self.patience.pause(&why).await?;

@@ -57,6 +57,7 @@ pub(super) fn let_go(
     connection: &Connection,
     saga: SagaId,
     epoch: Epoch,
+    seq: u64,
     wake_at: Option<Timestamp>,
     inbox_seen: u64,
 ) -> Result<bool, Fault> {
@@ -66,7 +67,8 @@ pub(super) fn let_go(
         id,
         epoch,
         wake_at.map(Timestamp::as_micros),
-        integer(inbox_seen)
+        integer(inbox_seen),
+        integer(seq)
     ])?;
     if released > 0 {
         transaction.prepare_cached("delete from saga_inbox where saga_id = ?1")?.execute([id])?;

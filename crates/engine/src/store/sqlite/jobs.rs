@@ -2,16 +2,17 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::Timestamp;
 use backstitch_kernel::lease::{Lease, Refused, Status};
+use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::inbox;
 use super::sql;
 use super::values::{Reading, limit};
+use crate::inbox::Posted;
 use crate::store::Corrupt;
-use crate::store::jobs::{Answer, Job, Leased, Report, Settled, Settlement, Withdrawal};
+use crate::store::jobs::{Answer, Job, Leased, Leasing, Report, Settled, Settlement, Withdrawal};
 use crate::store::outbox::ALERTS;
 
 /// Why a lease ran out, as it is told to whoever looks at the job.
@@ -23,11 +24,11 @@ pub(super) fn lease(
     duration: Duration,
     now: Timestamp,
     at_most: usize,
-) -> Result<Vec<Leased>, Fault> {
+) -> Result<Leasing, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut due = Vec::new();
+    let (mut due, mut told) = (Vec::new(), Vec::new());
     for queue in queues {
-        expire(&transaction, queue, now)?;
+        told.extend(expire(&transaction, queue, now)?);
         let values = params![queue, now.as_micros(), limit(at_most)];
         due.extend(select(&transaction, sql!("due_jobs"), values)?);
     }
@@ -42,18 +43,26 @@ pub(super) fn lease(
         }
     }
     transaction.commit()?;
-    Ok(leased)
+    Ok(Leasing { leased, told })
 }
 
-fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<(), Fault> {
+/// Puts back what was lost, and says which sagas were told that nobody brings it back.
+fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<Vec<SagaId>, Fault> {
+    let mut told = Vec::new();
     for mut job in select(connection, sql!("expired_jobs"), params![queue, now.as_micros()])? {
         if let Some(lease) = job.lease.expire(now) {
             job.lease = lease;
             job.last_error = Some(LEASE_EXPIRED.to_owned());
             write(connection, &job, now)?;
+            let given_up = job.lease.status == Status::Failed;
+            if let Some(message) = job.lost().filter(|_| given_up)
+                && inbox::post_in(connection, job.saga, &message, now)? == Posted::Accepted
+            {
+                told.push(job.saga);
+            }
         }
     }
-    Ok(())
+    Ok(told)
 }
 
 pub(super) fn settle(

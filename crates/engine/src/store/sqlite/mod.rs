@@ -33,7 +33,7 @@ pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
 
 use super::declared::{Declared, InFlight};
-use super::jobs::{Answer, Job, Leased, Settled, Settlement, Withdrawal};
+use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{Outgoing, Sent};
 use super::product::{Database, Schema};
@@ -195,11 +195,12 @@ impl Store for SqliteStore {
         &self,
         saga: SagaId,
         epoch: Epoch,
+        seq: u64,
         wake_at: Option<Timestamp>,
         inbox_seen: u64,
     ) -> Result<bool, Error> {
         self.connections
-            .write(move |connection| inbox::let_go(connection, saga, epoch, wake_at, inbox_seen))
+            .write(move |connection| inbox::let_go(connection, saga, epoch, seq, wake_at, inbox_seen))
             .await
     }
 
@@ -246,12 +247,7 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| declared::in_flight(connection, &definition)).await
     }
 
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: Duration,
-        limit: usize,
-    ) -> Result<Vec<Leased>, Error> {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         let (queues, now) = (queues.to_vec(), self.clock.now());
         self.connections.write(move |connection| jobs::lease(connection, &queues, lease, now, limit)).await
     }
