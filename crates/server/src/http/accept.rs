@@ -24,7 +24,8 @@ use tokio_util::task::TaskTracker;
 use tower::Service;
 
 use super::activity::{Activity, Answering, Patience};
-use super::socket::Socket;
+use super::long_answer;
+use super::socket::{Held, Socket};
 use super::version::{self, Version};
 use crate::config::Limits;
 use crate::problem::{Kind, Problem};
@@ -119,63 +120,95 @@ impl Acceptor {
         let _ = stream.set_nodelay(true);
         let Some(version) = self.version_of(&stream).await else { return };
         let activity = Activity::new(version);
-        let socket = Socket {
-            stream,
-            activity: activity.clone(),
-            write_timeout: self.limits.write_timeout,
-            stalled: None,
-            _place: place,
-            _open: self.open.token(),
-        };
-        let patience = Patience::new(activity.clone(), self.limits.clone());
+        let mut held = Held { stream, _place: place, _open: self.open.token() };
+        loop {
+            let write_timeout = self.limits.write_timeout;
+            let socket = Socket::new(held, activity.clone(), write_timeout);
+            let Some((taken, body)) = self.speak(version, socket, &activity, peer).await else { return };
+            let answering = activity.answering();
+            let socket = Socket::new(taken, activity.clone(), write_timeout);
+            let Some(given_back) = long_answer::write(socket, body).await else { return };
+            drop(answering);
+            if self.closing.is_cancelled() {
+                return;
+            }
+            held = given_back;
+        }
+    }
+
+    /// Speaks HTTP until the connection ends, or until the rest of an answer is to be written without hyper.
+    async fn speak(
+        &self,
+        version: Version,
+        socket: Socket,
+        activity: &Arc<Activity>,
+        peer: SocketAddr,
+    ) -> Option<(Held, Body)> {
         let service = service_fn(|request: Request<Incoming>| {
             let answering = activity.answering();
+            let may_go_on = long_answer::may_follow(&request);
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
             let answer = self.router.clone().call(request);
+            let activity = activity.clone();
             async move {
-                let response = answer.await?;
+                let mut response = answer.await?;
+                if may_go_on && long_answer::goes_on(&response) {
+                    let body = std::mem::replace(response.body_mut(), nothing_more());
+                    if let Err(body) = activity.write_elsewhere(body) {
+                        *response.body_mut() = body;
+                    }
+                }
                 Ok::<_, Infallible>(response.map(|body| Answer { body, _answering: answering }))
             }
         });
         let socket = TokioIo::new(socket);
+        let patience = Patience::new(activity.clone(), self.limits.clone());
         match version {
             Version::Http1 => {
                 let connection = self.http_1.serve_connection(socket, service).with_upgrades();
-                self.attend(connection, http1::UpgradeableConnection::graceful_shutdown, patience).await;
+                let end = http1::UpgradeableConnection::graceful_shutdown;
+                self.attend(connection, end, activity, patience).await
             }
             Version::Http2 => {
                 let connection = self.http_2.serve_connection(socket, service);
+                let end = http2::Connection::graceful_shutdown;
                 // In a box: every connection would have the room for it otherwise.
-                Box::pin(self.attend(connection, http2::Connection::graceful_shutdown, patience)).await;
+                Box::pin(self.attend(connection, end, activity, patience)).await
             }
         }
     }
 
-    /// Serves a connection until it ends, patience with it does, or the server closes and it is done.
+    /// Serves a connection until it ends, patience with it does, the server closes and it is done, or an answer of its
+    /// goes on elsewhere.
     async fn attend<C: Future>(
         &self,
         connection: C,
         end_after_this: impl Fn(Pin<&mut C>),
+        activity: &Activity,
         patience: Patience,
-    ) {
+    ) -> Option<(Held, Body)> {
         let mut connection = pin!(connection);
         let mut patience = pin!(patience);
-        tokio::select! {
-            biased;
-            // An error is the client's going away, or its not speaking HTTP; neither is ours to mend.
-            _ = connection.as_mut() => return,
-            () = patience.as_mut() => {
-                end_after_this(connection.as_mut());
-                let _ = timeout(LAST_WORD, connection).await;
-                return;
+        let mut closing = false;
+        loop {
+            tokio::select! {
+                biased;
+                // An error is the client's going away, or its not speaking HTTP; neither is ours to mend.
+                _ = connection.as_mut() => return None,
+                long_answer = activity.long_answer() => return Some(long_answer),
+                () = patience.as_mut() => {
+                    if !closing {
+                        end_after_this(connection.as_mut());
+                        let _ = timeout(LAST_WORD, connection).await;
+                    }
+                    return None;
+                }
+                () = self.closing.cancelled(), if !closing => {
+                    closing = true;
+                    end_after_this(connection.as_mut());
+                }
             }
-            () = self.closing.cancelled() => end_after_this(connection.as_mut()),
-        }
-        tokio::select! {
-            biased;
-            _ = connection => {}
-            () = patience => {}
         }
     }
 
@@ -218,6 +251,11 @@ fn too_many_connections() -> String {
          connection: close\r\ncontent-length: {}\r\n\r\n{body}",
         body.len()
     )
+}
+
+/// Stands for a body that is written elsewhere.
+fn nothing_more() -> Body {
+    Body::from_stream(futures::stream::pending::<Result<Bytes, Infallible>>())
 }
 
 /// An answer's body. The request counts as being answered until it is sent or dropped.

@@ -1,11 +1,14 @@
 //! What a connection is busy with, and when patience with it ends.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::task::{Context, Poll, ready};
 
+use axum::body::Body;
 use tokio::time::{Instant, Sleep};
 
+use super::socket::Held;
 use super::version::Version;
 use crate::config::Limits;
 
@@ -14,8 +17,21 @@ pub(super) struct Activity(Mutex<State>);
 
 struct State {
     phase: Phase,
+    /// Something has arrived besides the request that is being answered.
+    more: bool,
+    long_answer: LongAnswer,
     /// On HTTP/2 bytes between requests are no sign of a request to come.
     multiplexed: bool,
+}
+
+/// An answer that is to be written elsewhere.
+enum LongAnswer {
+    /// There is none.
+    None,
+    /// Its head is on its way out.
+    Asked(Body),
+    /// The rest can be written.
+    Ready(Held, Body),
 }
 
 #[derive(Clone, Copy)]
@@ -33,7 +49,7 @@ impl Activity {
         let multiplexed = version == Version::Http2;
         let since = Instant::now();
         let phase = if multiplexed { Phase::Idle { since } } else { Phase::Head { since } };
-        Arc::new(Self(Mutex::new(State { phase, multiplexed })))
+        Arc::new(Self(Mutex::new(State { phase, more: false, long_answer: LongAnswer::None, multiplexed })))
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -41,8 +57,10 @@ impl Activity {
     }
 
     /// Bytes have arrived.
-    pub(super) fn received(&self) {
+    pub(super) fn received(&self, bytes: &[u8]) {
         let mut state = self.state();
+        let is_busy = matches!(state.phase, Phase::Busy { .. });
+        state.more = is_busy || head_and_more(bytes);
         if matches!(state.phase, Phase::Idle { .. }) && !state.multiplexed {
             state.phase = Phase::Head { since: Instant::now() };
         }
@@ -58,6 +76,45 @@ impl Activity {
         Answering(self.clone())
     }
 
+    /// Has the answer to the one request at hand written elsewhere, once its head is out; gives it back where that cannot
+    /// be, because hyper has read part of another request.
+    pub(super) fn write_elsewhere(&self, body: Body) -> Result<(), Body> {
+        let mut state = self.state();
+        if state.multiplexed || state.more {
+            return Err(body);
+        }
+        state.long_answer = LongAnswer::Asked(body);
+        Ok(())
+    }
+
+    pub(super) fn goes_on_elsewhere(&self) -> bool {
+        !matches!(self.state().long_answer, LongAnswer::None)
+    }
+
+    /// The head is out.
+    pub(super) fn hand_over(&self, held: Held) {
+        let mut state = self.state();
+        state.long_answer = match std::mem::replace(&mut state.long_answer, LongAnswer::None) {
+            LongAnswer::Asked(body) => LongAnswer::Ready(held, body),
+            other => other,
+        };
+    }
+
+    /// Waits for an answer whose rest can be written. To be polled after the connection, by the same task.
+    pub(super) async fn long_answer(&self) -> (Held, Body) {
+        poll_fn(|_| {
+            let mut state = self.state();
+            match std::mem::replace(&mut state.long_answer, LongAnswer::None) {
+                LongAnswer::Ready(held, body) => Poll::Ready((held, body)),
+                other => {
+                    state.long_answer = other;
+                    Poll::Pending
+                }
+            }
+        })
+        .await
+    }
+
     /// When patience ends; `None` while something is being answered.
     fn due(&self, limits: &Limits) -> Option<Instant> {
         match self.state().phase {
@@ -66,6 +123,14 @@ impl Activity {
             Phase::Busy { .. } => None,
         }
     }
+}
+
+/// Whether there is something after the end of a head. Where it cannot be told, because the end came in pieces, there is
+/// none: a request whose head ends elsewhere is not there yet.
+fn head_and_more(bytes: &[u8]) -> bool {
+    let end = b"\r\n\r\n";
+    let first = bytes.windows(end.len()).position(|window| window == end);
+    first.is_some_and(|first| first + end.len() < bytes.len())
 }
 
 /// A request that is being answered.
@@ -157,15 +222,15 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn a_head_that_dribbles_in_is_given_up_however_many_bytes_come() {
         let (activity, patience) = connection();
-        activity.received();
-        activity.received();
+        activity.received(b"GET");
+        activity.received(b"GET");
         assert_eq!(ends_after(patience).await, 10);
     }
 
     #[tokio::test(start_paused = true)]
     async fn an_idle_connection_is_kept_for_longer_than_a_slow_head() {
         let (activity, patience) = connection();
-        activity.received();
+        activity.received(b"GET");
         drop(activity.answering());
         assert_eq!(ends_after(patience).await, 60);
     }
@@ -173,9 +238,9 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn the_next_head_has_its_own_time() {
         let (activity, patience) = connection();
-        activity.received();
+        activity.received(b"GET");
         drop(activity.answering());
-        activity.received();
+        activity.received(b"GET");
         assert_eq!(ends_after(patience).await, 10);
     }
 
@@ -195,7 +260,7 @@ mod tests {
     async fn bytes_between_requests_do_not_end_an_http_2_connection_early() {
         let (activity, patience) = connection_of(Version::Http2);
         drop(activity.answering());
-        activity.received();
+        activity.received(b"GET");
         assert_eq!(ends_after(patience).await, 60);
     }
 }

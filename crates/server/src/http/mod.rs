@@ -7,6 +7,7 @@ mod body;
 mod depth;
 mod header;
 mod id;
+mod long_answer;
 mod query;
 mod socket;
 mod unique;

@@ -3,7 +3,7 @@
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll};
+use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
@@ -16,11 +16,17 @@ use super::activity::Activity;
 
 /// The socket, however the connection on it goes on: also as a WebSocket.
 pub(super) struct Socket {
-    pub(super) stream: TcpStream,
-    pub(super) activity: Arc<Activity>,
-    pub(super) write_timeout: Duration,
+    /// Gone once an answer is written elsewhere.
+    pub(super) held: Option<Held>,
+    activity: Arc<Activity>,
+    write_timeout: Duration,
     /// Runs while the client takes nothing.
-    pub(super) stalled: Option<Pin<Box<Sleep>>>,
+    stalled: Option<Pin<Box<Sleep>>>,
+}
+
+/// What a connection holds as long as it is open.
+pub(super) struct Held {
+    pub(super) stream: TcpStream,
     /// Its place among the connections there may be.
     pub(super) _place: OwnedSemaphorePermit,
     /// Held open until a shutdown need no longer wait for it.
@@ -28,6 +34,15 @@ pub(super) struct Socket {
 }
 
 impl Socket {
+    pub(super) fn new(held: Held, activity: Arc<Activity>, write_timeout: Duration) -> Self {
+        Self { held: Some(held), activity, write_timeout, stalled: None }
+    }
+
+    fn stream(&mut self) -> io::Result<Pin<&mut TcpStream>> {
+        let held = self.held.as_mut().ok_or(io::ErrorKind::NotConnected)?;
+        Ok(Pin::new(&mut held.stream))
+    }
+
     /// Passes a write's outcome on, unless the client has taken nothing for too long.
     fn patiently<T>(&mut self, cx: &mut Context<'_>, written: Poll<io::Result<T>>) -> Poll<io::Result<T>> {
         if written.is_ready() {
@@ -49,10 +64,15 @@ impl AsyncRead for Socket {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
+        // What arrives from now on is read by whoever writes the answer.
+        if self.activity.goes_on_elsewhere() {
+            return Poll::Pending;
+        }
         let before = buffer.filled().len();
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        if buffer.filled().len() > before {
-            self.activity.received();
+        let read = self.stream()?.poll_read(cx, buffer);
+        let received = &buffer.filled()[before..];
+        if !received.is_empty() {
+            self.activity.received(received);
         }
         read
     }
@@ -60,7 +80,7 @@ impl AsyncRead for Socket {
 
 impl AsyncWrite for Socket {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write(cx, bytes);
+        let written = self.stream()?.poll_write(cx, bytes);
         self.patiently(cx, written)
     }
 
@@ -69,19 +89,26 @@ impl AsyncWrite for Socket {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+        let written = self.stream()?.poll_write_vectored(cx, slices);
         self.patiently(cx, written)
     }
 
     fn is_write_vectored(&self) -> bool {
-        self.stream.is_write_vectored()
+        true
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        // Everything written so far is out: hyper flushes when it has nothing left to write.
+        ready!(self.stream()?.poll_flush(cx))?;
+        if self.activity.goes_on_elsewhere()
+            && let Some(held) = self.held.take()
+        {
+            self.activity.hand_over(held);
+        }
+        Poll::Ready(Ok(()))
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        self.stream()?.poll_shutdown(cx)
     }
 }
