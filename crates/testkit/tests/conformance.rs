@@ -107,6 +107,7 @@ macro_rules! every_store {
                 only_the_next_version_is_staged
                 a_name_that_belongs_to_code_is_not_declared
                 staging_replaces_what_was_staged
+                only_the_version_that_is_meant_is_applied
                 a_discarded_version_leaves_its_number_behind
                 what_is_not_staged_is_neither_applied_nor_discarded
                 declarations_are_listed_by_name

@@ -495,10 +495,10 @@ impl Store for MemoryStore {
         Ok(true)
     }
 
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
         let mut tables = self.tables();
         let Some((active, staged)) = tables.declared.get_mut(name) else { return Ok(None) };
-        let applied = staged.take();
+        let applied = staged.take_if(|staged| expected.is_none_or(|expected| expected == *staged));
         *active = applied.or(*active);
         Ok(applied)
     }

@@ -197,11 +197,12 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn stage(&self, definition: &Registered) -> Result<bool, Error>;
 
-    /// Lets new sagas take the staged version from now on; `None` when nothing is staged.
+    /// Lets new sagas take the staged version from now on; `None` when nothing is staged, or not the version that is
+    /// expected.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error>;
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error>;
 
     /// Forgets which version is staged; `None` when nothing is.
     ///

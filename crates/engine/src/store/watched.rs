@@ -49,6 +49,8 @@ pub enum Moment<'a> {
     BeforeWithdrawal,
     /// It has been, unless a worker has it.
     AfterWithdrawal,
+    /// What is staged under this name is about to be applied.
+    BeforeApplying(&'a str),
     /// Somebody is about to ask how far logs go.
     BeforeHeads,
     /// Somebody is about to listen.
@@ -203,8 +205,9 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.stage(definition).await
     }
 
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
-        self.admitted().await?.apply_staged(name).await
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        self.watch.at(Moment::BeforeApplying(name)).await?;
+        self.store.apply_staged(name, expected).await
     }
 
     async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {

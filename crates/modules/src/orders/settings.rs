@@ -9,6 +9,9 @@ use super::error::Error;
 use super::service::{Services, ServicesChange, Timeouts, TimeoutsChange};
 use super::staging::{self, Kind};
 
+/// How often settings are applied anew that another node came in between.
+const TRIES: usize = 10;
+
 /// A setting as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct Standing<T> {
@@ -148,18 +151,19 @@ impl Orders {
     pub(super) async fn declare(&self, services: &Services, timeouts: &Timeouts) -> Result<Applied, Error> {
         let draft = definition::draft(services, timeouts, self.rollback());
         let draft = draft.map_err(|why| Error::Unreadable(why.to_string()))?;
-        loop {
-            match self.engine().declare(draft.clone()).await? {
+        for _ in 0..TRIES {
+            let version = match self.engine().declare(draft.clone()).await? {
                 Declaring::ActiveBefore(version) => {
                     return Ok(Applied { version, in_flight: self.engine().in_flight(DEFINITION).await? });
                 }
-                Declaring::Staged(_) | Declaring::StagedBefore(_) => {}
-            }
-            match self.engine().apply(DEFINITION).await {
+                Declaring::Staged(version) | Declaring::StagedBefore(version) => version,
+            };
+            match self.engine().apply(DEFINITION, Some(version)).await {
                 // Another node was quicker: look again at what is active now.
-                Err(backstitch::Error::NothingStaged(_)) => {}
+                Err(backstitch::Error::NotStaged { .. }) => {}
                 applied => return Ok(applied?),
             }
         }
+        Err(backstitch::Error::DeclaredAtOnce(DEFINITION.to_owned()).into())
     }
 }

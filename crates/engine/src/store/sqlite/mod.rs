@@ -226,9 +226,9 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| declared::stage(connection, &definition, now)).await
     }
 
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
         let (name, now) = (name.to_owned(), self.clock.now());
-        self.connections.write(move |connection| declared::apply(connection, &name, now)).await
+        self.connections.write(move |connection| declared::apply(connection, &name, expected, now)).await
     }
 
     async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
