@@ -1,7 +1,7 @@
 //! Settings that are applied while somebody else changes them.
 
 use backstitch::{Draft, Timestamp};
-use backstitch_modules::orders::{DEFINITION, Error, Orders, Service, ServicesChange};
+use backstitch_modules::orders::{DEFINITION, Error, Orders, Service, ServicesChange, Timeouts};
 use futures::FutureExt;
 use serde_json::json;
 
@@ -18,6 +18,7 @@ fn services(order: [&str; 3]) -> ServicesChange {
     serde_json::from_value(json!({"order": order, "endpoints": endpoints})).unwrap()
 }
 
+const FORTH: [&str; 3] = ["payment", "inventory", "logistics"];
 const BACK: [&str; 3] = ["logistics", "inventory", "payment"];
 
 async fn stage(orders: &Orders, order: [&str; 3]) {
@@ -49,6 +50,40 @@ async fn settings_are_applied_whatever_another_node_declares_at_the_same_moment(
             "the first was replaced by the other's, and the other's was left alone"
         );
         assert_eq!(standing(&scene.orders).await, [Some(BACK.to_vec()), None]);
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_staged_while_another_is_applied_goes_on_waiting() {
+    for scene in Stage::each().await {
+        stage(&scene.orders, BACK).await;
+        scene.interfere(1, |orders| async move { stage(&orders, FORTH).await }.boxed());
+        scene.orders.apply_services().await.unwrap();
+        assert_eq!(standing(&scene.orders).await, [Some(BACK.to_vec()), Some(FORTH.to_vec())]);
+        scene.orders.apply_services().await.unwrap();
+        assert_eq!(standing(&scene.orders).await, [Some(FORTH.to_vec()), None]);
+    }
+}
+
+#[tokio::test]
+async fn timeouts_that_are_staged_while_others_are_applied_go_on_waiting() {
+    let change = |seconds: u32| serde_json::from_value(json!({"payment": format!("{seconds}s")})).unwrap();
+    for scene in Stage::each().await {
+        stage(&scene.orders, FORTH).await;
+        scene.orders.apply_services().await.unwrap();
+        scene.orders.stage_timeouts(change(7), Timestamp::default()).await.unwrap();
+        scene.interfere(1, move |orders| {
+            async move {
+                orders.stage_timeouts(change(9), Timestamp::default()).await.unwrap();
+            }
+            .boxed()
+        });
+        scene.orders.apply_timeouts().await.unwrap();
+        let standing = scene.orders.timeouts().await.unwrap();
+        let payment = |timeouts: Timeouts| timeouts.of(Service::Payment).as_secs();
+        assert_eq!((standing.active.map(payment), standing.staged.map(payment)), (Some(7), Some(9)));
+        scene.orders.discard_timeouts().await.unwrap();
+        assert!(scene.orders.timeouts().await.unwrap().staged.is_none());
     }
 }
 
