@@ -18,10 +18,10 @@ fn services(order: [&str; 3]) -> ServicesChange {
     serde_json::from_value(json!({"order": order, "endpoints": endpoints})).unwrap()
 }
 
-const FORTH: [&str; 3] = ["payment", "inventory", "logistics"];
+pub(crate) const FORTH: [&str; 3] = ["payment", "inventory", "logistics"];
 const BACK: [&str; 3] = ["logistics", "inventory", "payment"];
 
-async fn stage(orders: &Orders, order: [&str; 3]) {
+pub(crate) async fn stage(orders: &Orders, order: [&str; 3]) {
     orders.stage_services(services(order), Timestamp::default()).await.unwrap();
 }
 
