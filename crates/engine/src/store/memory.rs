@@ -65,6 +65,7 @@ struct Entry {
 
 struct Queued {
     message: NewMessage,
+    at: Timestamp,
     attempts: u32,
     lock: i64,
     state: SendState,
@@ -197,7 +198,7 @@ impl Tables {
         if self.message_keys.insert((message.topic.clone(), message.idempotency_key.clone())) {
             let id = self.outbox.last_key_value().map_or(1, |(id, _)| id + 1);
             let state = SendState::Due(at);
-            self.outbox.insert(id, Queued { message: message.clone(), attempts: 0, lock: 0, state });
+            self.outbox.insert(id, Queued { message: message.clone(), at, attempts: 0, lock: 0, state });
         }
     }
 
@@ -688,5 +689,11 @@ impl Store for MemoryStore {
             SendState::Sending(_) | SendState::Over => None,
         });
         Ok(due.min())
+    }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        let tables = self.tables();
+        let unsent = tables.outbox.values().filter(|queued| queued.state != SendState::Over);
+        Ok(unsent.map(|queued| queued.at).min())
     }
 }

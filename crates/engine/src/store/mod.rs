@@ -276,4 +276,10 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be read.
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error>;
+
+    /// When the oldest message was written that is not out yet; `None` when all are.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error>;
 }

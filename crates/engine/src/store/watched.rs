@@ -261,4 +261,8 @@ impl<W: Watch> Store for Watched<W> {
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
         self.admitted().await?.next_outgoing().await
     }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        self.admitted().await?.oldest_outgoing().await
+    }
 }

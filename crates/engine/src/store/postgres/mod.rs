@@ -269,4 +269,8 @@ impl Store for PostgresStore {
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
         read!(self.sessions, |session| outbox::next_due(session))
     }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        read!(self.sessions, |session| outbox::oldest(session))
+    }
 }

@@ -288,4 +288,8 @@ impl Store for SqliteStore {
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
         self.connections.read(outbox::next_due).await
     }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        self.connections.read(outbox::oldest).await
+    }
 }
