@@ -12,7 +12,7 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
-use crate::auth::{Gate, Hasher, Keyring};
+use crate::auth::{Gate, Hasher, Keyring, Rates};
 use crate::config::Config;
 use crate::database::Database;
 use crate::http::Acceptor;
@@ -171,5 +171,5 @@ async fn gate(config: &Config, database: &Database, clock: Arc<dyn Clock>) -> Re
     if !may_be_open && !keyring.has_good_key().await? {
         return Err(Error::NoKeys(config.listen));
     }
-    Ok(Gate { keyring, hasher, may_be_open })
+    Ok(Gate { keyring, hasher, may_be_open, rates: Rates::new(&config.limits) })
 }

@@ -10,7 +10,7 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::common;
 use crate::app::App;
-use crate::auth::{Access, Role, Table};
+use crate::auth::{Access, Role, Table, is_limited};
 
 /// The member of the description that names the role a route needs.
 const ROLE: &str = "x-role";
@@ -48,7 +48,7 @@ impl Routes {
             for (method, operation) in operations(item) {
                 operation.operation_id = Some(name(&method, path));
                 self.access.insert(path, method, access);
-                describe(operation, access);
+                describe(operation, access, is_limited(path));
             }
         }
         self.router = self.router.routes((schemas, paths, router));
@@ -84,12 +84,12 @@ fn name(method: &Method, path: &str) -> String {
     words.fold(method.as_str().to_ascii_lowercase(), |name, word| name + "_" + word)
 }
 
-fn describe(operation: &mut Operation, access: Access) {
+fn describe(operation: &mut Operation, access: Access, limited: bool) {
     let extensions = operation.extensions.get_or_insert_with(Extensions::default);
     extensions.insert(ROLE.to_owned(), access.as_str().into());
     if access != Access::Public {
         let none: [&str; 0] = [];
         operation.security = Some(vec![SecurityRequirement::new(KEY, none)]);
     }
-    common::complete(operation, access);
+    common::complete(operation, access, limited);
 }

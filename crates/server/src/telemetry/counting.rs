@@ -17,7 +17,10 @@ pub(crate) fn count_events(app: App) -> impl Future<Output = ()> {
                     Some(event) => counters.count(&event.recorded.event),
                     None => return,
                 },
-                _ = upkeep.tick() => app.metrics.upkeep(),
+                _ = upkeep.tick() => {
+                    app.metrics.upkeep();
+                    app.gate.rates.upkeep();
+                }
                 () = app.closing.cancelled() => return,
             }
         }

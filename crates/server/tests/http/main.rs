@@ -13,6 +13,7 @@ mod metrics;
 mod operations;
 mod postgres;
 mod process;
+mod rates;
 mod raw_requests;
 mod roles;
 mod sagas;
