@@ -23,6 +23,7 @@
 //! ```
 
 mod app;
+mod audit;
 mod auth;
 pub mod commands;
 pub mod config;

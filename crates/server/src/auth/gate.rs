@@ -14,6 +14,7 @@ use super::role::Role;
 use super::secret::Hasher;
 use super::stream_token;
 use crate::app::App;
+use crate::audit::audited;
 use crate::http::Peer;
 use crate::problem::{Kind, Problem};
 
@@ -90,18 +91,19 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         // No route: whoever answers that tells nothing.
         return next.run(request).await;
     };
-    let needed = match app.access.get(path.as_str(), request.method()) {
-        Some(Access::Public) => None,
-        Some(Access::NeedsOrToken(_)) if app.gate.has_token(request.uri()) => None,
-        Some(Access::Needs(role) | Access::NeedsOrToken(role)) => Some(role),
+    let Some(route) = app.access.get(path.as_str(), request.method()) else {
         // A method without a role is closed to everybody, whether or not something would answer it.
-        None => {
-            let allowed = app.access.methods(path.as_str());
-            return Problem::method_not_allowed(request.method(), &allowed).into_response();
-        }
+        let allowed = app.access.methods(path.as_str());
+        return Problem::method_not_allowed(request.method(), &allowed).into_response();
+    };
+    let needed = match route.access {
+        Access::Public => None,
+        Access::NeedsOrToken(_) if app.gate.has_token(request.uri()) => None,
+        Access::Needs(role) | Access::NeedsOrToken(role) => Some(role),
     };
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
     match app.gate.admit(needed, request.headers(), peer, is_limited(path.as_str())).await {
+        Ok(holder) if route.audited => audited(&app, holder, request, next).await,
         Ok(Some(holder)) => {
             request.extensions_mut().insert(holder);
             next.run(request).await

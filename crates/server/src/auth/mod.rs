@@ -10,7 +10,7 @@ mod role;
 mod secret;
 mod stream_token;
 
-pub(crate) use access::{Access, Table};
+pub(crate) use access::{Access, Rule, Table};
 pub(crate) use gate::{Gate, guard};
 pub(crate) use keyring::{Holder, Keyring};
 pub(crate) use rates::{Rates, is_limited};

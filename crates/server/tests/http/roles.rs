@@ -85,6 +85,7 @@ async fn the_roles_are_those_of_the_contract() {
         ("GET", "/v1/events", "viewer"),
         ("POST", "/v1/sagas", "client"),
         ("POST", "/v1/sagas/{id}/cancel", "client"),
+        ("GET", "/v1/audit", "admin"),
         ("POST", "/v1/sagas/{id}/pause", "operator"),
         ("POST", "/v1/sagas/{id}/resume", "operator"),
         ("POST", "/v1/sagas/{id}/steps/{step}/resolve", "operator"),
