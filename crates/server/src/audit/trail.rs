@@ -97,34 +97,30 @@ pub(crate) async fn list(engine: &Engine, before: i64, limit: i64) -> Result<Vec
     }
 }
 
+/// A row by the names of its columns, which both databases have, though not the word for getting one.
+macro_rules! read {
+    ($row:ident.$get:ident) => {
+        Ok(Recorded {
+            id: $row.$get("id")?,
+            at: Timestamp::from_micros($row.$get("at")?),
+            key_id: $row.$get("key_id")?,
+            key_name: $row.$get("key_name")?,
+            role: $row.$get("role")?,
+            peer: $row.$get("peer")?,
+            method: $row.$get("method")?,
+            path: $row.$get("path")?,
+            subject: $row.$get("subject")?,
+            status: $row.$get("status")?,
+        })
+    };
+}
+
 fn of_sqlite(row: &rusqlite::Row<'_>) -> rusqlite::Result<Recorded> {
-    Ok(Recorded {
-        id: row.get("id")?,
-        at: Timestamp::from_micros(row.get("at")?),
-        key_id: row.get("key_id")?,
-        key_name: row.get("key_name")?,
-        role: row.get("role")?,
-        peer: row.get("peer")?,
-        method: row.get("method")?,
-        path: row.get("path")?,
-        subject: row.get("subject")?,
-        status: row.get("status")?,
-    })
+    read!(row.get)
 }
 
 fn of_postgres(row: &tokio_postgres::Row) -> Result<Recorded, tokio_postgres::Error> {
-    Ok(Recorded {
-        id: row.try_get("id")?,
-        at: Timestamp::from_micros(row.try_get("at")?),
-        key_id: row.try_get("key_id")?,
-        key_name: row.try_get("key_name")?,
-        role: row.try_get("role")?,
-        peer: row.try_get("peer")?,
-        method: row.try_get("method")?,
-        path: row.try_get("path")?,
-        subject: row.try_get("subject")?,
-        status: row.try_get("status")?,
-    })
+    read!(row.try_get)
 }
 
 fn database(engine: &Engine) -> Result<Database<'_>, Error> {
