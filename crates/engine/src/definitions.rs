@@ -86,20 +86,31 @@ impl Engine {
         Err(Error::DeclaredAtOnce(draft.name))
     }
 
-    /// Lets new sagas take the staged version; those under way keep theirs.
+    /// Lets new sagas take the staged version; those under way keep theirs. Whoever means one version in particular
+    /// says so: another one that was staged meanwhile is then left alone.
     ///
     /// # Errors
-    /// When nothing is staged under this name, or the store cannot be written.
-    pub async fn apply(&self, name: &str) -> Result<Applied, Error> {
+    /// When nothing is staged under this name, or not the version that is expected, or the store cannot be written.
+    pub async fn apply(&self, name: &str, expected: Option<u32>) -> Result<Applied, Error> {
         let shared = self.shared();
         let caller = caller(shared)?;
-        let applied = shared.store.apply_staged(name).await?;
-        let version = applied.ok_or_else(|| Error::NothingStaged(name.to_owned()))?;
+        let version = match (shared.store.apply_staged(name, expected).await?, expected) {
+            (Some(applied), _) => applied,
+            (None, None) => return Err(Error::NothingStaged(name.to_owned())),
+            (None, Some(version)) => self.applied_before(name, version).await?,
+        };
         follow_one(shared, caller, &name.into(), version).await?;
         shared.registry.activate(&name.into(), Some(version));
         shared.adoption.nudge();
         let in_flight = shared.store.in_flight(name).await?;
         Ok(Applied { version, in_flight })
+    }
+
+    /// Two may have staged and applied the same at once: both have what they wanted.
+    async fn applied_before(&self, name: &str, version: u32) -> Result<u32, Error> {
+        let active = self.declared(name).await?.and_then(|declared| declared.active);
+        let refused = || Error::NotStaged { name: name.to_owned(), version };
+        active.filter(|active| *active == version).ok_or_else(refused)
     }
 
     /// Forgets the staged version; its number is not used again.

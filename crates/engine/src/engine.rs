@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Recorded, Resolution};
+use backstitch_kernel::{SagaId, Timestamp};
 use futures::Stream;
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -232,7 +232,7 @@ impl Engine {
         let now = shared.options.clock.now().as_micros();
         let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
         let known = shared.registry.runnable(&*shared.store).await.known;
-        let since = backstitch_kernel::Timestamp::from_micros(before);
+        let since = Timestamp::from_micros(before);
         let mut look_at = STUCK_LISTED;
         loop {
             let mut health = shared.store.health(&known, since, look_at).await?;
@@ -245,6 +245,14 @@ impl Engine {
             // Those that wait for their next try may stand before those that do not.
             look_at *= 10;
         }
+    }
+
+    /// When the oldest message was written that is not out yet; `None` when all are.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        Ok(self.shared().store.oldest_outgoing().await?)
     }
 
     /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.

@@ -119,6 +119,16 @@ pub enum Error {
     /// Nothing is staged.
     #[error("nothing is staged under `{0}`: declare a version first")]
     NothingStaged(String),
+    /// Another version is staged than the one that was to be applied, or none.
+    #[error(
+        "version {version} of `{name}` is not staged any more: look at what is staged and active, and try again"
+    )]
+    NotStaged {
+        /// The definition.
+        name: String,
+        /// The version that was meant.
+        version: u32,
+    },
     /// There is no such job for workers.
     #[error("there is no job {0}")]
     NoSuchJob(i64),

@@ -22,7 +22,10 @@ pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
                     }
                     None => return,
                 },
-                _ = upkeep.tick() => app.metrics.upkeep(),
+                _ = upkeep.tick() => {
+                    app.metrics.upkeep();
+                    app.gate.rates.upkeep();
+                }
                 () = app.closing.cancelled() => return,
             }
         }

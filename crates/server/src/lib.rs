@@ -24,6 +24,7 @@
 
 mod app;
 mod audience;
+mod audit;
 mod auth;
 pub mod commands;
 pub mod config;

@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
 use crate::audience::Audience;
-use crate::auth::{Gate, Hasher, Keyring};
+use crate::auth::{Gate, Hasher, Keyring, Rates};
 use crate::config::Config;
 use crate::database::Database;
 use crate::feed::pass_on_events;
@@ -174,5 +174,5 @@ async fn gate(config: &Config, database: &Database, clock: Arc<dyn Clock>) -> Re
     if !may_be_open && !keyring.has_good_key().await? {
         return Err(Error::NoKeys(config.listen));
     }
-    Ok(Gate { keyring, hasher, may_be_open })
+    Ok(Gate { keyring, hasher, may_be_open, rates: Rates::new(&config.limits) })
 }

@@ -108,6 +108,7 @@ macro_rules! every_store {
                 only_the_next_version_is_staged
                 a_name_that_belongs_to_code_is_not_declared
                 staging_replaces_what_was_staged
+                only_the_version_that_is_meant_is_applied
                 a_discarded_version_leaves_its_number_behind
                 what_is_not_staged_is_neither_applied_nor_discarded
                 declarations_are_listed_by_name
@@ -168,6 +169,7 @@ macro_rules! every_store {
                 an_ordering_key_lets_one_message_go_at_a_time
                 an_abandoned_message_is_not_overtaken
                 the_next_due_message_is_known
+                the_oldest_message_that_is_not_out_is_known
                 a_message_is_there_for_the_next_process
             }
             listing {

@@ -75,7 +75,7 @@ async fn open(address: &str, node: &'static str) -> Engine {
 
 async fn put(engine: &Engine, draft: Draft) -> u32 {
     engine.declare(draft).await.unwrap();
-    engine.apply("job").await.unwrap().version
+    engine.apply("job", None).await.unwrap().version
 }
 
 async fn start(engine: &Engine) -> SagaId {

@@ -33,6 +33,7 @@ create table outbox (
 
 create index outbox_due on outbox (due_at) where status in ('pending', 'failed');
 create index outbox_sending on outbox (locked_at) where status = 'sending';
+create index outbox_unsent on outbox (created_at) where status in ('pending', 'sending', 'failed');
 create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
     where ordering_key is not null and status in ('pending', 'sending', 'failed');
 create index outbox_alerts on outbox (id) where topic = 'backstitch.alerts';

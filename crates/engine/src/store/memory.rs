@@ -67,6 +67,7 @@ struct Entry {
 
 struct Queued {
     message: NewMessage,
+    at: Timestamp,
     attempts: u32,
     lock: i64,
     state: SendState,
@@ -199,7 +200,7 @@ impl Tables {
         if self.message_keys.insert((message.topic.clone(), message.idempotency_key.clone())) {
             let id = self.outbox.last_key_value().map_or(1, |(id, _)| id + 1);
             let state = SendState::Due(at);
-            self.outbox.insert(id, Queued { message: message.clone(), attempts: 0, lock: 0, state });
+            self.outbox.insert(id, Queued { message: message.clone(), at, attempts: 0, lock: 0, state });
         }
     }
 
@@ -500,10 +501,10 @@ impl Store for MemoryStore {
         Ok(true)
     }
 
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
         let mut tables = self.tables();
         let Some((active, staged)) = tables.declared.get_mut(name) else { return Ok(None) };
-        let applied = staged.take();
+        let applied = staged.take_if(|staged| expected.is_none_or(|expected| expected == *staged));
         *active = applied.or(*active);
         Ok(applied)
     }
@@ -693,5 +694,11 @@ impl Store for MemoryStore {
             SendState::Sending(_) | SendState::Over => None,
         });
         Ok(due.min())
+    }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        let tables = self.tables();
+        let unsent = tables.outbox.values().filter(|queued| queued.state != SendState::Over);
+        Ok(unsent.map(|queued| queued.at).min())
     }
 }

@@ -198,11 +198,12 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn stage(&self, definition: &Registered) -> Result<bool, Error>;
 
-    /// Lets new sagas take the staged version from now on; `None` when nothing is staged.
+    /// Lets new sagas take the staged version from now on; `None` when nothing is staged, or not the version that is
+    /// expected.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error>;
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error>;
 
     /// Forgets which version is staged; `None` when nothing is.
     ///
@@ -277,4 +278,10 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be read.
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error>;
+
+    /// When the oldest message was written that is not out yet; `None` when all are.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error>;
 }

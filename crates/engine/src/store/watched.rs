@@ -51,6 +51,8 @@ pub enum Moment<'a> {
     AfterWithdrawal,
     /// Somebody is about to read a log.
     BeforeLog,
+    /// What is staged under this name is about to be applied.
+    BeforeApplying(&'a str),
     /// Somebody is about to ask how far logs go.
     BeforeHeads,
     /// Somebody is about to listen.
@@ -207,8 +209,9 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.stage(definition).await
     }
 
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
-        self.admitted().await?.apply_staged(name).await
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        self.watch.at(Moment::BeforeApplying(name)).await?;
+        self.store.apply_staged(name, expected).await
     }
 
     async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
@@ -256,5 +259,9 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
         self.admitted().await?.next_outgoing().await
+    }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        self.admitted().await?.oldest_outgoing().await
     }
 }

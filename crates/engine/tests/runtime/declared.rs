@@ -99,7 +99,7 @@ async fn declarations_and_their_sagas_outlive_the_process() {
     eventually("the step is called again", async || calls.trace.count("do hangs") == 2).await;
     assert_eq!(standing(&engine).await, (Some(1), Some(2)));
     assert_eq!(engine.draft("trip", Some(2)).await.unwrap(), Some(Draft { version: 2, ..trip() }));
-    engine.apply("trip").await.unwrap();
+    engine.apply("trip", None).await.unwrap();
     assert!(execute(&engine, "trip").await.succeeded());
     assert_eq!(engine.load(run.id()).await.unwrap().unwrap().version, 1);
 }
@@ -113,7 +113,7 @@ async fn sagas_under_way_keep_their_version() {
     let first = start(&engine, "trip").await;
     engine.declare(longer_trip()).await.unwrap();
     let still = start(&engine, "trip").await;
-    let applied = engine.apply("trip").await.unwrap();
+    let applied = engine.apply("trip", None).await.unwrap();
     assert_eq!((applied.version, applied.in_flight), (2, vec![InFlight { version: 1, sagas: 2 }]));
     assert_eq!(execute(&engine, "trip").await.version, 2);
     assert_eq!(engine.in_flight("trip").await.unwrap(), [InFlight { version: 1, sagas: 2 }]);
@@ -150,7 +150,7 @@ async fn declaring_the_same_again_changes_nothing() {
     let engine = Calls::good().bench().open().await;
     assert_eq!(engine.declare(trip()).await.unwrap(), Declaring::Staged(1));
     assert_eq!(engine.declare(trip()).await.unwrap(), Declaring::StagedBefore(1));
-    engine.apply("trip").await.unwrap();
+    engine.apply("trip", None).await.unwrap();
     let whatever = Draft { version: 77, ..trip() };
     assert_eq!(engine.declare(whatever).await.unwrap(), Declaring::ActiveBefore(1), "numbers are given here");
     assert_eq!(standing(&engine).await, (Some(1), None));
@@ -163,18 +163,18 @@ async fn declaring_the_same_again_changes_nothing() {
 #[tokio::test(start_paused = true)]
 async fn what_is_staged_is_replaced_applied_or_discarded() {
     let engine = Calls::good().bench().open().await;
-    for nothing in [engine.apply("trip").await.map(|_| ()), engine.discard("trip").await.map(|_| ())] {
+    for nothing in [engine.apply("trip", None).await.map(|_| ()), engine.discard("trip").await.map(|_| ())] {
         let refused = nothing.unwrap_err().to_string();
         assert_eq!(refused, "nothing is staged under `trip`: declare a version first");
     }
     engine.declare(trip()).await.unwrap();
     engine.declare(longer_trip()).await.unwrap();
     assert_eq!(standing(&engine).await, (None, Some(2)));
-    assert_eq!(engine.apply("trip").await.unwrap().version, 2);
+    assert_eq!(engine.apply("trip", None).await.unwrap().version, 2);
     assert_eq!(execute(&engine, "trip").await.steps.len(), 3);
     engine.declare(trip()).await.unwrap();
     assert_eq!(engine.discard("trip").await.unwrap(), 3);
-    assert!(matches!(engine.apply("trip").await, Err(Error::NothingStaged(_))));
+    assert!(matches!(engine.apply("trip", None).await, Err(Error::NothingStaged(_))));
     assert_eq!(execute(&engine, "trip").await.version, 2);
     let all = engine.declarations().await.unwrap();
     let versions: Vec<u32> = all[0].versions.iter().map(|version| version.number).collect();
@@ -229,6 +229,23 @@ async fn a_name_that_is_declared_is_not_taken_by_code() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn whoever_means_one_version_applies_that_one_or_hears_why_not() {
+    let engine = Calls::good().bench().open().await;
+    let mine = engine.declare(trip()).await.unwrap().version();
+    let theirs = engine.declare(longer_trip()).await.unwrap().version();
+    let refused = engine.apply("trip", Some(mine)).await.unwrap_err();
+    assert_eq!(
+        refused.to_string(),
+        "version 1 of `trip` is not staged any more: look at what is staged and active, and try again"
+    );
+    assert_eq!(standing(&engine).await, (None, Some(theirs)), "the other one waits as it did");
+    assert_eq!(engine.apply("trip", Some(theirs)).await.unwrap().version, theirs);
+    let again = engine.apply("trip", Some(theirs)).await.unwrap();
+    assert_eq!(again.version, theirs, "whoever comes second has what they wanted");
+    assert!(matches!(engine.apply("trip", Some(mine)).await, Err(Error::NotStaged { version: 1, .. })));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_node_that_makes_no_calls_leaves_declared_sagas_alone() {
     let calls = Calls::good();
     let bench = calls.bench();
@@ -247,7 +264,7 @@ async fn a_node_that_makes_no_calls_leaves_declared_sagas_alone() {
     for refused in [
         engine.start("trip", &()).await.map(|_| ()).unwrap_err(),
         engine.declare(trip()).await.map(|_| ()).unwrap_err(),
-        engine.apply("trip").await.map(|_| ()).unwrap_err(),
+        engine.apply("trip", None).await.map(|_| ()).unwrap_err(),
     ] {
         assert!(refused.to_string().contains("Options::caller"), "{refused}");
     }
@@ -268,7 +285,7 @@ async fn a_version_that_cannot_be_run_keeps_no_other_from_it() {
         let body = Payload::encode(&body).unwrap();
         let odd = Registered { name: name.into(), version: 1, fingerprint: 7, body };
         assert!(bench.store.stage(&odd).await.unwrap());
-        bench.store.apply_staged(name).await.unwrap();
+        bench.store.apply_staged(name, None).await.unwrap();
     }
     let engine = bench.open().await;
     assert!(execute(&engine, "trip").await.succeeded());

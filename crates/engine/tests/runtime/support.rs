@@ -267,7 +267,7 @@ impl Caller for Calls {
 pub(crate) async fn put(engine: &Engine, draft: Draft) -> u32 {
     let name = draft.name.clone();
     engine.declare(draft).await.unwrap();
-    engine.apply(&name).await.unwrap().version
+    engine.apply(&name, None).await.unwrap().version
 }
 
 /// Keeps what is sent, and fails the first sends if told to.

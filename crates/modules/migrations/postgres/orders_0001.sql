@@ -3,10 +3,10 @@
 create table orders (
     tx_id       uuid             not null primary key,
     created_at  timestamptz      not null,
-    amount      numeric          not null,
     order_id    text collate "C" not null,
     customer_id text collate "C" not null,
-    items       text             not null
+    items       text             not null,
+    amount      text             not null
 );
 
 -- A confirmation may be sent twice: each one is a transaction of its own.

@@ -122,33 +122,30 @@ struct Row {
     last_error: Option<String>,
 }
 
+/// A row by the names of its columns, which both databases have, though not the word for getting one.
+macro_rules! read {
+    ($row:ident.$get:ident) => {
+        Ok(Row {
+            id: $row.$get("id")?,
+            key: $row.$get("idempotency_key")?,
+            payload: $row.$get("payload")?,
+            created_at: $row.$get("created_at")?,
+            channel: $row.$get("channel")?,
+            recipient: $row.$get("recipient")?,
+            attempts: $row.$get("attempts")?,
+            notified_at: $row.$get("notified_at")?,
+            last_error: $row.$get("last_error")?,
+        })
+    };
+}
+
 impl Row {
     fn of_sqlite(row: &rusqlite::Row<'_>) -> rusqlite::Result<Self> {
-        Ok(Self {
-            id: row.get("id")?,
-            key: row.get("idempotency_key")?,
-            payload: row.get("payload")?,
-            created_at: row.get("created_at")?,
-            channel: row.get("channel")?,
-            recipient: row.get("recipient")?,
-            attempts: row.get("attempts")?,
-            notified_at: row.get("notified_at")?,
-            last_error: row.get("last_error")?,
-        })
+        read!(row.get)
     }
 
     fn of_postgres(row: &tokio_postgres::Row) -> Result<Self, tokio_postgres::Error> {
-        Ok(Self {
-            id: row.try_get("id")?,
-            key: row.try_get("idempotency_key")?,
-            payload: row.try_get("payload")?,
-            created_at: row.try_get("created_at")?,
-            channel: row.try_get("channel")?,
-            recipient: row.try_get("recipient")?,
-            attempts: row.try_get("attempts")?,
-            notified_at: row.try_get("notified_at")?,
-            last_error: row.try_get("last_error")?,
-        })
+        read!(row.try_get)
     }
 
     fn alert(&self) -> Result<Alert, StoreError> {

@@ -12,16 +12,17 @@ pub static SCHEMA: Schema = Schema {
     }],
 };
 
-/// An order, from the JSON that its saga is started with.
+/// An order, from the JSON that its saga is started with. Its amount is kept as it stands there, digit by digit: a number
+/// that a database has read is written by each in its own way.
 pub(super) static ORDER: RowKind = RowKind {
     sqlite: "insert into orders (tx_id, order_id, customer_id, items, amount, created_at)
         values (
             ?1, json_extract(?3, '$.order_id'), json_extract(?3, '$.customer_id'), json_extract(?3, '$.items'),
-            cast(json_extract(?3, '$.amount') as text), ?2
+            case json_type(?3, '$.amount') when 'text' then ?3 ->> '$.amount' else ?3 -> '$.amount' end, ?2
         )",
     postgres: "insert into orders (tx_id, order_id, customer_id, items, amount, created_at)
         select
-            tx_id, body ->> 'order_id', body ->> 'customer_id', body ->> 'items', (body ->> 'amount')::numeric, at
+            tx_id, body ->> 'order_id', body ->> 'customer_id', body ->> 'items', body ->> 'amount', at
         from (
             select tx_id, at, text::json as body
             from unnest($1::uuid[], $2::timestamptz[], $3::text[]) as r (tx_id, at, text)

@@ -2,12 +2,16 @@
 
 use backstitch::{Applied, Declaring, Timestamp};
 use serde::Serialize;
+use serde::de::DeserializeOwned;
 
 use super::confirmation::Orders;
 use super::definition::{self, DEFINITION};
 use super::error::Error;
 use super::service::{Services, ServicesChange, Timeouts, TimeoutsChange};
-use super::staging::{self, Kind};
+use super::staging::{self, Kind, Staged};
+
+/// How often settings are applied anew that another node came in between.
+const TRIES: usize = 10;
 
 /// A setting as it stands.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
@@ -25,8 +29,8 @@ impl Orders {
     /// When the database cannot be read.
     pub async fn services(&self) -> Result<Standing<Services>, Error> {
         let active = self.active().await?.map(|(services, _)| services);
-        let change: Option<ServicesChange> = staging::load(self.engine(), Kind::Services).await?;
-        let staged = change.map(|change| change.over(active.as_ref())).transpose()?;
+        let staged: Option<Staged<ServicesChange>> = staging::load(self.engine(), Kind::Services).await?;
+        let staged = staged.map(|staged| staged.change.over(active.as_ref())).transpose()?;
         Ok(Standing { active, staged })
     }
 
@@ -51,12 +55,11 @@ impl Orders {
     /// When nothing is staged, or the database cannot be written.
     pub async fn apply_services(&self) -> Result<Applied, Error> {
         let _alone = self.changing().await;
-        let change: Option<ServicesChange> = staging::load(self.engine(), Kind::Services).await?;
-        let change = change.ok_or(Error::NothingStaged(Kind::Services.name()))?;
+        let Staged { change, text } = self.staged::<ServicesChange>(Kind::Services).await?;
         let active = self.active().await?;
         let services = change.over(active.as_ref().map(|(services, _)| services))?;
         let timeouts = active.map_or_else(|| self.first_timeouts().clone(), |(_, timeouts)| timeouts);
-        self.apply(&services, &timeouts, Kind::Services).await
+        self.apply(&services, &timeouts, Kind::Services, &text).await
     }
 
     /// Forgets the staged services.
@@ -73,8 +76,8 @@ impl Orders {
     /// When the database cannot be read.
     pub async fn timeouts(&self) -> Result<Standing<Timeouts>, Error> {
         let active = self.active_timeouts().await?;
-        let change: Option<TimeoutsChange> = staging::load(self.engine(), Kind::Timeouts).await?;
-        let staged = change.map(|change| change.over(&active)).transpose()?;
+        let staged: Option<Staged<TimeoutsChange>> = staging::load(self.engine(), Kind::Timeouts).await?;
+        let staged = staged.map(|staged| staged.change.over(&active)).transpose()?;
         Ok(Standing { active: Some(active), staged })
     }
 
@@ -99,11 +102,10 @@ impl Orders {
     /// When nothing is staged, nobody has said where the services are, or the database cannot be written.
     pub async fn apply_timeouts(&self) -> Result<Applied, Error> {
         let _alone = self.changing().await;
-        let change: Option<TimeoutsChange> = staging::load(self.engine(), Kind::Timeouts).await?;
-        let change = change.ok_or(Error::NothingStaged(Kind::Timeouts.name()))?;
+        let Staged { change, text } = self.staged::<TimeoutsChange>(Kind::Timeouts).await?;
         let (services, timeouts) = self.active().await?.ok_or(Error::NotConfigured)?;
         let timeouts = change.over(&timeouts)?;
-        self.apply(&services, &timeouts, Kind::Timeouts).await
+        self.apply(&services, &timeouts, Kind::Timeouts, &text).await
     }
 
     /// Forgets the staged timeouts.
@@ -116,7 +118,7 @@ impl Orders {
 
     async fn discard(&self, kind: Kind) -> Result<(), Error> {
         let _alone = self.changing().await;
-        if staging::forget(self.engine(), kind).await? {
+        if staging::forget(self.engine(), kind, None).await? {
             Ok(())
         } else {
             Err(Error::NothingStaged(kind.name()))
@@ -138,28 +140,40 @@ impl Orders {
         settings.map(Some).ok_or_else(unreadable)
     }
 
+    async fn staged<T: DeserializeOwned>(&self, kind: Kind) -> Result<Staged<T>, Error> {
+        staging::load(self.engine(), kind).await?.ok_or(Error::NothingStaged(kind.name()))
+    }
+
     /// What is staged is forgotten last: whoever is cut off before that applies the same once more, which changes nothing.
-    async fn apply(&self, services: &Services, timeouts: &Timeouts, kind: Kind) -> Result<Applied, Error> {
+    /// What was staged meanwhile is not what was applied, and goes on waiting.
+    async fn apply(
+        &self,
+        services: &Services,
+        timeouts: &Timeouts,
+        kind: Kind,
+        staged: &str,
+    ) -> Result<Applied, Error> {
         let applied = self.declare(services, timeouts).await?;
-        staging::forget(self.engine(), kind).await?;
+        staging::forget(self.engine(), kind, Some(staged)).await?;
         Ok(applied)
     }
 
     pub(super) async fn declare(&self, services: &Services, timeouts: &Timeouts) -> Result<Applied, Error> {
         let draft = definition::draft(services, timeouts, self.rollback());
         let draft = draft.map_err(|why| Error::Unreadable(why.to_string()))?;
-        loop {
-            match self.engine().declare(draft.clone()).await? {
+        for _ in 0..TRIES {
+            let version = match self.engine().declare(draft.clone()).await? {
                 Declaring::ActiveBefore(version) => {
                     return Ok(Applied { version, in_flight: self.engine().in_flight(DEFINITION).await? });
                 }
-                Declaring::Staged(_) | Declaring::StagedBefore(_) => {}
-            }
-            match self.engine().apply(DEFINITION).await {
+                Declaring::Staged(version) | Declaring::StagedBefore(version) => version,
+            };
+            match self.engine().apply(DEFINITION, Some(version)).await {
                 // Another node was quicker: look again at what is active now.
-                Err(backstitch::Error::NothingStaged(_)) => {}
+                Err(backstitch::Error::NotStaged { .. }) => {}
                 applied => return Ok(applied?),
             }
         }
+        Err(backstitch::Error::DeclaredAtOnce(DEFINITION.to_owned()).into())
     }
 }

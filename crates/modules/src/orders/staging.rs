@@ -25,7 +25,16 @@ impl Kind {
     }
 }
 
-pub(super) async fn load<T: DeserializeOwned>(engine: &Engine, kind: Kind) -> Result<Option<T>, Error> {
+/// A change that waits, and the text by which it is known from one that is staged after it.
+pub(super) struct Staged<T> {
+    pub(super) change: T,
+    pub(super) text: String,
+}
+
+pub(super) async fn load<T: DeserializeOwned>(
+    engine: &Engine,
+    kind: Kind,
+) -> Result<Option<Staged<T>>, Error> {
     let kind = kind.name();
     let text: Option<String> = match engine.database().ok_or(Error::NoDatabase)? {
         Database::Sqlite(file) => {
@@ -46,7 +55,10 @@ pub(super) async fn load<T: DeserializeOwned>(engine: &Engine, kind: Kind) -> Re
                 .map_err(|why| Error::Unreadable(why.to_string()))?
         }
     };
-    let read = |text: String| serde_json::from_str(&text).map_err(|why| Error::Unreadable(why.to_string()));
+    let read = |text: String| match serde_json::from_str(&text) {
+        Ok(change) => Ok(Staged { change, text }),
+        Err(why) => Err(Error::Unreadable(why.to_string())),
+    };
     text.map(read).transpose()
 }
 
@@ -78,19 +90,22 @@ pub(super) async fn store<T: Serialize>(
     Ok(())
 }
 
-/// Forgets it; whether there was anything.
-pub(super) async fn forget(engine: &Engine, kind: Kind) -> Result<bool, Error> {
+/// Forgets what is staged, or only this text if it still is; whether there was anything.
+pub(super) async fn forget(engine: &Engine, kind: Kind, only: Option<&str>) -> Result<bool, Error> {
     let kind = kind.name();
     Ok(match engine.database().ok_or(Error::NoDatabase)? {
         Database::Sqlite(file) => {
+            let only = only.map(str::to_owned);
             let delete = move |transaction: &rusqlite::Transaction<'_>| {
-                transaction.execute("delete from order_settings where kind = ?1", [kind])
+                let sql = "delete from order_settings where kind = ?1 and staged = coalesce(?2, staged)";
+                transaction.execute(sql, rusqlite::params![kind, only])
             };
             file.write_product(delete).await? > 0
         }
         Database::Postgres(server) => {
-            let sql = "delete from order_settings where kind = $1 returning kind";
-            !server.write_product(sql, &[&kind]).await?.is_empty()
+            let sql = "delete from order_settings where kind = $1 and staged = coalesce($2, staged)
+                returning kind";
+            !server.write_product(sql, &[&kind, &only]).await?.is_empty()
         }
     })
 }

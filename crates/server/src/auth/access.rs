@@ -27,20 +27,28 @@ impl Access {
     }
 }
 
+/// What holds for a route.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rule {
+    pub(crate) access: Access,
+    /// Whether it is recorded who used it.
+    pub(crate) audited: bool,
+}
+
 /// What every route asks for. A route that is not in here is closed to everybody.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Table(HashMap<String, Vec<(Method, Access)>>);
+pub(crate) struct Table(HashMap<String, Vec<(Method, Rule)>>);
 
 impl Table {
-    pub(crate) fn insert(&mut self, path: &str, method: Method, access: Access) {
-        self.0.entry(path.to_owned()).or_default().push((method, access));
+    pub(crate) fn insert(&mut self, path: &str, method: Method, rule: Rule) {
+        self.0.entry(path.to_owned()).or_default().push((method, rule));
     }
 
-    pub(crate) fn get(&self, path: &str, method: &Method) -> Option<Access> {
+    pub(crate) fn get(&self, path: &str, method: &Method) -> Option<Rule> {
         // What answers GET answers HEAD.
         let method = if method == Method::HEAD { &Method::GET } else { method };
         let methods = self.0.get(path)?;
-        methods.iter().find(|(known, _)| known == method).map(|(_, access)| *access)
+        methods.iter().find(|(known, _)| known == method).map(|(_, rule)| *rule)
     }
 
     /// The methods that this path answers, as in an `Allow` header.

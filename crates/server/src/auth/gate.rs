@@ -9,10 +9,13 @@ use backstitch::SagaId;
 
 use super::access::Access;
 use super::keyring::{Holder, Keyring, Verdict};
+use super::rates::{Rates, Who, is_limited};
 use super::role::Role;
 use super::secret::Hasher;
 use super::stream_token;
 use crate::app::App;
+use crate::audit::audited;
+use crate::http::Peer;
 use crate::problem::{Kind, Problem};
 
 /// Knows keys and tokens, and whether anybody needs one.
@@ -21,6 +24,7 @@ pub(crate) struct Gate {
     pub(crate) hasher: Hasher,
     /// Without a single key everything is open to whoever reaches a loopback address.
     pub(crate) may_be_open: bool,
+    pub(crate) rates: Rates,
 }
 
 impl Gate {
@@ -33,28 +37,43 @@ impl Gate {
     }
 
     /// The holder of the request's key; `None` where nobody needs one.
-    async fn admit(&self, needed: Role, headers: &HeaderMap) -> Result<Option<Holder>, Problem> {
-        if self.is_open().await? {
-            return Ok(None);
-        }
-        let key = bearer(headers)?;
-        let verdict = self.keyring.verify(key).await.map_err(|why| Problem::of_store(&why))?;
-        let holder = match verdict {
-            Verdict::Good(holder) => holder,
-            Verdict::Unknown => {
-                return Err(unauthenticated("the API key is unknown: check that all of it was sent"));
-            }
-            Verdict::Expired => return Err(unauthenticated("the API key has expired: ask for a new one")),
-            Verdict::Revoked => return Err(unauthenticated("the API key was revoked: ask for a new one")),
+    async fn admit(
+        &self,
+        needed: Option<Role>,
+        headers: &HeaderMap,
+        peer: Who,
+        limited: bool,
+    ) -> Result<Option<Holder>, Problem> {
+        let holder = match needed {
+            Some(_) if !self.is_open().await? => Some(self.identify(bearer(headers)?, peer).await?),
+            _ => None,
         };
-        if holder.role.suffices_for(needed) {
-            return Ok(Some(holder));
+        if limited {
+            self.rates.request(holder.as_ref().map_or(peer, |holder| Who::Key(holder.id)))?;
         }
-        let detail = format!(
-            "this needs a key with the role {needed}, the key sent has the role {}: use another key",
-            holder.role
-        );
-        Err(Problem::new(Kind::Forbidden, detail).with("needed_role", needed.as_str()))
+        match (&holder, needed) {
+            (Some(holder), Some(needed)) if !holder.role.suffices_for(needed) => {
+                Err(forbidden(holder, needed))
+            }
+            _ => Ok(holder),
+        }
+    }
+
+    async fn identify(&self, key: &str, peer: Who) -> Result<Holder, Problem> {
+        let of_store = |why| Problem::of_store(&why);
+        let mut verdict = self.keyring.verify(key).await.map_err(of_store)?;
+        if !matches!(verdict, Verdict::Good(_)) {
+            // Only now: a good key is let in whatever others at its address try, and whoever tries too many gets no
+            // further, to the database least of all.
+            self.rates.wrong_key(peer)?;
+            verdict = self.keyring.verify_anew(key).await.map_err(of_store)?;
+        }
+        match verdict {
+            Verdict::Good(holder) => Ok(holder),
+            Verdict::Unknown => Err(unauthenticated("the API key is unknown: check that all of it was sent")),
+            Verdict::Expired => Err(unauthenticated("the API key has expired: ask for a new one")),
+            Verdict::Revoked => Err(unauthenticated("the API key was revoked: ask for a new one")),
+        }
     }
 
     /// Whether the request carries the stream token of the saga in its path.
@@ -72,16 +91,19 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         // No route: whoever answers that tells nothing.
         return next.run(request).await;
     };
-    let admitted = match app.access.get(path.as_str(), request.method()) {
-        Some(Access::Public) => Ok(None),
-        Some(Access::NeedsOrToken(_)) if app.gate.has_token(request.uri()) => Ok(None),
-        Some(Access::Needs(role) | Access::NeedsOrToken(role)) => {
-            app.gate.admit(role, request.headers()).await
-        }
+    let Some(route) = app.access.get(path.as_str(), request.method()) else {
         // A method without a role is closed to everybody, whether or not something would answer it.
-        None => Err(Problem::method_not_allowed(request.method(), &app.access.methods(path.as_str()))),
+        let allowed = app.access.methods(path.as_str());
+        return Problem::method_not_allowed(request.method(), &allowed).into_response();
     };
-    match admitted {
+    let needed = match route.access {
+        Access::Public => None,
+        Access::NeedsOrToken(_) if app.gate.has_token(request.uri()) => None,
+        Access::Needs(role) | Access::NeedsOrToken(role) => Some(role),
+    };
+    let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
+    match app.gate.admit(needed, request.headers(), peer, is_limited(path.as_str())).await {
+        Ok(holder) if route.audited => audited(&app, holder, request, next).await,
         Ok(Some(holder)) => {
             request.extensions_mut().insert(holder);
             next.run(request).await
@@ -102,6 +124,14 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     key.ok_or_else(|| {
         unauthenticated("the Authorization header is of another kind: send `Authorization: Bearer bsk_…`")
     })
+}
+
+fn forbidden(holder: &Holder, needed: Role) -> Problem {
+    let detail = format!(
+        "this needs a key with the role {needed}, the key sent has the role {}: use another key",
+        holder.role
+    );
+    Problem::new(Kind::Forbidden, detail).with("needed_role", needed.as_str())
 }
 
 fn unauthenticated(detail: &'static str) -> Problem {

@@ -5,12 +5,14 @@ mod gate;
 pub(crate) mod key;
 mod keyring;
 pub(crate) mod keys;
+mod rates;
 mod role;
 mod secret;
 mod stream_token;
 
-pub(crate) use access::{Access, Table};
+pub(crate) use access::{Access, Rule, Table};
 pub(crate) use gate::{Gate, guard};
 pub(crate) use keyring::{Holder, Keyring};
+pub(crate) use rates::{Rates, is_limited};
 pub(crate) use role::Role;
 pub(crate) use secret::{Hasher, random};

@@ -66,6 +66,11 @@ pub struct Limits {
     pub write_timeout: Duration,
     /// Connections at once; one more is answered with 503.
     pub connections: usize,
+    /// Requests a second of one API key, or of one address where no key is sent; one more is answered with 429. 0 stands
+    /// for no limit.
+    pub requests_per_second: u32,
+    /// How many of them may come at once after a rest; 0 stands for as many as in a second.
+    pub burst: u32,
     /// How long a shutdown waits for requests and sagas in flight, each.
     #[serde(with = "text::duration")]
     pub grace: Duration,
@@ -173,6 +178,8 @@ impl Default for Limits {
             idle_timeout: Duration::from_secs(60),
             write_timeout: Duration::from_secs(30),
             connections: 16_384,
+            requests_per_second: 0,
+            burst: 0,
             grace: Duration::from_secs(30),
         }
     }

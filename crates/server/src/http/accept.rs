@@ -36,8 +36,9 @@ const TURNING_AWAY: usize = 64;
 const LAST_WORD: Duration = Duration::from_secs(1);
 /// How long to wait when the machine has no room for another connection.
 const OUT_OF_SOCKETS: Duration = Duration::from_millis(100);
-/// What one HTTP/1 connection may hold in memory, the head of a request included.
-const HTTP_1_BUFFER: usize = 64 * 1024;
+/// How long the head of a request may be on HTTP/1 to be read for sure. A few times that much may be held in memory, and
+/// nothing longer is read.
+const HTTP_1_BUFFER: usize = 32 * 1024;
 /// Streams of one HTTP/2 connection at once.
 const HTTP_2_STREAMS: u32 = 256;
 

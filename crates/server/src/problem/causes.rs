@@ -90,7 +90,9 @@ impl From<Error> for Problem {
                 Self::new(Kind::StepNotFound, detail)
             }
             Error::Rejected { .. } => Self::new(Kind::StateForbids, said),
-            Error::Raced(_) | Error::DeclaredAtOnce(_) => Self::new(Kind::Raced, said),
+            Error::Raced(_) | Error::DeclaredAtOnce(_) | Error::NotStaged { .. } => {
+                Self::new(Kind::Raced, said)
+            }
             Error::AlreadyRegistered { .. } | Error::VersionTaken { .. } => {
                 Self::new(Kind::VersionTaken, said)
             }

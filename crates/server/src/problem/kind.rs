@@ -71,6 +71,7 @@ kinds! {
     UnsupportedMediaType "unsupported-media-type" UNSUPPORTED_MEDIA_TYPE "The body is of another type";
     InvalidFields "invalid-fields" UNPROCESSABLE_ENTITY "The body does not fit";
     UnknownDefinition "unknown-definition" UNPROCESSABLE_ENTITY "No saga of this name is known";
+    TooManyRequests "too-many-requests" TOO_MANY_REQUESTS "Too many requests";
     Internal "internal" INTERNAL_SERVER_ERROR "Something broke on our side";
     Unavailable "unavailable" SERVICE_UNAVAILABLE "The database does not answer";
     KeyHeld "key-held" SERVICE_UNAVAILABLE "Another transaction has the idempotency key";

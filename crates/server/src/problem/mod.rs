@@ -4,6 +4,7 @@ mod causes;
 mod kind;
 
 use std::borrow::Cow;
+use std::time::Duration;
 
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, Method};
@@ -71,6 +72,15 @@ impl Problem {
         let detail = format!("{method} does nothing here: use {allowed}");
         let mut problem = Self::new(Kind::MethodNotAllowed, detail);
         problem.more().header = HeaderValue::from_str(allowed).ok().map(|allowed| (ALLOW, allowed));
+        problem
+    }
+
+    /// To be asked again after this wait.
+    pub(crate) fn too_many_requests(wait: Duration, detail: &'static str) -> Self {
+        // Up, never down: whoever comes at the time that was told is let in.
+        let seconds = (wait.as_secs() + u64::from(wait.subsec_nanos() > 0)).max(1);
+        let mut problem = Self::new(Kind::TooManyRequests, detail);
+        problem.more().header = Some((RETRY_AFTER, HeaderValue::from(seconds)));
         problem
     }
 

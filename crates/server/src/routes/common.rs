@@ -42,6 +42,13 @@ const WITH_BODY: [Answer; 4] = [
     answer("415", "UnsupportedMediaType", "The body is of another type, or encoded"),
     answer("422", "InvalidFields", "The body does not fit"),
 ];
+/// Where requests, or wrong keys, are counted.
+const TOO_MANY: Answer = answer(
+    "429",
+    "TooManyRequests",
+    "The key or the address has asked too often, or too many wrong keys came from the address",
+)
+.with("Retry-After", "Seconds to wait before asking again");
 /// Everywhere.
 const ALWAYS: [Answer; 2] = [
     answer("500", "Internal", "Something broke on the server's side"),
@@ -55,7 +62,7 @@ const ALWAYS: [Answer; 2] = [
 ];
 
 /// Adds what the operation did not say itself.
-pub(super) fn complete(operation: &mut Operation, access: Access) {
+pub(super) fn complete(operation: &mut Operation, access: Access, limited: bool) {
     let has_body = operation.request_body.is_some();
     let has_parameters = operation.parameters.as_ref().is_some_and(|parameters| !parameters.is_empty());
     let keyed = access != Access::Public;
@@ -72,6 +79,9 @@ pub(super) fn complete(operation: &mut Operation, access: Access) {
     }
     if has_body {
         WITH_BODY.iter().for_each(&mut add);
+    }
+    if keyed || limited {
+        add(&TOO_MANY);
     }
     ALWAYS.iter().for_each(add);
     for parameter in operation.parameters.iter_mut().flatten() {
@@ -94,7 +104,7 @@ fn refuse_null(schema: &mut RefOr<Schema>) {
 
 /// Puts the answers where operations refer to them.
 pub(super) fn describe(components: &mut Components) {
-    for answer in [BAD_REQUEST].iter().chain(&KEYED).chain(&WITH_BODY).chain(&ALWAYS) {
+    for answer in [BAD_REQUEST, TOO_MANY].iter().chain(&KEYED).chain(&WITH_BODY).chain(&ALWAYS) {
         components.responses.insert(answer.name.to_owned(), RefOr::T(described(answer)));
     }
 }

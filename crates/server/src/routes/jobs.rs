@@ -224,15 +224,24 @@ fn check(request: &LeaseRequest) -> Result<(), Problem> {
     Err(Problem::listing(Kind::InvalidFields, "the lease cannot be given: correct every field", &mistakes))
 }
 
+/// Why a report about a job is not taken. That its body must fit is said of every body.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "they describe what problems say")]
+enum NotTaken {
+    #[response(status = 404, description = "There is no such job", content_type = "application/problem+json")]
+    Unknown(Described),
+    #[response(
+        status = 409,
+        description = "The lease is another's, or the work is not wanted any more",
+        content_type = "application/problem+json"
+    )]
+    Stale(Described),
+}
+
 /// Keeps a lease.
 #[utoipa::path(post, path = "/v1/jobs/{id}/heartbeat", tag = "jobs", request_body = HeartbeatRequest,
     params(("id" = i64, Path, description = "The job")),
-    responses(
-        (status = 200, description = "It goes on", body = Extended),
-        (status = 404, description = "There is no such job", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The lease is another's, or the work is not wanted any more", body = Described, content_type = "application/problem+json"),
-        (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
-    ))]
+    responses((status = 200, description = "It goes on", body = Extended), NotTaken))]
 pub(super) async fn heartbeat(
     State(app): State<App>,
     JobInPath(job): JobInPath,
@@ -251,12 +260,7 @@ pub(super) async fn heartbeat(
 /// Reports that a job is done. Repeating it changes nothing.
 #[utoipa::path(post, path = "/v1/jobs/{id}/complete", tag = "jobs", request_body = CompleteRequest,
     params(("id" = i64, Path, description = "The job")),
-    responses(
-        (status = 200, description = "The saga goes on with it", body = Reported),
-        (status = 404, description = "There is no such job", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The lease is another's, or the work is not wanted any more", body = Described, content_type = "application/problem+json"),
-        (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
-    ))]
+    responses((status = 200, description = "The saga goes on with it", body = Reported), NotTaken))]
 pub(super) async fn complete(
     State(app): State<App>,
     JobInPath(job): JobInPath,
@@ -270,12 +274,7 @@ pub(super) async fn complete(
 /// Reports that a job failed; what becomes of the step is up to its retries. Repeating it changes nothing.
 #[utoipa::path(post, path = "/v1/jobs/{id}/fail", tag = "jobs", request_body = FailRequest,
     params(("id" = i64, Path, description = "The job")),
-    responses(
-        (status = 200, description = "The saga goes on with it", body = Reported),
-        (status = 404, description = "There is no such job", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The lease is another's, or the work is not wanted any more", body = Described, content_type = "application/problem+json"),
-        (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
-    ))]
+    responses((status = 200, description = "The saga goes on with it", body = Reported), NotTaken))]
 pub(super) async fn fail(
     State(app): State<App>,
     JobInPath(job): JobInPath,

@@ -1,6 +1,7 @@
 //! Every route, and what it asks of whoever calls it.
 
 mod alerts;
+mod audit;
 mod common;
 mod definitions;
 mod docs;
@@ -44,17 +45,18 @@ fn all() -> Routes {
         .needs_or_token(Role::Viewer, routes!(streams::sse::saga_events))
         .needs_or_token(Role::Viewer, routes!(streams::ws::saga_socket))
         .needs(Role::Viewer, routes!(streams::live::all_events))
-        .needs(Role::Client, routes!(operations::cancel))
-        .needs(Role::Operator, routes!(operations::pause))
-        .needs(Role::Operator, routes!(operations::resume))
-        .needs(Role::Operator, routes!(operations::resolve))
+        .audited(Role::Client, routes!(operations::cancel))
+        .audited(Role::Operator, routes!(operations::pause))
+        .audited(Role::Operator, routes!(operations::resume))
+        .audited(Role::Operator, routes!(operations::resolve))
         .needs(Role::Viewer, routes!(definitions::list::list))
         .needs(Role::Viewer, routes!(definitions::show::show))
         .needs(Role::Viewer, routes!(definitions::check::check))
-        .needs(Role::Admin, routes!(definitions::put::put))
-        .needs(Role::Admin, routes!(definitions::apply::apply))
-        .needs(Role::Admin, routes!(definitions::apply::discard))
+        .audited(Role::Admin, routes!(definitions::put::put))
+        .audited(Role::Admin, routes!(definitions::apply::apply))
+        .audited(Role::Admin, routes!(definitions::apply::discard))
         .needs(Role::Viewer, routes!(alerts::list))
+        .needs(Role::Admin, routes!(audit::list))
         .needs(Role::Worker, routes!(jobs::lease))
         .needs(Role::Worker, routes!(jobs::heartbeat))
         .needs(Role::Worker, routes!(jobs::complete))
@@ -65,13 +67,13 @@ fn all() -> Routes {
         .needs_or_token(Role::Viewer, routes!(orders::streams::order_events))
         .needs_or_token(Role::Viewer, routes!(orders::streams::order_socket))
         .needs(Role::Viewer, routes!(orders::services::show))
-        .needs(Role::Admin, routes!(orders::services::stage))
-        .needs(Role::Admin, routes!(orders::services::apply))
-        .needs(Role::Admin, routes!(orders::services::discard))
+        .audited(Role::Admin, routes!(orders::services::stage))
+        .audited(Role::Admin, routes!(orders::services::apply))
+        .audited(Role::Admin, routes!(orders::services::discard))
         .needs(Role::Viewer, routes!(orders::timeouts::show))
-        .needs(Role::Admin, routes!(orders::timeouts::stage))
-        .needs(Role::Admin, routes!(orders::timeouts::apply))
-        .needs(Role::Admin, routes!(orders::timeouts::discard))
+        .audited(Role::Admin, routes!(orders::timeouts::stage))
+        .audited(Role::Admin, routes!(orders::timeouts::apply))
+        .audited(Role::Admin, routes!(orders::timeouts::discard))
 }
 
 /// What the API's description says about the whole.

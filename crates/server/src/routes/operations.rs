@@ -1,7 +1,7 @@
 //! What people do to sagas.
 
 use axum::Extension;
-use axum::extract::State;
+use axum::extract::{FromRequest, FromRequestParts, Request, State};
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::kernel::saga::Rejected;
@@ -46,79 +46,86 @@ pub(super) struct Accepted {
     status: &'static str,
 }
 
+/// Why it is not.
+#[derive(utoipa::IntoResponses)]
+#[expect(dead_code, reason = "they describe what problems say")]
+enum Refused {
+    #[response(status = 404, description = "There is none", content_type = "application/problem+json")]
+    Unknown(Described),
+    #[response(status = 409, description = "Its state forbids it", content_type = "application/problem+json")]
+    Forbidden(Described),
+}
+
 /// Who asks, if it is known.
 type Asker = Option<Extension<Holder>>;
+
+/// A request to change the course of a saga, which stands as it stood when it came.
+pub(super) struct Asked {
+    app: App,
+    saga: SagaState,
+    note: String,
+    asker: Asker,
+}
+
+impl FromRequest<App> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
+        let (mut parts, body) = request.into_parts();
+        let SagaInPath(id) = SagaInPath::from_request_parts(&mut parts, app).await?;
+        let query = Query::from_request_parts(&mut parts, app).await?;
+        let asker = parts.extensions.get().cloned().map(Extension);
+        let request = Request::from_parts(parts, body);
+        let JsonOrNothing(NoteRequest { note }) = JsonOrNothing::from_request(request, app).await?;
+        query.finish("")?;
+        Ok(Self { saga: load(app, id).await?, app: app.clone(), note, asker })
+    }
+}
+
+impl Asked {
+    fn rejected(&self, why: Rejected) -> Problem {
+        Error::Rejected { saga: self.saga.id, why }.into()
+    }
+
+    fn accepted(&self, operation: &'static str) -> Response {
+        accepted(&self.saga, operation, self.asker.as_ref())
+    }
+}
 
 /// Asks a saga to roll back. The request is on disk when this answers; a saga that had finished by then stays finished.
 #[utoipa::path(post, path = "/v1/sagas/{id}/cancel", tag = "operations", request_body = Option<NoteRequest>,
     params(("id" = String, Path, description = "The saga", format = Uuid)),
-    responses(
-        (status = 202, description = "It will be rolled back", body = Accepted),
-        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "Its state forbids it", body = Described, content_type = "application/problem+json"),
-    ))]
-pub(super) async fn cancel(
-    State(app): State<App>,
-    SagaInPath(id): SagaInPath,
-    query: Query,
-    asker: Asker,
-    JsonOrNothing(NoteRequest { note }): JsonOrNothing<NoteRequest>,
-) -> Result<Response, Problem> {
-    query.finish("")?;
-    let saga = load(&app, id).await?;
-    if saga.status == Status::Compensating {
-        return Err(rejected(id, Rejected::RollingBack));
+    responses((status = 202, description = "It will be rolled back", body = Accepted), Refused))]
+pub(super) async fn cancel(asked: Asked) -> Result<Response, Problem> {
+    if asked.saga.status == Status::Compensating {
+        return Err(asked.rejected(Rejected::RollingBack));
     }
-    app.engine.cancel(id, &note).await?;
-    Ok(accepted(&saga, "cancel", asker.as_ref()))
+    asked.app.engine.cancel(asked.saga.id, &asked.note).await?;
+    Ok(asked.accepted("cancel"))
 }
 
 /// Asks a saga to start nothing new until it is resumed. What is in flight finishes; deadlines run on.
 #[utoipa::path(post, path = "/v1/sagas/{id}/pause", tag = "operations", request_body = Option<NoteRequest>,
     params(("id" = String, Path, description = "The saga", format = Uuid)),
-    responses(
-        (status = 202, description = "It will be paused", body = Accepted),
-        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "Its state forbids it", body = Described, content_type = "application/problem+json"),
-    ))]
-pub(super) async fn pause(
-    State(app): State<App>,
-    SagaInPath(id): SagaInPath,
-    query: Query,
-    asker: Asker,
-    JsonOrNothing(NoteRequest { note }): JsonOrNothing<NoteRequest>,
-) -> Result<Response, Problem> {
-    query.finish("")?;
-    let saga = load(&app, id).await?;
-    if saga.paused {
-        return Err(rejected(id, Rejected::Paused));
+    responses((status = 202, description = "It will be paused", body = Accepted), Refused))]
+pub(super) async fn pause(asked: Asked) -> Result<Response, Problem> {
+    if asked.saga.paused {
+        return Err(asked.rejected(Rejected::Paused));
     }
-    app.engine.pause(id, &note).await?;
-    Ok(accepted(&saga, "pause", asker.as_ref()))
+    asked.app.engine.pause(asked.saga.id, &asked.note).await?;
+    Ok(asked.accepted("pause"))
 }
 
 /// Lets a paused saga go on.
 #[utoipa::path(post, path = "/v1/sagas/{id}/resume", tag = "operations", request_body = Option<NoteRequest>,
     params(("id" = String, Path, description = "The saga", format = Uuid)),
-    responses(
-        (status = 202, description = "It will go on", body = Accepted),
-        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "Its state forbids it", body = Described, content_type = "application/problem+json"),
-    ))]
-pub(super) async fn resume(
-    State(app): State<App>,
-    SagaInPath(id): SagaInPath,
-    query: Query,
-    asker: Asker,
-    JsonOrNothing(NoteRequest { note }): JsonOrNothing<NoteRequest>,
-) -> Result<Response, Problem> {
-    query.finish("")?;
-    let saga = load(&app, id).await?;
-    if !saga.paused && !saga.status.is_terminal() {
-        return Err(rejected(id, Rejected::NotPaused));
+    responses((status = 202, description = "It will go on", body = Accepted), Refused))]
+pub(super) async fn resume(asked: Asked) -> Result<Response, Problem> {
+    if !asked.saga.paused && !asked.saga.status.is_terminal() {
+        return Err(asked.rejected(Rejected::NotPaused));
     }
-    app.engine.resume(id, &note).await?;
-    Ok(accepted(&saga, "resume", asker.as_ref()))
+    asked.app.engine.resume(asked.saga.id, &asked.note).await?;
+    Ok(asked.accepted("resume"))
 }
 
 /// Decides about a compensation that could not be finished. The saga then goes on rolling back.
@@ -145,10 +152,6 @@ pub(super) async fn resolve(
 
 async fn load(app: &App, id: SagaId) -> Result<SagaState, Problem> {
     Ok(app.engine.load(id).await?.ok_or(Error::NotFound(id))?)
-}
-
-fn rejected(saga: SagaId, why: Rejected) -> Problem {
-    Error::Rejected { saga, why }.into()
 }
 
 fn accepted(saga: &SagaState, operation: &'static str, asker: Option<&Extension<Holder>>) -> Response {

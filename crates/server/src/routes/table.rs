@@ -10,10 +10,12 @@ use utoipa_axum::router::{OpenApiRouter, UtoipaMethodRouter};
 
 use super::common;
 use crate::app::App;
-use crate::auth::{Access, Role, Table};
+use crate::auth::{Access, Role, Rule, Table, is_limited};
 
 /// The member of the description that names the role a route needs.
 const ROLE: &str = "x-role";
+/// The member that says whether it is recorded who used it.
+const AUDITED: &str = "x-audited";
 /// The name of the security scheme.
 const KEY: &str = "api_key";
 
@@ -30,25 +32,30 @@ impl Routes {
 
     /// Routes that anybody may use.
     pub(super) fn open(self, routes: UtoipaMethodRouter<App>) -> Self {
-        self.with(Access::Public, routes)
+        self.with(Rule { access: Access::Public, audited: false }, routes)
     }
 
     /// Routes for keys of this role.
     pub(super) fn needs(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
-        self.with(Access::Needs(role), routes)
+        self.with(Rule { access: Access::Needs(role), audited: false }, routes)
+    }
+
+    /// The same for changes that somebody may have to account for: who asked for them is recorded.
+    pub(super) fn audited(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
+        self.with(Rule { access: Access::Needs(role), audited: true }, routes)
     }
 
     /// Routes for keys of this role, and for whoever has the stream token of the saga in the path.
     pub(super) fn needs_or_token(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
-        self.with(Access::NeedsOrToken(role), routes)
+        self.with(Rule { access: Access::NeedsOrToken(role), audited: false }, routes)
     }
 
-    fn with(mut self, access: Access, (schemas, mut paths, router): UtoipaMethodRouter<App>) -> Self {
+    fn with(mut self, rule: Rule, (schemas, mut paths, router): UtoipaMethodRouter<App>) -> Self {
         for (path, item) in &mut paths.paths {
             for (method, operation) in operations(item) {
                 operation.operation_id = Some(name(&method, path));
-                self.access.insert(path, method, access);
-                describe(operation, access);
+                self.access.insert(path, method, rule);
+                describe(operation, rule, is_limited(path));
             }
         }
         self.router = self.router.routes((schemas, paths, router));
@@ -84,12 +91,16 @@ fn name(method: &Method, path: &str) -> String {
     words.fold(method.as_str().to_ascii_lowercase(), |name, word| name + "_" + word)
 }
 
-fn describe(operation: &mut Operation, access: Access) {
+fn describe(operation: &mut Operation, rule: Rule, limited: bool) {
+    let access = rule.access;
     let extensions = operation.extensions.get_or_insert_with(Extensions::default);
     extensions.insert(ROLE.to_owned(), access.as_str().into());
+    if rule.audited {
+        extensions.insert(AUDITED.to_owned(), true.into());
+    }
     if access != Access::Public {
         let none: [&str; 0] = [];
         operation.security = Some(vec![SecurityRequirement::new(KEY, none)]);
     }
-    common::complete(operation, access);
+    common::complete(operation, access, limited);
 }

@@ -27,6 +27,7 @@ pub(crate) struct Metrics {
 /// What the engine has counted itself.
 struct EngineMetrics {
     active: Gauge,
+    outbox_age: Gauge,
     decisions: Counter,
     transactions: Counter,
     fenced: Counter,
@@ -42,6 +43,10 @@ impl Metrics {
             describe_counter(&recorder, name, help);
             recorder.register_counter(&Key::from_static_name(name), &METADATA)
         };
+        let gauge = |name: &'static str, help: &'static str| {
+            recorder.describe_gauge(name.into(), None, help.into());
+            recorder.register_gauge(&Key::from_static_name(name), &METADATA)
+        };
         let engine = EngineMetrics {
             decisions: counter("backstitch_decisions_total", "Decisions written."),
             transactions: counter("backstitch_transactions_total", "Transactions they were written in."),
@@ -50,13 +55,12 @@ impl Metrics {
                 "Decisions refused because another process had the saga.",
             ),
             stale_answers: counter("backstitch_stale_answers_total", "Answers of attempts given up before."),
-            active: recorder.register_gauge(&Key::from_static_name("backstitch_sagas_active"), &METADATA),
+            active: gauge("backstitch_sagas_active", "Sagas under way in this process."),
+            outbox_age: gauge(
+                "outbox_age_seconds",
+                "How long the oldest message has waited to be sent; NaN while the database does not answer.",
+            ),
         };
-        recorder.describe_gauge(
-            "backstitch_sagas_active".into(),
-            None,
-            "Sagas under way in this process.".into(),
-        );
         describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
         let latency = "Time to answer a request, without the body of a stream.";
         recorder.describe_histogram(LATENCY.into(), Some(Unit::Seconds), latency.into());
@@ -79,14 +83,15 @@ impl Metrics {
         self.recorder.register_counter(&Key::from_parts(REQUESTS, labels), &METADATA).increment(1);
     }
 
-    /// Everything, in Prometheus' words.
-    pub(crate) fn render(&self, engine: &Engine) -> String {
+    /// Everything, in Prometheus' words. How far behind the outbox is, whoever asked the store knows, or nobody.
+    pub(crate) fn render(&self, engine: &Engine, outbox_age: Option<Duration>) -> String {
         let stats = engine.stats();
         self.engine.decisions.absolute(stats.decisions);
         self.engine.transactions.absolute(stats.transactions);
         self.engine.fenced.absolute(stats.fenced);
         self.engine.stale_answers.absolute(stats.stale_answers);
         self.engine.active.set(f64::from(u32::try_from(engine.active()).unwrap_or(u32::MAX)));
+        self.engine.outbox_age.set(outbox_age.map_or(f64::NAN, |age| age.as_secs_f64()));
         self.handle.render()
     }
 

@@ -56,6 +56,43 @@ async fn the_same_definition_again_changes_nothing() {
 }
 
 #[tokio::test]
+async fn a_version_that_is_meant_is_applied_or_nothing() {
+    let server = Running::start().await;
+    let client = &server.client;
+    put(client, "parcel", &waiting("parcel", "5m")).await;
+    put(client, "parcel", &waiting("parcel", "7m")).await;
+    let replaced = send(client, Method::POST, "parcel/apply?version=1").await;
+    assert_eq!((replaced.status, replaced.problem().as_str()), (409, "raced"), "{replaced:?}");
+    assert_eq!(show(client, "parcel").await["active"], Value::Null);
+    let applied = send(client, Method::POST, "parcel/apply?version=2").await;
+    assert_eq!((applied.status, &applied.json()["version"]), (200, &json!(2)));
+    let bad = send(client, Method::POST, "parcel/apply?version=two").await;
+    assert_eq!((bad.status, bad.problem().as_str()), (400, "bad-query"));
+}
+
+#[tokio::test]
+async fn of_several_who_declare_and_apply_at_once_each_applies_their_own_or_hears_of_it() {
+    let server = Running::start().await;
+    let client = &server.client;
+    let answers = futures::future::join_all((1..=32).map(|minutes| async move {
+        (minutes, put(client, "parcel?apply=true", &waiting("parcel", &format!("{minutes}m"))).await)
+    }));
+    let mut applied = 0;
+    for (minutes, answer) in answers.await {
+        if answer.status == 409 {
+            assert_eq!(answer.problem(), "raced", "{answer:?}");
+            continue;
+        }
+        assert_eq!((answer.status, &answer.json()["standing"]), (201, &json!("active")), "{answer:?}");
+        let version = &answer.json()["version"];
+        let shown = client.get(&format!("/v1/definitions/parcel?version={version}")).await.json();
+        assert_eq!(shown["definition"]["steps"][0]["timeout"], format!("{minutes}m"));
+        applied += 1;
+    }
+    assert!(applied > 0);
+}
+
+#[tokio::test]
 async fn sagas_in_flight_keep_their_version_and_are_counted() {
     let server = Running::start().await;
     let client = &server.client;

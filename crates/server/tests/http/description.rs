@@ -27,8 +27,11 @@ async fn every_route_has_a_name_of_its_own_and_says_what_refuses_it() {
         for operation in item.as_object().unwrap().values() {
             names.push(operation["operationId"].as_str().unwrap().to_owned());
             let answers = operation["responses"].as_object().unwrap();
-            let needed =
-                if operation["x-role"] == "public" { &["503"][..] } else { &["400", "401", "403", "503"] };
+            let needed = if operation["x-role"] == "public" {
+                &["503"][..]
+            } else {
+                &["400", "401", "403", "429", "503"]
+            };
             let with_body: &[&str] =
                 if operation["requestBody"].is_null() { &[] } else { &["413", "415", "422"] };
             for status in needed.iter().chain(with_body) {

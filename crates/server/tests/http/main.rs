@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod audit;
 mod bad_input;
 mod configuration;
 mod connections;
@@ -13,6 +14,7 @@ mod metrics;
 mod operations;
 mod postgres;
 mod process;
+mod rates;
 mod raw_requests;
 mod roles;
 mod sagas;

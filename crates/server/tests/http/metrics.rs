@@ -1,5 +1,7 @@
 //! Numbers and traces.
 
+use backstitch_server::Config;
+use backstitch_server::config::Secret;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
@@ -38,6 +40,37 @@ async fn requests_and_sagas_are_counted() {
         }
     })
     .await;
+}
+
+/// The line of a metric without labels, as a number.
+async fn number(server: &Running, name: &str) -> f64 {
+    let text = String::from_utf8(server.client.get("/metrics").await.body.to_vec()).unwrap();
+    let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')).unwrap();
+    line.parse().unwrap()
+}
+
+#[tokio::test]
+async fn how_long_the_oldest_message_waits_is_told_by_health_and_by_a_metric() {
+    // Nobody listens there: an alert waits until somebody does.
+    let nowhere = |config: &mut Config| config.alerts.webhook.url = Some(Secret::new("http://127.0.0.1:1/"));
+    let server = Running::start_with(nowhere).await;
+    let health = async |threshold: &str| {
+        server.client.get(&format!("/v1/health?stuck_after={threshold}")).await.json()
+    };
+    assert_eq!(health("10m").await["oldest_outbox_seconds"], json!(null));
+    assert_eq!(number(&server, "outbox_age_seconds").await.to_bits(), 0.0_f64.to_bits());
+    let id = server.client.run(&json!({ "definition": "stuck" })).await["id"].as_str().unwrap().to_owned();
+    let first = health("10m").await["oldest_outbox_seconds"].as_f64().unwrap();
+    let second = health("10m").await["oldest_outbox_seconds"].as_f64().unwrap();
+    assert!(second > first && first >= 0.0, "{first} {second}");
+    assert!(number(&server, "outbox_age_seconds").await > second);
+    server.switches.repair_undo();
+    let note = json!({ "action": "retry", "note": "ada: the service is back" });
+    server.client.post(&format!("/v1/sagas/{id}/steps/reserve/resolve"), &note).await;
+    let ended = server.client.get(&format!("/v1/sagas/{id}?wait=30")).await.json();
+    assert_eq!(ended["status"], "compensated");
+    assert_eq!(health("10m").await["status"], "ok");
+    assert_eq!(health("0s").await["status"], "attention", "the alert has waited for longer than that");
 }
 
 #[tokio::test]

@@ -74,7 +74,7 @@ async fn migrating_makes_the_tables_of_engine_and_server_on_postgres() {
     }
     let (client, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
-    for table in ["sagas", "api_keys", "backstitch_server_migrations"] {
+    for table in ["sagas", "api_keys", "audit", "backstitch_server_migrations"] {
         client.query(&format!("select * from backstitch.{table}"), &[]).await.unwrap();
     }
 }

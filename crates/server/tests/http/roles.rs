@@ -52,6 +52,8 @@ async fn every_route_lets_through_the_roles_it_names_and_no_other() {
             continue;
         }
         assert_eq!(without, 401, "{method} {path} without a key");
+        let wrong = status(&server.client.with_key(&format!("bsk_{}", "A".repeat(43)))).await;
+        assert!([401, 429].contains(&wrong), "{method} {path} with a wrong key: {wrong}");
         for (role, key) in ROLES.iter().zip(&keys) {
             let status = status(&server.client.with_key(key)).await;
             if sufficient(&needed).contains(role) {
@@ -83,6 +85,7 @@ async fn the_roles_are_those_of_the_contract() {
         ("GET", "/v1/events", "viewer"),
         ("POST", "/v1/sagas", "client"),
         ("POST", "/v1/sagas/{id}/cancel", "client"),
+        ("GET", "/v1/audit", "admin"),
         ("POST", "/v1/sagas/{id}/pause", "operator"),
         ("POST", "/v1/sagas/{id}/resume", "operator"),
         ("POST", "/v1/sagas/{id}/steps/{step}/resolve", "operator"),

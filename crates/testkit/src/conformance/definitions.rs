@@ -87,7 +87,7 @@ pub async fn a_staged_version_waits_to_be_applied(fixture: &dyn Fixture) {
     assert!(stage(fixture, 1).await);
     assert_eq!(store.definition("deploy", Some(1)).await.unwrap(), Some(version(1, 1)));
     assert_eq!(standing(fixture).await, (None, Some(1), vec![1]));
-    assert_eq!(store.apply_staged("deploy").await.unwrap(), Some(1));
+    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), Some(1));
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
 }
 
@@ -109,7 +109,7 @@ pub async fn a_name_that_belongs_to_code_is_not_declared(fixture: &dyn Fixture) 
     assert!(!stage(fixture, 2).await);
     assert!(declared(fixture, "deploy").await.is_none());
     assert_eq!(fixture.store().declared(None).await.unwrap(), []);
-    assert_eq!(fixture.store().apply_staged("deploy").await.unwrap(), None);
+    assert_eq!(fixture.store().apply_staged("deploy", None).await.unwrap(), None);
 }
 
 /// What is staged takes the place of what was; the active version stays.
@@ -118,19 +118,34 @@ pub async fn staging_replaces_what_was_staged(fixture: &dyn Fixture) {
     assert!(stage(fixture, 1).await);
     assert!(stage(fixture, 2).await);
     assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]));
-    assert_eq!(store.apply_staged("deploy").await.unwrap(), Some(2));
+    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), Some(2));
     assert!(stage(fixture, 3).await);
     assert!(stage(fixture, 4).await);
     assert_eq!(standing(fixture).await, (Some(2), Some(4), vec![1, 2, 3, 4]), "both at once");
-    assert_eq!(store.apply_staged("deploy").await.unwrap(), Some(4));
+    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), Some(4));
     assert_eq!(standing(fixture).await, (Some(4), None, vec![1, 2, 3, 4]));
+}
+
+/// Whoever means one version applies that one or nothing.
+pub async fn only_the_version_that_is_meant_is_applied(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    assert_eq!(store.apply_staged("deploy", Some(1)).await.unwrap(), None, "nobody declared it");
+    stage(fixture, 1).await;
+    stage(fixture, 2).await;
+    for other in [1, 3, u32::MAX] {
+        assert_eq!(store.apply_staged("deploy", Some(other)).await.unwrap(), None, "{other}");
+    }
+    assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]), "what is staged goes on waiting");
+    assert_eq!(store.apply_staged("deploy", Some(2)).await.unwrap(), Some(2));
+    assert_eq!(store.apply_staged("deploy", Some(2)).await.unwrap(), None, "it is not staged any more");
+    assert_eq!(standing(fixture).await, (Some(2), None, vec![1, 2]));
 }
 
 /// A discarded version is forgotten, but its number is not used again.
 pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture) {
     let store = fixture.store();
     stage(fixture, 1).await;
-    store.apply_staged("deploy").await.unwrap();
+    store.apply_staged("deploy", None).await.unwrap();
     stage(fixture, 2).await;
     assert_eq!(store.discard_staged("deploy").await.unwrap(), Some(2));
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1, 2]));
@@ -142,11 +157,11 @@ pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture)
 /// Nothing to apply, nothing to discard: nothing changes.
 pub async fn what_is_not_staged_is_neither_applied_nor_discarded(fixture: &dyn Fixture) {
     let store = fixture.store();
-    assert_eq!(store.apply_staged("deploy").await.unwrap(), None);
+    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), None);
     assert_eq!(store.discard_staged("deploy").await.unwrap(), None);
     stage(fixture, 1).await;
-    store.apply_staged("deploy").await.unwrap();
-    assert_eq!(store.apply_staged("deploy").await.unwrap(), None);
+    store.apply_staged("deploy", None).await.unwrap();
+    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), None);
     assert_eq!(store.discard_staged("deploy").await.unwrap(), None);
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
 }
@@ -201,11 +216,11 @@ pub async fn sagas_in_flight_are_counted_by_version(fixture: &dyn Fixture) {
 /// Declarations outlive the process that took them.
 pub async fn declarations_are_there_for_the_next_process(fixture: &dyn Fixture) {
     stage(fixture, 1).await;
-    fixture.store().apply_staged("deploy").await.unwrap();
+    fixture.store().apply_staged("deploy", None).await.unwrap();
     stage(fixture, 2).await;
     let before = declared(fixture, "deploy").await;
     fixture.reopen().await;
     assert_eq!(declared(fixture, "deploy").await, before);
     assert_eq!(standing(fixture).await, (Some(1), Some(2), vec![1, 2]));
-    assert_eq!(fixture.store().apply_staged("deploy").await.unwrap(), Some(2));
+    assert_eq!(fixture.store().apply_staged("deploy", None).await.unwrap(), Some(2));
 }

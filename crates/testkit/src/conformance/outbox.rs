@@ -197,6 +197,26 @@ pub async fn the_next_due_message_is_known(fixture: &dyn Fixture) {
     assert_eq!(fixture.store().next_outgoing().await.unwrap(), None, "it is on its way");
 }
 
+/// How far behind the outbox is can be told: by the oldest message that is not out, whatever keeps it.
+pub async fn the_oldest_message_that_is_not_out_is_known(fixture: &dyn Fixture) {
+    let oldest = async || fixture.store().oldest_outgoing().await.unwrap();
+    assert_eq!(oldest().await, None);
+    let first = fixture.now();
+    said(fixture, vec![message("k1")]).await;
+    fixture.advance(Duration::from_secs(60)).await;
+    let second = fixture.now();
+    apply(&*fixture.store(), Commit { messages: vec![message("k2")], ..started(saga(2), second) }).await;
+    assert_eq!(oldest().await, Some(first));
+    let [one, two] = claim(fixture, 10).await.try_into().unwrap();
+    assert_eq!(oldest().await, Some(first), "it is on its way");
+    report(fixture, &one, Report::Retry { at: fixture.now(), error: "no ack".to_owned() }).await;
+    assert_eq!(oldest().await, Some(first), "it waits for its next try");
+    report(fixture, &claim_one(fixture).await, Report::Aborted { error: "too big".to_owned() }).await;
+    assert_eq!(oldest().await, Some(second));
+    report(fixture, &two, Report::Delivered).await;
+    assert_eq!(oldest().await, None);
+}
+
 /// Messages outlive the process that wrote them.
 pub async fn a_message_is_there_for_the_next_process(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;

@@ -75,11 +75,11 @@ async fn a_declared_saga_is_started_in_sql_with_its_active_version() {
         let saga = started(&session, "'trip'").await.unwrap();
         store.load(&[saga]).await.unwrap().pop().unwrap().summary.version
     };
-    store.apply_staged("trip").await.unwrap();
+    store.apply_staged("trip", None).await.unwrap();
     assert_eq!(version().await, 1);
     stage(2).await;
     assert_eq!(version().await, 1, "not the one that is only staged");
-    store.apply_staged("trip").await.unwrap();
+    store.apply_staged("trip", None).await.unwrap();
     stage(3).await;
     store.discard_staged("trip").await.unwrap();
     assert_eq!(version().await, 2, "nor one that was discarded");

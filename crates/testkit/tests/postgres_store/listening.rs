@@ -51,9 +51,9 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
     let mut notices = other.listen().await.unwrap().unwrap();
     assert_eq!(next(&mut notices).await, Notice::Missed);
     let trip = |version| Registered { name: "trip".into(), version, fingerprint: 0, body: Payload::null() };
-    assert_eq!(store.apply_staged("trip").await.unwrap(), None, "nothing is staged, nobody is told");
+    assert_eq!(store.apply_staged("trip", None).await.unwrap(), None, "nothing is staged, nobody is told");
     store.stage(&trip(1)).await.unwrap();
-    store.apply_staged("trip").await.unwrap();
+    store.apply_staged("trip", None).await.unwrap();
     assert_eq!(next(&mut notices).await, Notice::Applied);
     store.stage(&trip(2)).await.unwrap();
     store.discard_staged("trip").await.unwrap();

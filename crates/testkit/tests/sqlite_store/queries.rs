@@ -49,6 +49,7 @@ fn no_query_reads_a_table_that_grows_from_end_to_end() {
         "sagas_owned",
         "sagas_unowned_due",
         "outbox_due",
+        "outbox_unsent",
         "saga_inbox",
         "(subquery-",
     ];

@@ -19,20 +19,25 @@ pub(super) async fn stage(session: &Session, definition: &Registered) -> Result<
     Ok(!staged.is_empty())
 }
 
-pub(super) async fn apply(session: &Session, name: &str) -> Result<Option<u32>, Error> {
-    change(session, sql!("apply_definition"), name, "active").await
+pub(super) async fn apply(
+    session: &Session,
+    name: &str,
+    expected: Option<u32>,
+) -> Result<Option<u32>, Error> {
+    // What is no number of a version here is staged nowhere.
+    let (true, Ok(expected)) = (is_text(name), expected.map(i32::try_from).transpose()) else {
+        return Ok(None);
+    };
+    let applied = session.query(sql!("apply_definition"), &[&name, &expected]).await?;
+    applied.first().map(|row| optional(row, "active")).transpose().map(Option::flatten)
 }
 
 pub(super) async fn discard(session: &Session, name: &str) -> Result<Option<u32>, Error> {
-    change(session, include_str!("discard_definition.sql"), name, "staged").await
-}
-
-async fn change(session: &Session, sql: &str, name: &str, column: &str) -> Result<Option<u32>, Error> {
     if !is_text(name) {
         return Ok(None);
     }
-    let changed = session.query(sql, &[&name]).await?;
-    changed.first().map(|row| get::<i32>(row, column).map(i32::unsigned_abs)).transpose()
+    let discarded = session.query(include_str!("discard_definition.sql"), &[&name]).await?;
+    discarded.first().map(|row| optional(row, "staged")).transpose().map(Option::flatten)
 }
 
 pub(super) async fn list(session: &Session, name: Option<&str>) -> Result<Vec<Declared>, Error> {

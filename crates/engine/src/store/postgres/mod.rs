@@ -220,8 +220,8 @@ impl Store for PostgresStore {
         change!(self.sessions.to_ask(), |session| declared::stage(session, definition))
     }
 
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
-        change!(self.sessions.to_ask(), |session| declared::apply(session, name))
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        change!(self.sessions.to_ask(), |session| declared::apply(session, name, expected))
     }
 
     async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
@@ -266,5 +266,9 @@ impl Store for PostgresStore {
 
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
         read!(self.sessions, |session| outbox::next_due(session))
+    }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        read!(self.sessions, |session| outbox::oldest(session))
     }
 }

@@ -42,6 +42,11 @@ pub(super) async fn next_due(session: &Session) -> Result<Option<Timestamp>, Err
     rows.first().map(|row| get_time(row, "due_at")).transpose()
 }
 
+pub(super) async fn oldest(session: &Session) -> Result<Option<Timestamp>, Error> {
+    let rows = session.query(sql!("oldest_outgoing"), &[]).await?;
+    rows.first().map(|row| get_time(row, "created_at")).transpose()
+}
+
 fn outgoing(row: &Row) -> Result<Outgoing, Error> {
     let id: i64 = get(row, "id")?;
     let payload = Payload::parse(get::<&str>(row, "payload")?).map_err(|why| Corrupt {

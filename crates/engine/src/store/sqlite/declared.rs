@@ -30,9 +30,14 @@ pub(super) fn stage(connection: &Connection, definition: &Registered, now: Times
     Ok(kept > 0)
 }
 
-pub(super) fn apply(connection: &Connection, name: &str, now: Timestamp) -> Result<Option<u32>, Fault> {
+pub(super) fn apply(
+    connection: &Connection,
+    name: &str,
+    expected: Option<u32>,
+    now: Timestamp,
+) -> Result<Option<u32>, Fault> {
     let mut statement = connection.prepare_cached(sql!("apply_definition"))?;
-    Ok(statement.query_row(params![name, now.as_micros()], |row| row.get(0)).optional()?)
+    Ok(statement.query_row(params![name, expected, now.as_micros()], |row| row.get(0)).optional()?)
 }
 
 pub(super) fn discard(connection: &Connection, name: &str, now: Timestamp) -> Result<Option<u32>, Fault> {

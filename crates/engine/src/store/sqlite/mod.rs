@@ -227,9 +227,9 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| declared::stage(connection, &definition, now)).await
     }
 
-    async fn apply_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
         let (name, now) = (name.to_owned(), self.clock.now());
-        self.connections.write(move |connection| declared::apply(connection, &name, now)).await
+        self.connections.write(move |connection| declared::apply(connection, &name, expected, now)).await
     }
 
     async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
@@ -283,5 +283,9 @@ impl Store for SqliteStore {
 
     async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
         self.connections.read(outbox::next_due).await
+    }
+
+    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
+        self.connections.read(outbox::oldest).await
     }
 }

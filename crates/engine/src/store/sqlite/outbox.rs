@@ -81,7 +81,15 @@ pub(super) fn settle(connection: &Connection, sent: &[Sent]) -> Result<(), Fault
 }
 
 pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("next_outgoing"))?;
-    let due: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
-    Ok(due.map(Timestamp::from_micros))
+    one_time(connection, sql!("next_outgoing"))
+}
+
+pub(super) fn oldest(connection: &Connection) -> Result<Option<Timestamp>, Fault> {
+    one_time(connection, sql!("oldest_outgoing"))
+}
+
+fn one_time(connection: &Connection, sql: &str) -> Result<Option<Timestamp>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let time: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
+    Ok(time.map(Timestamp::from_micros))
 }

@@ -29,19 +29,23 @@ pub(crate) struct Discarded {
 
 /// Lets new sagas take the staged version. Those under way keep theirs.
 #[utoipa::path(post, path = "/v1/definitions/{name}/apply", tag = "definitions",
-    params(("name" = String, Path, description = "The definition's name")),
+    params(
+        ("name" = String, Path, description = "The definition's name"),
+        ("version" = Option<u32>, Query, description = "The version that is meant; whichever is staged unless given", minimum = 1, maximum = 2_147_483_647),
+    ),
     responses(
         (status = 200, description = "New sagas take it", body = Applied),
-        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing is staged, or another version than the one that is meant", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn apply(
     State(app): State<App>,
     NameInPath(name): NameInPath,
-    query: Query,
+    mut query: Query,
 ) -> Result<Response, Problem> {
-    query.finish("")?;
+    let expected = query.number("version", 1, i32::MAX.unsigned_abs())?;
+    query.finish("version")?;
     refuse_the_servers_own(&name)?;
-    let applied = app.engine.apply(&name).await?;
+    let applied = app.engine.apply(&name, expected).await?;
     let answer = Applied { name, version: applied.version, in_flight: in_flight(&applied.in_flight) };
     Ok(json(StatusCode::OK, &answer))
 }

@@ -40,7 +40,7 @@ pub(crate) struct Declared {
         (status = 200, description = "It was declared before", body = Declared),
         (status = 201, description = "It is a new version", body = Declared),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The name belongs to something else", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The name belongs to something else, or somebody declared another version at the same moment", body = Described, content_type = "application/problem+json"),
         (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),
         (status = 415, description = "Neither YAML nor JSON", body = Described, content_type = "application/problem+json"),
         (status = 422, description = "It has mistakes; each is listed with its place", body = Described, content_type = "application/problem+json"),
@@ -70,7 +70,7 @@ pub(in crate::routes) async fn put(
         let standing = if is_active { "active" } else { "staged" };
         return Ok(json(status, &Declared { name, version, standing, in_flight: None }));
     }
-    let applied = app.engine.apply(&name).await?;
+    let applied = app.engine.apply(&name, Some(version)).await?;
     let in_flight = Some(in_flight(&applied.in_flight));
-    Ok(json(status, &Declared { name, version: applied.version, standing: "active", in_flight }))
+    Ok(json(status, &Declared { name, version, standing: "active", in_flight }))
 }

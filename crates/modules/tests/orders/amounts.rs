@@ -1,0 +1,61 @@
+//! Sums of money, as both databases keep them.
+
+use backstitch::store::product::Database;
+use backstitch_modules::orders::{Order, Orders};
+use serde_json::value::RawValue;
+
+use crate::settings::{FORTH, stage};
+use crate::stage::Stage;
+
+/// As they may be written, and as they are kept. A number has the digits that a double has room for; text keeps them all.
+const AMOUNTS: [(&str, &str); 9] = [
+    ("0", "0"),
+    ("10.50", "10.5"),
+    ("19.9", "19.9"),
+    ("1e2", "100.0"),
+    ("12345678901234567890", "12345678901234567890"),
+    ("12345678901234567890.12", "1.2345678901234567e+19"),
+    ("0.1e-6", "1e-7"),
+    (r#""12345678901234567890.12""#, "12345678901234567890.12"),
+    (r#""010.50""#, "010.50"),
+];
+
+async fn confirm(orders: &Orders, amount: &str) {
+    let amount = RawValue::from_string(amount.to_owned()).unwrap();
+    let order = format!(
+        r#"{{"order_id": "o", "customer_id": "c", "items": [{{"sku": "s", "quantity": 1}}], "amount": {amount}}}"#
+    );
+    let order: Order = serde_json::from_str(&order).unwrap();
+    orders.confirm(&order, None).await.unwrap();
+}
+
+/// The amounts in the table, as text, in the order of their confirmation.
+async fn kept(orders: &Orders) -> Vec<String> {
+    let sql = "select cast(amount as text) from orders order by tx_id";
+    match orders.engine().database().unwrap() {
+        Database::Sqlite(file) => {
+            let read = move |connection: &rusqlite::Connection| {
+                let mut statement = connection.prepare(sql)?;
+                let rows = statement.query_map([], |row| row.get(0))?;
+                rows.collect()
+            };
+            file.read_product(read).await.unwrap()
+        }
+        Database::Postgres(server) => {
+            let rows = server.read_product(sql, &[]).await.unwrap();
+            rows.iter().map(|row| row.get(0)).collect()
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_amount_is_kept_as_it_was_confirmed_on_both_databases() {
+    for scene in Stage::each().await {
+        stage(&scene.orders, FORTH).await;
+        scene.orders.apply_services().await.unwrap();
+        for (written, _) in AMOUNTS {
+            confirm(&scene.orders, written).await;
+        }
+        assert_eq!(kept(&scene.orders).await, AMOUNTS.map(|(_, kept)| kept));
+    }
+}

@@ -1,0 +1,7 @@
+//! Orders on a real engine, on both databases.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod amounts;
+mod settings;
+mod stage;

@@ -1,0 +1,102 @@
+//! Settings that are applied while somebody else changes them.
+
+use backstitch::{Draft, Timestamp};
+use backstitch_modules::orders::{DEFINITION, Error, Orders, Service, ServicesChange, Timeouts};
+use futures::FutureExt;
+use serde_json::json;
+
+use crate::stage::Stage;
+
+/// More often than anybody tries.
+const ENDLESSLY: usize = 100;
+
+fn services(order: [&str; 3]) -> ServicesChange {
+    let at =
+        |name| json!({"url": format!("http://localhost/{name}"), "rollback_url": "http://localhost/undo"});
+    let endpoints =
+        json!({"payment": at("payment"), "inventory": at("inventory"), "logistics": at("logistics")});
+    serde_json::from_value(json!({"order": order, "endpoints": endpoints})).unwrap()
+}
+
+pub(crate) const FORTH: [&str; 3] = ["payment", "inventory", "logistics"];
+const BACK: [&str; 3] = ["logistics", "inventory", "payment"];
+
+pub(crate) async fn stage(orders: &Orders, order: [&str; 3]) {
+    orders.stage_services(services(order), Timestamp::default()).await.unwrap();
+}
+
+/// The order of the active services and of the staged ones.
+async fn standing(orders: &Orders) -> [Option<Vec<&'static str>>; 2] {
+    let standing = orders.services().await.unwrap();
+    let names = |order: Vec<Service>| order.into_iter().map(Service::name).collect();
+    [standing.active, standing.staged].map(|services| services.map(|services| names(services.order)))
+}
+
+/// Another node that declares something else.
+async fn declare_another(orders: Orders) {
+    let newest = orders.engine().draft(DEFINITION, None).await.unwrap().unwrap();
+    let another = Draft { title: Some(format!("not {}", newest.version)), ..newest };
+    orders.engine().declare(another).await.unwrap();
+}
+
+#[tokio::test]
+async fn settings_are_applied_whatever_another_node_declares_at_the_same_moment() {
+    for scene in Stage::each().await {
+        stage(&scene.orders, BACK).await;
+        scene.interfere(1, |orders| declare_another(orders).boxed());
+        let applied = scene.orders.apply_services().await.unwrap();
+        assert_eq!(
+            applied.version, 3,
+            "the first was replaced by the other's, and the other's was left alone"
+        );
+        assert_eq!(standing(&scene.orders).await, [Some(BACK.to_vec()), None]);
+    }
+}
+
+#[tokio::test]
+async fn a_change_that_is_staged_while_another_is_applied_goes_on_waiting() {
+    for scene in Stage::each().await {
+        stage(&scene.orders, BACK).await;
+        scene.interfere(1, |orders| async move { stage(&orders, FORTH).await }.boxed());
+        scene.orders.apply_services().await.unwrap();
+        assert_eq!(standing(&scene.orders).await, [Some(BACK.to_vec()), Some(FORTH.to_vec())]);
+        scene.orders.apply_services().await.unwrap();
+        assert_eq!(standing(&scene.orders).await, [Some(FORTH.to_vec()), None]);
+    }
+}
+
+#[tokio::test]
+async fn timeouts_that_are_staged_while_others_are_applied_go_on_waiting() {
+    let change = |seconds: u32| serde_json::from_value(json!({"payment": format!("{seconds}s")})).unwrap();
+    for scene in Stage::each().await {
+        stage(&scene.orders, FORTH).await;
+        scene.orders.apply_services().await.unwrap();
+        scene.orders.stage_timeouts(change(7), Timestamp::default()).await.unwrap();
+        scene.interfere(1, move |orders| {
+            async move {
+                orders.stage_timeouts(change(9), Timestamp::default()).await.unwrap();
+            }
+            .boxed()
+        });
+        scene.orders.apply_timeouts().await.unwrap();
+        let standing = scene.orders.timeouts().await.unwrap();
+        let payment = |timeouts: Timeouts| timeouts.of(Service::Payment).as_secs();
+        assert_eq!((standing.active.map(payment), standing.staged.map(payment)), (Some(7), Some(9)));
+        scene.orders.discard_timeouts().await.unwrap();
+        assert!(scene.orders.timeouts().await.unwrap().staged.is_none());
+    }
+}
+
+#[tokio::test]
+async fn settings_that_another_node_keeps_declaring_over_are_given_up_and_stay_staged() {
+    for scene in Stage::each().await {
+        stage(&scene.orders, BACK).await;
+        scene.interfere(ENDLESSLY, |orders| declare_another(orders).boxed());
+        let refused = scene.orders.apply_services().await.unwrap_err();
+        assert!(
+            matches!(&refused, Error::Engine(backstitch::Error::DeclaredAtOnce(name)) if name == DEFINITION),
+            "{refused}"
+        );
+        assert_eq!(standing(&scene.orders).await, [None, Some(BACK.to_vec())]);
+    }
+}

@@ -1,0 +1,89 @@
+//! Orders in a database of their own, and a rival who comes in between.
+
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use async_trait::async_trait;
+use backstitch::clock::SystemClock;
+use backstitch::store::Store;
+use backstitch::store::postgres::PostgresStore;
+use backstitch::store::sqlite::SqliteStore;
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::{Attempt, Caller, Engine, Options, Payload, StepError, store};
+use backstitch_modules::orders::{self, Orders, Rollback, Timeouts};
+use backstitch_testkit::postgres;
+use futures::future::BoxFuture;
+
+/// Orders, and their database, which goes last.
+pub(crate) struct Stage {
+    pub(crate) orders: Orders,
+    pub(crate) rival: Arc<Watched<Rival>>,
+    _place: Option<tempfile::TempDir>,
+}
+
+impl Stage {
+    /// On each database; nobody has said yet where the services are.
+    pub(crate) async fn each() -> [Self; 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = SqliteStore::open_with(
+            &folder.path().join("orders.db"),
+            Arc::new(SystemClock),
+            &[&orders::SCHEMA],
+        );
+        let address = postgres::fresh_database().await;
+        let server = PostgresStore::connect_with(&address, &[&orders::SCHEMA]).await;
+        [
+            Self::on(Arc::new(file.unwrap()), Some(folder)).await,
+            Self::on(Arc::new(server.unwrap()), None).await,
+        ]
+    }
+
+    async fn on(store: Arc<dyn Store>, place: Option<tempfile::TempDir>) -> Self {
+        let rival = Arc::new(Watched::new(store, Rival::default()));
+        let options = Options { caller: Some(Arc::new(Willing)), ..Options::default() };
+        let engine = Engine::on_store(rival.clone(), options).await.unwrap();
+        let orders = Orders::open(engine, None, Timeouts::default(), Rollback::default()).await.unwrap();
+        Self { orders, rival, _place: place }
+    }
+
+    /// From now on somebody does this before a version is applied, so many times.
+    pub(crate) fn interfere(
+        &self,
+        times: usize,
+        what: impl Fn(Orders) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) {
+        let orders = self.orders.clone();
+        self.rival.left.store(times, Ordering::SeqCst);
+        assert!(self.rival.what.set(Box::new(move || what(orders.clone()))).is_ok());
+    }
+}
+
+/// Does something each time a version is about to be applied.
+#[derive(Default)]
+pub(crate) struct Rival {
+    what: OnceLock<Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>>,
+    left: AtomicUsize,
+}
+
+#[async_trait]
+impl Watch for Rival {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        if let (Moment::BeforeApplying(_), Some(what)) = (moment, self.what.get()) {
+            let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
+            if left.is_ok() {
+                what().await;
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Services that do whatever they are asked.
+struct Willing;
+
+#[async_trait]
+impl Caller for Willing {
+    async fn call(&self, _: &Payload, _: &Attempt<'_>) -> Result<Payload, StepError> {
+        Ok(Payload::null())
+    }
+}
