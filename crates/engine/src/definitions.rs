@@ -70,7 +70,11 @@ impl Engine {
             let newest = match &declared {
                 Some(declared) => declared.versions.last().map_or(0, |version| version.number),
                 None if shared.store.definition(&draft.name, None).await?.is_some() => {
-                    return Err(Error::DefinedInCode(draft.name));
+                    // Unless somebody has just declared it.
+                    if self.declared(&draft.name).await?.is_none() {
+                        return Err(Error::DefinedInCode(draft.name));
+                    }
+                    continue;
                 }
                 None => 0,
             };

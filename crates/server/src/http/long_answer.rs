@@ -100,7 +100,8 @@ mod tests {
 
     #[test]
     fn only_streams_of_events_go_on() {
-        let answer = |kind: &'static str| Response::builder().header(CONTENT_TYPE, kind).body(Body::empty()).unwrap();
+        let answer =
+            |kind: &'static str| Response::builder().header(CONTENT_TYPE, kind).body(Body::empty()).unwrap();
         assert!(goes_on(&answer("text/event-stream")));
         assert!(!goes_on(&answer("application/json")));
         let mut problem = answer("text/event-stream");

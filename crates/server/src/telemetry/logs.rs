@@ -1,13 +1,16 @@
 //! Where logs and traces go.
 
 use opentelemetry_sdk::trace::SdkTracerProvider;
-use tracing_appender::non_blocking::WorkerGuard;
+use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
 use tracing_subscriber::{EnvFilter, Layer, fmt};
 
 use super::traces;
 use crate::config::{Config, LogFormat};
+
+/// Lines that wait to be written, at most; beyond that they are left out, and nobody waits.
+const LINES: usize = 16_384;
 
 /// Writes what is still to be written when it is dropped.
 pub struct Telling {
@@ -33,7 +36,8 @@ pub fn tell(config: &Config) -> Result<Telling, String> {
         format!("log.level `{level}` cannot be read: {why}; use a level like info, or info,backstitch=debug")
     })?;
     // A thread of its own writes: nobody waits for a terminal or a pipe.
-    let (writer, log) = tracing_appender::non_blocking(std::io::stderr());
+    let writing = NonBlockingBuilder::default().buffered_lines_limit(LINES);
+    let (writer, log) = writing.finish(std::io::stderr());
     let lines = match config.log.format {
         LogFormat::Text => fmt::layer().with_writer(writer).with_ansi(false).boxed(),
         LogFormat::Json => fmt::layer().json().flatten_event(true).with_writer(writer).boxed(),

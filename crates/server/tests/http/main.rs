@@ -10,6 +10,7 @@ mod definitions;
 mod description;
 mod jobs;
 mod keys;
+mod long_answers;
 mod metrics;
 mod operations;
 mod postgres;

@@ -36,8 +36,9 @@ pub const WRITER_SETTINGS: &str = "
     pragma recursive_triggers = on;
 ";
 
+/// There are several, and what they read the machine has in memory anyway.
 const READER: &str = "
-    pragma cache_size = -16384;
+    pragma cache_size = -4096;
     pragma temp_store = memory;
     pragma trusted_schema = off;
     pragma cell_size_check = on;
