@@ -30,6 +30,11 @@ enum Command {
 }
 
 impl Command {
+    /// The machine is the server's then: one thread makes more load than it can bear.
+    fn loads_a_server(&self) -> bool {
+        matches!(self, Self::Bench(args) if args.is_over_http())
+    }
+
     async fn run(self) -> Result<(), Failure> {
         match self {
             Self::Demo(args) => demo::run(args).await,
@@ -43,7 +48,11 @@ impl Command {
 
 fn main() -> ExitCode {
     let Cli { command } = Cli::parse();
-    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
+    let mut threads = tokio::runtime::Builder::new_multi_thread();
+    if command.loads_a_server() {
+        threads.worker_threads(1);
+    }
+    let runtime = match threads.enable_all().build() {
         Ok(runtime) => runtime,
         Err(why) => {
             eprintln!("backstitch: cannot start: {why}");

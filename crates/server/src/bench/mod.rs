@@ -43,6 +43,13 @@ pub(crate) struct Args {
     http: http::OverHttp,
 }
 
+impl Args {
+    /// Whether a server is loaded, instead of the engine in this process.
+    pub(crate) fn is_over_http(&self) -> bool {
+        self.http.is_asked()
+    }
+}
+
 /// What the sagas do.
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 pub(crate) enum Variant {
@@ -66,7 +73,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if args.concurrency.contains(&0) || args.rounds == 0 || (args.seconds == 0 && args.sagas.is_none()) {
         return Err("concurrency, rounds and seconds must be at least 1".into());
     }
-    if args.http.is_asked() {
+    if args.is_over_http() {
         return http::run(&args).await;
     }
     let mut printer = report::Printer::new(args.json);

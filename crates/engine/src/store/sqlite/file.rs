@@ -5,6 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::Fault;
@@ -78,8 +79,7 @@ impl Held {
         if connection.is_readonly("main")? {
             return Err(Error::ReadOnly(self.path.display().to_string()).into());
         }
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        ready(&connection)?;
         connection.execute_batch(WRITER_SETTINGS)?;
         // Asked for in vain where memory cannot be shared between processes, as on many network drives.
         let mode: String = connection.query_row("pragma journal_mode", [], |row| row.get(0))?;
@@ -96,11 +96,19 @@ impl Held {
     pub(super) fn reader(&self) -> Result<Connection, Fault> {
         let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
         let connection = Connection::open_with_flags(&self.path, flags)?;
-        connection.busy_timeout(BUSY_TIMEOUT)?;
-        connection.set_prepared_statement_cache_capacity(STATEMENTS);
+        ready(&connection)?;
         connection.execute_batch(READER)?;
         Ok(connection)
     }
+}
+
+/// What every connection needs.
+fn ready(connection: &Connection) -> Result<(), Fault> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENTS);
+    // Plans do not depend on what is bound. Where they may, a statement is planned anew each time it is taken up again.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
+    Ok(())
 }
 
 fn supported(version: i32) -> Result<(), Error> {
