@@ -19,6 +19,9 @@ const MAX_BATCH: usize = 512;
 /// would take.
 const LINGER: usize = 200;
 
+/// How often that writer lets others go first before it writes.
+const PLACES_GIVEN_UP: usize = 8;
+
 /// Takes decisions from everywhere and writes them in groups.
 #[derive(Clone)]
 pub(crate) struct Committer {
@@ -177,7 +180,11 @@ fn linger(queue: &mpsc::UnboundedReceiver<Ticket>) {
 /// together costs little more than what one of them writes alone.
 fn gather(queue: &mpsc::UnboundedReceiver<Ticket>) {
     let mut waiting = queue.len();
-    while waiting > 0 && waiting < MAX_BATCH {
+    // A few times only: on a busy machine each may take a while, and the first one waits for all of them.
+    for _ in 0..PLACES_GIVEN_UP {
+        if waiting == 0 || waiting >= MAX_BATCH {
+            return;
+        }
         std::thread::yield_now();
         let more = queue.len();
         if more == waiting {

@@ -65,6 +65,10 @@ impl Engine {
         for _ in 0..TRIES {
             let declared = shared.store.declared(Some(&draft.name)).await?.pop();
             if let Some(before) = declared_before(shared, declared.as_ref(), &draft).await? {
+                // Whoever applied it may not have come to tell this node.
+                if let Declaring::ActiveBefore(active) = before {
+                    self.take_up(&draft.name, active).await?;
+                }
                 return Ok(before);
             }
             let newest = match &declared {
@@ -96,18 +100,32 @@ impl Engine {
     /// # Errors
     /// When nothing is staged under this name, or not the version that is expected, or the store cannot be written.
     pub async fn apply(&self, name: &str, expected: Option<u32>) -> Result<Applied, Error> {
+        // Once it is on disk it is made known here, even if whoever asked for it goes away.
+        let (engine, name) = (self.clone(), name.to_owned());
+        let applying = self.shared().tracked(async move { engine.apply_to_the_end(&name, expected).await });
+        tokio::spawn(applying).await.map_err(|_| Error::ShuttingDown)?
+    }
+
+    async fn apply_to_the_end(&self, name: &str, expected: Option<u32>) -> Result<Applied, Error> {
         let shared = self.shared();
-        let caller = caller(shared)?;
+        caller(shared)?;
         let version = match (shared.store.apply_staged(name, expected).await?, expected) {
             (Some(applied), _) => applied,
             (None, None) => return Err(Error::NothingStaged(name.to_owned())),
             (None, Some(version)) => self.applied_before(name, version).await?,
         };
-        follow_one(shared, caller, &name.into(), version).await?;
-        shared.registry.activate(&name.into(), Some(version));
-        shared.adoption.nudge();
+        self.take_up(name, version).await?;
         let in_flight = shared.store.in_flight(name).await?;
         Ok(Applied { version, in_flight })
+    }
+
+    /// Lets new sagas of this process take an active version.
+    async fn take_up(&self, name: &str, version: u32) -> Result<(), Error> {
+        let shared = self.shared();
+        follow_one(shared, caller(shared)?, &name.into(), version).await?;
+        shared.registry.activate(&name.into(), Some(version));
+        shared.adoption.nudge();
+        Ok(())
     }
 
     /// Two may have staged and applied the same at once: both have what they wanted.
@@ -226,8 +244,11 @@ pub(crate) async fn keep_following(shared: Arc<Shared>) {
 }
 
 async fn follow_name(shared: &Shared, caller: &Arc<dyn Caller>, declared: &Declared) -> Result<(), Error> {
-    // Until all are there, none is taken for the newest.
-    shared.registry.activate(&declared.name, None);
+    let missing = |number| shared.registry.version(&declared.name, number).is_none();
+    if declared.versions.iter().any(|version| missing(version.number)) {
+        // Until all are there, none is taken for the newest.
+        shared.registry.activate(&declared.name, None);
+    }
     for version in &declared.versions {
         if declared.staged == Some(version.number) {
             continue;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstitch_kernel::saga::{Recorded, Resolution};
 use backstitch_kernel::{SagaId, Timestamp};
-use futures::Stream;
+use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::sync::broadcast;
 
@@ -18,7 +18,7 @@ use crate::inspect;
 use crate::options::Options;
 use crate::resolve;
 use crate::run::Run;
-use crate::runtime::{FeedEvent, Shared};
+use crate::runtime::{FeedEvent, Gap, Shared};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
@@ -257,15 +257,19 @@ impl Engine {
 
     /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.
     pub fn events(&self) -> impl Stream<Item = Arc<FeedEvent>> + Send + use<> {
+        self.events_and_gaps().filter_map(|event| std::future::ready(event.ok()))
+    }
+
+    /// The same for a reader that wants to know when it has missed some.
+    pub fn events_and_gaps(&self) -> impl Stream<Item = Result<Arc<FeedEvent>, Gap>> + Send + use<> {
         futures::stream::unfold(self.shared().feed.subscribe(), |mut feed| async move {
-            loop {
-                match feed.recv().await {
-                    Ok(event) => return Some((event, feed)),
-                    Err(broadcast::error::RecvError::Lagged(missed)) => {
-                        tracing::warn!(missed, "a reader of live events is too slow");
-                    }
-                    Err(broadcast::error::RecvError::Closed) => return None,
+            match feed.recv().await {
+                Ok(event) => Some((Ok(event), feed)),
+                Err(broadcast::error::RecvError::Lagged(missed)) => {
+                    tracing::warn!(missed, "a reader of live events is too slow");
+                    Some((Err(Gap { missed }), feed))
                 }
+                Err(broadcast::error::RecvError::Closed) => None,
             }
         })
     }

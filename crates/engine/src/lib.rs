@@ -85,7 +85,7 @@ pub use engine::{Engine, STUCK_AFTER, Stats};
 pub use error::Error;
 pub use options::Options;
 pub use run::{Accepted, Run};
-pub use runtime::FeedEvent;
+pub use runtime::{FeedEvent, Gap};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use store::{Cursor, Filter, Health, Page, Summary};

@@ -1,7 +1,7 @@
 //! A saga's newest events, so that whoever watches it need not read again what this process has just written.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use backstitch_kernel::saga::Recorded;
 
@@ -10,7 +10,7 @@ const KEPT: usize = 16;
 
 /// What the newest decisions wrote, without a gap.
 #[derive(Default)]
-pub(crate) struct Tail(Mutex<VecDeque<Arc<[Recorded]>>>);
+pub(crate) struct Tail(Mutex<VecDeque<Vec<Recorded>>>);
 
 impl Tail {
     /// Adds what a decision has put on disk.
@@ -23,7 +23,7 @@ impl Tail {
         if kept.len() == KEPT {
             kept.pop_front();
         }
-        kept.push_back(events.into());
+        kept.push_back(events);
     }
 
     /// The events after this number, none if it is the newest; `None` when only the log knows.
@@ -33,7 +33,7 @@ impl Tail {
         if oldest > seq + 1 {
             return None;
         }
-        Some(kept.iter().flat_map(|events| events.iter()).filter(|event| event.seq > seq).cloned().collect())
+        Some(kept.iter().flatten().filter(|event| event.seq > seq).cloned().collect())
     }
 
     /// The event that began the saga, while it is among the newest.
@@ -41,12 +41,12 @@ impl Tail {
         self.kept().front()?.first().filter(|event| event.seq == 1).cloned()
     }
 
-    fn kept(&self) -> MutexGuard<'_, VecDeque<Arc<[Recorded]>>> {
+    fn kept(&self) -> MutexGuard<'_, VecDeque<Vec<Recorded>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-fn newest(kept: &VecDeque<Arc<[Recorded]>>) -> Option<u64> {
+fn newest(kept: &VecDeque<Vec<Recorded>>) -> Option<u64> {
     Some(kept.back()?.last()?.seq)
 }
 

@@ -1,5 +1,6 @@
 //! Work that is left to outside workers: leased, kept alive, answered.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -99,7 +100,9 @@ impl Engine {
         wait: Duration,
     ) -> Result<Vec<Work>, Error> {
         let shared = self.shared();
-        let queues: Vec<String> = queues.iter().map(|name| queue(name)).collect();
+        // Each once: a store that looked twice would hand the same work out twice.
+        let queues: BTreeSet<String> = queues.iter().map(|name| queue(name)).collect();
+        let queues: Vec<String> = queues.into_iter().collect();
         let over = Instant::now() + wait.min(LONGEST_WAIT);
         loop {
             let offered = shared.work.notified();

@@ -22,6 +22,13 @@ use tower_service::Service;
 pub(crate) const USER_AGENT: HeaderValue =
     HeaderValue::from_static(concat!("backstitch/", env!("CARGO_PKG_VERSION")));
 
+/// How often a silent host is asked whether it is there, and how many answers may be missing.
+const SIGN_OF_LIFE: Duration = Duration::from_secs(15);
+const SIGNS_MISSED: u32 = 3;
+/// How long a connection that nobody uses is kept: shorter than the five seconds after which common servers close one, so
+/// that few calls are sent into one that is being closed.
+const KEPT_FOR: Duration = Duration::from_secs(4);
+
 /// A client that goes where it is told: it follows no redirect and no proxy of the environment, unpacks nothing, and
 /// sends nothing twice.
 pub(crate) type Client = legacy::Client<Connector, Full<Bytes>>;
@@ -30,9 +37,7 @@ pub(crate) type Client = legacy::Client<Connector, Full<Bytes>>;
 pub(crate) struct Connections {
     /// How long one may take to be made, TLS included.
     pub(crate) made_within: Duration,
-    /// How long one that nobody uses is kept.
-    pub(crate) kept_for: Duration,
-    /// How many of those are kept for each host.
+    /// How many that nobody uses are kept for each host.
     pub(crate) kept_per_host: usize,
     /// Certificates trusted beside those that the machine trusts.
     pub(crate) trusted: Vec<CertificateDer<'static>>,
@@ -43,6 +48,12 @@ impl Connections {
         let mut http = HttpConnector::new();
         http.enforce_http(false);
         http.set_nodelay(true);
+        // Divided between the addresses of a host: one that leads nowhere must not use up the time of the others.
+        http.set_connect_timeout(Some(self.made_within));
+        // An answer may take hours, and a host that is gone must not be waited for as long.
+        http.set_keepalive(Some(SIGN_OF_LIFE));
+        http.set_keepalive_interval(Some(SIGN_OF_LIFE));
+        http.set_keepalive_retries(Some(SIGNS_MISSED));
         let connector = HttpsConnectorBuilder::new()
             .with_tls_config(tls(self.trusted)?)
             .https_or_http()
@@ -50,7 +61,7 @@ impl Connections {
             .wrap_connector(http);
         Ok(legacy::Client::builder(TokioExecutor::new())
             .pool_timer(TokioTimer::new())
-            .pool_idle_timeout(self.kept_for)
+            .pool_idle_timeout(KEPT_FOR)
             .pool_max_idle_per_host(self.kept_per_host)
             .build(Connector { connector, within: self.made_within }))
     }

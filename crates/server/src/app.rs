@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audience::Audience;
 use crate::auth::{Gate, Table};
 use crate::config::Config;
+use crate::routes::Readiness;
 use crate::telemetry::Metrics;
 
 /// A handle to everything; cloning it is cheap.
@@ -29,6 +30,8 @@ pub(crate) struct Parts {
     pub(crate) gate: Gate,
     pub(crate) access: Table,
     pub(crate) metrics: Metrics,
+    /// What `/health/ready` knows.
+    pub(crate) readiness: Readiness,
     /// Whoever listens to everything.
     pub(crate) audience: Audience,
     /// What `/openapi.json` answers.

@@ -11,6 +11,9 @@ use tokio::sync::broadcast::{Receiver, Sender};
 /// How far a listener may fall behind, in events. It is cut then: what it missed is in the logs.
 const BEHIND: usize = 512;
 
+/// Different wishes at once: each has room of its own for those who fall behind.
+const WISHES: usize = 1000;
+
 /// What a listener wants to hear.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Wish {
@@ -25,19 +28,27 @@ pub(crate) struct Wish {
 pub(crate) struct Audience(Mutex<HashMap<Wish, Sender<Bytes>>>);
 
 impl Audience {
-    /// Everything like this from now on.
-    pub(crate) fn listen(&self, wish: Wish) -> Receiver<Bytes> {
+    /// Everything like this from now on; `None` when too many others have wishes of their own.
+    pub(crate) fn listen(&self, wish: Wish) -> Option<Receiver<Bytes>> {
         let mut listening = self.listening();
         if let Some(told) = listening.get(&wish) {
-            return told.subscribe();
+            return Some(told.subscribe());
         }
         // Now and then, those whose last listener has left.
-        if listening.len().is_power_of_two() {
+        if listening.len().is_power_of_two() || listening.len() >= WISHES {
             listening.retain(|_, told| told.receiver_count() > 0);
+        }
+        if listening.len() >= WISHES {
+            return None;
         }
         let (tell, told) = tokio::sync::broadcast::channel(BEHIND);
         listening.insert(wish, tell);
-        told
+        Some(told)
+    }
+
+    /// Ends every listener's stream, because something was missed.
+    pub(crate) fn dismiss(&self) {
+        self.listening().clear();
     }
 
     /// Tells an event to whoever wants to hear it; it is put into words only if there is somebody, and once.
@@ -97,10 +108,10 @@ mod tests {
     #[test]
     fn everybody_hears_what_they_want_and_nothing_else() {
         let audience = Audience::default();
-        let mut all = audience.listen(wish(None, None));
-        let mut starts = audience.listen(wish(None, Some("saga.started")));
-        let mut orders = audience.listen(wish(Some("orders"), None));
-        let mut failed_orders = audience.listen(wish(Some("orders"), Some("saga.failed")));
+        let mut all = audience.listen(wish(None, None)).unwrap();
+        let mut starts = audience.listen(wish(None, Some("saga.started"))).unwrap();
+        let mut orders = audience.listen(wish(Some("orders"), None)).unwrap();
+        let mut failed_orders = audience.listen(wish(Some("orders"), Some("saga.failed"))).unwrap();
         tell(&audience, "orders", "saga.started");
         tell(&audience, "other", "saga.failed");
         assert_eq!(heard(&mut all), ["orders saga.started", "other saga.failed"]);
@@ -120,7 +131,7 @@ mod tests {
     #[test]
     fn a_listener_who_falls_too_far_behind_is_told_so() {
         let audience = Audience::default();
-        let mut slow = audience.listen(wish(None, None));
+        let mut slow = audience.listen(wish(None, None)).unwrap();
         for _ in 0..=BEHIND {
             tell(&audience, "orders", "saga.started");
         }
@@ -130,12 +141,32 @@ mod tests {
     #[test]
     fn wishes_that_nobody_has_any_more_are_forgotten() {
         let audience = Audience::default();
-        let kept = audience.listen(wish(Some("kept"), None));
+        let kept = audience.listen(wish(Some("kept"), None)).unwrap();
         for number in 0..1000 {
             drop(audience.listen(wish(Some(&number.to_string()), None)));
         }
         assert!(audience.listening().len() <= 2, "{}", audience.listening().len());
         assert!(audience.listening().contains_key(&wish(Some("kept"), None)));
         drop(kept);
+    }
+
+    #[test]
+    fn there_are_not_more_wishes_than_there_is_room_for() {
+        let audience = Audience::default();
+        let mut listeners: Vec<_> = (0..WISHES)
+            .map(|number| audience.listen(wish(Some(&number.to_string()), None)).unwrap())
+            .collect();
+        assert!(audience.listen(wish(Some("one more"), None)).is_none());
+        assert!(audience.listen(wish(Some("7"), None)).is_some(), "nobody's but this one's");
+        listeners.pop();
+        assert!(audience.listen(wish(Some("one more"), None)).is_some());
+    }
+
+    #[test]
+    fn whoever_may_have_missed_something_is_told_no_more() {
+        let audience = Audience::default();
+        let mut listener = audience.listen(wish(None, None)).unwrap();
+        audience.dismiss();
+        assert_eq!(listener.try_recv(), Err(TryRecvError::Closed));
     }
 }

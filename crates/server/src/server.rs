@@ -111,6 +111,7 @@ impl Server {
             gate,
             access: assembled.access.clone(),
             metrics: Metrics::new(),
+            readiness: routes::Readiness::default(),
             audience: Audience::default(),
             description: assembled.description.clone().into(),
             closing: closing.clone(),

@@ -141,6 +141,7 @@ impl Driver {
         inbox_seen: u64,
     ) {
         if self.look_whether_applied(&events).await == Some(Some(Verdict::Applied)) {
+            self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
             self.go_on(effects, inbox_seen).await;
         }
     }

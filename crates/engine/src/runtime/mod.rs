@@ -98,6 +98,13 @@ pub struct FeedEvent {
     pub recorded: Recorded,
 }
 
+/// A reader of live events fell behind; what it missed is in the sagas' logs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Gap {
+    /// How many events it missed.
+    pub missed: u64,
+}
+
 /// Things worth counting that leave no event.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -154,10 +161,11 @@ impl Shared {
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::relay::relay);
         keep_going(self, "onlookers", crate::onlookers::keep_looking);
+        // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
+        keep_going(self, "definitions", crate::definitions::keep_following);
+        keep_going(self, "mail", adoption::fetch_mail);
         if self.store.is_shared() {
-            keep_going(self, "definitions", crate::definitions::keep_following);
             keep_going(self, "heartbeat", liveness::keep_alive);
-            keep_going(self, "mail", adoption::fetch_mail);
         }
         if let Some(notices) = notices {
             let notices = Arc::new(Mutex::new(notices));

@@ -51,6 +51,8 @@ pub enum Moment<'a> {
     AfterWithdrawal,
     /// Somebody is about to read a log.
     BeforeLog,
+    /// A version of this name is about to be staged.
+    BeforeStaging(&'a str),
     /// What is staged under this name is about to be applied.
     BeforeApplying(&'a str),
     /// Somebody is about to ask how far logs go.
@@ -206,7 +208,8 @@ impl<W: Watch> Store for Watched<W> {
     }
 
     async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
-        self.admitted().await?.stage(definition).await
+        self.watch.at(Moment::BeforeStaging(&definition.name)).await?;
+        self.store.stage(definition).await
     }
 
     async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {

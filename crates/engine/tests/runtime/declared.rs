@@ -1,11 +1,17 @@
 //! Sagas that are written down: declared, staged, applied, and run by whoever makes their calls.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
 use backstitch::kernel::saga::draft::{Draft, DraftStep, Performer};
 use backstitch::store::Store;
 use backstitch::store::declared::InFlight;
 use backstitch::store::nodes::Registered;
+use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Declaring, Engine, Error, Payload, Saga, Status, StepError, secs};
 use serde_json::json;
+use tokio::sync::Notify;
 
 use crate::support::*;
 
@@ -303,4 +309,55 @@ async fn several_may_declare_at_once_and_each_gets_a_version_of_its_own() {
     versions.sort_unstable();
     assert_eq!(versions, [1, 2, 3, 4]);
     assert_eq!(standing(&engine).await, (None, Some(4)));
+}
+
+/// Holds up whoever asks the store for something once a version was applied.
+#[derive(Clone, Default)]
+struct HeldUp(Arc<Holding>);
+
+#[derive(Default)]
+struct Holding {
+    armed: AtomicBool,
+    applied: AtomicBool,
+    reached: Notify,
+    go_on: Notify,
+}
+
+#[async_trait]
+impl Watch for HeldUp {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), backstitch::store::Error> {
+        let Self(holding) = self;
+        match moment {
+            Moment::BeforeApplying(_) if holding.armed.load(Ordering::SeqCst) => {
+                holding.applied.store(true, Ordering::SeqCst);
+            }
+            Moment::Before if holding.applied.swap(false, Ordering::SeqCst) => {
+                holding.reached.notify_one();
+                holding.go_on.notified().await;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_version_is_taken_up_though_whoever_applied_it_went_away() {
+    let (calls, held_up) = (Calls::good(), HeldUp::default());
+    let bench = calls.bench();
+    let store = Arc::new(Watched::new(bench.store.clone(), held_up.clone()));
+    let engine = Engine::on_store(store, bench.options.clone()).await.unwrap();
+    put(&engine, trip()).await;
+    engine.declare(longer_trip()).await.unwrap();
+    held_up.0.armed.store(true, Ordering::SeqCst);
+    let applying = tokio::spawn({
+        let engine = engine.clone();
+        async move { engine.apply("trip", Some(2)).await }
+    });
+    held_up.0.reached.notified().await;
+    applying.abort();
+    assert!(applying.await.unwrap_err().is_cancelled());
+    held_up.0.go_on.notify_one();
+    let version = async || engine.start("trip", &()).await.unwrap().accepted().unwrap().version;
+    eventually("new sagas take it", async || version().await == 2).await;
 }

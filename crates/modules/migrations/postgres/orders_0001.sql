@@ -60,7 +60,12 @@ select
         when 'saga.compensated' then 'D'
     end as status,
     e.at,
-    e.data::json #>> '{error,message}' as error
+    -- Only of what is an error: no service's result is read here, since a NUL character in it cannot be shown as text.
+    -- Nor can one in the code of an error, which is a service's word, too: it is marked.
+    case
+        when e.type in ('step.failed', 'step.timed_out', 'step.compensation_failed')
+            then regexp_replace(e.data, '(?<!\\)((?:\\\\)*)\\u0000', '\1\\ufffd', 'g')::json #>> '{error,message}'
+    end as error
 from orders o
     join saga_events e on e.saga_id = o.tx_id
 where e.type in (

@@ -48,7 +48,11 @@ select
         when 'saga.compensated' then 'D'
     end as status,
     e.at,
-    json_extract(e.data, '$.error.message') as error
+    -- Only of what is an error: nobody's result is read here.
+    case
+        when e.type in ('step.failed', 'step.timed_out', 'step.compensation_failed')
+            then json_extract(e.data, '$.error.message')
+    end as error
 from orders o
     join saga_events e on e.saga_id = o.tx_id
 where e.type in (

@@ -23,8 +23,8 @@ use crate::outgoing::{self, Client};
 
 /// Calls kept in mind before all of them are forgotten and read anew.
 const KEPT: usize = 4096;
-/// Headers that every call has, besides those that its definition gives it.
-const HEADERS: usize = 12;
+/// Headers that a call has besides those that its definition gives it, the host among them.
+const HEADERS: usize = 9;
 /// What of its time an attempt keeps back, at most, so that it ends by itself and can say how far it got.
 const KEPT_BACK: Duration = Duration::from_secs(5);
 
@@ -125,9 +125,11 @@ fn request(target: &Target, attempt: &Attempt<'_>) -> Result<Request<Full<Bytes>
         StepError::refused(format!("the call cannot be put into words: {why}")).with_code("BAD_CALL")
     };
     let mut headers = HeaderMap::with_capacity(target.headers.len() + HEADERS);
-    headers.insert(ACCEPT, HeaderValue::from_static("*/*"));
+    for (name, value) in &target.headers {
+        headers.insert(name.clone(), value.clone());
+    }
+    headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
     headers.insert(USER_AGENT, outgoing::USER_AGENT);
-    headers.extend(target.headers.iter().map(|(name, value)| (name.clone(), value.clone())));
     identity::insert(&mut headers, attempt).map_err(|why| unsendable(&why))?;
     let mut body = Bytes::new();
     if target.method != Method::GET {

@@ -4,10 +4,6 @@ use std::time::Duration;
 
 use crate::outgoing::{Client, Connections};
 
-/// Shorter than the five seconds after which common servers close an idle connection, so that few calls are sent into
-/// one that is being closed.
-const IDLE: Duration = Duration::from_secs(4);
-
 /// What calls hold themselves to.
 #[derive(Clone, Debug)]
 pub struct Limits {
@@ -36,7 +32,6 @@ pub enum SetupError {
 pub(super) fn client(limits: &Limits) -> Result<Client, SetupError> {
     let connections = Connections {
         made_within: limits.connect_within,
-        kept_for: IDLE,
         kept_per_host: limits.calls_per_host,
         trusted: Vec::new(),
     };

@@ -60,7 +60,7 @@ impl Wire<'_> {
             let chunk = match body.frame().await {
                 // What is no data are trailers, which nobody asked for.
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => return Body::CutOff(error.to_string()),
+                Some(Err(error)) => return Body::CutOff(format!("{error}: {}", reason(&error))),
                 None => return Body::Whole(whole),
             };
             if whole.len() + chunk.len() > self.answer_bytes {

@@ -34,10 +34,7 @@ impl Orders {
         let orders =
             Self { engine, rollback, first_timeouts: first_timeouts.into(), changing: Arc::default() };
         if let Some(services) = first_services {
-            let declared = orders.engine.declared(DEFINITION).await?;
-            if declared.is_none_or(|declared| declared.active.is_none()) {
-                orders.declare(&services, &orders.first_timeouts).await?;
-            }
+            orders.apply_first(&services).await?;
         }
         Ok(orders)
     }
@@ -81,7 +78,8 @@ impl Orders {
         &self.first_timeouts
     }
 
-    /// One change at a time in this process. Changes on two nodes at once are each whole; the later one stands.
+    /// One change at a time in this process. Of changes on two nodes at once, the later one is made to what the earlier
+    /// one left.
     pub(super) async fn changing(&self) -> MutexGuard<'_, ()> {
         self.changing.lock().await
     }

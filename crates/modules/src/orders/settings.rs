@@ -22,13 +22,20 @@ pub struct Standing<T> {
     pub staged: Option<T>,
 }
 
+/// What new orders take, and the version of the definition that says so.
+struct Active {
+    version: u32,
+    services: Services,
+    timeouts: Timeouts,
+}
+
 impl Orders {
     /// The services that are called, and those that wait to be applied.
     ///
     /// # Errors
     /// When the database cannot be read.
     pub async fn services(&self) -> Result<Standing<Services>, Error> {
-        let active = self.active().await?.map(|(services, _)| services);
+        let active = self.active().await?.map(|active| active.services);
         let staged: Option<Staged<ServicesChange>> = staging::load(self.engine(), Kind::Services).await?;
         let staged = staged.map(|staged| staged.change.over(active.as_ref())).transpose()?;
         Ok(Standing { active, staged })
@@ -43,7 +50,7 @@ impl Orders {
         change: ServicesChange,
         at: Timestamp,
     ) -> Result<Standing<Services>, Error> {
-        let active = self.active().await?.map(|(services, _)| services);
+        let active = self.active().await?.map(|active| active.services);
         let staged = change.clone().over(active.as_ref())?;
         staging::store(self.engine(), Kind::Services, &change, at).await?;
         Ok(Standing { active, staged: Some(staged) })
@@ -56,10 +63,12 @@ impl Orders {
     pub async fn apply_services(&self) -> Result<Applied, Error> {
         let _alone = self.changing().await;
         let Staged { change, text } = self.staged::<ServicesChange>(Kind::Services).await?;
-        let active = self.active().await?;
-        let services = change.over(active.as_ref().map(|(services, _)| services))?;
-        let timeouts = active.map_or_else(|| self.first_timeouts().clone(), |(_, timeouts)| timeouts);
-        self.apply(&services, &timeouts, Kind::Services, &text).await
+        let changed = |active: Option<Active>| {
+            let services = change.clone().over(active.as_ref().map(|active| &active.services))?;
+            let timeouts = active.map_or_else(|| self.first_timeouts().clone(), |active| active.timeouts);
+            Ok((services, timeouts))
+        };
+        self.apply(changed, Kind::Services, &text).await
     }
 
     /// Forgets the staged services.
@@ -103,9 +112,11 @@ impl Orders {
     pub async fn apply_timeouts(&self) -> Result<Applied, Error> {
         let _alone = self.changing().await;
         let Staged { change, text } = self.staged::<TimeoutsChange>(Kind::Timeouts).await?;
-        let (services, timeouts) = self.active().await?.ok_or(Error::NotConfigured)?;
-        let timeouts = change.over(&timeouts)?;
-        self.apply(&services, &timeouts, Kind::Timeouts, &text).await
+        let changed = |active: Option<Active>| {
+            let Active { services, timeouts, .. } = active.ok_or(Error::NotConfigured)?;
+            Ok((services, change.clone().over(&timeouts)?))
+        };
+        self.apply(changed, Kind::Timeouts, &text).await
     }
 
     /// Forgets the staged timeouts.
@@ -126,18 +137,22 @@ impl Orders {
     }
 
     async fn active_timeouts(&self) -> Result<Timeouts, Error> {
-        Ok(self.active().await?.map_or_else(|| self.first_timeouts().clone(), |(_, timeouts)| timeouts))
+        Ok(self.active().await?.map_or_else(|| self.first_timeouts().clone(), |active| active.timeouts))
     }
 
     /// What new orders take. The definition is the one place where it is kept.
-    async fn active(&self) -> Result<Option<(Services, Timeouts)>, Error> {
-        let declared = self.engine().declared(DEFINITION).await?;
-        let Some(version) = declared.and_then(|declared| declared.active) else { return Ok(None) };
+    async fn active(&self) -> Result<Option<Active>, Error> {
+        let Some(version) = self.active_version().await? else { return Ok(None) };
         let draft = self.engine().draft(DEFINITION, Some(version)).await?;
         let settings = draft.as_ref().and_then(definition::settings);
         let unreadable =
             || Error::Unreadable(format!("version {version} of {DEFINITION} is not one of orders"));
-        settings.map(Some).ok_or_else(unreadable)
+        let (services, timeouts) = settings.ok_or_else(unreadable)?;
+        Ok(Some(Active { version, services, timeouts }))
+    }
+
+    async fn active_version(&self) -> Result<Option<u32>, Error> {
+        Ok(self.engine().declared(DEFINITION).await?.and_then(|declared| declared.active))
     }
 
     async fn staged<T: DeserializeOwned>(&self, kind: Kind) -> Result<Staged<T>, Error> {
@@ -146,34 +161,69 @@ impl Orders {
 
     /// What is staged is forgotten last: whoever is cut off before that applies the same once more, which changes nothing.
     /// What was staged meanwhile is not what was applied, and goes on waiting.
+    ///
+    /// Each try changes what is active by then, since another node may just have changed the other setting.
     async fn apply(
         &self,
-        services: &Services,
-        timeouts: &Timeouts,
+        changed: impl Fn(Option<Active>) -> Result<(Services, Timeouts), Error>,
         kind: Kind,
         staged: &str,
     ) -> Result<Applied, Error> {
-        let applied = self.declare(services, timeouts).await?;
-        staging::forget(self.engine(), kind, Some(staged)).await?;
-        Ok(applied)
-    }
-
-    pub(super) async fn declare(&self, services: &Services, timeouts: &Timeouts) -> Result<Applied, Error> {
-        let draft = definition::draft(services, timeouts, self.rollback());
-        let draft = draft.map_err(|why| Error::Unreadable(why.to_string()))?;
         for _ in 0..TRIES {
-            let version = match self.engine().declare(draft.clone()).await? {
-                Declaring::ActiveBefore(version) => {
-                    return Ok(Applied { version, in_flight: self.engine().in_flight(DEFINITION).await? });
-                }
-                Declaring::Staged(version) | Declaring::StagedBefore(version) => version,
-            };
-            match self.engine().apply(DEFINITION, Some(version)).await {
-                // Another node was quicker: look again at what is active now.
-                Err(backstitch::Error::NotStaged { .. }) => {}
-                applied => return Ok(applied?),
+            let active = self.active().await?;
+            let base = active.as_ref().map(|active| active.version);
+            let (services, timeouts) = changed(active)?;
+            if let Some(applied) = self.declare(base, &services, &timeouts).await? {
+                staging::forget(self.engine(), kind, Some(staged)).await?;
+                return Ok(applied);
             }
         }
-        Err(backstitch::Error::DeclaredAtOnce(DEFINITION.to_owned()).into())
+        Err(changed_at_once())
     }
+
+    /// Lets new orders take these services, unless somebody has applied others, be it just now.
+    pub(super) async fn apply_first(&self, services: &Services) -> Result<(), Error> {
+        for _ in 0..TRIES {
+            if self.active_version().await?.is_some()
+                || self.declare(None, services, self.first_timeouts()).await?.is_some()
+            {
+                return Ok(());
+            }
+        }
+        Err(changed_at_once())
+    }
+
+    /// Lets new orders take these settings, which were made from the version `base`; `None` when another node came in
+    /// between: then they are to be made anew from what is active now.
+    async fn declare(
+        &self,
+        base: Option<u32>,
+        services: &Services,
+        timeouts: &Timeouts,
+    ) -> Result<Option<Applied>, Error> {
+        let draft = definition::draft(services, timeouts, self.rollback());
+        let draft = draft.map_err(|why| Error::Unreadable(why.to_string()))?;
+        let version = match self.engine().declare(draft).await? {
+            // Nothing is written, so nothing of anybody else's is lost.
+            Declaring::ActiveBefore(version) => {
+                let in_flight = self.engine().in_flight(DEFINITION).await?;
+                return Ok(Some(Applied { version, in_flight }));
+            }
+            Declaring::Staged(version) | Declaring::StagedBefore(version) => version,
+        };
+        // What is active must still be the base when ours is applied. Looking now is enough: only what is staged becomes
+        // active, and a version that is no longer staged never is again, since each staging takes a higher number. So if
+        // another version is applied after this look, ours has been replaced before that, and is refused below.
+        if self.active_version().await? != base {
+            return Ok(None);
+        }
+        match self.engine().apply(DEFINITION, Some(version)).await {
+            Err(backstitch::Error::NotStaged { .. }) => Ok(None),
+            applied => Ok(Some(applied?)),
+        }
+    }
+}
+
+fn changed_at_once() -> Error {
+    backstitch::Error::DeclaredAtOnce(DEFINITION.to_owned()).into()
 }

@@ -66,6 +66,21 @@ async fn a_definition_chooses_method_address_and_headers() {
 }
 
 #[tokio::test]
+async fn what_a_definition_accepts_is_all_that_is_accepted() {
+    let service = Service::always(|| Reply::http(200, "")).await;
+    let stage = Stage::new().await;
+    let url = service.url();
+    for (name, headers) in [("anything", "{}"), ("json", "{Accept: application/json}")] {
+        stage.declare(&format!(
+            "{{name: {name}, steps: [{{id: a, action: {{http: {{url: '{url}', headers: {headers}}}}}}}]}}"
+        ));
+        assert!(stage.run(name).await.succeeded());
+    }
+    let accepted: Vec<_> = service.heard().into_iter().map(|call| call.headers["accept"].clone()).collect();
+    assert_eq!(accepted, ["*/*", "application/json"]);
+}
+
+#[tokio::test]
 async fn later_steps_get_the_results_of_earlier_ones() {
     let service = Service::scripted(|nth, _| Reply::http(200, &format!("{{\"n\": {nth}}}"))).await;
     let stage = Stage::new().await;

@@ -179,7 +179,10 @@ async fn hear(stream: &mut BufReader<TcpStream>, from: SocketAddr) -> Option<Hea
     loop {
         let line = self::line(stream).await?;
         let Some((name, value)) = line.split_once(": ") else { break };
-        headers.insert(name.to_lowercase(), value.to_owned());
+        let said: &mut String = headers.entry(name.to_lowercase()).or_default();
+        // What is said twice counts as a list.
+        said.push_str(if said.is_empty() { "" } else { ", " });
+        said.push_str(value);
     }
     let length = headers.get("content-length").map_or(0, |length| length.parse().unwrap());
     let mut body = vec![0; length];

@@ -5,3 +5,4 @@
 mod amounts;
 mod settings;
 mod stage;
+mod view;

@@ -1,11 +1,13 @@
 //! Settings that are applied while somebody else changes them.
 
 use backstitch::{Draft, Timestamp};
-use backstitch_modules::orders::{DEFINITION, Error, Orders, Service, ServicesChange, Timeouts};
+use backstitch_modules::orders::{
+    DEFINITION, Error, Orders, Rollback, Service, ServicesChange, Timeouts, TimeoutsChange,
+};
 use futures::FutureExt;
 use serde_json::json;
 
-use crate::stage::Stage;
+use crate::stage::{Stage, Step};
 
 /// More often than anybody tries.
 const ENDLESSLY: usize = 100;
@@ -30,6 +32,30 @@ async fn standing(orders: &Orders) -> [Option<Vec<&'static str>>; 2] {
     let standing = orders.services().await.unwrap();
     let names = |order: Vec<Service>| order.into_iter().map(Service::name).collect();
     [standing.active, standing.staged].map(|services| services.map(|services| names(services.order)))
+}
+
+fn payment_within(seconds: u32) -> TimeoutsChange {
+    serde_json::from_value(json!({"payment": format!("{seconds}s")})).unwrap()
+}
+
+/// Of the payment.
+fn seconds(timeouts: &Timeouts) -> u64 {
+    timeouts.of(Service::Payment).as_secs()
+}
+
+/// Neither change is lost, and nothing waits.
+async fn assert_both_stand(scene: &Stage, step: Step) {
+    assert_eq!(standing(&scene.orders).await, [Some(BACK.to_vec()), None], "before {step:?}");
+    let timeouts = scene.orders.timeouts().await.unwrap();
+    assert_eq!((timeouts.active.as_ref().map(seconds), timeouts.staged), (Some(7), None), "before {step:?}");
+}
+
+/// Applied services and timeouts, and a change of each that waits.
+async fn stage_both(scene: &Stage) {
+    stage(&scene.orders, FORTH).await;
+    scene.orders.apply_services().await.unwrap();
+    stage(&scene.orders, BACK).await;
+    scene.orders.stage_timeouts(payment_within(7), Timestamp::default()).await.unwrap();
 }
 
 /// Another node that declares something else.
@@ -67,21 +93,20 @@ async fn a_change_that_is_staged_while_another_is_applied_goes_on_waiting() {
 
 #[tokio::test]
 async fn timeouts_that_are_staged_while_others_are_applied_go_on_waiting() {
-    let change = |seconds: u32| serde_json::from_value(json!({"payment": format!("{seconds}s")})).unwrap();
     for scene in Stage::each().await {
         stage(&scene.orders, FORTH).await;
         scene.orders.apply_services().await.unwrap();
-        scene.orders.stage_timeouts(change(7), Timestamp::default()).await.unwrap();
-        scene.interfere(1, move |orders| {
+        scene.orders.stage_timeouts(payment_within(7), Timestamp::default()).await.unwrap();
+        scene.interfere(1, |orders| {
             async move {
-                orders.stage_timeouts(change(9), Timestamp::default()).await.unwrap();
+                orders.stage_timeouts(payment_within(9), Timestamp::default()).await.unwrap();
             }
             .boxed()
         });
         scene.orders.apply_timeouts().await.unwrap();
         let standing = scene.orders.timeouts().await.unwrap();
-        let payment = |timeouts: Timeouts| timeouts.of(Service::Payment).as_secs();
-        assert_eq!((standing.active.map(payment), standing.staged.map(payment)), (Some(7), Some(9)));
+        let both = [standing.active, standing.staged].map(|timeouts| timeouts.as_ref().map(seconds));
+        assert_eq!(both, [Some(7), Some(9)]);
         scene.orders.discard_timeouts().await.unwrap();
         assert!(scene.orders.timeouts().await.unwrap().staged.is_none());
     }
@@ -98,5 +123,57 @@ async fn settings_that_another_node_keeps_declaring_over_are_given_up_and_stay_s
             "{refused}"
         );
         assert_eq!(standing(&scene.orders).await, [None, Some(BACK.to_vec())]);
+    }
+}
+
+#[tokio::test]
+async fn timeouts_are_applied_over_the_services_that_another_node_applies_at_the_same_moment() {
+    for step in [Step::Staging, Step::Applying] {
+        for scene in Stage::each().await {
+            stage_both(&scene).await;
+            scene.interfere_before(step, 1, |orders| {
+                async move {
+                    Stage::another(&orders).await.apply_services().await.unwrap();
+                }
+                .boxed()
+            });
+            scene.orders.apply_timeouts().await.unwrap();
+            assert_both_stand(&scene, step).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn services_are_applied_over_the_timeouts_that_another_node_applies_at_the_same_moment() {
+    for step in [Step::Staging, Step::Applying] {
+        for scene in Stage::each().await {
+            stage_both(&scene).await;
+            scene.interfere_before(step, 1, |orders| {
+                async move {
+                    Stage::another(&orders).await.apply_timeouts().await.unwrap();
+                }
+                .boxed()
+            });
+            scene.orders.apply_services().await.unwrap();
+            assert_both_stand(&scene, step).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn the_first_services_do_not_replace_those_that_another_node_applies_at_the_same_moment() {
+    for step in [Step::Staging, Step::Applying] {
+        for scene in Stage::each().await {
+            stage(&scene.orders, BACK).await;
+            scene.interfere_before(step, 1, |orders| {
+                async move {
+                    orders.apply_services().await.unwrap();
+                }
+                .boxed()
+            });
+            let (engine, first) = (scene.orders.engine().clone(), services(FORTH).over(None).unwrap());
+            let late = Orders::open(engine, Some(first), Timeouts::default(), Rollback::default()).await;
+            assert_eq!(standing(&late.unwrap()).await, [Some(BACK.to_vec()), None], "before {step:?}");
+        }
     }
 }

@@ -24,6 +24,11 @@ pub(crate) struct Stage {
 impl Stage {
     /// On each database; nobody has said yet where the services are.
     pub(crate) async fn each() -> [Self; 2] {
+        Self::each_calling(Arc::new(Willing)).await
+    }
+
+    /// The same, with these services.
+    pub(crate) async fn each_calling(caller: Arc<dyn Caller>) -> [Self; 2] {
         let folder = tempfile::tempdir().unwrap();
         let file = SqliteStore::open_with(
             &folder.path().join("orders.db"),
@@ -33,17 +38,23 @@ impl Stage {
         let address = postgres::fresh_database().await;
         let server = PostgresStore::connect_with(&address, &[&orders::SCHEMA]).await;
         [
-            Self::on(Arc::new(file.unwrap()), Some(folder)).await,
-            Self::on(Arc::new(server.unwrap()), None).await,
+            Self::on(Arc::new(file.unwrap()), Some(folder), caller.clone()).await,
+            Self::on(Arc::new(server.unwrap()), None, caller).await,
         ]
     }
 
-    async fn on(store: Arc<dyn Store>, place: Option<tempfile::TempDir>) -> Self {
+    async fn on(store: Arc<dyn Store>, place: Option<tempfile::TempDir>, caller: Arc<dyn Caller>) -> Self {
         let rival = Arc::new(Watched::new(store, Rival::default()));
-        let options = Options { caller: Some(Arc::new(Willing)), ..Options::default() };
+        let options = Options { caller: Some(caller), ..Options::default() };
         let engine = Engine::on_store(rival.clone(), options).await.unwrap();
         let orders = Orders::open(engine, None, Timeouts::default(), Rollback::default()).await.unwrap();
         Self { orders, rival, _place: place }
+    }
+
+    /// Orders on the same database that know nothing of the first ones' changes, as on another node.
+    pub(crate) async fn another(orders: &Orders) -> Orders {
+        let engine = orders.engine().clone();
+        Orders::open(engine, None, Timeouts::default(), Rollback::default()).await.unwrap()
     }
 
     /// From now on somebody does this before a version is applied, so many times.
@@ -52,23 +63,47 @@ impl Stage {
         times: usize,
         what: impl Fn(Orders) -> BoxFuture<'static, ()> + Send + Sync + 'static,
     ) {
+        self.interfere_before(Step::Applying, times, what);
+    }
+
+    /// From now on somebody does this before a version is staged or applied, so many times.
+    pub(crate) fn interfere_before(
+        &self,
+        step: Step,
+        times: usize,
+        what: impl Fn(Orders) -> BoxFuture<'static, ()> + Send + Sync + 'static,
+    ) {
         let orders = self.orders.clone();
         self.rival.left.store(times, Ordering::SeqCst);
-        assert!(self.rival.what.set(Box::new(move || what(orders.clone()))).is_ok());
+        assert!(self.rival.what.set((step, Box::new(move || what(orders.clone())))).is_ok());
     }
 }
 
-/// Does something each time a version is about to be applied.
+/// What becomes of a version.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Step {
+    Staging,
+    Applying,
+}
+
+type Interference = Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>;
+
+/// Does something each time a version is about to be staged or applied.
 #[derive(Default)]
 pub(crate) struct Rival {
-    what: OnceLock<Box<dyn Fn() -> BoxFuture<'static, ()> + Send + Sync>>,
+    what: OnceLock<(Step, Interference)>,
     left: AtomicUsize,
 }
 
 #[async_trait]
 impl Watch for Rival {
     async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
-        if let (Moment::BeforeApplying(_), Some(what)) = (moment, self.what.get()) {
+        let step = match moment {
+            Moment::BeforeStaging(_) => Step::Staging,
+            Moment::BeforeApplying(_) => Step::Applying,
+            _ => return Ok(()),
+        };
+        if let Some((_, what)) = self.what.get().filter(|(meant, _)| *meant == step) {
             let left = self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1));
             if left.is_ok() {
                 what().await;

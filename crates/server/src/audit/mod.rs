@@ -9,6 +9,8 @@ use axum::http::Uri;
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use tracing::Instrument;
+
 use trail::{Asked, answered, asked};
 pub(crate) use trail::{Recorded, list};
 
@@ -16,6 +18,7 @@ use crate::app::App;
 use crate::auth::Holder;
 use crate::http::Peer;
 use crate::problem::Problem;
+use crate::telemetry::answer_or_problem;
 
 /// The role of whoever asks while nobody needs a key.
 const OPEN: &str = "open";
@@ -32,13 +35,18 @@ pub(crate) async fn audited(app: &App, holder: Option<Holder>, mut request: Requ
     if let Some(holder) = holder {
         request.extensions_mut().insert(holder);
     }
-    let response = next.run(request).await;
-    let status = response.status().as_u16();
-    if let Err(error) = answered(&app.engine, asked, status).await {
-        // It is done, and the record says who asked for it: to answer that it failed would be another lie.
-        tracing::error!(%error, audit = asked, status, "an answer could not be recorded in the audit");
-    }
-    response
+    // To its end, even if whoever asked goes away: what was done is then on record too.
+    let engine = app.engine.clone();
+    let done = async move {
+        let response = answer_or_problem(next.run(request)).await;
+        let status = response.status().as_u16();
+        if let Err(error) = answered(&engine, asked, status).await {
+            // It is done, and the record says who asked for it: to answer that it failed would be another lie.
+            tracing::error!(%error, audit = asked, status, "an answer could not be recorded in the audit");
+        }
+        response
+    };
+    tokio::spawn(done.in_current_span()).await.unwrap_or_else(|_| Problem::internal().into_response())
 }
 
 fn described(holder: Option<&Holder>, request: &Request) -> Asked {

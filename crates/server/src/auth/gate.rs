@@ -44,13 +44,19 @@ impl Gate {
         peer: Who,
         limited: bool,
     ) -> Result<Option<Holder>, Problem> {
-        let holder = match needed {
-            Some(_) if !self.is_open().await? => Some(self.identify(bearer(headers)?, peer).await?),
+        let key = match needed {
+            Some(_) if !self.is_open().await? => Some(bearer(headers)),
             _ => None,
+        };
+        let holder = match &key {
+            Some(Ok(key)) => Some(self.identify(key, peer).await?),
+            Some(Err(_)) | None => None,
         };
         if limited {
             self.rates.request(holder.as_ref().map_or(peer, |holder| Who::Key(holder.id)))?;
         }
+        // Only now: whoever sends no key where one is needed is counted like whoever needs none.
+        key.transpose()?;
         match (&holder, needed) {
             (Some(holder), Some(needed)) if !holder.role.suffices_for(needed) => {
                 Err(forbidden(holder, needed))

@@ -6,7 +6,9 @@ use std::time::Duration;
 
 use governor::clock::Clock;
 use governor::middleware::NoOpMiddleware;
-use governor::state::keyed::HashMapStateStore;
+use governor::nanos::Nanos;
+use governor::state::StateStore;
+use governor::state::keyed::{HashMapStateStore, ShrinkableKeyedStateStore};
 use governor::{Quota, RateLimiter};
 use tokio::time::Instant;
 
@@ -87,18 +89,61 @@ impl Rates {
     }
 }
 
-struct Limiter(RateLimiter<Who, HashMapStateStore<Who>, Ticks, NoOpMiddleware<Duration>>);
+struct Limiter(RateLimiter<Who, Accounts, Ticks, NoOpMiddleware<Duration>>);
 
 impl Limiter {
     fn new(quota: Quota) -> Self {
-        Self(RateLimiter::hashmap_with_clock(quota, Ticks(Instant::now())))
+        Self(RateLimiter::new(quota, Accounts::default(), Ticks(Instant::now())))
     }
 
     /// Counts one, or says how long to wait.
     fn count(&self, who: Who) -> Result<(), Duration> {
-        let is_key = matches!(who, Who::Key(_));
-        let who = if is_key || self.0.len() < ADDRESSES { who } else { Who::Others };
         self.0.check_key(&who).map_err(|until| until.wait_time_from(self.0.clock().now()))
+    }
+}
+
+/// What each has asked for. Keys are apart, so that their holders take no room from addresses: nobody can make up keys.
+#[derive(Default)]
+struct Accounts {
+    keys: HashMapStateStore<Who>,
+    addresses: HashMapStateStore<Who>,
+}
+
+impl Accounts {
+    /// The account of whoever is at an address: their own if they have one, or if there is room for one more.
+    fn at(&self, who: Who) -> Who {
+        // Some who come at the same moment may all find the last place free: a few more do no harm.
+        let known = self.addresses.lock();
+        if known.len() < ADDRESSES || known.contains_key(&who) { who } else { Who::Others }
+    }
+}
+
+impl StateStore for Accounts {
+    type Key = Who;
+
+    fn measure_and_replace<T, F, E>(&self, who: &Who, measure: F) -> Result<T, E>
+    where
+        F: Fn(Option<Nanos>) -> Result<(T, Nanos), E>,
+    {
+        match who {
+            Who::Key(_) => self.keys.measure_and_replace(who, measure),
+            Who::Address(_) | Who::Others => self.addresses.measure_and_replace(&self.at(*who), measure),
+        }
+    }
+}
+
+impl ShrinkableKeyedStateStore<Who> for Accounts {
+    fn retain_recent(&self, drop_below: Nanos) {
+        self.keys.retain_recent(drop_below);
+        self.addresses.retain_recent(drop_below);
+    }
+
+    fn len(&self) -> usize {
+        self.keys.len() + self.addresses.len()
+    }
+
+    fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 
@@ -126,6 +171,10 @@ mod tests {
 
     fn at(address: &str) -> Who {
         Who::at(Some(SocketAddr::new(address.parse().unwrap(), 4711)))
+    }
+
+    fn numbered(address: u32) -> Who {
+        Who::Address(std::net::Ipv4Addr::from_bits(address).into())
     }
 
     /// How many are let through before one is not, and how long that one has to wait.
@@ -182,12 +231,46 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn ever_new_addresses_fill_no_memory_and_the_quiet_are_forgotten() {
         let rates = rates(0, 0);
-        let guesser = |number: u32| Who::Address(std::net::Ipv4Addr::from_bits(number).into());
-        let judged = (0..20_000).filter(|number| rates.wrong_key(guesser(*number)).is_ok()).count();
+        let judged = (0..20_000).filter(|number| rates.wrong_key(numbered(*number)).is_ok()).count();
         assert_eq!(judged, ADDRESSES + 20, "those without room share what one address has");
         assert_eq!(rates.wrong_keys.0.len(), ADDRESSES + 1);
         tokio::time::advance(Duration::from_secs(600)).await;
         rates.upkeep();
         assert_eq!(rates.wrong_keys.0.len(), 0);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_is_known_keeps_their_own_account_when_there_is_no_room_for_others() {
+        let rates = rates(1, 5);
+        for number in 0..10_000 {
+            rates.request(numbered(number)).unwrap();
+        }
+        let newcomers = (10_000..20_000).filter(|number| rates.request(numbered(*number)).is_ok()).count();
+        assert_eq!(newcomers, 5, "they share one account");
+        for known in [0, 5_000, 9_999] {
+            assert_eq!(until_refused(|| rates.request(numbered(known))).0, 4, "of five, one is used");
+        }
+        tokio::time::advance(Duration::from_secs(600)).await;
+        // The one who is not quiet stays known, the others make room.
+        rates.request(numbered(0)).unwrap();
+        rates.upkeep();
+        assert_eq!(until_refused(|| rates.request(numbered(0))).0, 4);
+        for newcomer in [10_000, 10_001] {
+            assert_eq!(until_refused(|| rates.request(numbered(newcomer))).0, 5, "there is room again");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn holders_of_keys_take_no_room_from_addresses() {
+        let rates = rates(1, 5);
+        for key in 0..10_000 {
+            rates.request(Who::Key(key)).unwrap();
+        }
+        for address in [1, 2] {
+            assert_eq!(until_refused(|| rates.request(numbered(address))).0, 5, "each has an own account");
+        }
+        tokio::time::advance(Duration::from_secs(600)).await;
+        rates.upkeep();
+        assert_eq!(rates.requests.as_ref().map(|requests| requests.0.len()), Some(0));
     }
 }

@@ -18,7 +18,7 @@ use hyper_util::rt::{TokioExecutor, TokioIo, TokioTimer};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::timeout;
+use tokio::time::{Instant, timeout};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use tower::Service;
@@ -119,8 +119,9 @@ impl Acceptor {
     async fn serve(self: Arc<Self>, stream: TcpStream, peer: SocketAddr, place: OwnedSemaphorePermit) {
         // Answers are small and somebody waits for each. A socket that refuses is closed already.
         let _ = stream.set_nodelay(true);
+        let since = Instant::now();
         let Some(version) = self.version_of(&stream).await else { return };
-        let activity = Activity::new(version);
+        let activity = Activity::new(version, since);
         let mut held = Held { stream, _place: place, _open: self.open.token() };
         loop {
             let write_timeout = self.limits.write_timeout;

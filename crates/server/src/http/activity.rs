@@ -17,7 +17,7 @@ pub(super) struct Activity(Mutex<State>);
 
 struct State {
     phase: Phase,
-    /// Something has arrived besides the request that is being answered.
+    /// Something has arrived besides the request that is being answered, or may have.
     more: bool,
     long_answer: LongAnswer,
     /// On HTTP/2 bytes between requests are no sign of a request to come.
@@ -45,9 +45,9 @@ enum Phase {
 }
 
 impl Activity {
-    pub(super) fn new(version: Version) -> Arc<Self> {
+    /// A connection that was opened then.
+    pub(super) fn new(version: Version, since: Instant) -> Arc<Self> {
         let multiplexed = version == Version::Http2;
-        let since = Instant::now();
         let phase = if multiplexed { Phase::Idle { since } } else { Phase::Head { since } };
         Arc::new(Self(Mutex::new(State { phase, more: false, long_answer: LongAnswer::None, multiplexed })))
     }
@@ -60,7 +60,7 @@ impl Activity {
     pub(super) fn received(&self, bytes: &[u8]) {
         let mut state = self.state();
         let is_busy = matches!(state.phase, Phase::Busy { .. });
-        state.more = is_busy || head_and_more(bytes);
+        state.more = is_busy || !ends_with_its_head(bytes);
         if matches!(state.phase, Phase::Idle { .. }) && !state.multiplexed {
             state.phase = Phase::Head { since: Instant::now() };
         }
@@ -125,12 +125,16 @@ impl Activity {
     }
 }
 
-/// Whether there is something after the end of a head. Where it cannot be told, because the end came in pieces, there is
-/// none: a request whose head ends elsewhere is not there yet.
-fn head_and_more(bytes: &[u8]) -> bool {
-    let end = b"\r\n\r\n";
-    let first = bytes.windows(end.len()).position(|window| window == end);
-    first.is_some_and(|first| first + end.len() < bytes.len())
+/// Whether the head that ends in these bytes, as an empty line, ends with them. Its lines may end without a carriage
+/// return. Bytes that begin with the end of a line may hold the rest of the empty line, and what follows may be anything.
+fn ends_with_its_head(bytes: &[u8]) -> bool {
+    let after_an_empty_line = |at: usize| match &bytes[at + 1..] {
+        [b'\n', rest @ ..] | [b'\r', b'\n', rest @ ..] => Some(rest),
+        _ => None,
+    };
+    let line_ends = bytes.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at);
+    !matches!(bytes.first(), Some(b'\r' | b'\n'))
+        && line_ends.into_iter().find_map(after_an_empty_line).is_some_and(<[u8]>::is_empty)
 }
 
 /// A request that is being answered.
@@ -198,7 +202,7 @@ mod tests {
     }
 
     fn connection_of(version: Version) -> (Arc<Activity>, Patience) {
-        let activity = Activity::new(version);
+        let activity = Activity::new(version, Instant::now());
         let limits = Limits {
             header_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(60),
@@ -211,6 +215,42 @@ mod tests {
         let began = Instant::now();
         patience.await;
         began.elapsed().as_secs()
+    }
+
+    #[test]
+    fn only_a_head_with_nothing_after_it_is_one() {
+        for alone in ["GET / HTTP/1.1\r\nhost: x\r\n\r\n", "GET / HTTP/1.1\nhost: x\n\n", "st: x\r\n\r\n"] {
+            assert!(ends_with_its_head(alone.as_bytes()), "{alone:?}");
+        }
+        for with_more in [
+            "GET / HTTP/1.1\r\n\r\nG",
+            "GET / HTTP/1.1\n\nGET / HTTP/1.1\r\n\r\n",
+            "GET / HTTP/1.1\r\n\r\nGET / HTTP/1.1\r\n\r\n",
+            // The first head ended in what came before.
+            "\nGET / HTTP/1.1\r\n\r\n",
+            "\r\nGET / HTTP/1.1\r\n\r\n",
+            "\r\n",
+            "GET / HT",
+        ] {
+            assert!(!ends_with_its_head(with_more.as_bytes()), "{with_more:?}");
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_answer_is_not_written_elsewhere_while_another_request_is_there() {
+        let head = b"GET / HTTP/1.1\r\n\r\n";
+        let (activity, _) = connection();
+        activity.received(head);
+        let answering = activity.answering();
+        assert!(activity.write_elsewhere(Body::empty()).is_ok());
+        activity.received(head);
+        assert!(activity.write_elsewhere(Body::empty()).is_err(), "it came meanwhile");
+        drop(answering);
+        assert!(activity.write_elsewhere(Body::empty()).is_err(), "it is being answered now");
+        activity.received(head);
+        assert!(activity.write_elsewhere(Body::empty()).is_ok(), "the next one came by itself");
+        let (multiplexed, _) = connection_of(Version::Http2);
+        assert!(multiplexed.write_elsewhere(Body::empty()).is_err());
     }
 
     #[tokio::test(start_paused = true)]

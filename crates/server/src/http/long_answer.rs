@@ -90,7 +90,7 @@ async fn hung_up(socket: &Socket) {
     if let Some(held) = &socket.held
         && let Ok(1) = held.stream.peek(&mut [0]).await
     {
-        pending().await
+        pending::<()>().await;
     }
 }
 

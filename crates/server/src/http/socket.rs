@@ -98,6 +98,9 @@ impl AsyncWrite for Socket {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.held.is_none() {
+            return Poll::Ready(Ok(()));
+        }
         // Everything written so far is out: hyper flushes when it has nothing left to write.
         ready!(self.stream()?.poll_flush(cx))?;
         if self.activity.goes_on_elsewhere()

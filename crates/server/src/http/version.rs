@@ -7,8 +7,8 @@ use tokio::net::TcpStream;
 
 /// How HTTP/2 introduces itself; anything else is HTTP/1.
 const HTTP_2: &[u8; 3] = b"PRI";
-/// How long the rest of a beginning is left to arrive before it is looked at again.
-const REST: Duration = Duration::from_millis(10);
+/// How long the rest of a beginning is left to arrive before it is looked at again; each time twice as long.
+const REST: Duration = Duration::from_millis(5);
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Version {
@@ -19,6 +19,7 @@ pub(super) enum Version {
 /// Waits until the client has said enough to tell. Nothing of it is taken.
 pub(super) async fn spoken_on(stream: &TcpStream) -> io::Result<Version> {
     let mut beginning = [0; HTTP_2.len()];
+    let mut rest = REST;
     loop {
         let arrived = stream.peek(&mut beginning).await?;
         if arrived == 0 {
@@ -26,7 +27,10 @@ pub(super) async fn spoken_on(stream: &TcpStream) -> io::Result<Version> {
         }
         match &beginning[..arrived] {
             whole if whole == HTTP_2 => return Ok(Version::Http2),
-            part if HTTP_2.starts_with(part) => tokio::time::sleep(REST).await,
+            part if HTTP_2.starts_with(part) => {
+                tokio::time::sleep(rest).await;
+                rest *= 2;
+            }
             _ => return Ok(Version::Http1),
         }
     }

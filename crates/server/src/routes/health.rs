@@ -1,6 +1,7 @@
 //! How the server and its sagas are doing.
 
 use std::collections::BTreeMap;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -9,6 +10,9 @@ use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use backstitch::{Cursor, Error, Filter, STUCK_AFTER};
 use serde::Serialize;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
 use super::sagas::list::Item;
 use crate::app::App;
@@ -17,6 +21,8 @@ use crate::problem::{Described, Kind, Problem};
 
 /// How long the store may take to answer for the server to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
+/// How long it stays ready without the store being asked again: anybody may ask, as often as they like.
+const READY_FOR: Duration = Duration::from_secs(1);
 /// How long numbers wait for what only the store knows.
 const MEASURED_WITHIN: Duration = Duration::from_secs(1);
 
@@ -35,18 +41,82 @@ pub(super) async fn live() -> Response {
     json(StatusCode::OK, &OK)
 }
 
-/// Whether requests can be answered: the store answers, and the server is not shutting down.
+/// Whether requests can be answered: the store answers, or did within the last second, and the server is not shutting down.
 #[utoipa::path(get, path = "/health/ready", tag = "health", responses(
     (status = 200, description = "It is ready", body = Word),
     (status = 503, description = "It is not", body = Described, content_type = "application/problem+json")))]
 pub(super) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
-    if app.closing.is_cancelled() {
-        return Err(Problem::shutting_down());
-    }
     let (all, newest) = (Filter::default(), Cursor { before: None, limit: 1 });
-    match tokio::time::timeout(READY_WITHIN, app.engine.list(&all, &newest)).await {
-        Ok(answer) => answer.map(|_| json(StatusCode::OK, &OK)).map_err(Problem::from),
-        Err(_) => Err(Problem::new(Kind::Unavailable, "the database does not answer: ask again in a moment")),
+    let ask = async || match tokio::time::timeout(READY_WITHIN, app.engine.list(&all, &newest)).await {
+        Ok(answer) => answer.map(|_| ()).map_err(NotReady::Failed),
+        Err(_) => Err(NotReady::Silent),
+    };
+    app.readiness.tell(&app.closing, ask).await.map(|()| json(StatusCode::OK, &OK))
+}
+
+/// Whether the store answered when it was last asked.
+#[derive(Default)]
+pub(crate) struct Readiness {
+    /// How many answers there have been. Whoever waits sees by it that one has come meanwhile.
+    answers: AtomicU64,
+    last: Mutex<Option<Answer>>,
+}
+
+/// An answer of the store.
+struct Answer {
+    asked_at: Instant,
+    said: Result<(), NotReady>,
+}
+
+/// Why the server is not ready.
+#[derive(Clone, Debug)]
+enum NotReady {
+    /// The store says what is wrong.
+    Failed(Error),
+    /// The store says nothing.
+    Silent,
+}
+
+impl From<NotReady> for Problem {
+    fn from(why: NotReady) -> Self {
+        match why {
+            NotReady::Failed(error) => error.into(),
+            NotReady::Silent => {
+                Self::new(Kind::Unavailable, "the database does not answer: ask again in a moment")
+            }
+        }
+    }
+}
+
+impl Readiness {
+    /// Whether the server is ready; that it shuts down is told at once, whatever was known or is being asked.
+    async fn tell(
+        &self,
+        closing: &CancellationToken,
+        ask: impl AsyncFnOnce() -> Result<(), NotReady>,
+    ) -> Result<(), Problem> {
+        let said = closing.run_until_cancelled(self.seen(ask)).await;
+        Ok(said.ok_or_else(Problem::shutting_down)??)
+    }
+
+    /// What the store said a moment ago if it was good, and otherwise what it says now, asked once for all who wait. A bad
+    /// answer is for those who wait for it and for nobody after them.
+    async fn seen(&self, ask: impl AsyncFnOnce() -> Result<(), NotReady>) -> Result<(), NotReady> {
+        let before = self.answers.load(Ordering::Acquire);
+        let mut last = self.last.lock().await;
+        if let Some(answer) = &*last {
+            // Whoever waited takes what came, or many would ask a silent store one after the other.
+            let came_meanwhile = self.answers.load(Ordering::Acquire) != before;
+            if came_meanwhile || (answer.said.is_ok() && answer.asked_at.elapsed() < READY_FOR) {
+                return answer.said.clone();
+            }
+        }
+        // Before the question is asked: the answer must not seem fresher than it is.
+        let asked_at = Instant::now();
+        let said = ask().await;
+        *last = Some(Answer { asked_at, said: said.clone() });
+        self.answers.fetch_add(1, Ordering::Release);
+        said
     }
 }
 
@@ -122,4 +192,104 @@ pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
         Ok(Err(_)) | Err(_) => None,
     };
     ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, age))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::cell::Cell;
+
+    use tokio::time::{advance, sleep};
+
+    use super::*;
+
+    /// A store that takes its time, and counts how often it is asked.
+    struct Store {
+        answer: Cell<Result<(), ()>>,
+        takes: Duration,
+        asked: Cell<u32>,
+    }
+
+    impl Store {
+        fn that_says(answer: Result<(), ()>, takes: Duration) -> Self {
+            Self { answer: Cell::new(answer), takes, asked: Cell::new(0) }
+        }
+
+        async fn ask(&self) -> Result<(), NotReady> {
+            self.asked.set(self.asked.get() + 1);
+            sleep(self.takes).await;
+            self.answer.get().map_err(|()| NotReady::Silent)
+        }
+    }
+
+    const AT_ONCE: Duration = Duration::ZERO;
+    const SLOWLY: Duration = Duration::from_secs(3);
+
+    #[tokio::test(start_paused = true)]
+    async fn a_good_answer_is_kept_for_a_second() {
+        let (readiness, store) = (Readiness::default(), Store::that_says(Ok(()), AT_ONCE));
+        for _ in 0..100 {
+            readiness.seen(|| store.ask()).await.unwrap();
+        }
+        assert_eq!(store.asked.get(), 1);
+        store.answer.set(Err(()));
+        advance(READY_FOR).await;
+        readiness.seen(|| store.ask()).await.unwrap_err();
+        assert_eq!(store.asked.get(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_bad_answer_is_not_kept() {
+        let (readiness, store) = (Readiness::default(), Store::that_says(Err(()), AT_ONCE));
+        for asked in 1..=3 {
+            readiness.seen(|| store.ask()).await.unwrap_err();
+            assert_eq!(store.asked.get(), asked);
+        }
+        store.answer.set(Ok(()));
+        readiness.seen(|| store.ask()).await.unwrap();
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn all_who_wait_share_one_question_whatever_comes_of_it() {
+        for answer in [Ok(()), Err(())] {
+            let (readiness, store) = (Readiness::default(), Store::that_says(answer, SLOWLY));
+            let begin = Instant::now();
+            let waiting = (0..100).map(|_| readiness.seen(|| store.ask()));
+            for said in futures::future::join_all(waiting).await {
+                assert_eq!(said.is_ok(), answer.is_ok());
+            }
+            assert_eq!(store.asked.get(), 1);
+            assert!(begin.elapsed() < 2 * SLOWLY, "nobody waits for a second question");
+            // It took longer than an answer is good for.
+            readiness.seen(|| store.ask()).await.ok();
+            assert_eq!(store.asked.get(), 2);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn when_the_one_who_asks_goes_away_the_next_one_asks() {
+        let (readiness, store) = (Readiness::default(), Store::that_says(Ok(()), SLOWLY));
+        let impatient = tokio::time::timeout(Duration::from_secs(1), readiness.seen(|| store.ask()));
+        let (gone, said) = tokio::join!(impatient, readiness.seen(|| store.ask()));
+        assert!(gone.is_err());
+        said.unwrap();
+        assert_eq!(store.asked.get(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn that_the_server_shuts_down_is_told_at_once() {
+        let (readiness, closing) = (Readiness::default(), CancellationToken::new());
+        let (good, slow) = (Store::that_says(Ok(()), AT_ONCE), Store::that_says(Ok(()), SLOWLY));
+        let shutting_down = Problem::shutting_down().body();
+        readiness.tell(&closing, || good.ask()).await.unwrap();
+        advance(READY_FOR).await;
+        let begin = Instant::now();
+        let waits = readiness.tell(&closing, || slow.ask());
+        let (said, ()) = tokio::join!(waits, async { closing.cancel() });
+        assert_eq!(said.unwrap_err().body(), shutting_down, "to whoever waits");
+        assert!(begin.elapsed() < SLOWLY);
+        let fresh = Readiness::default();
+        fresh.tell(&CancellationToken::new(), || good.ask()).await.unwrap();
+        let said = fresh.tell(&closing, || good.ask()).await;
+        assert_eq!(said.unwrap_err().body(), shutting_down, "though a good answer is known");
+    }
 }

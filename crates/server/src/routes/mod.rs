@@ -26,6 +26,7 @@ use crate::telemetry::observe;
 
 use table::Routes;
 
+pub(crate) use health::Readiness;
 pub(crate) use streams::live::live_frame;
 
 /// The one list of all routes. A route that is not in it does not exist; one in it states who may use it.

@@ -7,4 +7,4 @@ mod traces;
 
 pub use logs::{Telling, tell};
 pub(crate) use metrics::{Metrics, UPKEEP};
-pub(crate) use requests::observe;
+pub(crate) use requests::{answer_or_problem, observe};

@@ -41,7 +41,7 @@ pub(crate) async fn observe(State(app): State<App>, request: Request, next: Next
 }
 
 /// A handler that panics costs its own request and nothing else.
-async fn answer_or_problem(answer: impl Future<Output = Response>) -> Response {
+pub(crate) async fn answer_or_problem(answer: impl Future<Output = Response>) -> Response {
     AssertUnwindSafe(answer).catch_unwind().await.unwrap_or_else(|_| {
         tracing::error!("a handler panicked");
         Problem::internal().into_response()

@@ -3,7 +3,9 @@
 use backstitch_server::demo::services::Service;
 use futures::StreamExt;
 use serde_json::{Value, json};
+use tokio::net::TcpStream;
 use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::{MaybeTlsStream, WebSocketStream};
 
 use crate::shop::{Shop, order, text, told};
 use crate::stage::on_both_stores;
@@ -90,14 +92,28 @@ async fn us1_3_fr_007_a_complete_order_is_told_so_and_every_state_shows_success(
     .await;
 }
 
-async fn read_socket(shop: &Shop, path: &str) -> Vec<Value> {
+type Socket = WebSocketStream<MaybeTlsStream<TcpStream>>;
+
+async fn open_socket(shop: &Shop, path: &str) -> Socket {
     let address = format!("ws://{}{path}", shop.client.address);
-    let (mut socket, _) = within(tokio_tungstenite::connect_async(address)).await.unwrap();
-    let mut told = Vec::new();
+    let (socket, _) = within(tokio_tungstenite::connect_async(address)).await.unwrap();
+    socket
+}
+
+/// The next event; `None` at the end.
+async fn next_of(socket: &mut Socket) -> Option<Value> {
     while let Some(Ok(message)) = within(socket.next()).await {
         if let Message::Text(text) = message {
-            told.push(serde_json::from_str(&text).unwrap());
+            return Some(serde_json::from_str(&text).unwrap());
         }
+    }
+    None
+}
+
+async fn rest_of(mut socket: Socket) -> Vec<Value> {
+    let mut told = Vec::new();
+    while let Some(event) = next_of(&mut socket).await {
+        told.push(event);
     }
     told
 }
@@ -109,11 +125,17 @@ async fn us1_4_a_websocket_tells_the_same_as_the_event_stream() {
         let tx = shop.confirm(&["hang:inventory"]).await;
         stage.asked_to_do(&tx, Service::Inventory).await;
         let path = format!("/v1/orders/{tx}/ws");
-        let (told, ()) = tokio::join!(read_socket(&shop, &path), async { stage.services.release() });
+        let mut socket = open_socket(&shop, &path).await;
+        // The socket is open while the service hangs: what comes after the release is pushed.
+        let mut told: Vec<Value> = next_of(&mut socket).await.into_iter().collect();
+        assert_eq!(told[0]["message"], "Order accepted");
+        assert_eq!(shop.outcome(&tx).await, "processing");
+        stage.services.release();
+        told.extend(rest_of(socket).await);
         let sent = shop.follow(&tx, None).await.rest().await;
         assert_eq!(told, sent.iter().map(|event| event.data.clone()).collect::<Vec<_>>());
         assert_eq!(told.last().unwrap()["message"], "Order Complete");
-        let missed = read_socket(&shop, &format!("{path}?after=3")).await;
+        let missed = rest_of(open_socket(&shop, &format!("{path}?after=3")).await).await;
         assert_eq!(missed, told[3..]);
     })
     .await;

@@ -24,6 +24,24 @@ async fn notified(shop: &Shop) -> Value {
     .await
 }
 
+/// Waits until the one alert there is says of each of these channels when it had it, and gives those times.
+async fn notified_over(shop: &Shop, channels: &[&str]) -> Vec<String> {
+    let at = |alert: &Value, channel: &str| {
+        let notice = alert["notices"].as_array()?.iter().find(|notice| notice["channel"] == channel)?;
+        notice["notified_at"].as_str().map(str::to_owned)
+    };
+    within(async {
+        loop {
+            let alerts = shop.alerts().await;
+            let times: Option<_> = channels.iter().map(|channel| at(&alerts[0], channel)).collect();
+            if let Some(times) = times {
+                return times;
+            }
+        }
+    })
+    .await
+}
+
 fn undo_attempts(stage: &Stage, tx: &str) -> Vec<u32> {
     let undos = stage.calls(tx).into_iter().filter(|call| call.phase == Phase::Undo);
     undos
@@ -100,9 +118,18 @@ async fn us4_2_us4_3_fr_020_fr_021_sc_006_the_administrator_gets_mail_and_webhoo
         let (occurred, told) =
             (alert["occurred_at"].as_str().unwrap(), alert["notified_at"].as_str().unwrap());
         assert!(occurred <= told && told.ends_with('Z'), "{alert}");
-        let refused =
-            stage.refusal("update alert_notices set attempts = 7 where notified_at is not null").await;
-        assert!(refused.contains("never changes"), "{refused}");
+        let channels = ["email", "webhook"];
+        let times = notified_over(&shop, &channels).await;
+        assert!(times.iter().any(|at| at == told), "{alert}: {times:?}");
+        for (channel, at) in channels.iter().zip(&times) {
+            assert!(occurred <= at.as_str() && at.ends_with('Z'), "{channel}: {at}");
+            for change in ["attempts = 7", "notified_at = null"] {
+                let sql = format!("update alert_notices set {change} where channel = '{channel}'");
+                let refused = stage.refusal(&sql).await;
+                assert!(refused.contains("never changes"), "{sql}: {refused}");
+            }
+        }
+        assert_eq!(notified_over(&shop, &channels).await, times, "when each of them was told is kept");
         assert_eq!(shop.alerts().await.len(), 1);
         assert!(smtp.stop().await.is_empty() && receiver.is_idle(), "each was told once");
     })

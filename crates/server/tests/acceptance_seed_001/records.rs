@@ -35,6 +35,28 @@ async fn fr_006_a_call_is_recorded_as_uncommitted_before_it_is_made() {
 }
 
 #[tokio::test]
+async fn fr_009_a_rollback_is_recorded_once_it_is_done_and_not_before() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let tx = shop.confirm(&["refuse:logistics", "hang-undo:inventory", "hang-undo:payment"]).await;
+        let forward = ["U payment", "S payment", "U inventory", "S inventory", "U logistics", "F logistics"];
+        let mut expected: Vec<_> = forward.map(str::to_owned).into();
+        for service in [Service::Inventory, Service::Payment] {
+            // The service is being asked to undo its part, and looks into the log while it is.
+            stage.asked_to_undo(&tx, service).await;
+            assert_eq!(shop.log(&tx).await, expected);
+            assert_eq!(stage.view(&tx).await.len(), expected.len(), "in the database too");
+            stage.services.release();
+            expected.push(format!("R {}", service.name()));
+        }
+        shop.ends(&tx, "failed_refunded").await;
+        expected.push("D".to_owned());
+        assert_eq!(shop.log(&tx).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn fr_012_what_is_recorded_cannot_be_changed_or_removed_by_anybody() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
@@ -107,19 +129,17 @@ async fn audit(stage: &Stage, shop: &Shop, tx: &str) {
     let log = shop.log(tx).await;
     for call in stage.calls(tx) {
         let name = call.service.name();
-        match call.phase {
-            Phase::Do => {
-                let started = |event: &Value| {
-                    event["type"] == "step.started"
-                        && event["step"] == name
-                        && event["attempt"] == call.attempt
-                };
-                assert_eq!(history.iter().filter(|event| started(event)).count(), 1, "{call:?}");
-            }
-            Phase::Undo => {
-                let ended = [format!("R {name}"), format!("RF {name}")];
-                assert_eq!(log.iter().filter(|entry| ended.contains(entry)).count(), 1, "{log:?}");
-            }
+        let kind = match call.phase {
+            Phase::Do => "step.started",
+            Phase::Undo => "step.compensating",
+        };
+        let announces = |event: &Value| {
+            event["type"] == kind && event["step"] == name && event["attempt"] == call.attempt
+        };
+        assert_eq!(history.iter().filter(|event| announces(event)).count(), 1, "{call:?}");
+        if call.phase == Phase::Undo {
+            let ended = [format!("R {name}"), format!("RF {name}")];
+            assert_eq!(log.iter().filter(|entry| ended.contains(entry)).count(), 1, "{log:?}");
         }
     }
     let asked: BTreeSet<_> = log.iter().filter_map(|entry| entry.strip_prefix("U ")).collect();

@@ -1,10 +1,16 @@
 //! User story 5: after a restart every order goes on where it was.
 
+use std::time::Duration;
+
 use backstitch_server::demo::services::{Behaviour, Phase, Service};
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
 use crate::shop::Shop;
 use crate::stage::{MISSED_SOON, Stage, on_both_stores};
+
+/// How soon after a restart every order has to be somebody's again.
+const PROMISED: Duration = Duration::from_secs(30);
 
 /// Orders in different states.
 struct UnderWay {
@@ -98,6 +104,37 @@ async fn us5_2_fr_023_after_a_restart_each_order_is_watched_on_its_own() {
 }
 
 #[tokio::test]
+async fn us5_2_fr_023_a_service_that_is_silent_before_and_after_a_restart_has_its_order_rolled_back() {
+    on_both_stores(async |stage| {
+        let shop = stage.open_with(&MISSED_SOON).await;
+        // Long enough for the kill to come first.
+        shop.change("timeouts", &json!({"inventory": "6s"})).await;
+        let tx = shop.confirm(&["hang:inventory"]).await;
+        stage.asked_to_do(&tx, Service::Inventory).await;
+        shop.kill().await;
+        let shop = stage.open_with(&MISSED_SOON).await;
+        shop.ends(&tx, "failed_refunded").await;
+        let entries = shop.entries(&tx).await;
+        let failure = entries.iter().find(|entry| entry["status"] == "F").unwrap();
+        assert!(failure["error"].as_str().unwrap().contains("6000 ms"), "{failure}");
+        // Two calls and one time that ran out: that of the call after the restart.
+        let log = [
+            "U payment",
+            "S payment",
+            "U inventory",
+            "U inventory",
+            "F inventory",
+            "R inventory",
+            "R payment",
+            "D",
+        ];
+        assert_eq!(shop.log(&tx).await, log);
+        assert!(stage.in_effect(&tx).is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn us5_3_fr_024_an_order_goes_on_forward_or_back_from_its_last_known_state() {
     on_both_stores(async |stage| {
         let shop = stage.open_with(&MISSED_SOON).await;
@@ -158,12 +195,16 @@ async fn sc_005_with_the_usual_settings_every_order_is_resumed_within_half_a_min
         for tx in &orders {
             stage.asked_to_do(tx, Service::Inventory).await;
         }
+        // One clock for all of them, and it runs while the server starts.
+        let promised = Instant::now() + PROMISED;
         shop.kill().await;
         let shop = stage.open().await;
-        for tx in &orders {
-            // Whoever waits here waits for half a minute and no longer.
-            stage.called(tx, |call| call.service == Service::Inventory && call.attempt == 2).await;
-        }
+        let resumed = async {
+            for tx in &orders {
+                stage.called(tx, |call| call.service == Service::Inventory && call.attempt == 2).await;
+            }
+        };
+        assert!(timeout_at(promised, resumed).await.is_ok(), "not all were resumed within {PROMISED:?}");
         for tx in &orders {
             shop.ends(tx, "complete").await;
         }

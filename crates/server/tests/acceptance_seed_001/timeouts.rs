@@ -11,6 +11,17 @@ async fn failure(shop: &Shop, tx: &str) -> Value {
     shop.entries(tx).await.into_iter().find(|entry| entry["status"] == "F").unwrap()
 }
 
+/// How long a service that was called once had been called when it was given up, in microseconds.
+async fn waited(shop: &Shop, tx: &str, service: &str) -> i64 {
+    let entries = shop.entries(tx).await;
+    let at = |status: &str| {
+        let entry = entries.iter().find(|entry| entry["status"] == status && entry["service"] == service);
+        let at = entry.unwrap()["at"].as_str().unwrap().parse::<jiff::Timestamp>();
+        at.unwrap().as_microsecond()
+    };
+    at("F") - at("U")
+}
+
 #[tokio::test]
 async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_order_rolled_back() {
     on_both_stores(async |stage| {
@@ -20,6 +31,8 @@ async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_or
         assert_eq!(shop.log(&tx).await, ["U payment", "F payment", "R payment", "D"]);
         let failure = failure(&shop, &tx).await;
         assert!(failure["error"].as_str().unwrap().contains("300 ms"), "{failure}");
+        let waited = waited(&shop, &tx, "payment").await;
+        assert!(waited >= 300_000, "it was given up after {waited} µs");
         let messages = shop.messages(&tx).await;
         assert!(messages.iter().any(|message| message == "Payment did not answer in time"), "{messages:?}");
         assert_eq!(messages.last().unwrap(), "Order Failed - Refunded");
@@ -69,6 +82,10 @@ async fn us3_3_each_service_is_held_to_its_own_timeout() {
         let paying = shop.run(&["hang:payment"], "failed_refunded").await;
         let failure_of_paying = failure(&shop, &paying).await;
         assert!(failure_of_paying["error"].as_str().unwrap().contains("400 ms"), "{failure_of_paying}");
+        for (tx, service, least) in [(&shipping, "logistics", 300_000), (&paying, "payment", 400_000)] {
+            let waited = waited(&shop, tx, service).await;
+            assert!(waited >= least, "{service} was given up after {waited} µs");
+        }
     })
     .await;
 }
@@ -77,7 +94,7 @@ async fn us3_3_each_service_is_held_to_its_own_timeout() {
 async fn fr_019_an_order_at_its_end_is_watched_no_longer() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
-        shop.change("timeouts", &json!({"payment": "2s"})).await;
+        shop.change("timeouts", &json!({"payment": "4s", "inventory": "4s", "logistics": "4s"})).await;
         let complete = shop.run(&[], "complete").await;
         let refunded = shop.run(&["refuse:inventory"], "failed_refunded").await;
         let stuck = shop.run(&["refuse:inventory", "fail-undo:payment"], "rollback_failed").await;
@@ -86,9 +103,15 @@ async fn fr_019_an_order_at_its_end_is_watched_no_longer() {
         for tx in &orders {
             before.push((shop.history(tx).await, stage.called_so_far(tx)));
         }
-        // When this one has run out of its time, so would have those that were confirmed earlier.
-        let late = shop.run(&["hang:payment"], "failed_refunded").await;
-        assert!(shop.log(&late).await.contains(&"F payment".to_owned()));
+        // When these have run out of their time, so would have all calls of those that were confirmed earlier.
+        let mut late = Vec::new();
+        for service in Service::ALL {
+            late.push(shop.confirm(&[&format!("hang:{}", service.name())]).await);
+        }
+        for (tx, service) in late.iter().zip(Service::ALL) {
+            shop.ends(tx, "failed_refunded").await;
+            assert!(shop.log(tx).await.contains(&format!("F {}", service.name())));
+        }
         for (tx, (history, calls)) in orders.iter().zip(before) {
             assert_eq!((shop.history(tx).await, stage.called_so_far(tx)), (history, calls));
         }

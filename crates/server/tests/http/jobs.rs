@@ -17,9 +17,9 @@ async fn declare(client: &Client) {
     assert_eq!(answer.status, 201, "{answer:?}");
 }
 
-/// The one job that comes into this queue.
+/// The one job that comes into this queue, however often the queue is named.
 async fn lease(client: &Client, queue: &str) -> Value {
-    let request = json!({"queues": [queue], "limit": 10, "lease_seconds": 30, "wait_seconds": 20});
+    let request = json!({"queues": [queue, queue], "limit": 10, "lease_seconds": 30, "wait_seconds": 20});
     let answer = client.post("/v1/jobs/lease", &request).await;
     assert_eq!(answer.status, 200, "{answer:?}");
     let jobs = answer.json()["jobs"].as_array().unwrap().clone();

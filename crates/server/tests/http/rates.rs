@@ -54,6 +54,30 @@ async fn each_key_is_counted_for_itself() {
 }
 
 #[tokio::test]
+async fn whoever_sends_no_key_where_one_is_needed_is_counted_by_address() {
+    let folder = tempfile::tempdir().unwrap();
+    let db = format!("sqlite:{}", folder.path().join("sagas.db").display());
+    let good = create_key(&db, "viewer").await;
+    let server = Running::on(folder, db, |config| {
+        config.limits.requests_per_second = 1;
+        config.limits.burst = 3;
+    })
+    .await;
+    let (before, refused) = until_too_many(&server.client, 401).await;
+    assert!(before >= 3, "{before}");
+    assert_eq!(refused.problem(), "too-many-requests");
+    assert!(refused.detail().contains("too many requests"), "{}", refused.detail());
+    // Another kind of header is no key either.
+    let basic = [("authorization", "Basic YWRhOmxvdmVsYWNl")];
+    let status = async || server.client.send(hyper::Method::GET, "/v1/sagas", &basic, "").await.status;
+    within(async { while status().await != 429 {} }).await;
+    assert_eq!(server.client.with_key(&good).get("/v1/sagas").await.status, 200);
+    for _ in 0..10 {
+        assert_eq!(server.client.get("/metrics").await.status, 401, "/metrics is never limited");
+    }
+}
+
+#[tokio::test]
 async fn whoever_guesses_keys_is_slowed_down_and_a_good_key_is_not() {
     let (server, [good]) = Running::with_keys(["viewer"]).await;
     let guesser = server.client.with_key(&format!("bsk_{}", "A".repeat(43)));

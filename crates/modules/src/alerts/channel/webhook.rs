@@ -1,7 +1,5 @@
 //! A POST request to an address that the operator chose.
 
-use std::time::Duration;
-
 use async_trait::async_trait;
 use backstitch::Timestamp;
 use http::header::{CONTENT_TYPE, USER_AGENT};
@@ -18,9 +16,6 @@ use crate::outgoing::{self, Client, Connections, reason};
 /// What a header cannot hold, and what would make two keys look the same.
 const NOT_IN_A_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
 
-/// How long a connection is kept for the next alert.
-const IDLE: Duration = Duration::from_secs(4);
-
 pub(super) struct Post {
     client: Client,
     uri: Uri,
@@ -32,8 +27,7 @@ impl Post {
         let url = Url::parse(webhook.url.reveal()).map_err(|why| format!("url: {why}"))?;
         let trusted = certificates::in_file(webhook.root_certificate.as_deref())?;
         let uri = Uri::try_from(url.as_str()).map_err(|why| format!("url: {why}"))?;
-        let connections =
-            Connections { made_within: webhook.timeout, kept_for: IDLE, kept_per_host: CONNECTIONS, trusted };
+        let connections = Connections { made_within: webhook.timeout, kept_per_host: CONNECTIONS, trusted };
         let client = connections.client().map_err(|why| format!("root_certificate: {why}"))?;
         Ok(Self { client, uri, room: Room::within(webhook.timeout) })
     }

@@ -15,10 +15,10 @@ use super::sse::{frame, stream};
 use crate::app::App;
 use crate::audience::Wish;
 use crate::http::Query;
-use crate::problem::{Described, Problem};
+use crate::problem::{Described, Kind, Problem};
 
 /// What happens to any saga of this process from now on. There are no ids: what is missed is read from the sagas' logs.
-/// A reader that falls too far behind is cut.
+/// The stream of a reader that falls too far behind ends.
 #[utoipa::path(get, path = "/v1/events", tag = "sagas",
     params(
         ("definition" = Option<String>, Query, description = "Only of sagas of this definition"),
@@ -37,12 +37,18 @@ pub(in crate::routes) async fn all_events(
         name: query.text("type").map(Cow::Owned),
     };
     query.finish("definition or type")?;
-    let frames = futures::stream::unfold(app.audience.listen(wish), |mut told| async move {
+    let told = app.audience.listen(wish).ok_or_else(|| {
+        Problem::new(
+            Kind::TooManyRequests,
+            "others listen for too many different things already: listen to everything, or try again later",
+        )
+    })?;
+    let frames = futures::stream::unfold(told, |mut told| async move {
         match told.recv().await {
             Ok(frame) => Some((frame, told)),
-            // Cut: a gap that nobody sees would be worse.
+            // A stream that ends is better than a gap that nobody sees.
             Err(RecvError::Lagged(missed)) => {
-                tracing::warn!(missed, "a reader of all events is too slow, and is cut");
+                tracing::warn!(missed, "a reader of all events is too slow: its stream ends");
                 None
             }
             Err(RecvError::Closed) => None,

@@ -65,7 +65,7 @@ pub(in crate::routes) async fn answer(
         match event {
             Ok(recorded) => frame(Some(recorded.seq), recorded.event.name(), &view(&recorded)),
             Err(error) => {
-                // The reader sees the stream break off, and comes back with its last number.
+                // The reader sees no end of the saga, and comes back with its last number.
                 tracing::debug!(%error, "a stream ends early");
                 None
             }
