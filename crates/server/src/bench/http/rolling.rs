@@ -76,28 +76,51 @@ async fn user(places: Places, number: usize, until: Instant) -> Result<(u64, u64
     let (mut asked, mut failed) = (0, 0);
     let mut connection: Option<(std::net::SocketAddr, Connection)> = None;
     while Instant::now() < until {
-        let up: Vec<_> = {
-            let places = places.read().unwrap_or_else(PoisonError::into_inner);
-            places.iter().flatten().copied().collect()
-        };
-        let Some(place) = up.get(number % up.len().max(1)).copied() else { continue };
+        let Some(place) = place_for(&places, number) else { continue };
         if connection.as_ref().is_none_or(|(known, _)| *known != place) {
             connection = Some((place, Client::new(place, None).connect().await?));
         }
         asked += 1;
         let Some((_, open)) = &mut connection else { continue };
-        if one_order(open).await.is_err() {
-            failed += 1;
-            connection = None;
+        match confirm(open).await {
+            Err(_) => {
+                failed += 1;
+                connection = None;
+            }
+            Ok(tx_id) => {
+                if follow(open, &tx_id).await.is_err() {
+                    // A node that goes closes its connections after the answer at hand: the order is followed on another.
+                    connection = None;
+                    failed += u64::from(!followed_elsewhere(&places, number, &tx_id).await);
+                }
+            }
         }
     }
     Ok((asked, failed))
 }
 
-async fn one_order(connection: &mut Connection) -> Result<(), Failure> {
+/// A node that is up, as a load balancer picks one.
+fn place_for(places: &Places, number: usize) -> Option<std::net::SocketAddr> {
+    let places = places.read().unwrap_or_else(PoisonError::into_inner);
+    let up: Vec<_> = places.iter().flatten().collect();
+    up.get(number % up.len().max(1)).copied().copied()
+}
+
+async fn confirm(connection: &mut Connection) -> Result<String, Failure> {
     let body = Bytes::from(orders::order("bench").to_string());
     let answer = connection.call(Method::POST, "/v1/orders", body).await?.good()?;
-    let tx_id = orders::transaction(&answer.json()?)?;
+    orders::transaction(&answer.json()?)
+}
+
+async fn follow(connection: &mut Connection, tx_id: &str) -> Result<(), Failure> {
     connection.call(Method::GET, &format!("/v1/orders/{tx_id}?wait=10"), Bytes::new()).await?.good()?;
     Ok(())
+}
+
+async fn followed_elsewhere(places: &Places, number: usize, tx_id: &str) -> bool {
+    let Some(place) = place_for(places, number) else { return false };
+    match Client::new(place, None).connect().await {
+        Ok(mut connection) => follow(&mut connection, tx_id).await.is_ok(),
+        Err(_) => false,
+    }
 }
