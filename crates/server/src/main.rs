@@ -7,10 +7,6 @@ use std::process::ExitCode;
 use backstitch_server::commands::{Failure, demo, keys, migrate, serve};
 use clap::{Parser, Subcommand};
 
-/// Requests and sagas are many small pieces that one thread makes and another drops.
-#[global_allocator]
-static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
 /// Durable sagas: work that spans several services either finishes or is undone.
 #[derive(Parser)]
 #[command(name = "backstitch", version)]
