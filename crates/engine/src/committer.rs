@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use tokio::runtime::Handle;
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -65,13 +64,13 @@ impl Committer {
         let written = Arc::new(Written::default());
         let writers = TaskTracker::new();
         let given_up = CancellationToken::new();
-        let write = |runtime| {
-            let writing = write(store.clone(), queue.clone(), written.clone(), runtime);
+        let write = || {
+            let writing = write(store.clone(), queue.clone(), written.clone());
             given_up.clone().run_until_cancelled_owned(writing)
         };
         match store.writers() {
             Writers::OwnThread => {
-                let (writing, present) = (write(Some(Handle::current())), writers.token());
+                let (writing, present) = (write(), writers.token());
                 std::thread::Builder::new()
                     .name("backstitch-commit".to_owned())
                     .spawn(move || {
@@ -82,7 +81,7 @@ impl Committer {
             }
             Writers::Tasks(count) => {
                 for _ in 0..count.max(1) {
-                    writers.spawn(write(None));
+                    writers.spawn(write());
                 }
             }
         }
@@ -119,10 +118,8 @@ async fn write(
     store: Arc<dyn Store>,
     queue: Arc<Mutex<mpsc::UnboundedReceiver<Ticket>>>,
     written: Arc<Written>,
-    // Of a writer that has a thread of its own: to wake many from outside costs more than to have one wake the rest.
-    runtime: Option<Handle>,
 ) {
-    let lingers = runtime.is_some();
+    let lingers = store.writers() == Writers::OwnThread;
     let mut tickets = Vec::with_capacity(MAX_BATCH);
     let mut batch = Vec::with_capacity(MAX_BATCH);
     let mut answers = Vec::with_capacity(MAX_BATCH);
@@ -161,21 +158,10 @@ async fn write(
             Ok(verdicts) => verdicts.into_iter().map(Ok).collect(),
             Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
         };
-        let answered = batch.drain(..).zip(verdicts).map(|(commit, verdict)| Answer { commit, verdict });
-        let answered: Vec<_> = answered.zip(answers.drain(..)).collect();
-        match &runtime {
-            Some(runtime) if answered.len() > 1 => {
-                runtime.spawn(async move { tell(answered) });
-            }
-            _ => tell(answered),
+        for ((commit, verdict), answer) in batch.drain(..).zip(verdicts).zip(answers.drain(..)) {
+            // Nobody listening is no mistake: whoever asked has stopped meanwhile, and the log has the decision.
+            let _ = answer.send(Answer { commit, verdict });
         }
-    }
-}
-
-fn tell(answered: Vec<(Answer, oneshot::Sender<Answer>)>) {
-    for (answer, asker) in answered {
-        // Nobody listening is no mistake: whoever asked has stopped meanwhile, and the log has the decision.
-        let _ = asker.send(answer);
     }
 }
 
