@@ -1,7 +1,7 @@
 //! The load: so many users, each starting a saga, waiting for its end, and starting the next.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use backstitch::{Engine, Stats, Status};
@@ -52,15 +52,11 @@ pub(super) async fn measure(
     // Prepares statements, pages and the definition, which are paid once in a process's life.
     engine.start(workload::NAME, &Order { order_id: 0 }).await?.outcome().await?;
     let before = engine.stats();
-    let clock = Arc::new(Clock { began: Instant::now(), until, started: AtomicU64::new(0) });
+    let clock = Arc::new(Clock::start(until)?);
     let users: Vec<_> =
         (0..concurrency).map(|_| tokio::spawn(user(engine.clone(), clock.clone(), expected))).collect();
-    let mut latency = Histogram::new(3)?;
-    let mut ends = Vec::new();
     for user in users {
-        let (histogram, finished) = user.await??;
-        latency.add(histogram)?;
-        ends.extend(finished);
+        user.await??;
     }
     let elapsed = clock.began.elapsed();
     let after = engine.stats();
@@ -70,6 +66,7 @@ pub(super) async fn measure(
         transactions: after.transactions - before.transactions,
         ..after
     };
+    let Seen { latency, ends } = clock.seen();
     Ok(Measured { sagas: latency.len(), elapsed, latency, stats, last_to_first: last_to_first(ends) })
 }
 
@@ -77,9 +74,22 @@ struct Clock {
     began: Instant,
     until: Until,
     started: AtomicU64,
+    /// One for all users: a histogram each would weigh more than the engine that is measured.
+    seen: Mutex<Seen>,
+}
+
+/// The latencies, and for a long run when the sagas at its two ends ended.
+struct Seen {
+    latency: Histogram<u64>,
+    ends: Vec<Duration>,
 }
 
 impl Clock {
+    fn start(until: Until) -> Result<Self, Failure> {
+        let seen = Mutex::new(Seen { latency: Histogram::new(3)?, ends: Vec::new() });
+        Ok(Self { began: Instant::now(), until, started: AtomicU64::new(0), seen })
+    }
+
     /// The number of the next saga; `None` when it is enough.
     fn next(&self) -> Option<u64> {
         let number = self.started.fetch_add(1, Ordering::Relaxed);
@@ -89,30 +99,35 @@ impl Clock {
         };
         go_on.then_some(number)
     }
+
+    fn ended(&self, number: u64, latency: Duration) -> Result<(), Failure> {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.latency.record(u64::try_from(latency.as_micros())?)?;
+        if let Until::Sagas(sagas) = self.until
+            && (number < EDGE || number + EDGE >= sagas)
+        {
+            seen.ends.push(self.began.elapsed());
+        }
+        Ok(())
+    }
+
+    /// What was seen; called when every user is done.
+    fn seen(&self) -> Seen {
+        let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
+        Seen { latency: seen.latency.clone(), ends: std::mem::take(&mut seen.ends) }
+    }
 }
 
-/// One user; gives the latencies, and for a long run when each saga ended.
-async fn user(
-    engine: Engine,
-    clock: Arc<Clock>,
-    expected: Status,
-) -> Result<(Histogram<u64>, Vec<Duration>), Failure> {
-    let mut latency = Histogram::new(3)?;
-    let mut ends = Vec::new();
+async fn user(engine: Engine, clock: Arc<Clock>, expected: Status) -> Result<(), Failure> {
     while let Some(order_id) = clock.next() {
         let began = Instant::now();
         let outcome = engine.start(workload::NAME, &Order { order_id }).await?.outcome().await?;
         if outcome.status != expected {
             return Err(format!("saga {} ended {} instead of {expected}", outcome.id, outcome.status).into());
         }
-        latency.record(u64::try_from(began.elapsed().as_micros())?)?;
-        if let Until::Sagas(sagas) = clock.until
-            && (order_id < EDGE || order_id + EDGE >= sagas)
-        {
-            ends.push(clock.began.elapsed());
-        }
+        clock.ended(order_id, began.elapsed())?;
     }
-    Ok((latency, ends))
+    Ok(())
 }
 
 fn last_to_first(mut ends: Vec<Duration>) -> Option<f64> {
