@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::declared::Caller;
 use crate::error::Error;
-use crate::relay::{LogSink, Sink};
+use crate::sink::{LogSink, Sink};
 use crate::store::product::Schema;
 
 /// No time in the settings makes sense beyond a day.

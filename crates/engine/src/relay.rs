@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use async_trait::async_trait;
-use backstitch_kernel::{Payload, Retry};
+use backstitch_kernel::Retry;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use crate::runtime::Shared;
 use crate::runtime::guarded::{self, Ended};
+use crate::sink::Message;
 use crate::store;
 use crate::store::outbox::{ALERTS, Outgoing, Report, Sent};
 
@@ -17,49 +17,6 @@ use crate::store::outbox::{ALERTS, Outgoing, Report, Sent};
 const AT_ONCE: usize = 256;
 /// Sends of one message before it is given up.
 const MAX_ATTEMPTS: u32 = 6;
-
-/// A message on its way out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    /// Where it goes.
-    pub topic: String,
-    /// Receivers tell a repeated message by it.
-    pub idempotency_key: String,
-    /// Messages with the same one belong in order.
-    pub ordering_key: Option<String>,
-    /// What it says.
-    pub payload: Payload,
-    /// It may have been sent before: a sender took it and never came back.
-    pub in_doubt: bool,
-}
-
-/// Somewhere messages go. A message may come more than once; its idempotency key tells.
-#[async_trait]
-pub trait Sink: Send + Sync + 'static {
-    /// Hands a message over; `Ok` only once the other side has it.
-    ///
-    /// # Errors
-    /// What went wrong; the message is tried again.
-    async fn send(&self, message: &Message) -> Result<(), String>;
-}
-
-/// Writes messages to the log.
-#[derive(Clone, Copy, Debug, Default)]
-pub struct LogSink;
-
-#[async_trait]
-impl Sink for LogSink {
-    async fn send(&self, message: &Message) -> Result<(), String> {
-        tracing::info!(
-            topic = %message.topic,
-            key = %message.idempotency_key,
-            in_doubt = message.in_doubt,
-            payload = %message.payload.as_str(),
-            "outbox message"
-        );
-        Ok(())
-    }
-}
 
 /// How long one claim of a message lasts: longer than any send may take.
 fn lease(shared: &Shared) -> Duration {
@@ -159,10 +116,10 @@ async fn send(shared: &Shared, outgoing: &Outgoing) -> Sent {
     };
     let timeout = shared.options.send_timeout;
     let error = match guarded::run(timeout, async { shared.options.sink.send(&message).await }).await {
-        Ended::Answered(Ok(())) => {
+        Ended::Answered(Ok(_)) => {
             return Sent { id: outgoing.id, lock: outgoing.lock, report: Report::Delivered };
         }
-        Ended::Answered(Err(error)) => error,
+        Ended::Answered(Err(undelivered)) => undelivered.to_string(),
         Ended::Panicked(_) => "the sink panicked".to_owned(),
         Ended::TimedOut => format!("no answer within {} ms", timeout.as_millis()),
     };

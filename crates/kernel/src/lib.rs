@@ -4,6 +4,7 @@
 //! the state, one input and the time it is given, so running live, recovering from a crash and replaying a log
 //! in a test are the same code. See [`saga::decide`] for the page that explains the product.
 
+pub mod delivery;
 pub mod error;
 pub mod id;
 pub mod idempotency;

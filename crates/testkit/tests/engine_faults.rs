@@ -8,7 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstitch::clock::TokioClock;
-use backstitch::relay::{Message, Sink};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::Store;
 use backstitch::store::memory::MemoryStore;
 use backstitch::store::watched::Watched;
@@ -258,7 +258,7 @@ struct Panicking {
 }
 
 impl Sink for Panicking {
-    fn send<'a, 'b, 'c>(&'a self, message: &'b Message) -> BoxFuture<'c, Result<(), String>>
+    fn send<'a, 'b, 'c>(&'a self, message: &'b Message) -> BoxFuture<'c, Result<Receipt, Undelivered>>
     where
         'a: 'c,
         'b: 'c,
@@ -274,7 +274,7 @@ impl Sink for Panicking {
         Box::pin(async move {
             assert!(!bad || tries != 2, "the sink panics while it sends");
             self.sent.say(&message.topic);
-            Ok(())
+            Ok(Receipt::default())
         })
     }
 }

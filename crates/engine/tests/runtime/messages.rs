@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
-use backstitch::relay::{Message, Sink};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::outbox::NewMessage;
 use backstitch::store::{Commit, Store, Verdict};
 use backstitch::{Context, Engine, Event, Payload, Recorded, Retry, Run, Saga, Step, StepError, secs};
@@ -160,7 +160,7 @@ struct Exploding(Post);
 
 #[async_trait]
 impl Sink for Exploding {
-    async fn send(&self, message: &Message) -> Result<(), String> {
+    async fn send(&self, message: &Message) -> Result<Receipt, Undelivered> {
         *self.0.tries.lock().unwrap() += 1;
         if *self.0.tries.lock().unwrap() == 1 {
             explode_when_dropped().await
@@ -189,7 +189,7 @@ struct SlowWith {
 
 #[async_trait]
 impl Sink for SlowWith {
-    async fn send(&self, message: &Message) -> Result<(), String> {
+    async fn send(&self, message: &Message) -> Result<Receipt, Undelivered> {
         if message.topic == self.topic {
             tokio::time::sleep(secs(20)).await;
         }

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use async_trait::async_trait;
-use backstitch::relay::{Message, Sink};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Context, Engine, Error, Saga, Status, Step, Undo, secs};
@@ -103,7 +103,7 @@ struct Silent;
 
 #[async_trait]
 impl Sink for Silent {
-    async fn send(&self, _: &Message) -> Result<(), String> {
+    async fn send(&self, _: &Message) -> Result<Receipt, Undelivered> {
         pending().await
     }
 }

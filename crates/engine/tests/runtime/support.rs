@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch::clock::TokioClock;
 use backstitch::kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
-use backstitch::relay::{Message, Sink};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::memory::MemoryStore;
 use backstitch::{
     Attempt, Caller, Context, Engine, Event, Options, Payload, Recorded, Retry, Run, Saga, SagaState, Step,
@@ -280,15 +280,15 @@ pub(crate) struct Post {
 
 #[async_trait]
 impl Sink for Post {
-    async fn send(&self, message: &Message) -> Result<(), String> {
+    async fn send(&self, message: &Message) -> Result<Receipt, Undelivered> {
         *self.tries.lock().unwrap() += 1;
         let mut failures = self.failures.lock().unwrap();
         if *failures > 0 {
             *failures -= 1;
-            return Err("the broker is down".to_owned());
+            return Err(Undelivered::new("down", "the broker is down"));
         }
         self.sent.lock().unwrap().push(message.clone());
-        Ok(())
+        Ok(Receipt::default())
     }
 }
 

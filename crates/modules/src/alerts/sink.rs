@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use async_trait::async_trait;
 use backstitch::Engine;
-use backstitch::relay::{LogSink, Message, Sink};
+use backstitch::sink::{LogSink, Message, Receipt, Sink, Undelivered};
 use backstitch::store;
 use backstitch::store::outbox::ALERTS;
 use futures::future::join_all;
@@ -86,9 +86,10 @@ impl AlertSink {
 
 #[async_trait]
 impl Sink for AlertSink {
-    async fn send(&self, message: &Message) -> Result<(), String> {
+    async fn send(&self, message: &Message) -> Result<Receipt, Undelivered> {
         if message.topic == ALERTS {
-            self.tell_everybody(message).await
+            self.tell_everybody(message).await?;
+            Ok(Receipt::default())
         } else {
             self.others.send(message).await
         }

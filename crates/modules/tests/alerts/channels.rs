@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::{Arc, Mutex, OnceLock};
 
 use async_trait::async_trait;
-use backstitch::relay::{Message, Sink};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::{Engine, Options, Payload};
 use backstitch_modules::alerts::{AlertSink, Config};
 use serde_json::Value;
@@ -53,9 +53,9 @@ struct Kept(Mutex<Vec<String>>);
 
 #[async_trait]
 impl Sink for Kept {
-    async fn send(&self, message: &Message) -> Result<(), String> {
+    async fn send(&self, message: &Message) -> Result<Receipt, Undelivered> {
         self.0.lock().unwrap().push(message.topic.clone());
-        Err("the broker is down".to_owned())
+        Err(Undelivered::new("down", "the broker is down"))
     }
 }
 
@@ -70,7 +70,7 @@ async fn what_is_no_alert_goes_to_the_other_sink() {
         payload: Payload::null(),
         in_doubt: false,
     };
-    assert_eq!(sink.send(&message).await, Err("the broker is down".to_owned()));
+    assert_eq!(sink.send(&message).await, Err(Undelivered::new("down", "the broker is down")));
     assert_eq!(*kept.0.lock().unwrap(), ["orders"]);
 }
 

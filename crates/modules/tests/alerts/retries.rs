@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::Payload;
-use backstitch::relay::{Message, Sink as _};
+use backstitch::sink::{Message, Sink as _};
 use backstitch::store::outbox::ALERTS;
 use backstitch_modules::alerts::{Config, Secret, Webhook};
 use backstitch_testkit::smtp::{Setup, SmtpServer};

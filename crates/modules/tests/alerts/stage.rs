@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::clock::{Clock, SystemClock};
-use backstitch::relay::{Message, Sink};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::product::Database;
 use backstitch::{Context, Engine, Options, Retry, Saga, SagaId, Step, StepError, Timestamp, Undo};
 use backstitch_modules::alerts::{self, AlertSink, Config, Email, Listed, Security};
@@ -198,9 +198,9 @@ struct Watched {
 
 #[async_trait]
 impl Sink for Watched {
-    async fn send(&self, message: &Message) -> Result<(), String> {
+    async fn send(&self, message: &Message) -> Result<Receipt, Undelivered> {
         let answer = self.sink.send(message).await;
-        self.heard.send(answer.clone()).ok();
+        self.heard.send(answer.clone().map(|_| ()).map_err(|why| why.message)).ok();
         answer
     }
 }

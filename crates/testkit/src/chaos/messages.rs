@@ -5,7 +5,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use async_trait::async_trait;
-use backstitch::relay::{Message, Sink};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 
 use super::lines::{self, Lines};
 
@@ -28,9 +28,10 @@ impl FileSink {
 
 #[async_trait]
 impl Sink for FileSink {
-    async fn send(&self, message: &Message) -> Result<(), String> {
+    async fn send(&self, message: &Message) -> Result<Receipt, Undelivered> {
         let line = format!("{} {}", message.topic, message.idempotency_key);
-        self.0.append(&line).map_err(|error| error.to_string())
+        self.0.append(&line).map_err(|error| Undelivered::from(error.to_string()))?;
+        Ok(Receipt::default())
     }
 }
 

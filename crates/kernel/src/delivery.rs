@@ -1,0 +1,463 @@
+//! One message that must reach one destination, or end as a dead letter.
+//!
+//! Webhook deliveries (seed 000) and messages of the outbox (seed 003) are this machine under two vocabularies. An
+//! attempt is a job: whoever makes it reports under its number, so a report that comes twice, or from a maker who was
+//! given up, changes nothing.
+
+use std::time::Duration;
+
+use crate::retry::{Backoff, Retry};
+use crate::time::Timestamp;
+
+/// Where a delivery stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// No attempt has been made, and none is under way.
+    Pending,
+    /// One attempt is under way.
+    InProgress,
+    /// The last attempt failed; the next one waits for its time.
+    PendingRetry,
+    /// It arrived.
+    Completed,
+    /// It is given up.
+    DeadLettered,
+}
+
+impl Status {
+    /// Every status there is.
+    pub const ALL: [Self; 5] =
+        [Self::Pending, Self::InProgress, Self::PendingRetry, Self::Completed, Self::DeadLettered];
+
+    /// Nothing follows.
+    #[must_use]
+    pub fn is_terminal(self) -> bool {
+        matches!(self, Self::Completed | Self::DeadLettered)
+    }
+}
+
+/// A delivery as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Delivery {
+    /// Where it stands.
+    pub status: Status,
+    /// Results that counted so far, a success included.
+    pub attempt_count: u32,
+    /// Not to be attempted before this time.
+    pub next_attempt_at: Timestamp,
+    /// The newest attempt, under way or over; 0 before the first.
+    pub job: i64,
+    /// Why the last attempt failed; nothing once one succeeded.
+    pub final_error_code: Option<String>,
+}
+
+/// How often and when a delivery is attempted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Policy {
+    /// Attempts in all, the first one included; without a limit it is tried for ever.
+    pub max_attempts: Option<u32>,
+    /// The waits between them.
+    pub retry: Retry,
+    /// The longest that a receiver may put the next attempt off.
+    pub max_delay: Duration,
+    /// Not attempted from then on.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// What happened.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// Somebody looks whether the next attempt may begin; if so, it is this job.
+    Wake {
+        /// The number of the attempt to be.
+        job: i64,
+    },
+    /// An attempt has its result.
+    Reported {
+        /// The attempt.
+        job: i64,
+        /// What came of it.
+        outcome: Outcome,
+    },
+    /// Whoever made the attempt fell silent: it is made again as another job, and may have arrived already.
+    Abandoned {
+        /// The number of the attempt to be.
+        job: i64,
+    },
+    /// An attempt was taken up and given back before anything was sent.
+    GivenBack {
+        /// The attempt.
+        job: i64,
+    },
+}
+
+/// What came of an attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The other side has it.
+    Arrived,
+    /// It does not, or nobody knows.
+    Failed {
+        /// What programs tell apart, such as `http_503`.
+        code: String,
+        /// The receiver asked for this much time.
+        retry_after: Option<Duration>,
+    },
+}
+
+/// The error code of a delivery that was not attempted in time.
+pub const EXPIRED: &str = "EXPIRED";
+
+/// Why nothing changed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Rejected {
+    /// It is over.
+    #[error("the delivery has ended: nothing changes it any more")]
+    Ended,
+    /// An attempt is under way.
+    #[error("an attempt is under way: there is one at a time")]
+    UnderWay,
+    /// The wait is not over.
+    #[error("the next attempt is not due yet")]
+    NotDue,
+    /// The report is not about the attempt that is under way.
+    #[error("the report is about another attempt: it was given up, or has its result already")]
+    NotThisAttempt,
+}
+
+/// What the delivery becomes.
+///
+/// # Errors
+/// When the input changes nothing, and why.
+pub fn decide(
+    delivery: &Delivery,
+    input: Input,
+    policy: &Policy,
+    seed: u64,
+    now: Timestamp,
+) -> Result<Delivery, Rejected> {
+    match (delivery.status, input) {
+        (Status::Completed | Status::DeadLettered, _) => Err(Rejected::Ended),
+        (Status::Pending | Status::PendingRetry, Input::Wake { .. }) if delivery.next_attempt_at > now => {
+            Err(Rejected::NotDue)
+        }
+        (Status::Pending | Status::PendingRetry, Input::Wake { job }) => {
+            Ok(attempted(delivery, job, policy, now))
+        }
+        (Status::InProgress, Input::Wake { .. }) => Err(Rejected::UnderWay),
+        (Status::InProgress, Input::Reported { job, .. } | Input::GivenBack { job })
+            if job != delivery.job =>
+        {
+            Err(Rejected::NotThisAttempt)
+        }
+        (Status::InProgress, Input::Reported { outcome: Outcome::Arrived, .. }) => Ok(Delivery {
+            status: Status::Completed,
+            attempt_count: delivery.attempt_count.saturating_add(1),
+            final_error_code: None,
+            ..delivery.clone()
+        }),
+        (Status::InProgress, Input::Reported { outcome: Outcome::Failed { code, retry_after }, .. }) => {
+            Ok(failed(delivery, code, retry_after, policy, seed, now))
+        }
+        (Status::InProgress, Input::Abandoned { job }) => Ok(Delivery { job, ..delivery.clone() }),
+        (Status::InProgress, Input::GivenBack { .. }) => Ok(Delivery {
+            status: if delivery.attempt_count == 0 { Status::Pending } else { Status::PendingRetry },
+            next_attempt_at: now,
+            ..delivery.clone()
+        }),
+        (
+            Status::Pending | Status::PendingRetry,
+            Input::Reported { .. } | Input::Abandoned { .. } | Input::GivenBack { .. },
+        ) => Err(Rejected::NotThisAttempt),
+    }
+}
+
+/// The next attempt begins, unless the limit was lowered meanwhile or the time is up.
+fn attempted(delivery: &Delivery, job: i64, policy: &Policy, now: Timestamp) -> Delivery {
+    if policy.is_expired(now) {
+        let final_error_code = Some(EXPIRED.to_owned());
+        return Delivery { status: Status::DeadLettered, final_error_code, ..delivery.clone() };
+    }
+    if policy.is_exhausted(delivery.attempt_count) {
+        return Delivery { status: Status::DeadLettered, ..delivery.clone() };
+    }
+    Delivery { status: Status::InProgress, job, ..delivery.clone() }
+}
+
+fn failed(
+    delivery: &Delivery,
+    code: String,
+    retry_after: Option<Duration>,
+    policy: &Policy,
+    seed: u64,
+    now: Timestamp,
+) -> Delivery {
+    let attempt_count = delivery.attempt_count.saturating_add(1);
+    let status = if policy.is_exhausted(attempt_count) { Status::DeadLettered } else { Status::PendingRetry };
+    let wait = policy.wait(attempt_count, retry_after, seed);
+    // One that will be too old by then is looked at as soon as it is.
+    let due = policy.expires_at.map_or(now.plus(wait), |expiry| now.plus(wait).min(expiry.max(now)));
+    let next_attempt_at = if status == Status::DeadLettered { delivery.next_attempt_at } else { due };
+    Delivery { status, attempt_count, next_attempt_at, final_error_code: Some(code), ..delivery.clone() }
+}
+
+impl Policy {
+    /// `base_delay * 2^(attempt_count - 1)`, at most `max_delay`, for so many attempts.
+    #[must_use]
+    pub fn exponential(max_attempts: u32, base_delay: Duration, max_delay: Duration) -> Self {
+        let retry = Retry::exponential(max_attempts.saturating_sub(1), base_delay).with_cap(max_delay);
+        Self { max_attempts: Some(max_attempts), retry, max_delay, expires_at: None }
+    }
+
+    /// These waits in turn, the last one serving whatever comes after, for so many attempts.
+    #[must_use]
+    pub fn after_each(max_attempts: Option<u32>, waits: Vec<Duration>) -> Self {
+        let max_delay = waits.iter().max().copied().unwrap_or(Duration::ZERO);
+        let count = max_attempts.map_or(u32::MAX, |attempts| attempts.saturating_sub(1));
+        let retry = Retry { count, backoff: Backoff::List(waits), jitter_percent: 0 };
+        Self { max_attempts, retry, max_delay, expires_at: None }
+    }
+
+    fn is_exhausted(&self, attempt_count: u32) -> bool {
+        self.max_attempts.is_some_and(|limit| attempt_count >= limit)
+    }
+
+    fn is_expired(&self, now: Timestamp) -> bool {
+        self.expires_at.is_some_and(|expiry| expiry <= now)
+    }
+
+    /// The wait after the failure that brought the count there. A receiver may ask for more time, up to the longest
+    /// delay, and never for less.
+    fn wait(&self, attempt_count: u32, retry_after: Option<Duration>, seed: u64) -> Duration {
+        let asked = retry_after.unwrap_or(Duration::ZERO).min(self.max_delay);
+        self.retry.wait(attempt_count, seed).max(asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const NOW: Timestamp = Timestamp::from_micros(1_000_000_000);
+
+    const fn secs(count: u64) -> Duration {
+        Duration::from_secs(count)
+    }
+
+    fn policy() -> Policy {
+        Policy::exponential(3, secs(5), secs(12))
+    }
+
+    fn delivery(status: Status) -> Delivery {
+        Delivery { status, attempt_count: 0, next_attempt_at: NOW, job: 7, final_error_code: None }
+    }
+
+    fn failure(code: &str, retry_after: Option<Duration>) -> Outcome {
+        Outcome::Failed { code: code.to_owned(), retry_after }
+    }
+
+    fn reported(job: i64, outcome: Outcome) -> Input {
+        Input::Reported { job, outcome }
+    }
+
+    fn inputs() -> Vec<Input> {
+        vec![
+            Input::Wake { job: 8 },
+            reported(7, Outcome::Arrived),
+            reported(7, failure("http_500", None)),
+            reported(6, Outcome::Arrived),
+            Input::Abandoned { job: 8 },
+            Input::GivenBack { job: 7 },
+            Input::GivenBack { job: 6 },
+        ]
+    }
+
+    fn becomes(status: Status, input: Input) -> Result<Status, Rejected> {
+        decide(&delivery(status), input, &policy(), 0, NOW).map(|next| next.status)
+    }
+
+    #[test]
+    fn every_input_has_an_answer_in_every_status() {
+        use Rejected::{Ended, NotThisAttempt, UnderWay};
+        use Status::{Completed, DeadLettered, InProgress, Pending, PendingRetry};
+        let waiting = [
+            Ok(InProgress),
+            Err(NotThisAttempt),
+            Err(NotThisAttempt),
+            Err(NotThisAttempt),
+            Err(NotThisAttempt),
+            Err(NotThisAttempt),
+            Err(NotThisAttempt),
+        ];
+        let under_way = [
+            Err(UnderWay),
+            Ok(Completed),
+            Ok(PendingRetry),
+            Err(NotThisAttempt),
+            Ok(InProgress),
+            Ok(Pending),
+            Err(NotThisAttempt),
+        ];
+        for (status, expected) in [
+            (Pending, waiting),
+            (PendingRetry, waiting),
+            (InProgress, under_way),
+            (Completed, [Err(Ended); 7]),
+            (DeadLettered, [Err(Ended); 7]),
+        ] {
+            let found: Vec<_> = inputs().into_iter().map(|input| becomes(status, input)).collect();
+            assert_eq!(found, expected, "{status:?}");
+        }
+    }
+
+    #[test]
+    fn two_statuses_are_terminal() {
+        let terminal: Vec<Status> = Status::ALL.into_iter().filter(|status| status.is_terminal()).collect();
+        assert_eq!(terminal, [Status::Completed, Status::DeadLettered]);
+    }
+
+    #[test]
+    fn nothing_is_attempted_before_its_time() {
+        for status in [Status::Pending, Status::PendingRetry] {
+            let waiting =
+                Delivery { next_attempt_at: NOW.plus(Duration::from_micros(1)), ..delivery(status) };
+            let early = decide(&waiting, Input::Wake { job: 8 }, &policy(), 0, NOW);
+            assert_eq!(early, Err(Rejected::NotDue));
+            let due =
+                decide(&waiting, Input::Wake { job: 8 }, &policy(), 0, waiting.next_attempt_at).unwrap();
+            assert_eq!((due.status, due.job, due.attempt_count), (Status::InProgress, 8, 0));
+        }
+    }
+
+    #[test]
+    fn attempts_are_counted_and_waits_double_up_to_the_longest() {
+        let mut delivery = delivery(Status::InProgress);
+        let policy = Policy::exponential(9, secs(5), secs(12));
+        for (count, wait) in [(1, 5), (2, 10), (3, 12), (4, 12)] {
+            delivery = decide(&delivery, reported(7, failure("http_503", None)), &policy, 0, NOW).unwrap();
+            assert_eq!((delivery.status, delivery.attempt_count), (Status::PendingRetry, count));
+            assert_eq!(delivery.next_attempt_at, NOW.plus(secs(wait)));
+            assert_eq!(delivery.final_error_code.as_deref(), Some("http_503"));
+            delivery.status = Status::InProgress;
+        }
+    }
+
+    #[test]
+    fn the_failure_that_reaches_the_limit_ends_it_and_keeps_its_error() {
+        let last = Delivery { attempt_count: 2, ..delivery(Status::InProgress) };
+        let ended = decide(&last, reported(7, failure("timeout", None)), &policy(), 0, NOW).unwrap();
+        assert_eq!((ended.status, ended.attempt_count), (Status::DeadLettered, 3));
+        assert_eq!(ended.final_error_code.as_deref(), Some("timeout"));
+        assert_eq!(ended.next_attempt_at, NOW, "nothing comes next");
+    }
+
+    #[test]
+    fn a_success_counts_and_clears_the_error() {
+        let second = Delivery {
+            attempt_count: 1,
+            final_error_code: Some("http_500".to_owned()),
+            ..delivery(Status::InProgress)
+        };
+        let arrived = decide(&second, reported(7, Outcome::Arrived), &policy(), 0, NOW).unwrap();
+        assert_eq!((arrived.status, arrived.attempt_count), (Status::Completed, 2));
+        assert_eq!(arrived.final_error_code, None);
+        assert_eq!(arrived.next_attempt_at, second.next_attempt_at);
+    }
+
+    #[test]
+    fn a_receiver_may_ask_for_more_time_but_neither_for_less_nor_for_ever() {
+        let after = |asked: u64| {
+            let input = reported(7, failure("http_429", Some(secs(asked))));
+            decide(&delivery(Status::InProgress), input, &policy(), 0, NOW).unwrap().next_attempt_at
+        };
+        assert_eq!(after(1), NOW.plus(secs(5)));
+        assert_eq!(after(8), NOW.plus(secs(8)));
+        assert_eq!(after(99), NOW.plus(secs(12)));
+    }
+
+    #[test]
+    fn a_lowered_limit_ends_what_waits_when_its_time_comes() {
+        for (count, status) in [(2, Status::InProgress), (3, Status::DeadLettered), (4, Status::DeadLettered)]
+        {
+            let waiting = Delivery { attempt_count: count, ..delivery(Status::PendingRetry) };
+            let woken = decide(&waiting, Input::Wake { job: 8 }, &policy(), 0, NOW).unwrap();
+            assert_eq!((woken.status, woken.attempt_count), (status, count));
+        }
+    }
+
+    #[test]
+    fn what_is_too_old_is_given_up_before_it_is_attempted() {
+        let policy = Policy { expires_at: Some(NOW), ..policy() };
+        let expired = decide(&delivery(Status::Pending), Input::Wake { job: 8 }, &policy, 0, NOW).unwrap();
+        assert_eq!(expired.status, Status::DeadLettered);
+        assert_eq!(expired.final_error_code.as_deref(), Some(EXPIRED));
+        let before = Timestamp::from_micros(NOW.as_micros() - 1);
+        let early = Delivery { next_attempt_at: before, ..delivery(Status::Pending) };
+        let begun = decide(&early, Input::Wake { job: 8 }, &policy, 0, before).unwrap();
+        assert_eq!(begun.status, Status::InProgress, "the moment before it still goes");
+    }
+
+    #[test]
+    fn a_retry_that_would_come_too_late_is_looked_at_when_it_is() {
+        let due = |expires_at: Timestamp| {
+            let policy = Policy { expires_at: Some(expires_at), ..policy() };
+            let input = reported(7, failure("timeout", None));
+            decide(&delivery(Status::InProgress), input, &policy, 0, NOW).unwrap().next_attempt_at
+        };
+        assert_eq!(due(NOW.plus(secs(9))), NOW.plus(secs(5)));
+        assert_eq!(due(NOW.plus(secs(2))), NOW.plus(secs(2)));
+        assert_eq!(due(Timestamp::from_micros(0)), NOW, "never in the past");
+    }
+
+    #[test]
+    fn an_attempt_that_fell_silent_is_made_again_at_no_cost_and_its_report_is_void() {
+        let again =
+            decide(&delivery(Status::InProgress), Input::Abandoned { job: 8 }, &policy(), 0, NOW).unwrap();
+        assert_eq!((again.status, again.job, again.attempt_count), (Status::InProgress, 8, 0));
+        let late = decide(&again, reported(7, Outcome::Arrived), &policy(), 0, NOW);
+        assert_eq!(late, Err(Rejected::NotThisAttempt));
+        let arrived = decide(&again, reported(8, Outcome::Arrived), &policy(), 0, NOW).unwrap();
+        assert_eq!((arrived.status, arrived.attempt_count), (Status::Completed, 1));
+    }
+
+    #[test]
+    fn what_is_given_back_waits_as_before_and_is_due_at_once() {
+        for (count, status) in [(0, Status::Pending), (1, Status::PendingRetry)] {
+            let taken = Delivery { attempt_count: count, ..delivery(Status::InProgress) };
+            let later = NOW.plus(secs(1));
+            let back = decide(&taken, Input::GivenBack { job: 7 }, &policy(), 0, later).unwrap();
+            assert_eq!((back.status, back.attempt_count), (status, count));
+            assert_eq!(back.next_attempt_at, later);
+        }
+    }
+
+    #[test]
+    fn a_list_of_waits_ends_in_its_last_and_without_a_limit_it_goes_on() {
+        let policy = Policy::after_each(None, vec![secs(5), secs(10)]);
+        let mut delivery = delivery(Status::InProgress);
+        for wait in [5, 10, 10, 10] {
+            delivery = decide(&delivery, reported(7, failure("refused", None)), &policy, 0, NOW).unwrap();
+            assert_eq!(
+                (delivery.status, delivery.next_attempt_at),
+                (Status::PendingRetry, NOW.plus(secs(wait)))
+            );
+            delivery.status = Status::InProgress;
+        }
+        let limited = Policy::after_each(Some(2), vec![secs(5)]);
+        let second = Delivery { attempt_count: 1, ..super::tests::delivery(Status::InProgress) };
+        let ended = decide(&second, reported(7, failure("refused", None)), &limited, 0, NOW).unwrap();
+        assert_eq!(ended.status, Status::DeadLettered);
+    }
+
+    #[test]
+    fn jitter_spreads_deliveries_and_is_the_same_each_time() {
+        let mut policy = policy();
+        policy.retry = policy.retry.with_jitter(50);
+        let due = |seed: u64| {
+            let input = reported(7, failure("timeout", None));
+            decide(&delivery(Status::InProgress), input, &policy, seed, NOW).unwrap().next_attempt_at
+        };
+        assert_eq!(due(1), due(1));
+        assert_ne!(due(1), due(2));
+    }
+}
