@@ -22,6 +22,7 @@ use crate::runtime::{FeedEvent, Gap, Shared};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
+use crate::store::outbox::Ages;
 use crate::store::product::Database;
 use crate::store::{self, Cursor, Filter, Health, Page, Store};
 use crate::view::SagaState;
@@ -247,12 +248,12 @@ impl Engine {
         }
     }
 
-    /// When the oldest message was written that is not out yet; `None` when all are.
+    /// How long messages have waited that are not out yet.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.shared().store.oldest_outgoing().await?)
+    pub async fn outbox_ages(&self) -> Result<Ages, Error> {
+        Ok(self.shared().store.outbox_ages().await?)
     }
 
     /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.

@@ -76,9 +76,8 @@ pub enum Error {
     },
     /// The idempotency key belongs to another message.
     #[error(
-        "the idempotency key was first used for another payload (digest {}), at {at:?}, as message {id}: use a new key \
-         for a new message",
-        hex(first)
+        "the idempotency key was first used for another payload (digest {first}), at {at:?}, as message {id}: use a new \
+         key for a new message"
     )]
     MessageConflict {
         /// The newest message of that key.
@@ -183,8 +182,4 @@ impl From<Arc<store::Error>> for Error {
     fn from(error: Arc<store::Error>) -> Self {
         Self::Store(error)
     }
-}
-
-fn hex(digest: &Digest) -> String {
-    digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }

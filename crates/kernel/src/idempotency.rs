@@ -1,10 +1,18 @@
 //! What a repeated request is: the same one again, or another one under a used key.
 
+use std::fmt;
+
 use serde::{Deserialize, Serialize};
 
 /// SHA-256 of a request's canonical form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, Serialize, Deserialize)]
 pub struct Digest(pub [u8; 32]);
+
+impl fmt::Display for Digest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.iter().try_for_each(|byte| write!(f, "{byte:02x}"))
+    }
+}
 
 /// How a request relates to what the ledger holds under its key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,6 +38,13 @@ pub fn judge(first: Option<&Digest>, now: &Digest) -> Verdict {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_digest_is_shown_in_hexadecimal() {
+        let mut digest = Digest([0; 32]);
+        (digest.0[0], digest.0[31]) = (0x0a, 0xff);
+        assert_eq!(digest.to_string(), format!("0a{}ff", "00".repeat(30)));
+    }
 
     #[test]
     fn a_key_is_fresh_once_then_replays_its_own_request_and_refuses_any_other() {

@@ -4,6 +4,7 @@ use std::ops::Deref;
 use std::sync::Arc;
 
 use backstitch::clock::Clock;
+use backstitch::outbox::Routes;
 use backstitch::{Caller, Engine};
 use backstitch_modules::orders::Orders;
 use bytes::Bytes;
@@ -23,6 +24,8 @@ pub(crate) struct App(Arc<Parts>);
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
     pub(crate) orders: Orders,
+    /// Where messages go.
+    pub(crate) topics: Routes,
     /// Performs the calls of declared sagas.
     pub(crate) caller: Arc<dyn Caller>,
     pub(crate) clock: Arc<dyn Clock>,

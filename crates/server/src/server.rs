@@ -4,6 +4,8 @@ use std::net::SocketAddr;
 use std::sync::Arc;
 
 use backstitch::clock::{Clock, SystemClock};
+use backstitch::outbox::{Route, Routes};
+use backstitch::store::outbox::ALERTS;
 use backstitch::{Caller, Engine, Options, store};
 use backstitch_modules::alerts::{self, AlertSink};
 use backstitch_modules::http_call::{self, HttpCaller};
@@ -88,10 +90,14 @@ impl Server {
         // Last: from here on sagas run.
         let caller: Arc<dyn Caller> = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
         let alerts = Arc::new(AlertSink::new(&config.alerts.channels())?);
+        let metrics = Metrics::new();
+        // Where nothing is configured, messages go to the log.
+        let topics = Routes::default().with(ALERTS, Route::to(alerts.clone()));
         let options = Options {
             caller: Some(caller.clone()),
             products: vec![&orders::SCHEMA, &alerts::SCHEMA],
-            routes: backstitch::outbox::Routes::all_to(alerts.clone()),
+            routes: topics.clone(),
+            observer: Arc::new(metrics.outbox()),
             clock: clock.clone(),
             ..config.engine_options()
         };
@@ -106,11 +112,12 @@ impl Server {
         let app = App::new(Parts {
             engine,
             orders,
+            topics,
             caller,
             clock,
             gate,
             access: assembled.access.clone(),
-            metrics: Metrics::new(),
+            metrics,
             readiness: routes::Readiness::default(),
             audience: Audience::default(),
             description: assembled.description.clone().into(),

@@ -170,6 +170,7 @@ macro_rules! every_store {
                 an_abandoned_message_is_not_overtaken
                 the_next_due_message_is_known
                 the_oldest_message_that_is_not_out_is_known
+                the_age_of_those_that_wait_is_known
                 a_message_is_there_for_the_next_process
             }
             messages {

@@ -363,7 +363,7 @@ impl Driver {
             match verdict {
                 Verdict::Applied => {
                     if tells {
-                        self.shared.outbox.nudge();
+                        self.shared.told(&commit.messages);
                     }
                     if offers {
                         self.shared.work.notify_waiters();

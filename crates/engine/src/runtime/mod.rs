@@ -30,6 +30,7 @@ use crate::options::Options;
 use crate::outbox::Publisher;
 use crate::registry::Registry;
 use crate::store::nodes::{Epoch, Node, Notice};
+use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
 
 use backlog::Backlog;
@@ -261,6 +262,14 @@ impl Shared {
     /// Whether anything is in flight: sagas, hooks or messages.
     pub(crate) fn is_busy(&self) -> bool {
         self.live.count() > 0 || !self.tasks.is_empty()
+    }
+
+    /// These messages are on disk.
+    pub(crate) fn told(&self, messages: &[NewMessage]) {
+        for message in messages {
+            self.options.observer.enqueued(&message.topic, 1);
+        }
+        self.outbox.nudge();
     }
 
     /// Tells whoever listens what has just been committed.

@@ -18,7 +18,7 @@ use super::jobs::{
 };
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
-    ALERTS, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
+    ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
     Waiting,
 };
 use super::{
@@ -654,7 +654,7 @@ impl Store for MemoryStore {
         Ok(self.tables().outbox.retry(id, at))
     }
 
-    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        Ok(self.tables().outbox.oldest())
+    async fn outbox_ages(&self) -> Result<Ages, Error> {
+        Ok(self.tables().outbox.ages())
     }
 }

@@ -30,7 +30,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Known, Node, Notice, Registered};
-use outbox::{Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
+use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
 use tokio::sync::mpsc;
 
 /// Who writes to a store.
@@ -317,9 +317,9 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error>;
 
-    /// When the oldest message was written that is not out yet; `None` when all are.
+    /// How long messages have waited that are not out yet.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error>;
+    async fn outbox_ages(&self) -> Result<Ages, Error>;
 }

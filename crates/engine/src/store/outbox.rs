@@ -65,6 +65,15 @@ pub enum Published {
     Refused(String),
 }
 
+/// How far behind the outbox is.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Ages {
+    /// When the oldest message was written that is not out.
+    pub oldest: Option<Timestamp>,
+    /// One in twenty of those that wait was written before: their age at the 95th percentile.
+    pub old: Option<Timestamp>,
+}
+
 /// A topic with messages to send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Waiting {

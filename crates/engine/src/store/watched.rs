@@ -14,7 +14,7 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{
-    Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::Database;
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
@@ -290,7 +290,7 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.retry_message(id, at).await
     }
 
-    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        self.admitted().await?.oldest_outgoing().await
+    async fn outbox_ages(&self) -> Result<Ages, Error> {
+        self.admitted().await?.outbox_ages().await
     }
 }

@@ -3,6 +3,7 @@
 mod floor;
 mod http;
 mod load;
+mod outbox;
 mod report;
 mod target;
 mod workload;
@@ -39,6 +40,9 @@ pub(crate) struct Args {
     /// One JSON object a run instead of a table.
     #[arg(long)]
     json: bool,
+    /// Fill an outbox with so many messages and measure how fast it empties into the log.
+    #[arg(long, value_name = "MESSAGES", num_args = 0..=1, default_missing_value = "50000")]
+    outbox: Option<usize>,
     #[command(flatten)]
     http: http::OverHttp,
 }
@@ -72,6 +76,9 @@ impl Variant {
 pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if args.concurrency.contains(&0) || args.rounds == 0 || (args.seconds == 0 && args.sagas.is_none()) {
         return Err("concurrency, rounds and seconds must be at least 1".into());
+    }
+    if let Some(messages) = args.outbox {
+        return outbox::run(&args, messages).await;
     }
     if args.is_over_http() {
         return http::run(&args).await;

@@ -15,6 +15,9 @@ pub(crate) struct OrderInPath(pub(crate) SagaId);
 /// The job in `{id}`.
 pub(crate) struct JobInPath(pub(crate) i64);
 
+/// The message in `{id}`.
+pub(crate) struct MessageInPath(pub(crate) i64);
+
 /// The name in `{name}`.
 pub(crate) struct NameInPath(pub(crate) String);
 
@@ -41,10 +44,15 @@ impl<S: Send + Sync> FromRequestParts<S> for JobInPath {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        let path = read(parts, state).await?;
-        let text = named(&path, "id").unwrap_or_default();
-        let told = || format!("`{text}` is not the number of a job: use the job_id that a lease answered");
-        text.parse().map(Self).map_err(|_| Problem::new(Kind::BadId, told()))
+        number(&read(parts, state).await?, "a job: use the job_id that a lease answered").map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for MessageInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        number(&read(parts, state).await?, "a message: use the id that GET /v1/outbox lists").map(Self)
     }
 }
 
@@ -80,6 +88,11 @@ fn saga(path: &RawPathParams, name: &str) -> Result<SagaId, Problem> {
             format!("`{text}` is not the id of a saga: an id is a UUID, as a start answers it"),
         )
     })
+}
+
+fn number(path: &RawPathParams, of: &str) -> Result<i64, Problem> {
+    let text = named(path, "id").unwrap_or_default();
+    text.parse().map_err(|_| Problem::new(Kind::BadId, format!("`{text}` is not the number of {of}")))
 }
 
 fn named<'a>(path: &'a RawPathParams, name: &str) -> Option<&'a str> {

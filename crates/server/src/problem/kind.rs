@@ -54,6 +54,7 @@ kinds! {
     SagaNotFound "saga-not-found" NOT_FOUND "There is no such saga";
     DefinitionNotFound "definition-not-found" NOT_FOUND "There is no such definition";
     JobNotFound "job-not-found" NOT_FOUND "There is no such job";
+    MessageNotFound "message-not-found" NOT_FOUND "There is no such message";
     OrderNotFound "order-not-found" NOT_FOUND "There is no such order";
     StepNotFound "step-not-found" NOT_FOUND "There is no such step";
     MethodNotAllowed "method-not-allowed" METHOD_NOT_ALLOWED "The method does nothing here";
@@ -66,11 +67,13 @@ kinds! {
     NameTaken "name-taken" CONFLICT "The name belongs to something else";
     NothingStaged "nothing-staged" CONFLICT "Nothing is staged";
     StaleLease "stale-lease" CONFLICT "The lease is another's by now, or the work is not wanted any more";
+    MessageNotAborted "message-not-aborted" CONFLICT "The message is not aborted";
     OrdersNotConfigured "orders-not-configured" CONFLICT "Nobody has said where the services are";
     TooLarge "too-large" PAYLOAD_TOO_LARGE "The request is too large";
     UnsupportedMediaType "unsupported-media-type" UNSUPPORTED_MEDIA_TYPE "The body is of another type";
     InvalidFields "invalid-fields" UNPROCESSABLE_ENTITY "The body does not fit";
     UnknownDefinition "unknown-definition" UNPROCESSABLE_ENTITY "No saga of this name is known";
+    UnknownTopic "unknown-topic" UNPROCESSABLE_ENTITY "The topic goes nowhere";
     TooManyRequests "too-many-requests" TOO_MANY_REQUESTS "Too many requests";
     Internal "internal" INTERNAL_SERVER_ERROR "Something broke on our side";
     Unavailable "unavailable" SERVICE_UNAVAILABLE "The database does not answer";

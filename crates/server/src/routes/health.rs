@@ -18,6 +18,7 @@ use super::sagas::list::Item;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Kind, Problem};
+use crate::telemetry::OutboxAge;
 
 /// How long the store may take to answer for the server to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
@@ -159,7 +160,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
     let found = app.engine.health(stuck_after).await?;
     let failed = found.active.get(&backstitch::Status::Failed).copied().unwrap_or_default();
     let waiting = outbox_age(&app).await?;
-    let late = waiting.is_some_and(|age| age > stuck_after);
+    let late = waiting.is_some_and(|age| age.oldest > stuck_after);
     let well = found.stuck.is_empty() && found.unregistered.is_empty() && failed == 0 && !late;
     let health = Health {
         status: if well { "ok" } else { "attention" },
@@ -171,15 +172,17 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
             .map(|it| Unregistered { definition: it.definition, version: it.version, sagas: it.sagas })
             .collect(),
         under_way: app.engine.active(),
-        oldest_outbox_seconds: waiting.map(|age| age.as_secs_f64()),
+        oldest_outbox_seconds: waiting.map(|age| age.oldest.as_secs_f64()),
     };
     Ok(json(StatusCode::OK, &health))
 }
 
-/// How long the oldest message has waited to be sent.
-async fn outbox_age(app: &App) -> Result<Option<Duration>, Error> {
-    let oldest = app.engine.oldest_outgoing().await?;
-    Ok(oldest.map(|written| app.clock.now().since(written)))
+/// How long messages have waited to be sent; `None` when none waits.
+async fn outbox_age(app: &App) -> Result<Option<OutboxAge>, Error> {
+    let ages = app.engine.outbox_ages().await?;
+    let since = |written| app.clock.now().since(written);
+    let old = ages.old.map(since).unwrap_or_default();
+    Ok(ages.oldest.map(|oldest| OutboxAge { oldest: since(oldest), old }))
 }
 
 /// Numbers for Prometheus.

@@ -9,6 +9,7 @@ mod health;
 mod jobs;
 mod operations;
 mod orders;
+mod outbox;
 mod sagas;
 mod streams;
 mod table;
@@ -62,6 +63,11 @@ fn all() -> Routes {
         .needs(Role::Worker, routes!(jobs::heartbeat))
         .needs(Role::Worker, routes!(jobs::complete))
         .needs(Role::Worker, routes!(jobs::fail))
+        .needs(Role::Client, routes!(outbox::do_order::accept))
+        .needs(Role::Client, routes!(outbox::publish::publish))
+        .needs(Role::Viewer, routes!(outbox::list::list))
+        .needs(Role::Viewer, routes!(outbox::message::show))
+        .audited(Role::Operator, routes!(outbox::retry::retry))
         .needs(Role::Client, routes!(orders::confirm::confirm))
         .needs_or_token(Role::Viewer, routes!(orders::show::show))
         .needs_or_token(Role::Viewer, routes!(orders::log::log))
@@ -88,6 +94,7 @@ fn all() -> Routes {
         (name = "operations", description = "Change the course of a saga"),
         (name = "definitions", description = "Declare sagas: stage, apply, discard"),
         (name = "jobs", description = "Work for outside workers"),
+        (name = "outbox", description = "Send messages, at least once and in one transaction with their key"),
         (name = "orders", description = "Confirm orders and follow them"),
         (name = "configuration", description = "How orders are worked off: stage, apply, discard"),
         (name = "health", description = "How the server is doing"),

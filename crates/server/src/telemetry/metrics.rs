@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch::outbox::{Attempt, Observer, Outcome};
 use backstitch::{Engine, Event};
 use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder as _, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
@@ -27,7 +28,7 @@ pub(crate) struct Metrics {
 /// What the engine has counted itself.
 struct EngineMetrics {
     active: Gauge,
-    outbox_age: Gauge,
+    outbox_age: [(Gauge, fn(&OutboxAge) -> Duration); 2],
     decisions: Counter,
     transactions: Counter,
     fenced: Counter,
@@ -47,6 +48,13 @@ impl Metrics {
             recorder.describe_gauge(name.into(), None, help.into());
             recorder.register_gauge(&Key::from_static_name(name), &METADATA)
         };
+        let age = |quantile: &'static str| {
+            let help = "How long messages have waited to be sent: one in twenty of those that wait for longer than the \
+                        first, none for longer than the last; NaN while the database does not answer.";
+            recorder.describe_gauge("outbox_age_seconds".into(), Some(Unit::Seconds), help.into());
+            let labels = vec![Label::from_static_parts("quantile", quantile)];
+            recorder.register_gauge(&Key::from_parts("outbox_age_seconds", labels), &METADATA)
+        };
         let engine = EngineMetrics {
             decisions: counter("backstitch_decisions_total", "Decisions written."),
             transactions: counter("backstitch_transactions_total", "Transactions they were written in."),
@@ -56,10 +64,7 @@ impl Metrics {
             ),
             stale_answers: counter("backstitch_stale_answers_total", "Answers of attempts given up before."),
             active: gauge("backstitch_sagas_active", "Sagas under way in this process."),
-            outbox_age: gauge(
-                "outbox_age_seconds",
-                "How long the oldest message has waited to be sent; NaN while the database does not answer.",
-            ),
+            outbox_age: [(age("0.95"), |age: &OutboxAge| age.old), (age("1"), |age: &OutboxAge| age.oldest)],
         };
         describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
         let latency = "Time to answer a request, without the body of a stream.";
@@ -84,15 +89,32 @@ impl Metrics {
     }
 
     /// Everything, in Prometheus' words. How far behind the outbox is, whoever asked the store knows, or nobody.
-    pub(crate) fn render(&self, engine: &Engine, outbox_age: Option<Duration>) -> String {
+    pub(crate) fn render(&self, engine: &Engine, outbox_age: Option<OutboxAge>) -> String {
         let stats = engine.stats();
         self.engine.decisions.absolute(stats.decisions);
         self.engine.transactions.absolute(stats.transactions);
         self.engine.fenced.absolute(stats.fenced);
         self.engine.stale_answers.absolute(stats.stale_answers);
         self.engine.active.set(f64::from(u32::try_from(engine.active()).unwrap_or(u32::MAX)));
-        self.engine.outbox_age.set(outbox_age.map_or(f64::NAN, |age| age.as_secs_f64()));
+        for (gauge, age) in &self.engine.outbox_age {
+            gauge.set(outbox_age.as_ref().map_or(f64::NAN, |ages| age(ages).as_secs_f64()));
+        }
         self.handle.render()
+    }
+
+    /// Counts what the outbox does.
+    pub(crate) fn outbox(&self) -> OutboxCounters {
+        let counter = |name, help| self.counter(name, help, Vec::new());
+        OutboxCounters {
+            enqueued: counter("outbox_enqueued_total", "Messages written to the outbox by this process."),
+            sent: counter("outbox_sent_total", "Messages that the other side has."),
+            failed: counter("outbox_failed_total", "Sends that failed and are tried again."),
+            aborted: counter("outbox_aborted_total", "Messages given up, those that expired included."),
+            taken_over: counter(
+                "outbox_taken_over_total",
+                "Messages whose sender never came back; they are sent again.",
+            ),
+        }
     }
 
     /// To be called now and then.
@@ -151,6 +173,45 @@ impl EventCounters {
                 }
             }
         }
+    }
+}
+
+/// How long messages have waited to be sent.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct OutboxAge {
+    pub(crate) oldest: Duration,
+    /// At the 95th percentile.
+    pub(crate) old: Duration,
+}
+
+/// Counters for what the outbox does.
+pub(crate) struct OutboxCounters {
+    enqueued: Counter,
+    sent: Counter,
+    failed: Counter,
+    aborted: Counter,
+    taken_over: Counter,
+}
+
+impl Observer for OutboxCounters {
+    fn enqueued(&self, _topic: &str, messages: u64) {
+        self.enqueued.increment(messages);
+    }
+
+    fn attempted(&self, attempt: &Attempt<'_>) {
+        match attempt.outcome {
+            Outcome::Sent => self.sent.increment(1),
+            Outcome::Failed => self.failed.increment(1),
+            Outcome::Aborted => self.aborted.increment(1),
+        }
+    }
+
+    fn expired(&self, messages: u64) {
+        self.aborted.increment(messages);
+    }
+
+    fn taken_over(&self, messages: u64) {
+        self.taken_over.increment(messages);
     }
 }
 

@@ -210,7 +210,7 @@ pub async fn the_next_due_message_is_known(fixture: &dyn Fixture) {
 
 /// How far behind the outbox is can be told: by the oldest message that is not out, whatever keeps it.
 pub async fn the_oldest_message_that_is_not_out_is_known(fixture: &dyn Fixture) {
-    let oldest = async || fixture.store().oldest_outgoing().await.unwrap();
+    let oldest = async || fixture.store().outbox_ages().await.unwrap().oldest;
     assert_eq!(oldest().await, None);
     let first = fixture.now();
     said(fixture, vec![message("k1")]).await;
@@ -233,4 +233,20 @@ pub async fn a_message_is_there_for_the_next_process(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;
     fixture.reopen().await;
     claim_one(fixture).await;
+}
+
+/// One in twenty of those that wait is older than what is told.
+pub async fn the_age_of_those_that_wait_is_known(fixture: &dyn Fixture) {
+    let old = async || fixture.store().outbox_ages().await.unwrap().old;
+    assert_eq!(old().await, None);
+    let mut written = Vec::new();
+    for nth in 0..40_u64 {
+        written.push(fixture.now());
+        let messages = vec![message(&format!("k{nth}"))];
+        apply(&*fixture.store(), Commit { messages, ..started(saga(nth + 1), fixture.now()) }).await;
+        fixture.advance(Duration::from_secs(1)).await;
+    }
+    assert_eq!(old().await, Some(written[2]));
+    claim(fixture, 10).await;
+    assert_eq!(old().await, Some(written[11]), "those on their way wait no more");
 }

@@ -7,7 +7,7 @@ use backstitch_kernel::{Payload, Timestamp, delivery};
 
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Kept, Listing, NewMessage, Outgoing, Publication, Published, Report, Rescued, Retried, Sent, Share,
+    Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Report, Rescued, Retried, Sent, Share,
     Status, TOO_LATE, Waiting,
 };
 
@@ -260,9 +260,16 @@ impl Outbox {
         Retried::Accepted(new)
     }
 
-    pub(super) fn oldest(&self) -> Option<Timestamp> {
-        let unsent = self.messages.values().filter(|row| !row.kept.status.is_settled());
-        unsent.map(|row| row.kept.created_at).min()
+    pub(super) fn ages(&self) -> Ages {
+        let written = |wanted: fn(Status) -> bool| {
+            let rows = self.messages.values().filter(move |row| wanted(row.kept.status));
+            rows.map(|row| row.kept.created_at)
+        };
+        let waiting: Vec<Timestamp> = written(|status| status == Status::Pending).collect();
+        Ages {
+            oldest: written(|status| !status.is_settled()).min(),
+            old: waiting.get(waiting.len() / 20).copied(),
+        }
     }
 }
 

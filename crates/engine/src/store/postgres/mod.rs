@@ -36,7 +36,7 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{
-    Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
@@ -296,7 +296,7 @@ impl Store for PostgresStore {
         change!(self.sessions.to_ask(), |session| messages::retry(session, id, at))
     }
 
-    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        read!(self.sessions, |session| outbox::oldest(session))
+    async fn outbox_ages(&self) -> Result<Ages, Error> {
+        read!(self.sessions, |session| outbox::ages(session))
     }
 }

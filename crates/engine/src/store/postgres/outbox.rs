@@ -2,7 +2,7 @@
 
 use std::time::SystemTime;
 
-use backstitch_kernel::{Payload, Timestamp, delivery};
+use backstitch_kernel::{Payload, delivery};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -10,7 +10,7 @@ use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, millis, readable, time, timestamp};
 use crate::outbox::sink::Undelivered;
-use crate::store::outbox::{NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting};
+use crate::store::outbox::{Ages, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting};
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
@@ -105,10 +105,11 @@ pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued
     Ok(Rescued { abandoned: abandoned as u64, expired })
 }
 
-pub(super) async fn oldest(session: &Session) -> Result<Option<Timestamp>, Error> {
-    let rows = session.query(sql!("oldest_outgoing"), &[]).await?;
-    let oldest: Option<Option<SystemTime>> = rows.first().map(|row| get(row, "created_at")).transpose()?;
-    Ok(oldest.flatten().map(timestamp))
+pub(super) async fn ages(session: &Session) -> Result<Ages, Error> {
+    let rows = session.query(sql!("outbox_ages"), &[]).await?;
+    let Some(row) = rows.first() else { return Ok(Ages::default()) };
+    let written = |column| Ok::<_, Error>(get::<Option<SystemTime>>(row, column)?.map(timestamp));
+    Ok(Ages { oldest: written("oldest")?, old: written("old")? })
 }
 
 fn outgoing(row: &Row) -> Result<Outgoing, Error> {

@@ -38,7 +38,7 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
-    Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
@@ -317,7 +317,7 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| messages::retry(connection, id, at)).await
     }
 
-    async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        self.connections.read(outbox::oldest).await
+    async fn outbox_ages(&self) -> Result<Ages, Error> {
+        self.connections.read(outbox::ages).await
     }
 }

@@ -1,14 +1,14 @@
 //! Messages to the world on their way out.
 
 use backstitch_kernel::{Payload, Timestamp, delivery};
-use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
 use crate::store::outbox::{
-    NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting, scope,
+    Ages, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting, scope,
 };
 
 /// How many messages are looked at to find one that may go, when others of their ordering keys are ahead.
@@ -228,8 +228,10 @@ fn expired(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Ve
     Ok(expired)
 }
 
-pub(super) fn oldest(connection: &Connection) -> Result<Option<Timestamp>, Fault> {
-    let mut statement = connection.prepare_cached(sql!("oldest_outgoing"))?;
-    let time: Option<Option<i64>> = statement.query_row([], |row| row.get(0)).optional()?;
-    Ok(time.flatten().map(Timestamp::from_micros))
+pub(super) fn ages(connection: &Connection) -> Result<Ages, Fault> {
+    let mut statement = connection.prepare_cached(sql!("outbox_ages"))?;
+    let written = |row: &Row<'_>, index: usize| {
+        row.get::<_, Option<i64>>(index).map(|at| at.map(Timestamp::from_micros))
+    };
+    Ok(statement.query_row([], |row| Ok(Ages { oldest: written(row, 0)?, old: written(row, 1)? }))?)
 }

@@ -1,0 +1,67 @@
+//! `POST /do/order`
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch_modules::outbox::{Answer, ORDERS, OrderRequest};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+
+use super::message::Item;
+use super::publish::refuse_unknown_topic;
+use crate::app::App;
+use crate::http::{Json, Query, json};
+use crate::problem::{Described, Kind, Problem};
+use crate::time::rfc3339;
+
+/// An order request, whatever it holds besides its key.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[schema(as = DoOrder)]
+#[expect(dead_code, reason = "describes what is read as it comes")]
+pub(in crate::routes) struct Request {
+    /// The same key and request give the same answer.
+    #[schema(min_length = 1, max_length = 512, example = "order-17")]
+    idempotency_key: String,
+    #[serde(flatten)]
+    order: BTreeMap<String, Value>,
+}
+
+/// Accepts an order request for the broker. It is on disk, together with its key, when this answers; it is sent
+/// afterwards. The same request again is answered with what has become of the first.
+#[utoipa::path(post, path = "/do/order", tag = "outbox", request_body = Request,
+    responses(
+        (status = 202, description = "Accepted for the first time", body = Item),
+        (status = 200, description = "It was there: what has become of it", body = Item),
+        (status = 409, description = "The key belongs to another request: when that came, its digest, and where the two differ", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "It does not fit", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn accept(
+    State(app): State<App>,
+    query: Query,
+    Json(request): Json<Map<String, Value>>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    refuse_unknown_topic(&app, ORDERS)?;
+    let request =
+        OrderRequest::read(request).map_err(|why| Problem::field("idempotency_key", why.to_string()))?;
+    match request.accept(&app.engine).await? {
+        Answer::Accepted(kept) => Ok(json(StatusCode::ACCEPTED, &Item::of(&kept))),
+        Answer::Known(kept) => Ok(json(StatusCode::OK, &Item::of(&kept))),
+        Answer::Conflict(conflict) => {
+            let first_at = rfc3339(conflict.first_at);
+            let detail = format!(
+                "the idempotency key was first used for another request, at {first_at}: send that one again, or use a new \
+                 key for a new request"
+            );
+            let problem = Problem::new(Kind::IdempotencyConflict, detail);
+            Err(problem
+                .with("message_id", &conflict.id)
+                .with("first_digest", &conflict.first_digest)
+                .with("digest", &conflict.digest)
+                .with("first_at", &first_at)
+                .with("differs", &conflict.differs))
+        }
+    }
+}

@@ -1,0 +1,83 @@
+//! `POST /v1/outbox`
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch::Payload;
+use backstitch::outbox::Receiving;
+use serde::Deserialize;
+
+use super::message::{Item, not_found};
+use crate::app::App;
+use crate::http::{Json, Query, json};
+use crate::problem::{Described, Kind, Problem};
+use crate::time::Time;
+
+/// A message to be sent.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+pub(in crate::routes) struct NewMessage {
+    /// Where it goes is configuration: `[outbox.topics.TOPIC]`.
+    #[schema(min_length = 1, max_length = 512, example = "shipments")]
+    topic: String,
+    /// The same key and payload give the same message.
+    #[schema(min_length = 1, max_length = 512, example = "shipment-17")]
+    idempotency_key: String,
+    /// Messages of the topic with the same one arrive in order.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 512)]
+    ordering_key: Option<String>,
+    /// Any JSON.
+    #[schema(value_type = Object)]
+    payload: Payload,
+    /// Given up if it is not sent by then.
+    #[serde(default)]
+    expires_at: Option<Time>,
+}
+
+/// Accepts a message. It is on disk, together with its key, when this answers; it is sent afterwards, at least once.
+#[utoipa::path(post, path = "/v1/outbox", tag = "outbox", request_body = NewMessage,
+    responses(
+        (status = 202, description = "It is on disk", body = Item),
+        (status = 200, description = "It was there: what has become of it", body = Item),
+        (status = 409, description = "The key belongs to another payload", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "It does not fit, or the topic goes nowhere", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn publish(
+    State(app): State<App>,
+    query: Query,
+    Json(new): Json<NewMessage>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    refuse_unknown_topic(&app, &new.topic)?;
+    let mut publishing = app.engine.publish(&new.topic, &new.idempotency_key, &new.payload);
+    if let Some(key) = &new.ordering_key {
+        publishing = publishing.ordering_key(key);
+    }
+    if let Some(Time(at)) = new.expires_at {
+        publishing = publishing.expires_at(at);
+    }
+    let (status, id) = match publishing.await? {
+        Receiving::Accepted(id) => (StatusCode::ACCEPTED, id),
+        Receiving::Replay(id) => (StatusCode::OK, id),
+    };
+    let kept = app.engine.message(id).await?.ok_or_else(|| not_found(id))?;
+    Ok(json(status, &Item::of(&kept)))
+}
+
+/// Nothing would ever send it. Topics of the server's own are not for anybody else to write to.
+pub(super) fn refuse_unknown_topic(app: &App, topic: &str) -> Result<(), Problem> {
+    if topic.starts_with("backstitch.") {
+        let detail = "topics that begin with `backstitch.` are the server's own: choose another name";
+        return Err(Problem::new(Kind::UnknownTopic, detail));
+    }
+    if app.topics.has(topic) {
+        return Ok(());
+    }
+    let known: Vec<&str> = app.topics.topics().filter(|name| !name.starts_with("backstitch.")).collect();
+    let detail = format!(
+        "the topic `{topic}` goes nowhere: use one of {}, or add [outbox.topics.{topic}] to the configuration",
+        known.join(", ")
+    );
+    Err(Problem::new(Kind::UnknownTopic, detail).with("topics", &known))
+}
