@@ -1,0 +1,16 @@
+//! The outbox against its requirements, section by section: the real binary over real HTTP, with a broker that can be told
+//! how to behave, on `SQLite` and `PostgreSQL`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../support/mod.rs"]
+mod support;
+
+mod broker;
+mod desk;
+
+mod crashes;
+mod observability;
+mod requests;
+mod sending;
+mod tables;
