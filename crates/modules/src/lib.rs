@@ -5,5 +5,7 @@ pub mod declaration;
 pub mod http_call;
 pub mod only_object;
 pub mod orders;
+pub mod outbox;
 mod outgoing;
 mod reading;
+mod settings;
