@@ -175,6 +175,7 @@ impl Life {
                 answered.map(|message| Answer::new(message.payload)).map_err(|why| unanswered(&why, subject))
             }
             Ok(()) = trouble.changed() => {
+                self.give_up();
                 let why = trouble.borrow().clone();
                 Err(why.unwrap_or_else(|| Undelivered::new("connection_lost", "the connection was lost")))
             }
