@@ -43,8 +43,8 @@ fn a_broker_does_not_outlive_a_killed_parent() {
         .stdout(Stdio::piped())
         .spawn()
         .unwrap();
-    let said = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(Result::ok);
-    let told = said.filter_map(|line| line.split_once("broker: ").map(|(_, rest)| rest.to_owned())).next();
+    let mut said = BufReader::new(parent.stdout.take().unwrap()).lines().map_while(Result::ok);
+    let told = said.find_map(|line| line.split_once("broker: ").map(|(_, rest)| rest.to_owned()));
     let told = told.expect("the parent starts a broker");
     let (pid, directory) = told.split_once(' ').unwrap();
     let (pid, directory) = (pid.parse().unwrap(), Path::new(directory));

@@ -61,7 +61,7 @@ fn all_mistakes_of_all_topics_are_told_at_once_each_with_its_place() {
 }
 
 #[test]
-fn settings_that_cannot_work_make_no_sink() {
+fn topics_that_cannot_work_make_no_sink() {
     let no_file = Some(PathBuf::from("no/such/file"));
     let not_creds = Some(PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("Cargo.toml"));
     for (topic, complaint) in [
