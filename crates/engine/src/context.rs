@@ -148,6 +148,7 @@ impl<I> Context<I> {
             idempotency_key: key.to_owned(),
             ordering_key: None,
             payload,
+            expires_at: None,
         });
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backstitch_kernel::SagaId;
+use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::saga::{Problems, Rejected, Status};
 use backstitch_kernel::{StepId, Timestamp};
 
@@ -71,6 +72,22 @@ pub enum Error {
         /// The saga the key started.
         saga: SagaId,
         /// When.
+        at: Timestamp,
+    },
+    /// The idempotency key belongs to another message.
+    #[error(
+        "the idempotency key was first used for another payload (digest {}), at {at:?}, as message {id}: use a new key \
+         for a new message",
+        hex(first)
+    )]
+    MessageConflict {
+        /// The newest message of that key.
+        id: i64,
+        /// The digest of the first request.
+        first: Digest,
+        /// The digest of this request.
+        now: Digest,
+        /// When the first one came.
         at: Timestamp,
     },
     /// Somebody's transaction that is still open has the idempotency key.
@@ -166,4 +183,8 @@ impl From<Arc<store::Error>> for Error {
     fn from(error: Arc<store::Error>) -> Self {
         Self::Store(error)
     }
+}
+
+fn hex(digest: &Digest) -> String {
+    digest.0.iter().map(|byte| format!("{byte:02x}")).collect()
 }

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::declared::Caller;
 use crate::error::Error;
-use crate::sink::{LogSink, Sink};
+use crate::outbox::{Nobody, Observer, Routes};
 use crate::store::product::Schema;
 
 /// No time in the settings makes sense beyond a day.
@@ -47,8 +47,10 @@ pub struct Options {
     pub products: Vec<&'static Schema>,
     /// What performs the calls of declared sagas; without one they wait for a node that has it.
     pub caller: Option<Arc<dyn Caller>>,
-    /// Where outgoing messages go.
-    pub sink: Arc<dyn Sink>,
+    /// Where outgoing messages go: to the log, unless told.
+    pub routes: Routes,
+    /// Who counts what becomes of them.
+    pub observer: Arc<dyn Observer>,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
     /// Where saga ids come from.
@@ -68,7 +70,8 @@ impl Default for Options {
             send_timeout: Duration::from_secs(30),
             products: Vec::new(),
             caller: None,
-            sink: Arc::new(LogSink),
+            routes: Routes::default(),
+            observer: Arc::new(Nobody),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds::default()),
         }
@@ -94,6 +97,7 @@ impl Options {
                 mistakes.push(format!("{name} must be {least:?} to {LONGEST:?}"));
             }
         }
+        mistakes.extend(self.routes.mistakes());
         if mistakes.is_empty() { Ok(()) } else { Err(Error::BadOptions(mistakes.join("; "))) }
     }
 }

@@ -79,11 +79,6 @@ pub enum Input {
         /// What came of it.
         outcome: Outcome,
     },
-    /// Whoever made the attempt fell silent: it is made again as another job, and may have arrived already.
-    Abandoned {
-        /// The number of the attempt to be.
-        job: i64,
-    },
     /// An attempt was taken up and given back before anything was sent.
     GivenBack {
         /// The attempt.
@@ -159,16 +154,14 @@ pub fn decide(
         (Status::InProgress, Input::Reported { outcome: Outcome::Failed { code, retry_after }, .. }) => {
             Ok(failed(delivery, code, retry_after, policy, seed, now))
         }
-        (Status::InProgress, Input::Abandoned { job }) => Ok(Delivery { job, ..delivery.clone() }),
         (Status::InProgress, Input::GivenBack { .. }) => Ok(Delivery {
             status: if delivery.attempt_count == 0 { Status::Pending } else { Status::PendingRetry },
             next_attempt_at: now,
             ..delivery.clone()
         }),
-        (
-            Status::Pending | Status::PendingRetry,
-            Input::Reported { .. } | Input::Abandoned { .. } | Input::GivenBack { .. },
-        ) => Err(Rejected::NotThisAttempt),
+        (Status::Pending | Status::PendingRetry, Input::Reported { .. } | Input::GivenBack { .. }) => {
+            Err(Rejected::NotThisAttempt)
+        }
     }
 }
 
@@ -266,7 +259,6 @@ mod tests {
             reported(7, Outcome::Arrived),
             reported(7, failure("http_500", None)),
             reported(6, Outcome::Arrived),
-            Input::Abandoned { job: 8 },
             Input::GivenBack { job: 7 },
             Input::GivenBack { job: 6 },
         ]
@@ -287,14 +279,12 @@ mod tests {
             Err(NotThisAttempt),
             Err(NotThisAttempt),
             Err(NotThisAttempt),
-            Err(NotThisAttempt),
         ];
         let under_way = [
             Err(UnderWay),
             Ok(Completed),
             Ok(PendingRetry),
             Err(NotThisAttempt),
-            Ok(InProgress),
             Ok(Pending),
             Err(NotThisAttempt),
         ];
@@ -302,8 +292,8 @@ mod tests {
             (Pending, waiting),
             (PendingRetry, waiting),
             (InProgress, under_way),
-            (Completed, [Err(Ended); 7]),
-            (DeadLettered, [Err(Ended); 7]),
+            (Completed, [Err(Ended); 6]),
+            (DeadLettered, [Err(Ended); 6]),
         ] {
             let found: Vec<_> = inputs().into_iter().map(|input| becomes(status, input)).collect();
             assert_eq!(found, expected, "{status:?}");
@@ -407,17 +397,6 @@ mod tests {
         assert_eq!(due(NOW.plus(secs(9))), NOW.plus(secs(5)));
         assert_eq!(due(NOW.plus(secs(2))), NOW.plus(secs(2)));
         assert_eq!(due(Timestamp::from_micros(0)), NOW, "never in the past");
-    }
-
-    #[test]
-    fn an_attempt_that_fell_silent_is_made_again_at_no_cost_and_its_report_is_void() {
-        let again =
-            decide(&delivery(Status::InProgress), Input::Abandoned { job: 8 }, &policy(), 0, NOW).unwrap();
-        assert_eq!((again.status, again.job, again.attempt_count), (Status::InProgress, 8, 0));
-        let late = decide(&again, reported(7, Outcome::Arrived), &policy(), 0, NOW);
-        assert_eq!(late, Err(Rejected::NotThisAttempt));
-        let arrived = decide(&again, reported(8, Outcome::Arrived), &policy(), 0, NOW).unwrap();
-        assert_eq!((arrived.status, arrived.attempt_count), (Status::Completed, 1));
     }
 
     #[test]

@@ -91,7 +91,7 @@ impl Server {
         let options = Options {
             caller: Some(caller.clone()),
             products: vec![&orders::SCHEMA, &alerts::SCHEMA],
-            sink: alerts.clone(),
+            routes: backstitch::outbox::Routes::all_to(alerts.clone()),
             clock: clock.clone(),
             ..config.engine_options()
         };

@@ -172,6 +172,19 @@ macro_rules! every_store {
                 the_oldest_message_that_is_not_out_is_known
                 a_message_is_there_for_the_next_process
             }
+            messages {
+                a_key_is_taken_once
+                a_batch_is_judged_one_by_one
+                a_key_of_the_engines_own_is_refused
+                a_message_is_read_as_it_stands
+                a_message_that_is_given_back_is_due_at_once
+                a_message_that_is_too_old_is_given_up
+                a_message_that_is_too_old_is_not_claimed
+                an_aborted_message_is_sent_again_as_a_new_one
+                messages_are_listed_newest_first
+                each_topic_gives_its_own_share
+                a_long_queue_behind_one_key_keeps_its_order
+            }
             listing {
                 every_filter_finds_all_of_its_sagas_newest_first
                 pages_stay_as_they_are_while_new_sagas_start

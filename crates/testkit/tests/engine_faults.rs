@@ -8,6 +8,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstitch::clock::TokioClock;
+use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::Store;
 use backstitch::store::memory::MemoryStore;
@@ -282,7 +283,7 @@ impl Sink for Panicking {
 #[tokio::test(start_paused = true)]
 async fn a_sink_that_panics_does_not_stop_the_relay() {
     let (mut bench, sink) = (Bench::new(), Panicking::default());
-    bench.options.sink = Arc::new(sink.clone());
+    bench.options.routes = Routes::all_to(Arc::new(sink.clone()));
     let publish = Step::new("publish", |ctx: Context<String>| async move {
         ctx.publish(ctx.input(), &ctx.idempotency_key(), &Value::Null)
     });

@@ -27,32 +27,75 @@ $$;
 create table outbox (
     id              bigint generated always as identity primary key,
     lock            bigint           not null default 0,
-    due_at          timestamptz      not null,
+    retry_of        bigint,
+    -- Nothing where it is on its way or settled, or waits behind another one of its ordering key.
+    due_at          timestamptz,
     created_at      timestamptz      not null,
+    updated_at      timestamptz      not null,
     locked_at       timestamptz,
+    leased_until    timestamptz,
+    expires_at      timestamptz,
     attempts        integer          not null default 0,
+    in_doubt        boolean          not null default false,
     status          text collate "C" not null default 'pending'
-        check (status in ('pending', 'sending', 'failed', 'sent', 'aborted')),
+        check (status in ('pending', 'sending', 'failed', 'succeeded', 'aborted')),
     topic           text collate "C" not null,
     idempotency_key text collate "C" not null,
     ordering_key    text collate "C",
+    locked_by       text,
+    request_digest  bytea check (octet_length(request_digest) = 32),
     payload         text             not null,
-    last_error      text,
-    unique (topic, idempotency_key)
+    last_error_code text,
+    last_error_msg  text
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 
-create index outbox_due on outbox (due_at, id) where status in ('pending', 'failed');
-create index outbox_sending on outbox (locked_at) where status = 'sending';
-create index outbox_unsent on outbox (created_at) where status in ('pending', 'sending', 'failed');
+create unique index uq_outbox_idempo on outbox (topic, idempotency_key) where retry_of is null;
+create unique index uq_outbox_retry on outbox (retry_of) where retry_of is not null;
+create index idx_outbox_status on outbox (status, id);
+create index idx_outbox_locked_at on outbox (locked_at) where locked_at is not null;
+create index outbox_due on outbox (topic, due_at, id) where due_at is not null;
+create index outbox_expiring on outbox (expires_at)
+    where expires_at is not null and status in ('pending', 'failed');
 create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
     where ordering_key is not null and status in ('pending', 'sending', 'failed');
-create index outbox_alerts on outbox (id) where topic = 'backstitch.alerts';
+create index outbox_topic on outbox (topic, id);
 
 create trigger outbox_settled_never_changes
     before update on outbox
     for each row
-    when (old.status in ('sent', 'aborted'))
+    when (old.status in ('succeeded', 'aborted'))
     execute function refuse('the message is settled: it is never sent again');
+
+-- A document that jsonb cannot hold is shown as the text that it is.
+create function as_jsonb(document text) returns jsonb
+    language plpgsql immutable parallel safe strict
+    set search_path = pg_catalog, pg_temp
+as $$
+begin
+    return document::jsonb;
+exception when data_exception then
+    return to_jsonb(document);
+end;
+$$;
+
+-- Seed 003's table: the order requests. One that failed and is due again is pending.
+create view outbox_orders as
+select
+    id,
+    created_at,
+    updated_at,
+    idempotency_key,
+    as_jsonb(payload) as order_request_json,
+    encode(request_digest, 'hex') as request_digest,
+    case when status = 'failed' and due_at <= clock_timestamp() then 'pending' else status end as status,
+    attempts,
+    last_error_code,
+    last_error_msg,
+    locked_by,
+    locked_at,
+    expires_at
+from outbox
+where topic = 'orders';
 
 -- A job that is given up, by a report or by its leases, is told in the same transaction.
 create function tell_given_up() returns trigger
@@ -60,11 +103,12 @@ create function tell_given_up() returns trigger
     set search_path = pg_catalog, pg_temp
 as $$
 begin
-    insert into backstitch.outbox (topic, idempotency_key, payload, due_at, created_at)
+    insert into backstitch.outbox (topic, idempotency_key, payload, due_at, created_at, updated_at)
     values (
         'backstitch.alerts',
         'job:' || new.id,
         (new.alert::jsonb || jsonb_build_object('error', new.last_error))::text,
+        backstitch.clock(),
         backstitch.clock(),
         backstitch.clock()
     )
@@ -247,29 +291,106 @@ begin
 end;
 $$;
 
--- Puts a message into the outbox in the caller's transaction. A key that its topic has seen keeps the first
--- message; either way the answer is the number of the message that is kept.
+-- The form of a document in RFC 8785: keys in order, no spaces, numbers as the shortest text of a double.
+create function jcs(document jsonb) returns text
+    language sql immutable parallel safe strict
+    set search_path = pg_catalog, pg_temp
+    set extra_float_digits = 1
+as $$
+    select case jsonb_typeof(document)
+        when 'object' then (
+            select concat(
+                '{',
+                string_agg(to_json(m.key)::text || ':' || backstitch.jcs(m.value), ',' order by m.key collate "C"),
+                '}'
+            )
+            from jsonb_each(document) as m
+        )
+        when 'array' then (
+            select concat('[', string_agg(backstitch.jcs(m.value), ',' order by m.place), ']')
+            from jsonb_array_elements(document) with ordinality as m (value, place)
+        )
+        when 'number' then (
+            select case
+                when m.number = 0 then '0'
+                when abs(m.number) >= 1e-6 and abs(m.number) < 1e21 then trim_scale(m.number::text::numeric)::text
+                else regexp_replace(m.number::text, 'e([+-])0', 'e\1')
+            end
+            from (select document::text::float8) as m (number)
+        )
+        else document::text
+    end
+$$;
+
+-- Puts a message into the outbox in the caller's transaction, and its key into the ledger. The same key with the same
+-- payload is the same message; either way the answer is its number. With another payload it is refused.
 create function publish(
     topic           text,
     idempotency_key text,
     payload         jsonb,
-    ordering_key    text default null
+    ordering_key    text        default null,
+    expires_at      timestamptz default null,
+    notify          boolean     default false
 ) returns bigint
     language plpgsql volatile security definer
     set search_path = pg_catalog, backstitch, pg_temp
 as $$
 #variable_conflict use_variable
 declare
-    kept bigint;
+    moment timestamptz := backstitch.clock();
+    given  bytea       := sha256(convert_to(backstitch.jcs(payload), 'UTF8'));
+    kept   bigint;
+    excess record;
+    claim  record;
 begin
-    insert into backstitch.outbox as o (topic, idempotency_key, ordering_key, payload, due_at, created_at)
-    values (topic, idempotency_key, ordering_key, payload::text, backstitch.clock(), backstitch.clock())
-    on conflict do nothing
-    returning o.id into kept;
-    if kept is null then
-        select o.id into kept
+    select l.* into excess
+    from (
+        values
+            ('the topic', octet_length(topic), 512),
+            ('the idempotency key', octet_length(idempotency_key), 512),
+            ('the ordering key', octet_length(ordering_key), 512),
+            ('the payload', octet_length(payload::text), 262144)
+    ) as l (what, size, most)
+    where l.size > l.most
+    limit 1;
+    if found then
+        raise exception '% has % bytes, the limit is %', excess.what, excess.size, excess.most
+            using errcode = 'program_limit_exceeded', hint = 'Pass a reference to where the data is instead.';
+    end if;
+    if topic is null or topic = '' or idempotency_key is null or idempotency_key = '' or payload is null then
+        raise exception 'a message needs a topic, an idempotency key and a payload'
+            using errcode = 'invalid_parameter_value', hint = 'Pass all three, none of them empty.';
+    end if;
+
+    insert into backstitch.idempotency_ledger (scope, key, digest, at)
+    values ('outbox/' || topic, idempotency_key, given, moment)
+    on conflict do nothing;
+    if not found then
+        select l.at, l.digest = given as same into claim
+        from backstitch.idempotency_ledger l
+        where l.scope = 'outbox/' || topic and l.key = idempotency_key;
+        select max(o.id) into kept
         from backstitch.outbox o
         where o.topic = topic and o.idempotency_key = idempotency_key;
+        if claim.same then
+            return kept;
+        end if;
+        raise exception 'the idempotency key "%" was first used for another payload, at %, as message %',
+            idempotency_key, claim.at, kept
+            using errcode = 'unique_violation', hint = 'Use a new key for a new message.';
+    end if;
+    insert into backstitch.outbox as o (
+        topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at
+    )
+    values (topic, idempotency_key, ordering_key, payload::text, given, expires_at, moment, moment, moment)
+    on conflict (topic, idempotency_key) where retry_of is null do nothing
+    returning o.id into kept;
+    if kept is null then
+        raise exception 'the topic "%" has a message of the engine''s own under the key "%"', topic, idempotency_key
+            using errcode = 'unique_violation', hint = 'Use another key.';
+    end if;
+    if notify then
+        perform pg_notify('backstitch_outbox', '');
     end if;
     return kept;
 end;
@@ -277,4 +398,4 @@ $$;
 
 -- A role gets these one by one: GRANT USAGE ON SCHEMA backstitch, GRANT EXECUTE ON FUNCTION backstitch.start.
 revoke execute on function start(text, json, text, text, jsonb, timestamptz, boolean) from public;
-revoke execute on function publish(text, text, jsonb, text) from public;
+revoke execute on function publish(text, text, jsonb, text, timestamptz, boolean) from public;

@@ -1,57 +1,62 @@
--- First what a sender took and never settled, then what is due. Among messages with an ordering key only the first
--- unsent one may go, or a retry would be overtaken.
+-- The oldest of each topic. One behind another of its ordering key is put aside until that one is settled, so that it is
+-- not met again; one whose time is up is left to the rescue.
 with
-abandoned as (
-    select id, locked_at as since
-    from outbox
-    where status = 'sending'
-        and locked_at <= clock() - $1::bigint * interval '1 ms'
-        and not exists (
-            select
+picked as materialized (
+    select due.*, wanted.lease
+    from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (topic, room, lease)
+        cross join lateral (
+            select id, topic, ordering_key, expires_at
+            from outbox
+            where due_at is not null and topic = wanted.topic and due_at <= clock()
+            order by due_at, id
+            limit wanted.room
+            for update skip locked
+        ) as due
+),
+ahead as materialized (
+    select picked.id, first.id as head
+    from picked
+        cross join lateral (
+            select id
             from outbox as earlier
             where earlier.ordering_key is not null
                 and earlier.status in ('pending', 'sending', 'failed')
-                and earlier.topic = outbox.topic
-                and earlier.ordering_key = outbox.ordering_key
-                and earlier.id < outbox.id
-        )
-    order by locked_at
-    limit $2
-    for update skip locked
+                and earlier.topic = picked.topic
+                and earlier.ordering_key = picked.ordering_key
+                and earlier.id < picked.id
+            order by id
+            limit 1
+        ) as first
+    where picked.ordering_key is not null
 ),
-due as (
-    select id, due_at as since
+-- Whoever settles one of these waits, and then finds what is put aside here; or was first, and it is not put aside.
+-- In this order, as they are settled, so that nobody waits for each other.
+held as materialized (
+    select id
     from outbox
-    where status in ('pending', 'failed')
-        and due_at <= clock()
-        and not exists (
-            select
-            from outbox as earlier
-            where earlier.ordering_key is not null
-                and earlier.status in ('pending', 'sending', 'failed')
-                and earlier.topic = outbox.topic
-                and earlier.ordering_key = outbox.ordering_key
-                and earlier.id < outbox.id
-        )
-    order by due_at, id
-    limit $2
-    for update skip locked
+    where id in (select head from ahead) and status in ('pending', 'sending', 'failed')
+    order by id
+    for share
 ),
-taken as (
-    select id, since, true as in_doubt from abandoned
-    union all
-    select id, since, false from due
-    order by in_doubt desc, since, id
-    limit $2
+put_aside as (
+    update outbox
+    set due_at = null
+    from ahead
+        join held on held.id = ahead.head
+    where outbox.id = ahead.id
 ),
 locked as (
     update outbox
-    set status = 'sending', lock = lock + 1, locked_at = clock()
-    from taken
-    where outbox.id = taken.id
+    set status = 'sending', lock = lock + 1, locked_at = clock(), locked_by = $4, updated_at = clock(), due_at = null,
+        leased_until = clock() + picked.lease * interval '1 ms'
+    from picked
+    where outbox.id = picked.id
+        and picked.id not in (select id from ahead)
+        and (picked.expires_at is null or picked.expires_at > clock())
     returning
-        outbox.id, topic, idempotency_key, ordering_key, payload, attempts, lock, taken.in_doubt, taken.since
+        outbox.id, outbox.topic, idempotency_key, outbox.ordering_key, payload, outbox.expires_at, attempts, lock,
+        in_doubt, created_at
 )
-select id, topic, idempotency_key, ordering_key, payload, attempts, lock, in_doubt
+select id, topic, idempotency_key, ordering_key, payload, expires_at, attempts, lock, in_doubt, created_at
 from locked
-order by in_doubt desc, since, id
+order by id

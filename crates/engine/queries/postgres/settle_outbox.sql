@@ -1,8 +1,38 @@
-update outbox
-set status = s.status,
-    attempts = attempts + 1,
-    due_at = coalesce(s.due_at, outbox.due_at),
-    last_error = coalesce(s.error, last_error)
-from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::text[])
-    as s (id, lock, status, due_at, error)
-where outbox.id = s.id and outbox.lock = s.lock and outbox.status = 'sending'
+-- Locked in this order, as whoever puts messages aside behind these does.
+with
+found as materialized (
+    select outbox.id, s.status, s.counts, s.due_at, s.code, s.error, s.answer
+    from outbox
+        join unnest(
+            $1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::timestamptz[], $6::text[], $7::text[], $8::text[]
+        ) as s (id, lock, status, counts, due_at, code, error, answer)
+            on outbox.id = s.id and outbox.lock = s.lock and outbox.status = 'sending'
+    order by outbox.id
+    for no key update of outbox
+),
+settled as (
+    update outbox
+    set status = case when found.status = 'given_back' then case when attempts = 0 then 'pending' else 'failed' end
+            else found.status end,
+        attempts = attempts + found.counts,
+        due_at = case when found.status = 'given_back' then clock() else found.due_at end,
+        last_error_code = coalesce(found.code, last_error_code),
+        last_error_msg = coalesce(found.error, last_error_msg),
+        locked_by = null,
+        locked_at = null,
+        updated_at = clock()
+    from found
+    where outbox.id = found.id
+    returning outbox.topic, outbox.idempotency_key, outbox.ordering_key, found.status, found.answer
+),
+told as (
+    update idempotency_ledger
+    set state = case when settled.status = 'succeeded' then 'succeeded' else 'failed' end, result = settled.answer
+    from settled
+    where settled.status in ('succeeded', 'aborted')
+        and scope = 'outbox/' || settled.topic
+        and key = settled.idempotency_key
+)
+select distinct topic, ordering_key
+from settled
+where status in ('succeeded', 'aborted') and ordering_key is not null

@@ -243,6 +243,7 @@ pub(super) async fn heed(shared: Arc<Shared>, notices: Arc<Mutex<mpsc::Receiver<
             Some(Notice::Mail(saga)) => shared.mail_came_for(saga),
             Some(Notice::Started(_)) => shared.adoption.nudge(),
             Some(Notice::Applied) => shared.definitions.nudge(),
+            Some(Notice::Published) => shared.outbox.nudge(),
             Some(Notice::Missed) => {
                 shared.definitions.nudge();
                 shared.adoption.nudge();

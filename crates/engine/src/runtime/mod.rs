@@ -27,6 +27,7 @@ use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
 use crate::onlookers::Onlookers;
 use crate::options::Options;
+use crate::outbox::Publisher;
 use crate::registry::Registry;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::{self, Store};
@@ -61,6 +62,7 @@ pub(crate) struct Shared {
     pub(crate) adoption: Signal,
     pub(crate) jobs: Signal,
     pub(crate) outbox: Signal,
+    pub(crate) publisher: Publisher,
     /// A declared definition was applied somewhere.
     pub(crate) definitions: Signal,
     /// There may be work for outside workers.
@@ -132,6 +134,7 @@ impl Shared {
             adoption: Signal::default(),
             jobs: Signal::default(),
             outbox: Signal::default(),
+            publisher: Publisher::default(),
             definitions: Signal::default(),
             work: Notify::new(),
             counters: Counters::default(),
@@ -159,7 +162,8 @@ impl Shared {
         keep_going(self, "adoption", adoption::adopt_what_is_due);
         keep_going(self, "backlog", move |shared| adoption::drive_backlog(shared, waiting.clone()));
         keep_going(self, "hooks", hooks::call_hooks);
-        keep_going(self, "relay", crate::relay::relay);
+        keep_going(self, "relay", crate::outbox::relay);
+        keep_going(self, "publisher", crate::outbox::keep_publishing);
         keep_going(self, "onlookers", crate::onlookers::keep_looking);
         // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
         keep_going(self, "definitions", crate::definitions::keep_following);

@@ -186,5 +186,11 @@ fn offer(recorded: &Recorded) -> Option<NewJob> {
 /// A message to whoever looks after this installation.
 pub(crate) fn alert(key: String, body: &serde_json::Value) -> Option<NewMessage> {
     let payload = Payload::encode(body).ok()?;
-    Some(NewMessage { topic: ALERTS.to_owned(), idempotency_key: key, ordering_key: None, payload })
+    Some(NewMessage {
+        topic: ALERTS.to_owned(),
+        idempotency_key: key,
+        ordering_key: None,
+        payload,
+        expires_at: None,
+    })
 }

@@ -1,6 +1,8 @@
 //! A store that lives and dies with the process: for tests, and for sagas that need not survive it.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+mod outbox;
+
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -15,13 +17,17 @@ use super::jobs::{
     Answer, Job, Leased, Leasing, NewJob, Report as JobReport, Settled, Settlement, Withdrawal,
 };
 use super::nodes::{Epoch, Known, Node, Registered};
-use super::outbox::{ALERTS, NewMessage, Outgoing, Report as SendReport, Sent};
+use super::outbox::{
+    ALERTS, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
+    Waiting,
+};
 use super::{
     Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
     Unregistered, Verdict, Writers,
 };
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted, Received};
+use outbox::Outbox;
 
 /// Keeps everything in memory.
 pub struct MemoryStore {
@@ -32,16 +38,14 @@ pub struct MemoryStore {
 #[derive(Default)]
 struct Tables {
     sagas: BTreeMap<SagaId, Saga>,
-    definitions: BTreeMap<(Arc<str>, u32), Kept>,
+    definitions: BTreeMap<(Arc<str>, u32), KeptDefinition>,
     /// By name: the active version and the staged one.
     declared: BTreeMap<Arc<str>, (Option<u32>, Option<u32>)>,
     ledger: HashMap<(String, String), Entry>,
     jobs: BTreeMap<i64, Job>,
     /// What to tell if a job is given up.
     alerts: BTreeMap<i64, Payload>,
-    outbox: BTreeMap<i64, Queued>,
-    /// Topic and idempotency key of every message there ever was.
-    message_keys: HashSet<(String, String)>,
+    outbox: Outbox,
     epochs: Epoch,
     left: bool,
 }
@@ -54,7 +58,7 @@ struct Saga {
     inbox_seq: u64,
 }
 
-struct Kept {
+struct KeptDefinition {
     definition: Registered,
     at: Timestamp,
 }
@@ -63,21 +67,6 @@ struct Entry {
     saga: SagaId,
     digest: Digest,
     at: Timestamp,
-}
-
-struct Queued {
-    message: NewMessage,
-    at: Timestamp,
-    attempts: u32,
-    lock: i64,
-    state: SendState,
-}
-
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum SendState {
-    Due(Timestamp),
-    Sending(Timestamp),
-    Over,
 }
 
 impl MemoryStore {
@@ -139,7 +128,7 @@ impl Tables {
             self.ask_for(commit.saga, job);
         }
         for message in &commit.messages {
-            self.enqueue(message, first.at);
+            self.outbox.enqueue(message, None, first.at);
         }
         Verdict::Applied
     }
@@ -192,16 +181,9 @@ impl Tables {
             idempotency_key: format!("job:{}", job.id),
             ordering_key: None,
             payload: Payload::encode(&body).unwrap_or_else(|_| alert.clone()),
+            expires_at: None,
         };
-        self.enqueue(&message, now);
-    }
-
-    fn enqueue(&mut self, message: &NewMessage, at: Timestamp) {
-        if self.message_keys.insert((message.topic.clone(), message.idempotency_key.clone())) {
-            let id = self.outbox.last_key_value().map_or(1, |(id, _)| id + 1);
-            let state = SendState::Due(at);
-            self.outbox.insert(id, Queued { message: message.clone(), at, attempts: 0, lock: 0, state });
-        }
+        self.outbox.enqueue(&message, None, now);
     }
 
     fn post(&mut self, saga: SagaId, message: &Message, at: Timestamp) -> Posted {
@@ -215,19 +197,6 @@ impl Tables {
         saga.inbox.push(Received { seq: saga.inbox_seq, message: message.clone() });
         saga.summary.wake_at = Some(at);
         Posted::Accepted
-    }
-
-    /// Unsent messages that are not behind another one of their ordering key.
-    fn sendable(&self) -> Vec<i64> {
-        let mut ahead = HashSet::new();
-        let unsent = self.outbox.iter().filter(|(_, queued)| queued.state != SendState::Over);
-        unsent
-            .filter(|(_, queued)| {
-                let message = &queued.message;
-                message.ordering_key.as_ref().is_none_or(|key| ahead.insert((&message.topic, key)))
-            })
-            .map(|(id, _)| *id)
-            .collect()
     }
 }
 
@@ -471,8 +440,10 @@ impl Store for MemoryStore {
         let at = self.clock.now();
         let key = (definition.name.clone(), definition.version);
         let mut tables = self.tables();
-        let kept =
-            tables.definitions.entry(key).or_insert_with(|| Kept { definition: definition.clone(), at });
+        let kept = tables
+            .definitions
+            .entry(key)
+            .or_insert_with(|| KeptDefinition { definition: definition.clone(), at });
         Ok(kept.definition.clone())
     }
 
@@ -495,7 +466,7 @@ impl Store for MemoryStore {
         if definition.version != next || (next > 1 && !tables.declared.contains_key(name)) {
             return Ok(false);
         }
-        let kept = Kept { definition: definition.clone(), at };
+        let kept = KeptDefinition { definition: definition.clone(), at };
         tables.definitions.insert((name.clone(), definition.version), kept);
         tables.declared.entry(name.clone()).or_default().1 = Some(definition.version);
         Ok(true)
@@ -641,64 +612,49 @@ impl Store for MemoryStore {
         Ok(self.tables().jobs.get(&id).cloned())
     }
 
-    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
+    async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
+        let outbox = &mut self.tables().outbox;
+        Ok(batch.iter().map(|publication| outbox.publish(publication, at)).collect())
+    }
+
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
+        Ok(self.tables().outbox.waiting())
+    }
+
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
         let now = self.clock.now();
-        let mut claimed = Vec::new();
-        let mut tables = self.tables();
-        for id in tables.sendable() {
-            let Some(queued) = tables.outbox.get_mut(&id) else { continue };
-            let in_doubt = match queued.state {
-                SendState::Due(due) if due <= now => false,
-                SendState::Sending(since) if since.plus(lease) <= now => true,
-                SendState::Due(_) | SendState::Sending(_) | SendState::Over => continue,
-            };
-            if claimed.len() == limit {
-                break;
-            }
-            queued.lock += 1;
-            queued.state = SendState::Sending(now);
-            claimed.push(Outgoing {
-                id,
-                lock: queued.lock,
-                message: queued.message.clone(),
-                attempts: queued.attempts,
-                in_doubt,
-            });
-        }
-        Ok(claimed)
+        let outbox = &mut self.tables().outbox;
+        Ok(shares.iter().flat_map(|share| outbox.claim(share, sender, now)).collect())
     }
 
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
-        let mut tables = self.tables();
-        for sent in sent {
-            let Some(queued) = tables.outbox.get_mut(&sent.id) else {
-                continue;
-            };
-            if queued.lock != sent.lock || !matches!(queued.state, SendState::Sending(_)) {
-                continue;
-            }
-            queued.attempts += 1;
-            queued.state = match &sent.report {
-                SendReport::Delivered | SendReport::Aborted { .. } => SendState::Over,
-                SendReport::Retry { at, .. } => SendState::Due(*at),
-            };
-        }
+        let now = self.clock.now();
+        let outbox = &mut self.tables().outbox;
+        sent.iter().for_each(|sent| outbox.settle(sent, now));
         Ok(())
     }
 
-    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        let tables = self.tables();
-        let sendable = tables.sendable();
-        let due = sendable.iter().filter_map(|id| match tables.outbox.get(id)?.state {
-            SendState::Due(due) => Some(due),
-            SendState::Sending(_) | SendState::Over => None,
-        });
-        Ok(due.min())
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
+        Ok(self.tables().outbox.rescue(limit, self.clock.now()))
+    }
+
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
+        Ok(self.tables().outbox.get(id))
+    }
+
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+        Ok(self.tables().outbox.newest(topic, key))
+    }
+
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
+        Ok(self.tables().outbox.list(listing, limit))
+    }
+
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
+        Ok(self.tables().outbox.retry(id, at))
     }
 
     async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        let tables = self.tables();
-        let unsent = tables.outbox.values().filter(|queued| queued.state != SendState::Over);
-        Ok(unsent.map(|queued| queued.at).min())
+        Ok(self.tables().outbox.oldest())
     }
 }

@@ -30,7 +30,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Known, Node, Notice, Registered};
-use outbox::{Outgoing, Sent};
+use outbox::{Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
 use tokio::sync::mpsc;
 
 /// Who writes to a store.
@@ -261,23 +261,61 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn job(&self, id: i64) -> Result<Option<Job>, Error>;
 
-    /// Takes up to `limit` messages that are due, and those whose sender's lock is older than `lease`.
+    /// Writes messages and their keys, each on its own or not at all, as one transaction. Answers in the order asked.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn claim_outbox(&self, lease: std::time::Duration, limit: usize) -> Result<Vec<Outgoing>, Error>;
+    async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error>;
 
-    /// Records what became of claimed messages, each only if its lock is still the newest.
+    /// The topics that have messages to send, now or later.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error>;
+
+    /// Takes messages that are due, so many of each topic, oldest first; `sender` is who sends them. One behind another of
+    /// its ordering key is not taken.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error>;
+
+    /// Records what became of claimed messages, each only if its lock is still the newest, and settles the ledger with
+    /// those that are over.
     ///
     /// # Errors
     /// When the store cannot be written.
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error>;
 
-    /// When the next message of the outbox is due; `None` when none is waiting.
+    /// Looks after up to `limit` messages whose lease is over, and as many that are too old to be sent.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error>;
+
+    /// A message as it stands.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error>;
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error>;
+
+    /// The newest message that its topic keeps under this key.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error>;
+
+    /// Messages that match, newest first, found by index.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error>;
+
+    /// Writes an aborted message anew, once, and lets the ledger wait for it.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error>;
 
     /// When the oldest message was written that is not out yet; `None` when all are.
     ///

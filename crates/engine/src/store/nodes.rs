@@ -48,6 +48,8 @@ pub enum Notice {
     Started(SagaId),
     /// A declared definition was applied.
     Applied,
+    /// A message was published in somebody's transaction.
+    Published,
     /// Notices may have been missed: look at everything. The first one of all, and one after every new connection.
     Missed,
 }

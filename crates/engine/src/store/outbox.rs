@@ -1,11 +1,25 @@
 //! Messages to the world, written with the decision that causes them and sent afterwards.
 
+use std::time::Duration;
+
+use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::{Payload, Timestamp};
+
+use crate::outbox::sink::Undelivered;
 
 /// The topic of messages to whoever looks after this installation.
 pub const ALERTS: &str = "backstitch.alerts";
 
-/// A message to be written with a decision.
+/// Why a message that was not sent in time is given up.
+pub const TOO_LATE: &str = "it was not sent before it expired";
+
+/// Where the ledger keeps the keys of a topic.
+#[must_use]
+pub fn scope(topic: &str) -> String {
+    format!("outbox/{topic}")
+}
+
+/// A message to be written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewMessage {
     /// Where it goes.
@@ -16,6 +30,59 @@ pub struct NewMessage {
     pub ordering_key: Option<String>,
     /// What it says.
     pub payload: Payload,
+    /// Not sent any more from then on.
+    pub expires_at: Option<Timestamp>,
+}
+
+/// A message whose key the ledger keeps: asked for twice, it is written once.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Publication {
+    /// The message.
+    pub message: NewMessage,
+    /// What tells the same request from another one.
+    pub digest: Digest,
+}
+
+/// What became of a publication.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Published {
+    /// It is written, under this number.
+    Accepted(i64),
+    /// It was there: the newest message of its key.
+    Replay(i64),
+    /// The key belongs to another request.
+    Conflict {
+        /// The newest message of that request.
+        id: i64,
+        /// The digest of that request.
+        digest: Digest,
+        /// When it came.
+        at: Timestamp,
+    },
+    /// Somebody's open transaction holds the key: what becomes of it is known when that ends.
+    Held,
+    /// It cannot be kept as it is.
+    Refused(String),
+}
+
+/// A topic with messages to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The topic.
+    pub topic: String,
+    /// When the first of them is due.
+    pub due_at: Timestamp,
+}
+
+/// How many messages of a topic somebody wants to send.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Share {
+    /// The topic.
+    pub topic: String,
+    /// At most so many.
+    pub limit: usize,
+    /// How long they are the sender's.
+    pub lease: Duration,
 }
 
 /// A message somebody has just claimed for sending.
@@ -31,6 +98,8 @@ pub struct Outgoing {
     pub attempts: u32,
     /// A sender before us took it and never came back, so it may have been sent already.
     pub in_doubt: bool,
+    /// When it was written.
+    pub created_at: Timestamp,
 }
 
 /// What became of a claimed message.
@@ -47,18 +116,159 @@ pub struct Sent {
 /// What happened to a message.
 #[derive(Clone, Debug)]
 pub enum Report {
-    /// The other side has it.
-    Delivered,
+    /// The other side has it, and answered this.
+    Delivered(Option<Payload>),
     /// It is tried again then.
     Retry {
         /// When.
         at: Timestamp,
         /// Why.
-        error: String,
+        error: Undelivered,
     },
     /// It is given up.
-    Aborted {
-        /// Why.
-        error: String,
-    },
+    Aborted(Undelivered),
+    /// Nothing was sent: it is due as before.
+    GivenBack,
+}
+
+/// What was found that nobody looked after.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Rescued {
+    /// Messages whose sender never came back; they are due again, in doubt.
+    pub abandoned: u64,
+    /// Messages given up because they were not sent in time.
+    pub expired: u64,
+}
+
+/// Where a message stands.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Status {
+    /// It waits to be sent.
+    Pending,
+    /// A sender has it.
+    Sending,
+    /// The last send failed; the next one waits for its time.
+    Failed,
+    /// The other side has it.
+    Succeeded,
+    /// It is given up.
+    Aborted,
+}
+
+impl Status {
+    /// Every status there is.
+    pub const ALL: [Self; 5] = [Self::Pending, Self::Sending, Self::Failed, Self::Succeeded, Self::Aborted];
+
+    /// As the table spells it.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Pending => "pending",
+            Self::Sending => "sending",
+            Self::Failed => "failed",
+            Self::Succeeded => "succeeded",
+            Self::Aborted => "aborted",
+        }
+    }
+
+    /// The status of this name.
+    #[must_use]
+    pub fn named(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|status| status.as_str() == name)
+    }
+
+    /// Nothing follows.
+    #[must_use]
+    pub fn is_settled(self) -> bool {
+        matches!(self, Self::Succeeded | Self::Aborted)
+    }
+}
+
+/// A message as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Kept {
+    /// Its number.
+    pub id: i64,
+    /// The message.
+    pub message: NewMessage,
+    /// What tells the request from another one; the engine's own messages have none.
+    pub digest: Option<Digest>,
+    /// Where it stands.
+    pub status: Status,
+    /// Sends finished so far.
+    pub attempts: u32,
+    /// It may have been sent by somebody who never came back.
+    pub in_doubt: bool,
+    /// When it is sent next; `None` while it is sent, when it is settled, and behind another one of its ordering key.
+    pub due_at: Option<Timestamp>,
+    /// Who sends it.
+    pub locked_by: Option<String>,
+    /// Since when.
+    pub locked_at: Option<Timestamp>,
+    /// The aborted message that it stands for.
+    pub retry_of: Option<i64>,
+    /// Why the last send failed.
+    pub last_error: Option<Undelivered>,
+    /// What the other side answered.
+    pub result: Option<Payload>,
+    /// When it was written.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+}
+
+/// Which messages to list.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Listing {
+    /// Only those that stand there.
+    pub status: Option<Status>,
+    /// Only those of this topic.
+    pub topic: Option<String>,
+    /// Only those with a lower number.
+    pub before: Option<i64>,
+}
+
+/// What became of the wish to send an aborted message again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Retried {
+    /// This new message stands for it.
+    Accepted(i64),
+    /// This one stands for it since an earlier wish.
+    Replay(i64),
+    /// Only an aborted message is sent again.
+    NotAborted(Status),
+    /// There is no such message.
+    Unknown,
+}
+
+/// How messages are read in both dialects. What the ledger says of a key is said of its newest message.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) mod reading {
+    use super::Listing;
+
+    const COLUMNS: &str = include_str!("messages.sql");
+
+    /// The message of a number.
+    pub(in crate::store) fn by_number() -> String {
+        format!("{COLUMNS} where o.id = $1")
+    }
+
+    /// The newest message of a topic's key.
+    pub(in crate::store) fn by_key() -> String {
+        format!("{COLUMNS} where o.topic = $1 and o.idempotency_key = $2 order by o.id desc limit 1")
+    }
+
+    /// A list, whose values come in this order: status, topic, number, limit, those that there are.
+    pub(in crate::store) fn list(listing: &Listing) -> String {
+        let columns = [
+            ("o.status =", listing.status.is_some()),
+            ("o.topic =", listing.topic.is_some()),
+            ("o.id <", listing.before.is_some()),
+        ];
+        let given = columns.iter().filter(|(_, given)| *given);
+        let conditions: Vec<String> =
+            given.enumerate().map(|(nth, (column, _))| format!("{column} ${}", nth + 1)).collect();
+        let condition = if conditions.is_empty() { "true".to_owned() } else { conditions.join(" and ") };
+        format!("{COLUMNS} where {condition} order by o.id desc limit ${}", conditions.len() + 1)
+    }
 }

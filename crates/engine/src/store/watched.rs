@@ -13,7 +13,9 @@ use tokio::sync::mpsc;
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
-use super::outbox::{Outgoing, Sent};
+use super::outbox::{
+    Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+};
 use super::product::Database;
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
@@ -252,16 +254,40 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.job(id).await
     }
 
-    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
-        self.admitted().await?.claim_outbox(lease, limit).await
+    async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
+        self.admitted().await?.publish(batch, at).await
+    }
+
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
+        self.admitted().await?.waiting_topics().await
+    }
+
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
+        self.admitted().await?.claim_outbox(shares, sender).await
     }
 
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
         self.admitted().await?.settle_outbox(sent).await
     }
 
-    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        self.admitted().await?.next_outgoing().await
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
+        self.admitted().await?.rescue_outbox(limit).await
+    }
+
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
+        self.admitted().await?.message(id).await
+    }
+
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+        self.admitted().await?.message_of(topic, key).await
+    }
+
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
+        self.admitted().await?.messages(listing, limit).await
+    }
+
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
+        self.admitted().await?.retry_message(id, at).await
     }
 
     async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU32, Ordering};
 
 use async_trait::async_trait;
+use backstitch::outbox::Routes;
 use backstitch::store::Error;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Context, Engine, Saga, Step, secs};
@@ -48,7 +49,7 @@ fn saga(trace: &Trace, hangs: bool) -> Saga {
 #[tokio::test(start_paused = true)]
 async fn a_loop_that_panics_is_started_again() {
     let (post, trace, trap) = (Post::default(), Trace::default(), Trap::default());
-    let bench = Bench::with(|options| options.sink = Arc::new(post.clone()));
+    let bench = Bench::with(|options| options.routes = Routes::all_to(Arc::new(post.clone())));
     let engine = bench.open_with(saga(&trace, true)).await;
     let left = start(&engine, "s").await;
     wait_for_start_of(&left, "a").await;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use async_trait::async_trait;
+use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::outbox::NewMessage;
 use backstitch::store::{Commit, Store, Verdict};
@@ -14,7 +15,7 @@ use tokio::time::Instant;
 use crate::support::*;
 
 async fn engine(post: &Post, saga: Saga) -> Engine {
-    Bench::with(|options| options.sink = Arc::new(post.clone())).open_with(saga).await
+    Bench::with(|options| options.routes = Routes::all_to(Arc::new(post.clone()))).open_with(saga).await
 }
 
 /// Publishes on every attempt; only the last one succeeds.
@@ -145,7 +146,7 @@ async fn a_clean_rollback_raises_none() {
 async fn a_message_that_the_process_did_not_live_to_send_is_sent_by_the_next() {
     let post = Post::default();
     *post.failures.lock().unwrap() = 1;
-    let bench = Bench::with(|options| options.sink = Arc::new(post.clone()));
+    let bench = Bench::with(|options| options.routes = Routes::all_to(Arc::new(post.clone())));
     let saga = || Saga::builder("s").step(publishing("t", 0)).build().unwrap();
     let engine = bench.open_with(saga()).await;
     execute(&engine, "s").await;
@@ -173,7 +174,7 @@ impl Sink for Exploding {
 #[tokio::test(start_paused = true)]
 async fn a_send_that_panics_while_it_is_given_up_is_tried_again() {
     let sink = Exploding::default();
-    let bench = Bench::with(|options| options.sink = Arc::new(sink.clone()));
+    let bench = Bench::with(|options| options.routes = Routes::all_to(Arc::new(sink.clone())));
     let engine = bench.open_with(Saga::builder("s").step(publishing("t", 0)).build().unwrap()).await;
     execute(&engine, "s").await;
     eventually("it is sent", async || sink.0.topics() == ["t"]).await;
@@ -199,7 +200,7 @@ impl Sink for SlowWith {
 
 fn slow_with(topic: &'static str) -> (SlowWith, Bench) {
     let sink = SlowWith { topic, post: Post::default() };
-    let bench = Bench::with(|options| options.sink = Arc::new(sink.clone()));
+    let bench = Bench::with(|options| options.routes = Routes::all_to(Arc::new(sink.clone())));
     (sink, bench)
 }
 

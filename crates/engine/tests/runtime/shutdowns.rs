@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 
 use async_trait::async_trait;
+use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store;
 use backstitch::store::watched::{Moment, Watch, Watched};
@@ -113,7 +114,7 @@ async fn nothing_that_never_returns_holds_up_a_shutdown_beyond_its_grace() {
     let trace = Trace::default();
     let bench = Bench::with(|options| {
         options.grace = secs(5);
-        options.sink = Arc::new(Silent);
+        options.routes = Routes::all_to(Arc::new(Silent));
         options.send_timeout = secs(3600);
     });
     let step = Saga::builder("step").step(hanging("a", &trace).timeout(secs(3600)));

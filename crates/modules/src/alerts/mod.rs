@@ -12,7 +12,7 @@
 //!
 //! # async fn run(config: alerts::Config) -> Result<(), Box<dyn std::error::Error>> {
 //! let sink = Arc::new(AlertSink::new(&config)?);
-//! let options = Options { products: vec![&alerts::SCHEMA], sink: sink.clone(), ..Options::default() };
+//! let options = Options { products: vec![&alerts::SCHEMA], routes: backstitch::outbox::Routes::all_to(sink.clone()), ..Options::default() };
 //! let engine = Engine::open_with("sqlite:orders.db", options).await?;
 //! sink.attach(&engine).await?;
 //!

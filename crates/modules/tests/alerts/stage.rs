@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::clock::{Clock, SystemClock};
+use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::product::Database;
 use backstitch::{Context, Engine, Options, Retry, Saga, SagaId, Step, StepError, Timestamp, Undo};
@@ -92,7 +93,7 @@ impl Stage {
         let sink = Arc::new(AlertSink::new(config).unwrap());
         let (heard, sends) = mpsc::unbounded_channel();
         let watched = Watched { sink: sink.clone(), heard };
-        let options = Options { sink: Arc::new(watched), ..place.options() };
+        let options = Options { routes: Routes::all_to(Arc::new(watched)), ..place.options() };
         let engine = Engine::open_with(&place.address(), options).await.unwrap();
         for saga in [order(), farewell()] {
             engine.register(saga).unwrap();

@@ -72,6 +72,14 @@ impl From<Error> for Problem {
                 );
                 Self::new(Kind::IdempotencyConflict, detail).with("saga_id", &saga)
             }
+            Error::MessageConflict { id, at, .. } => {
+                let detail = format!(
+                    "the idempotency key was first used for another payload, at {}, as message {id}: use a new key for \
+                     a new message",
+                    time::rfc3339(at)
+                );
+                Self::new(Kind::IdempotencyConflict, detail).with("message_id", &id)
+            }
             Error::KeyHeld(_) => {
                 let detail = "the idempotency key is held by a transaction that is still open: nothing was started; \
                               ask again in a moment with the same key";

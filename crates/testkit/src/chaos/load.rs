@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::outbox::Routes;
 use backstitch::store::Store;
 use backstitch::{Engine, Error, Options, SagaId};
 
@@ -58,7 +59,7 @@ pub fn options(folder: &Path, name: &str, lease: Duration) -> std::io::Result<Op
         tick: Duration::from_millis(100),
         grace: Duration::from_secs(5),
         send_timeout: Duration::from_millis(500),
-        sink: Arc::new(FileSink::open(folder)?),
+        routes: Routes::all_to(Arc::new(FileSink::open(folder)?)),
         ..Options::default()
     })
 }

@@ -11,7 +11,8 @@ use backstitch_kernel::saga::Status;
 
 use super::Fixture;
 use super::make::{
-    LEASE, apply, claim, ended, job, load, loaded, message, saga, seqs, started, updated, verdict,
+    LEASE, apply, claim, claim_messages, ended, job, load, loaded, message, saga, seqs, started, updated,
+    verdict,
 };
 
 /// The same decision with everything a decision can bring.
@@ -34,7 +35,7 @@ async fn assert_nothing_of_it(fixture: &dyn Fixture, about: &str) {
     let store = fixture.store();
     let jobs = store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().leased;
     assert!(jobs.is_empty(), "{about}: jobs");
-    let messages = store.claim_outbox(LEASE, 10).await.unwrap();
+    let messages = claim_messages(&*store, 10).await;
     assert!(messages.is_empty(), "{about}: messages");
     let attributes = BTreeMap::from([("customer".to_owned(), "laden".to_owned())]);
     let filter = Filter { attributes, ..Filter::default() };
@@ -62,7 +63,7 @@ pub async fn an_applied_decision_is_there_as_a_whole(fixture: &dyn Fixture) {
     assert_eq!(stored.log.len(), 2);
     assert!(stored.inbox.is_empty());
     assert_eq!(store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().leased.len(), 2);
-    assert_eq!(store.claim_outbox(LEASE, 10).await.unwrap().len(), 2);
+    assert_eq!(claim_messages(&*store, 10).await.len(), 2);
     let again = Commit { claim: Some(claim("laden", 1)), ..started(saga(2), fixture.now()) };
     assert_eq!(verdict(&*store, again).await, Verdict::Replay(saga(1)));
 }
@@ -153,7 +154,7 @@ pub async fn a_mixed_batch_leaves_exactly_its_winners(fixture: &dyn Fixture) {
     let expected =
         [Verdict::MailWaiting, Verdict::Applied, Verdict::Fenced, Verdict::Applied, Verdict::Fenced];
     assert_eq!(store.commit(&batch).await.unwrap(), expected);
-    let outgoing = store.claim_outbox(LEASE, 10).await.unwrap();
+    let outgoing = claim_messages(&*store, 10).await;
     assert_eq!(outgoing.len(), 1);
     assert_eq!(outgoing[0].message, message("won"));
     assert_nothing_of_it(fixture, "the losers of a batch").await;
@@ -170,5 +171,5 @@ pub async fn what_was_applied_survives_the_process(fixture: &dyn Fixture) {
     let after = loaded(&*store, saga(1)).await;
     assert_eq!((after.summary, after.log, after.inbox_seq), (before.summary, before.log, before.inbox_seq));
     assert_eq!(store.lease_jobs(&["hooks".to_owned()], LEASE, 10).await.unwrap().leased.len(), 2);
-    assert_eq!(store.claim_outbox(LEASE, 10).await.unwrap().len(), 2);
+    assert_eq!(claim_messages(&*store, 10).await.len(), 2);
 }

@@ -12,7 +12,7 @@ use backstitch_kernel::lease::{MAX_EXPIRIES, Refused, Status};
 use serde_json::json;
 
 use super::Fixture;
-use super::make::{A_MOMENT, LEASE, appended, apply, job, saga, started};
+use super::make::{A_MOMENT, LEASE, appended, apply, claim_messages, job, saga, started};
 
 /// A saga that asks for these jobs.
 async fn asked(fixture: &dyn Fixture, jobs: Vec<NewJob>) {
@@ -191,7 +191,7 @@ pub async fn a_job_that_is_given_up_is_told(fixture: &dyn Fixture) {
         }
     }
     let store = fixture.store();
-    assert!(store.claim_outbox(LEASE, 10).await.unwrap().is_empty(), "nothing is given up yet");
+    assert!(claim_messages(&*store, 10).await.is_empty(), "nothing is given up yet");
     for job in lease(fixture, &["hooks"], 10).await {
         let verdict = match job.subject.as_str() {
             "done" => Report::Completed,
@@ -203,7 +203,7 @@ pub async fn a_job_that_is_given_up_is_told(fixture: &dyn Fixture) {
         fixture.advance(LEASE + A_MOMENT).await;
         lease(fixture, &["hooks"], 10).await;
     }
-    let told = store.claim_outbox(LEASE, 10).await.unwrap();
+    let told = claim_messages(&*store, 10).await;
     let expected =
         [json!({"alert": "refused", "error": "410"}), json!({"alert": "vanished", "error": "lease_expired"})];
     let told: Vec<(&str, serde_json::Value)> =

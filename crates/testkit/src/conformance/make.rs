@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use backstitch::store::jobs::NewJob;
 use backstitch::store::nodes::{Epoch, Known, Node};
-use backstitch::store::outbox::NewMessage;
+use backstitch::store::outbox::{NewMessage, Outgoing, Share, Waiting};
 use backstitch::store::{Claim, Commit, NewRow, RowUpdate, RowWrite, Store, Stored, Verdict};
 use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::saga::event::Started;
@@ -161,7 +161,16 @@ pub fn message(key: &str) -> NewMessage {
         idempotency_key: key.to_owned(),
         ordering_key: None,
         payload: Payload::parse(r#"{"say":"it"}"#).unwrap(),
+        expires_at: None,
     }
+}
+
+/// Takes up to so many messages of each topic that has any, after a look at what nobody looks after.
+pub async fn claim_messages(store: &dyn Store, limit: usize) -> Vec<Outgoing> {
+    store.rescue_outbox(1000).await.unwrap();
+    let share = |waiting: Waiting| Share { topic: waiting.topic, limit, lease: LEASE };
+    let shares: Vec<Share> = store.waiting_topics().await.unwrap().into_iter().map(share).collect();
+    store.claim_outbox(&shares, "tester").await.unwrap()
 }
 
 /// What becomes of this decision.

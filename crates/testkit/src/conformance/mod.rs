@@ -16,6 +16,7 @@ pub mod inbox;
 pub mod jobs;
 pub mod listing;
 pub mod make;
+pub mod messages;
 pub mod nodes;
 pub mod outbox;
 mod postgres_fixture;

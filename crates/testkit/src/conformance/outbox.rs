@@ -4,11 +4,13 @@
 
 use std::time::Duration;
 
+use backstitch::sink::Undelivered;
 use backstitch::store::Commit;
 use backstitch::store::outbox::{NewMessage, Outgoing, Report, Sent};
+use backstitch_kernel::Timestamp;
 
 use super::Fixture;
-use super::make::{A_MOMENT, LEASE, appended, apply, message, saga, started};
+use super::make::{A_MOMENT, LEASE, appended, apply, claim_messages, message, saga, started};
 
 /// A saga that says this.
 async fn said(fixture: &dyn Fixture, messages: Vec<NewMessage>) {
@@ -16,7 +18,7 @@ async fn said(fixture: &dyn Fixture, messages: Vec<NewMessage>) {
 }
 
 async fn claim(fixture: &dyn Fixture, limit: usize) -> Vec<Outgoing> {
-    fixture.store().claim_outbox(LEASE, limit).await.unwrap()
+    claim_messages(&*fixture.store(), limit).await
 }
 
 /// The one message there is to send.
@@ -29,6 +31,15 @@ async fn claim_one(fixture: &dyn Fixture) -> Outgoing {
 async fn report(fixture: &dyn Fixture, outgoing: &Outgoing, report: Report) {
     let sent = Sent { id: outgoing.id, lock: outgoing.lock, report };
     fixture.store().settle_outbox(&[sent]).await.unwrap();
+}
+
+fn error(why: &str) -> Undelivered {
+    Undelivered::new("no_ack", why)
+}
+
+/// When the first message of all topics is due.
+async fn next_due(fixture: &dyn Fixture) -> Option<Timestamp> {
+    fixture.store().waiting_topics().await.unwrap().into_iter().map(|waiting| waiting.due_at).min()
 }
 
 fn keys(claimed: &[Outgoing]) -> Vec<&str> {
@@ -59,17 +70,17 @@ pub async fn a_message_is_claimed_by_one_sender_only(fixture: &dyn Fixture) {
 pub async fn a_delivered_message_is_never_sent_again(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;
     let outgoing = claim_one(fixture).await;
-    report(fixture, &outgoing, Report::Delivered).await;
+    report(fixture, &outgoing, Report::Delivered(None)).await;
     fixture.advance(10 * LEASE).await;
     assert!(claim(fixture, 10).await.is_empty());
-    assert_eq!(fixture.store().next_outgoing().await.unwrap(), None);
+    assert_eq!(next_due(fixture).await, None);
 }
 
 /// What is given up is done with too.
 pub async fn an_aborted_message_is_never_sent_again(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;
     let outgoing = claim_one(fixture).await;
-    report(fixture, &outgoing, Report::Aborted { error: "no such topic".to_owned() }).await;
+    report(fixture, &outgoing, Report::Aborted(error("no such topic"))).await;
     fixture.advance(10 * LEASE).await;
     assert!(claim(fixture, 10).await.is_empty());
 }
@@ -79,8 +90,8 @@ pub async fn a_failed_message_is_sent_again_at_its_time(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;
     let first = claim_one(fixture).await;
     let at = fixture.now().plus(Duration::from_secs(5));
-    report(fixture, &first, Report::Retry { at, error: "no ack".to_owned() }).await;
-    assert_eq!(fixture.store().next_outgoing().await.unwrap(), Some(at));
+    report(fixture, &first, Report::Retry { at, error: error("no ack") }).await;
+    assert_eq!(next_due(fixture).await, Some(at));
     assert!(claim(fixture, 10).await.is_empty());
     fixture.advance(Duration::from_secs(5)).await;
     let second = claim_one(fixture).await;
@@ -108,9 +119,9 @@ pub async fn a_report_under_an_old_lock_changes_nothing(fixture: &dyn Fixture) {
     let late = claim_one(fixture).await;
     fixture.advance(LEASE + A_MOMENT).await;
     let newest = claim_one(fixture).await;
-    report(fixture, &late, Report::Aborted { error: "late".to_owned() }).await;
+    report(fixture, &late, Report::Aborted(error("late"))).await;
     let at = fixture.now();
-    report(fixture, &newest, Report::Retry { at, error: "no ack".to_owned() }).await;
+    report(fixture, &newest, Report::Retry { at, error: error("no ack") }).await;
     fixture.advance(A_MOMENT).await;
     assert_eq!(claim_one(fixture).await.attempts, 1);
 }
@@ -119,9 +130,9 @@ pub async fn a_report_under_an_old_lock_changes_nothing(fixture: &dyn Fixture) {
 pub async fn a_repeated_report_changes_nothing(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;
     let outgoing = claim_one(fixture).await;
-    report(fixture, &outgoing, Report::Delivered).await;
+    report(fixture, &outgoing, Report::Delivered(None)).await;
     let at = fixture.now();
-    report(fixture, &outgoing, Report::Retry { at, error: "late".to_owned() }).await;
+    report(fixture, &outgoing, Report::Retry { at, error: error("late") }).await;
     fixture.advance(10 * LEASE).await;
     assert!(claim(fixture, 10).await.is_empty());
 }
@@ -136,7 +147,7 @@ pub async fn a_repeated_key_keeps_the_first_message(fixture: &dyn Fixture) {
     apply(&*store, Commit { messages: vec![again], ..appended(saga(1), 2, now) }).await;
     let outgoing = claim_one(fixture).await;
     assert_eq!(outgoing.message, message("k1"));
-    report(fixture, &outgoing, Report::Delivered).await;
+    report(fixture, &outgoing, Report::Delivered(None)).await;
     apply(&*store, Commit { messages: vec![message("k1")], ..appended(saga(1), 3, now) }).await;
     assert!(claim(fixture, 10).await.is_empty(), "a key is remembered when its message is gone");
 }
@@ -164,17 +175,17 @@ pub async fn an_ordering_key_lets_one_message_go_at_a_time(fixture: &dyn Fixture
     assert!(claim(fixture, 10).await.is_empty());
 
     let at = fixture.now().plus(Duration::from_secs(5));
-    report(fixture, &claimed[0], Report::Retry { at, error: "no ack".to_owned() }).await;
+    report(fixture, &claimed[0], Report::Retry { at, error: error("no ack") }).await;
     assert!(claim(fixture, 10).await.is_empty(), "nothing overtakes a retry");
-    assert_eq!(fixture.store().next_outgoing().await.unwrap(), Some(at));
+    assert_eq!(next_due(fixture).await, Some(at));
     fixture.advance(Duration::from_secs(5)).await;
 
     let first = claim_one(fixture).await;
     assert_eq!(first.message.idempotency_key, "k1");
-    report(fixture, &first, Report::Delivered).await;
+    report(fixture, &first, Report::Delivered(None)).await;
     let second = claim_one(fixture).await;
     assert_eq!(second.message.idempotency_key, "k2");
-    report(fixture, &second, Report::Aborted { error: "too big".to_owned() }).await;
+    report(fixture, &second, Report::Aborted(error("too big"))).await;
     assert_eq!(claim_one(fixture).await.message.idempotency_key, "k3");
 }
 
@@ -190,11 +201,11 @@ pub async fn an_abandoned_message_is_not_overtaken(fixture: &dyn Fixture) {
 
 /// Whoever sends knows when to look again.
 pub async fn the_next_due_message_is_known(fixture: &dyn Fixture) {
-    assert_eq!(fixture.store().next_outgoing().await.unwrap(), None);
+    assert_eq!(next_due(fixture).await, None);
     said(fixture, vec![message("k1")]).await;
-    assert!(fixture.store().next_outgoing().await.unwrap().is_some_and(|due| due <= fixture.now()));
+    assert!(next_due(fixture).await.is_some_and(|due| due <= fixture.now()));
     claim_one(fixture).await;
-    assert_eq!(fixture.store().next_outgoing().await.unwrap(), None, "it is on its way");
+    assert_eq!(next_due(fixture).await, None, "it is on its way");
 }
 
 /// How far behind the outbox is can be told: by the oldest message that is not out, whatever keeps it.
@@ -209,11 +220,11 @@ pub async fn the_oldest_message_that_is_not_out_is_known(fixture: &dyn Fixture) 
     assert_eq!(oldest().await, Some(first));
     let [one, two] = claim(fixture, 10).await.try_into().unwrap();
     assert_eq!(oldest().await, Some(first), "it is on its way");
-    report(fixture, &one, Report::Retry { at: fixture.now(), error: "no ack".to_owned() }).await;
+    report(fixture, &one, Report::Retry { at: fixture.now(), error: error("no ack") }).await;
     assert_eq!(oldest().await, Some(first), "it waits for its next try");
-    report(fixture, &claim_one(fixture).await, Report::Aborted { error: "too big".to_owned() }).await;
+    report(fixture, &claim_one(fixture).await, Report::Aborted(error("too big"))).await;
     assert_eq!(oldest().await, Some(second));
-    report(fixture, &two, Report::Delivered).await;
+    report(fixture, &two, Report::Delivered(None)).await;
     assert_eq!(oldest().await, None);
 }
 

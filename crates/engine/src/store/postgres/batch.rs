@@ -159,6 +159,7 @@ struct Messages<'a> {
     key: Vec<&'a str>,
     ordering_key: Vec<Option<&'a str>>,
     payload: Vec<&'a str>,
+    expires_at: Vec<Option<SystemTime>>,
 }
 
 impl<'a> Batch<'a> {
@@ -238,6 +239,7 @@ impl<'a> Batch<'a> {
             &messages.ordering_key,
             &messages.payload,
             &jobs.alert,
+            &messages.expires_at,
         ]
     }
 
@@ -281,6 +283,7 @@ impl<'a> Batch<'a> {
             messages.key.push(&message.idempotency_key);
             messages.ordering_key.push(message.ordering_key.as_deref());
             messages.payload.push(message.payload.as_str());
+            messages.expires_at.push(message.expires_at.map(time));
             self.bytes += message.payload.len();
         }
     }

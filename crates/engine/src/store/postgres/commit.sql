@@ -142,13 +142,17 @@ new_jobs as (
 ),
 -- A key that its topic has seen keeps the first message.
 new_messages as (
-    insert into backstitch.outbox (due_at, created_at, topic, idempotency_key, ordering_key, payload)
-    select least(m.at, backstitch.clock()), m.at, m.topic, m.idempotency_key, m.ordering_key, m.payload
+    insert into backstitch.outbox (
+        due_at, created_at, updated_at, topic, idempotency_key, ordering_key, payload, expires_at
+    )
+    select
+        least(m.at, backstitch.clock()), m.at, m.at, m.topic, m.idempotency_key, m.ordering_key, m.payload,
+        m.expires_at
     from (
         select
             unnest($51::timestamptz[]) as at, unnest($52::uuid[]) as saga_id, unnest($53::text[]) as topic,
             unnest($54::text[]) as idempotency_key, unnest($55::text[]) as ordering_key,
-            unnest($56::text[]) as payload
+            unnest($56::text[]) as payload, unnest($58::timestamptz[]) as expires_at
     ) as m
         join gate using (saga_id)
     on conflict do nothing

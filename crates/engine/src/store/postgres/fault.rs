@@ -62,6 +62,11 @@ pub(super) fn ends_connection(error: &tokio_postgres::Error) -> bool {
     error.as_db_error().is_none_or(is_last_word)
 }
 
+/// Whether somebody's open transaction holds what is wanted. Nothing was written.
+pub(super) fn is_held(error: &tokio_postgres::Error) -> bool {
+    error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE)
+}
+
 fn is_last_word(error: &DbError) -> bool {
     matches!(error.parsed_severity(), Some(Severity::Fatal | Severity::Panic))
 }

@@ -20,6 +20,7 @@ use crate::store::nodes::Notice;
 const INBOX: &str = "backstitch_inbox";
 const START: &str = "backstitch_start";
 const DEFINITION: &str = "backstitch_definition";
+const OUTBOX: &str = "backstitch_outbox";
 
 /// Wake-ups kept for a receiver that is busy.
 const KEPT: usize = 1024;
@@ -86,7 +87,7 @@ async fn listening(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<
             }
         }
     });
-    let listen = format!("listen {INBOX}; listen {START}; listen {DEFINITION}");
+    let listen = format!("listen {INBOX}; listen {START}; listen {DEFINITION}; listen {OUTBOX}");
     client.batch_execute(&listen).await.map_err(|why| fault::error(&why))?;
     Ok(Line { _client: client, ended })
 }
@@ -100,6 +101,7 @@ fn notice(message: &AsyncMessage) -> Option<Notice> {
         INBOX => saga().map(Notice::Mail),
         START => saga().map(Notice::Started),
         DEFINITION => Some(Notice::Applied),
+        OUTBOX => Some(Notice::Published),
         _ => None,
     }
 }

@@ -13,6 +13,7 @@ mod fault;
 mod inbox;
 mod jobs;
 mod listen;
+mod messages;
 mod nodes;
 mod outbox;
 mod read;
@@ -34,13 +35,16 @@ use tokio_postgres::types::ToSql;
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
-use super::outbox::{Outgoing, Sent};
+use super::outbox::{
+    Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+};
 use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use session::{Sessions, change, read};
 
 pub use commit::commit_in;
+pub use messages::publish_in;
 pub use session::{WRITER_SETTINGS, WRITERS, pool_at};
 
 macro_rules! sql {
@@ -256,16 +260,40 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| jobs::load(session, id))
     }
 
-    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
-        change!(self.sessions.to_ask(), |session| outbox::claim(session, lease, limit))
+    async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
+        change!(self.sessions.to_ask(), |session| messages::publish(session, batch, at))
+    }
+
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
+        read!(self.sessions, |session| outbox::waiting(session))
+    }
+
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
+        change!(self.sessions.to_ask(), |session| outbox::claim(session, shares, sender))
     }
 
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
         change!(self.sessions.to_ask(), |session| outbox::settle(session, sent))
     }
 
-    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        read!(self.sessions, |session| outbox::next_due(session))
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
+        change!(self.sessions.to_ask(), |session| outbox::rescue(session, limit))
+    }
+
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
+        read!(self.sessions, |session| messages::message_numbered(session, id))
+    }
+
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+        read!(self.sessions, |session| messages::message_of(session, topic, key))
+    }
+
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
+        read!(self.sessions, |session| messages::list(session, listing, limit))
+    }
+
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
+        change!(self.sessions.to_ask(), |session| messages::retry(session, id, at))
     }
 
     async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {

@@ -1,70 +1,140 @@
 //! Messages on their way to the world.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
-use backstitch_kernel::{Payload, Timestamp};
+use backstitch_kernel::{Payload, Timestamp, delivery};
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, limit, millis, readable, time};
-use crate::store::outbox::{NewMessage, Outgoing, Report, Sent};
+use super::value::{get, get_time, limit, millis, readable, time, timestamp};
+use crate::outbox::sink::Undelivered;
+use crate::store::outbox::{NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting};
 use crate::store::{Corrupt, Error};
 
-pub(super) async fn claim(session: &Session, lease: Duration, rows: usize) -> Result<Vec<Outgoing>, Error> {
-    let claimed = session.query(sql!("due_messages"), &[&millis(lease), &limit(rows)]).await?;
+pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
+    let rows = session.query(sql!("waiting_topics"), &[]).await?;
+    rows.iter()
+        .map(|row| Ok(Waiting { topic: get(row, "topic")?, due_at: get_time(row, "due_at")? }))
+        .collect()
+}
+
+pub(super) async fn claim(session: &Session, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
+    let topics: Vec<&str> = shares.iter().map(|share| share.topic.as_str()).collect();
+    let limits: Vec<i64> = shares.iter().map(|share| limit(share.limit)).collect();
+    let leases: Vec<i64> = shares.iter().map(|share| millis(share.lease)).collect();
+    let values: [&(dyn ToSql + Sync); 4] = [&topics, &limits, &leases, &readable(sender)];
+    let claimed = session.query(sql!("due_messages"), &values).await?;
     claimed.iter().map(outgoing).collect()
 }
 
-pub(super) async fn settle(session: &Session, sent: &[Sent]) -> Result<(), Error> {
-    let mut ids = Vec::with_capacity(sent.len());
-    let mut locks = Vec::with_capacity(sent.len());
-    let mut statuses: Vec<&str> = Vec::with_capacity(sent.len());
-    let mut due: Vec<Option<SystemTime>> = Vec::with_capacity(sent.len());
-    let mut errors: Vec<Option<String>> = Vec::with_capacity(sent.len());
-    for sent in sent {
-        let (status, at, error) = match &sent.report {
-            Report::Delivered => ("sent", None, None),
-            Report::Retry { at, error } => ("failed", Some(time(*at)), Some(readable(error))),
-            Report::Aborted { error } => ("aborted", None, Some(readable(error))),
-        };
-        ids.push(sent.id);
-        locks.push(sent.lock);
-        statuses.push(status);
-        due.push(at);
-        errors.push(error);
-    }
-    session.query(sql!("settle_outbox"), &[&ids, &locks, &statuses, &due, &errors]).await.map(|_| ())
+pub(super) async fn settle(session: &mut Session, sent: &[Sent]) -> Result<(), Error> {
+    let reports = Reports::of(sent);
+    end(session, sql!("settle_outbox"), &reports.values()).await.map(|_| ()).map_err(|why| session.told(&why))
 }
 
-pub(super) async fn next_due(session: &Session) -> Result<Option<Timestamp>, Error> {
-    let rows = session.query(sql!("next_outgoing"), &[]).await?;
-    rows.first().map(|row| get_time(row, "due_at")).transpose()
+/// Ends messages, and lets those go that were put aside behind them: only then are they seen that were put aside until
+/// now. Answers with how many it was told of.
+async fn end(
+    session: &mut Session,
+    how: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<u64, tokio_postgres::Error> {
+    let transaction = session.transaction().await?;
+    let statement = transaction.prepare_cached(how).await?;
+    let ended = transaction.query(&statement, values).await?;
+    let ordered =
+        ended.iter().filter_map(|row| Some((row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)?)));
+    let (topics, keys): (Vec<&str>, Vec<&str>) = ordered.unzip();
+    if !keys.is_empty() {
+        let statement = transaction.prepare_cached(sql!("let_next_go")).await?;
+        transaction.query(&statement, &[&topics, &keys]).await?;
+    }
+    transaction.commit().await?;
+    Ok(ended.len() as u64)
+}
+
+/// What became of messages, column by column.
+#[derive(Default)]
+struct Reports {
+    ids: Vec<i64>,
+    locks: Vec<i64>,
+    statuses: Vec<&'static str>,
+    counts: Vec<i32>,
+    due: Vec<Option<SystemTime>>,
+    codes: Vec<Option<String>>,
+    errors: Vec<Option<String>>,
+    answers: Vec<Option<String>>,
+}
+
+impl Reports {
+    fn values(&self) -> [&(dyn ToSql + Sync); 8] {
+        let Self { ids, locks, statuses, counts, due, codes, errors, answers } = self;
+        [ids, locks, statuses, counts, due, codes, errors, answers]
+    }
+
+    fn of(sent: &[Sent]) -> Self {
+        let mut reports = Self::default();
+        for sent in sent {
+            let (status, counts, at, error, answer) = match &sent.report {
+                Report::Delivered(answer) => ("succeeded", 1, None, None, answer.clone()),
+                Report::Retry { at, error } => ("failed", 1, Some(time(*at)), Some(error), None),
+                Report::Aborted(error) => ("aborted", 1, None, Some(error), Some(error.as_result())),
+                Report::GivenBack => ("given_back", 0, None, None, None),
+            };
+            reports.ids.push(sent.id);
+            reports.locks.push(sent.lock);
+            reports.statuses.push(status);
+            reports.counts.push(counts);
+            reports.due.push(at);
+            reports.codes.push(error.map(|error| readable(&error.code)));
+            reports.errors.push(error.map(|error| readable(&error.message)));
+            reports.answers.push(answer.map(|answer| answer.as_str().to_owned()));
+        }
+        reports
+    }
+}
+
+pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued, Error> {
+    let rows = limit(rows);
+    let abandoned = session.query(sql!("abandoned_messages"), &[&rows]).await?.len();
+    let result = Undelivered::new(delivery::EXPIRED, TOO_LATE).as_result();
+    let values: [&(dyn ToSql + Sync); 4] = [&rows, &delivery::EXPIRED, &TOO_LATE, &result.as_str()];
+    let expired = end(session, sql!("expired_messages"), &values).await.map_err(|why| session.told(&why))?;
+    Ok(Rescued { abandoned: abandoned as u64, expired })
 }
 
 pub(super) async fn oldest(session: &Session) -> Result<Option<Timestamp>, Error> {
     let rows = session.query(sql!("oldest_outgoing"), &[]).await?;
-    rows.first().map(|row| get_time(row, "created_at")).transpose()
+    let oldest: Option<Option<SystemTime>> = rows.first().map(|row| get(row, "created_at")).transpose()?;
+    Ok(oldest.flatten().map(timestamp))
 }
 
 fn outgoing(row: &Row) -> Result<Outgoing, Error> {
-    let id: i64 = get(row, "id")?;
-    let payload = Payload::parse(get::<&str>(row, "payload")?).map_err(|why| Corrupt {
-        table: "outbox",
-        column: "payload",
-        id: format!("message {id}"),
-        why: why.to_string(),
-    })?;
     Ok(Outgoing {
-        id,
+        id: get(row, "id")?,
         lock: get(row, "lock")?,
-        message: NewMessage {
-            topic: get(row, "topic")?,
-            idempotency_key: get(row, "idempotency_key")?,
-            ordering_key: get(row, "ordering_key")?,
-            payload,
-        },
+        message: message(row)?,
         attempts: get::<i32>(row, "attempts")?.unsigned_abs(),
         in_doubt: get(row, "in_doubt")?,
+        created_at: get_time(row, "created_at")?,
+    })
+}
+
+pub(super) fn message(row: &Row) -> Result<NewMessage, Error> {
+    Ok(NewMessage {
+        topic: get(row, "topic")?,
+        idempotency_key: get(row, "idempotency_key")?,
+        ordering_key: get(row, "ordering_key")?,
+        payload: payload(row, "payload", get(row, "payload")?)?,
+        expires_at: get::<Option<SystemTime>>(row, "expires_at")?.map(timestamp),
+    })
+}
+
+pub(super) fn payload(row: &Row, column: &'static str, text: &str) -> Result<Payload, Error> {
+    let id: i64 = get(row, "id")?;
+    Payload::parse(text).map_err(|why| {
+        Corrupt { table: "outbox", column, id: format!("message {id}"), why: why.to_string() }.into()
     })
 }

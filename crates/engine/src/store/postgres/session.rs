@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
 use deadpool_postgres::{
-    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime,
+    Hook, HookError, Manager, ManagerConfig, Object, Pool, PoolError, RecyclingMethod, Runtime, Transaction,
     TransactionBuilder,
 };
 use tokio::time::error::Elapsed;
@@ -199,6 +199,11 @@ impl Session {
     pub(super) async fn query_one(&self, statement: &str) -> Result<Row, Error> {
         let missing = || Error::Unavailable("the database gave no answer".to_owned());
         self.query(statement, &[]).await?.pop().ok_or_else(missing)
+    }
+
+    /// For several changes that stand or fall together.
+    pub(super) async fn transaction(&mut self) -> Result<Transaction<'_>, tokio_postgres::Error> {
+        self.client.transaction().await
     }
 
     /// For several questions about the same moment.

@@ -6,6 +6,7 @@ use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
 use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
+use super::messages;
 use super::sql;
 use super::values::{Reading, integer};
 use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
@@ -270,13 +271,7 @@ impl<'c> Writer<'c> {
             ])?;
         }
         for message in &commit.messages {
-            self.connection.prepare_cached(include_str!("insert_message.sql"))?.execute(params![
-                message.topic,
-                message.idempotency_key,
-                message.ordering_key,
-                message.payload.as_str(),
-                at.as_micros()
-            ])?;
+            messages::insert(self.connection, message, None, at)?;
         }
         Ok(())
     }

@@ -14,6 +14,7 @@ mod health;
 mod inbox;
 mod jobs;
 mod list;
+mod messages;
 mod nodes;
 mod outbox;
 mod sagas;
@@ -31,11 +32,14 @@ use backstitch_kernel::{SagaId, Timestamp};
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
+pub use messages::publish_in;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
-use super::outbox::{Outgoing, Sent};
+use super::outbox::{
+    Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+};
 use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::clock::Clock;
@@ -271,18 +275,46 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| jobs::job(connection, id)).await
     }
 
-    async fn claim_outbox(&self, lease: Duration, limit: usize) -> Result<Vec<Outgoing>, Error> {
-        let now = self.clock.now();
-        self.connections.write(move |connection| outbox::claim(connection, lease, now, limit)).await
+    async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
+        let batch = batch.to_vec();
+        self.connections.write(move |connection| messages::publish(connection, &batch, at)).await
+    }
+
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
+        self.connections.read(outbox::waiting).await
+    }
+
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
+        let (shares, sender, now) = (shares.to_vec(), sender.to_owned(), self.clock.now());
+        self.connections.write(move |connection| outbox::claim(connection, &shares, &sender, now)).await
     }
 
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
-        let sent = sent.to_vec();
-        self.connections.write(move |connection| outbox::settle(connection, &sent)).await
+        let (sent, now) = (sent.to_vec(), self.clock.now());
+        self.connections.write(move |connection| outbox::settle(connection, &sent, now)).await
     }
 
-    async fn next_outgoing(&self) -> Result<Option<Timestamp>, Error> {
-        self.connections.read(outbox::next_due).await
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
+        let now = self.clock.now();
+        self.connections.write(move |connection| outbox::rescue(connection, limit, now)).await
+    }
+
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
+        self.connections.read(move |connection| messages::message(connection, id)).await
+    }
+
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+        let (topic, key) = (topic.to_owned(), key.to_owned());
+        self.connections.read(move |connection| messages::message_of(connection, &topic, &key)).await
+    }
+
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
+        let listing = listing.clone();
+        self.connections.read(move |connection| messages::list(connection, &listing, limit)).await
+    }
+
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
+        self.connections.write(move |connection| messages::retry(connection, id, at)).await
     }
 
     async fn oldest_outgoing(&self) -> Result<Option<Timestamp>, Error> {

@@ -1,48 +1,93 @@
 //! Messages to the world on their way out.
 
-use std::time::Duration;
-
-use backstitch_kernel::Timestamp;
+use backstitch_kernel::{Payload, Timestamp, delivery};
 use rusqlite::{Connection, OptionalExtension, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
-use crate::store::outbox::{NewMessage, Outgoing, Report, Sent};
+use crate::store::outbox::{
+    NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting, scope,
+};
+
+/// How many messages are looked at to find one that may go, when others of their ordering keys are ahead.
+const LOOKED_AT: usize = 4;
+
+pub(super) fn waiting(connection: &Connection) -> Result<Vec<Waiting>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("waiting_topics"))?;
+    let mut rows = statement.query([])?;
+    let mut waiting = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("outbox", &"of a topic", row);
+        waiting.push(Waiting { topic: row.get(0, "topic")?, due_at: row.time(1, "due_at")? });
+    }
+    Ok(waiting)
+}
 
 pub(super) fn claim(
     connection: &Connection,
-    lease: Duration,
+    shares: &[Share],
+    sender: &str,
     now: Timestamp,
-    at_most: usize,
 ) -> Result<Vec<Outgoing>, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let lease = i64::try_from(lease.as_micros()).unwrap_or(i64::MAX);
-    let abandoned_since = now.as_micros().saturating_sub(lease);
-    let mut claimed = due(&transaction, now, abandoned_since, at_most)?;
-    claimed.sort_by_key(|outgoing| outgoing.id);
-    for outgoing in &mut claimed {
-        outgoing.lock += 1;
-        transaction
-            .prepare_cached("update outbox set status = 'sending', lock = ?2, locked_at = ?3 where id = ?1")?
-            .execute(params![outgoing.id, outgoing.lock, now.as_micros()])?;
+    let mut claimed = Vec::new();
+    for share in shares {
+        claim_of(&transaction, share, sender, now, &mut claimed)?;
     }
     transaction.commit()?;
     Ok(claimed)
 }
 
+fn claim_of(
+    connection: &Connection,
+    share: &Share,
+    sender: &str,
+    now: Timestamp,
+    claimed: &mut Vec<Outgoing>,
+) -> Result<(), Fault> {
+    let mut lock = connection.prepare_cached(
+        "update outbox
+         set status = 'sending', lock = lock + 1, locked_by = ?2, locked_at = ?3, leased_until = ?4,
+             updated_at = ?3, due_at = null
+         where id = ?1",
+    )?;
+    let mut put_aside = connection.prepare_cached("update outbox set due_at = null where id = ?1")?;
+    let until = now.plus(share.lease).as_micros();
+    let mut room = share.limit;
+    for _ in 0..LOOKED_AT {
+        let due = due(connection, &share.topic, now, room)?;
+        let met = due.len();
+        for (mut outgoing, is_behind) in due {
+            if is_behind {
+                put_aside.execute([outgoing.id])?;
+            } else if outgoing.message.expires_at.is_none_or(|expiry| expiry > now) {
+                lock.execute(params![outgoing.id, sender, now.as_micros(), until])?;
+                outgoing.lock += 1;
+                claimed.push(outgoing);
+                room -= 1;
+            }
+        }
+        if room == 0 || met < share.limit {
+            break;
+        }
+    }
+    Ok(())
+}
+
+/// Messages that are due, and whether each is behind another one of its ordering key.
 fn due(
     connection: &Connection,
+    topic: &str,
     now: Timestamp,
-    abandoned_since: i64,
     at_most: usize,
-) -> Result<Vec<Outgoing>, Fault> {
+) -> Result<Vec<(Outgoing, bool)>, Fault> {
     let mut statement = connection.prepare_cached(sql!("due_messages"))?;
-    let mut rows = statement.query(params![now.as_micros(), abandoned_since, limit(at_most)])?;
+    let mut rows = statement.query(params![topic, now.as_micros(), limit(at_most)])?;
     let mut due = Vec::new();
     while let Some(row) = rows.next()? {
-        due.push(outgoing(row)?);
+        due.push((outgoing(row)?, row.get(10)?));
     }
     Ok(due)
 }
@@ -52,44 +97,139 @@ fn outgoing(row: &Row<'_>) -> Result<Outgoing, Corrupt> {
     let row = Reading::of("outbox", &id, row);
     Ok(Outgoing {
         id,
-        message: NewMessage {
-            topic: row.get(1, "topic")?,
-            idempotency_key: row.get(2, "idempotency_key")?,
-            ordering_key: row.get(3, "ordering_key")?,
-            payload: row.payload(4, "payload")?,
-        },
-        attempts: row.count(5, "attempts")?,
-        lock: row.get(6, "lock")?,
-        in_doubt: row.get(7, "status")?,
+        message: message(&row)?,
+        attempts: row.count(6, "attempts")?,
+        lock: row.get(7, "lock")?,
+        in_doubt: row.get(8, "in_doubt")?,
+        created_at: row.time(9, "created_at")?,
     })
 }
 
-pub(super) fn settle(connection: &Connection, sent: &[Sent]) -> Result<(), Fault> {
+/// The message in the columns from the second to the sixth.
+pub(super) fn message(row: &Reading<'_>) -> Result<NewMessage, Corrupt> {
+    Ok(NewMessage {
+        topic: row.get(1, "topic")?,
+        idempotency_key: row.get(2, "idempotency_key")?,
+        ordering_key: row.get(3, "ordering_key")?,
+        payload: row.payload(4, "payload")?,
+        expires_at: row.optional_time(5, "expires_at")?,
+    })
+}
+
+pub(super) fn settle(connection: &Connection, sent: &[Sent], now: Timestamp) -> Result<(), Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut statement = transaction.prepare_cached(sql!("settle_outbox"))?;
     for sent in sent {
-        let (status, due_at, error) = match &sent.report {
-            Report::Delivered => ("sent", None, None),
-            Report::Retry { at, error } => ("failed", Some(at.as_micros()), Some(error)),
-            Report::Aborted { error } => ("aborted", None, Some(error)),
-        };
-        statement.execute(params![sent.id, sent.lock, status, due_at, error])?;
+        settle_one(&transaction, sent, now)?;
     }
-    drop(statement);
     transaction.commit()?;
     Ok(())
 }
 
-pub(super) fn next_due(connection: &Connection) -> Result<Option<Timestamp>, Fault> {
-    one_time(connection, sql!("next_outgoing"))
+fn settle_one(connection: &Connection, sent: &Sent, now: Timestamp) -> Result<(), Fault> {
+    let (status, due_at, error) = match &sent.report {
+        Report::Delivered(_) => (Status::Succeeded, None, None),
+        Report::Retry { at, error } => (Status::Failed, Some(*at), Some(error)),
+        Report::Aborted(error) => (Status::Aborted, None, Some(error)),
+        Report::GivenBack => return give_back(connection, sent, now),
+    };
+    let mut settle = connection.prepare_cached(sql!("settle_outbox"))?;
+    let mut rows = settle.query(params![
+        sent.id,
+        sent.lock,
+        status.as_str(),
+        1,
+        due_at.map(Timestamp::as_micros),
+        error.map(|error| &error.code),
+        error.map(|error| &error.message),
+        now.as_micros(),
+    ])?;
+    // A lock that is not the newest has nothing to say.
+    let Some(row) = rows.next()? else { return Ok(()) };
+    if status.is_settled() {
+        let answer = match &sent.report {
+            Report::Delivered(answer) => answer.clone(),
+            Report::Aborted(error) => Some(error.as_result()),
+            Report::Retry { .. } | Report::GivenBack => None,
+        };
+        over(connection, &Over::read(row)?, status, answer.as_ref(), now)?;
+    }
+    Ok(())
+}
+
+fn give_back(connection: &Connection, sent: &Sent, now: Timestamp) -> Result<(), Fault> {
+    connection.prepare_cached(sql!("give_back_message"))?.execute(params![
+        sent.id,
+        sent.lock,
+        now.as_micros()
+    ])?;
+    Ok(())
+}
+
+/// A message that is settled.
+struct Over {
+    topic: String,
+    key: String,
+    ordering_key: Option<String>,
+}
+
+impl Over {
+    fn read(row: &Row<'_>) -> Result<Self, Corrupt> {
+        let row = Reading::of("outbox", &"settled", row);
+        Ok(Self {
+            topic: row.get(0, "topic")?,
+            key: row.get(1, "idempotency_key")?,
+            ordering_key: row.get(2, "ordering_key")?,
+        })
+    }
+}
+
+/// What follows from the end of a message: the ledger knows, and the next one of its ordering key may go.
+fn over(
+    connection: &Connection,
+    over: &Over,
+    status: Status,
+    answer: Option<&Payload>,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    let state = if status == Status::Succeeded { "succeeded" } else { "failed" };
+    connection.prepare_cached(sql!("settle_claim"))?.execute(params![
+        scope(&over.topic),
+        over.key,
+        state,
+        answer.map(Payload::as_str)
+    ])?;
+    if let Some(ordering_key) = &over.ordering_key {
+        let mut next = connection.prepare_cached(sql!("let_next_go"))?;
+        next.execute(params![over.topic, ordering_key, now.as_micros()])?;
+    }
+    Ok(())
+}
+
+pub(super) fn rescue(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Rescued, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let values = params![now.as_micros(), limit(at_most)];
+    let abandoned = transaction.prepare_cached(sql!("abandoned_messages"))?.execute(values)?;
+    let expired = expired(&transaction, at_most, now)?;
+    let error = crate::outbox::sink::Undelivered::new(delivery::EXPIRED, TOO_LATE);
+    for message in &expired {
+        over(&transaction, message, Status::Aborted, Some(&error.as_result()), now)?;
+    }
+    transaction.commit()?;
+    Ok(Rescued { abandoned: abandoned as u64, expired: expired.len() as u64 })
+}
+
+fn expired(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Vec<Over>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("expired_messages"))?;
+    let mut rows = statement.query(params![now.as_micros(), delivery::EXPIRED, TOO_LATE, limit(at_most)])?;
+    let mut expired = Vec::new();
+    while let Some(row) = rows.next()? {
+        expired.push(Over::read(row)?);
+    }
+    Ok(expired)
 }
 
 pub(super) fn oldest(connection: &Connection) -> Result<Option<Timestamp>, Fault> {
-    one_time(connection, sql!("oldest_outgoing"))
-}
-
-fn one_time(connection: &Connection, sql: &str) -> Result<Option<Timestamp>, Fault> {
-    let mut statement = connection.prepare_cached(sql)?;
-    let time: Option<i64> = statement.query_row([], |row| row.get(0)).optional()?;
-    Ok(time.map(Timestamp::from_micros))
+    let mut statement = connection.prepare_cached(sql!("oldest_outgoing"))?;
+    let time: Option<Option<i64>> = statement.query_row([], |row| row.get(0)).optional()?;
+    Ok(time.flatten().map(Timestamp::from_micros))
 }

@@ -1,6 +1,6 @@
 -- In the transaction that gives the job up.
-insert into outbox (topic, idempotency_key, payload, due_at, created_at)
-select ?2, 'job:' || id, json_set(alert, '$.error', last_error), ?3, ?3
+insert into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at)
+select ?2, 'job:' || id, json_set(alert, '$.error', last_error), ?3, ?3, ?3
 from jobs
 where id = ?1 and alert is not null
-on conflict (topic, idempotency_key) do nothing
+on conflict (topic, idempotency_key) where retry_of is null do nothing

@@ -42,6 +42,12 @@ impl Undelivered {
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
         Self { code: code.into(), message: message.into() }
     }
+
+    /// As the ledger keeps it for a message that is given up.
+    pub(crate) fn as_result(&self) -> Payload {
+        let told = serde_json::json!({ "code": self.code, "message": self.message });
+        Payload::encode(&told).unwrap_or_else(|_| Payload::null())
+    }
 }
 
 impl From<String> for Undelivered {

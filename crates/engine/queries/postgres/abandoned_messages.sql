@@ -1,0 +1,15 @@
+with
+abandoned as (
+    select id
+    from outbox
+    where locked_at is not null and leased_until <= clock()
+    order by locked_at
+    limit $1
+    for update skip locked
+)
+update outbox
+set status = case when attempts = 0 then 'pending' else 'failed' end, in_doubt = true, due_at = clock(),
+    locked_by = null, locked_at = null, updated_at = clock()
+from abandoned
+where outbox.id = abandoned.id
+returning outbox.id

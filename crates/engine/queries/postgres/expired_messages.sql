@@ -1,0 +1,24 @@
+with
+expired as (
+    select id
+    from outbox
+    where expires_at is not null and status in ('pending', 'failed') and expires_at <= clock()
+    order by expires_at
+    limit $1
+    for update skip locked
+),
+aborted as (
+    update outbox
+    set status = 'aborted', last_error_code = $2, last_error_msg = $3, due_at = null, updated_at = clock()
+    from expired
+    where outbox.id = expired.id
+    returning outbox.topic, outbox.idempotency_key, outbox.ordering_key
+),
+told as (
+    update idempotency_ledger
+    set state = 'failed', result = $4
+    from aborted
+    where scope = 'outbox/' || aborted.topic and key = aborted.idempotency_key
+)
+select topic, ordering_key
+from aborted

@@ -1,0 +1,17 @@
+-- The first ones that were put aside behind messages that are settled now.
+update outbox
+set due_at = clock()
+from unnest($1::text[], $2::text[]) as done (topic, ordering_key)
+    cross join lateral (
+        select id
+        from outbox as aside
+        where aside.ordering_key is not null
+            and aside.status in ('pending', 'sending', 'failed')
+            and aside.topic = done.topic
+            and aside.ordering_key = done.ordering_key
+            and aside.due_at is null
+            and aside.status <> 'sending'
+        order by id
+        limit 1
+    ) as next
+where outbox.id = next.id

@@ -1,0 +1,10 @@
+update outbox
+set status = 'aborted', last_error_code = ?2, last_error_msg = ?3, due_at = null, updated_at = ?1
+where id in (
+    select id
+    from outbox
+    where expires_at is not null and status in ('pending', 'failed') and expires_at <= ?1
+    order by expires_at
+    limit ?4
+)
+returning topic, idempotency_key, ordering_key

@@ -1,0 +1,193 @@
+//! Sends what the outbox holds, at least once each.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::mpsc;
+use tokio::time::Instant;
+
+use super::lane::{Finished, Lane};
+use crate::runtime::Shared;
+use crate::store;
+use crate::store::outbox::{Sent, Share, Waiting};
+
+/// Messages looked after at a time that nobody else looks after.
+const RESCUED_AT_ONCE: usize = 1000;
+/// Ends of sends written as one transaction at most.
+const SETTLED_AT_ONCE: usize = 4096;
+
+/// Sends what is due, for as long as the engine runs, and lets what is on its way arrive.
+pub(crate) async fn relay(shared: Arc<Shared>) {
+    let _busy = shared.busy();
+    tokio::select! {
+        () = Relay::new(shared.clone()).run() => {}
+        // What was being sent is taken for in doubt and sent again by the next life.
+        () = shared.stopped() => {}
+    }
+}
+
+/// Each topic has a lane of its own, so that a slow one holds up no other.
+struct Relay {
+    shared: Arc<Shared>,
+    lanes: HashMap<String, Lane>,
+    finished: mpsc::UnboundedSender<Finished>,
+    ended: mpsc::UnboundedReceiver<Finished>,
+    rescued: Option<Instant>,
+    /// Topics for which something may be due although nobody says so.
+    eager: Vec<String>,
+    /// When to look even if nobody says that there is something.
+    next_look: Instant,
+}
+
+impl Relay {
+    fn new(shared: Arc<Shared>) -> Self {
+        let (finished, ended) = mpsc::unbounded_channel();
+        Self {
+            shared,
+            lanes: HashMap::new(),
+            finished,
+            ended,
+            rescued: None,
+            eager: Vec::new(),
+            next_look: Instant::now(),
+        }
+    }
+
+    async fn run(mut self) {
+        while !self.shared.is_stopping() {
+            let looked = self.look().await;
+            if let Err(error) = looked {
+                tracing::warn!(%error, "the outbox cannot be read");
+                self.next_look = Instant::now() + self.shared.options.tick;
+            }
+            self.settle_some().await;
+        }
+        // What has not begun is given back, what has begun is over soon; then the lanes are gone.
+        self.lanes.clear();
+        let Self { shared, mut ended, finished, .. } = self;
+        drop(finished);
+        let mut rest = Vec::new();
+        while ended.recv_many(&mut rest, SETTLED_AT_ONCE).await > 0 {
+            settle(&shared, &mut rest).await;
+        }
+    }
+
+    /// Takes what is due, as far as there is room in its lane.
+    async fn look(&mut self) -> Result<(), store::Error> {
+        self.rescue_now_and_then().await?;
+        let topics = if Instant::now() >= self.next_look {
+            let waiting = self.shared.store.waiting_topics().await?;
+            self.next_look = self.look_again_for(&waiting);
+            let now = self.shared.options.clock.now();
+            waiting.into_iter().filter(|topic| topic.due_at <= now).map(|waiting| waiting.topic).collect()
+        } else {
+            std::mem::take(&mut self.eager)
+        };
+        let shares: Vec<Share> = topics.iter().filter_map(|topic| self.lane(topic)?.wants(topic)).collect();
+        if shares.is_empty() {
+            // A lane that is full is looked after when it has room.
+            self.eager = topics;
+            return Ok(());
+        }
+        // The lease begins here, and so does the time of each send: it is over before anybody takes the message again.
+        let since = Instant::now();
+        let claimed = self.shared.store.claim_outbox(&shares, &self.shared.options.node).await?;
+        let mut by_topic: HashMap<String, Vec<_>> = HashMap::new();
+        for outgoing in claimed {
+            by_topic.entry(outgoing.message.topic.clone()).or_default().push(outgoing);
+        }
+        self.eager =
+            topics.into_iter().filter(|topic| !shares.iter().any(|share| share.topic == *topic)).collect();
+        for share in shares {
+            let claimed = by_topic.remove(&share.topic).unwrap_or_default();
+            if claimed.is_empty() {
+                // What is due and not to be had is too old, or behind others that are on their way.
+                self.rescued = None;
+            } else {
+                self.eager.push(share.topic.clone());
+            }
+            if let Some(lane) = self.lanes.get_mut(&share.topic) {
+                lane.send(claimed, since);
+            }
+        }
+        Ok(())
+    }
+
+    fn look_again_for(&self, waiting: &[Waiting]) -> Instant {
+        let now = self.shared.options.clock.now();
+        let next = waiting.iter().map(|topic| topic.due_at).filter(|due| *due > now).min();
+        let wait = next.map_or(self.shared.options.tick, |due| due.since(now).min(self.shared.options.tick));
+        Instant::now() + wait
+    }
+
+    /// The lane of a topic; `None` when it goes nowhere from here.
+    fn lane(&mut self, topic: &str) -> Option<&Lane> {
+        if !self.lanes.contains_key(topic) {
+            let route = self.shared.options.routes.of(topic)?;
+            let lane = Lane::open(&self.shared, topic, route, self.finished.clone());
+            self.lanes.insert(topic.to_owned(), lane);
+        }
+        self.lanes.get(topic)
+    }
+
+    /// What a sender took and never settled, and what is too old, is looked for first of all and then now and then.
+    async fn rescue_now_and_then(&mut self) -> Result<(), store::Error> {
+        let shortest = self.lanes.values().map(Lane::lease).min();
+        let every = shortest.unwrap_or(Duration::from_secs(60)) / 4;
+        if self.rescued.is_some_and(|at| at.elapsed() < every.max(self.shared.options.tick)) {
+            return Ok(());
+        }
+        self.rescued = Some(Instant::now());
+        let rescued = self.shared.store.rescue_outbox(RESCUED_AT_ONCE).await?;
+        let observer = &self.shared.options.observer;
+        if rescued.abandoned > 0 {
+            tracing::warn!(
+                messages = rescued.abandoned,
+                "messages whose sender never came back are sent again: their outcome is in doubt"
+            );
+            observer.taken_over(rescued.abandoned);
+        }
+        if rescued.expired > 0 {
+            tracing::warn!(messages = rescued.expired, "messages were not sent in time and are given up");
+            observer.expired(rescued.expired);
+        }
+        Ok(())
+    }
+
+    /// Waits until something has been sent or there may be more to send. What has ended by then is settled at once.
+    async fn settle_some(&mut self) {
+        let mut ended = Vec::new();
+        let until = self.next_look.saturating_duration_since(Instant::now());
+        tokio::select! {
+            _ = self.ended.recv_many(&mut ended, SETTLED_AT_ONCE) => {}
+            nudged = self.shared.outbox.wait(until) => {
+                if nudged {
+                    self.next_look = Instant::now();
+                }
+            }
+        }
+        for finished in ended.iter().filter(|finished| finished.was_given_back()) {
+            if let Some(lane) = self.lanes.get_mut(finished.topic()) {
+                lane.slow_down();
+            }
+        }
+        settle(&self.shared, &mut ended).await;
+    }
+}
+
+async fn settle(shared: &Shared, ended: &mut Vec<Finished>) {
+    if ended.is_empty() {
+        return;
+    }
+    let sent: Vec<Sent> = ended.iter().map(|finished| finished.sent.clone()).collect();
+    match shared.store.settle_outbox(&sent).await {
+        Ok(()) => {
+            for attempt in ended.iter().filter_map(Finished::attempt) {
+                shared.options.observer.attempted(&attempt);
+            }
+        }
+        Err(error) => tracing::warn!(%error, "what was sent is not on disk: it will be sent again"),
+    }
+    ended.clear();
+}
