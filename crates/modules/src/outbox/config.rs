@@ -5,12 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::Retry;
-use backstitch::sink::Sink;
+use backstitch::outbox::Route;
+use backstitch::sink::{LogSink, Sink};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
 
-use super::adapter::{Adapter, Route};
+use super::adapter::{Adapter, Topic};
 use crate::reading::quoted;
 use crate::settings::{DEFAULT_TIMEOUT, duration, durations, late};
 
@@ -19,6 +20,8 @@ const RESERVED: &str = "backstitch.";
 /// Of those, the one that an operator may send somewhere.
 const SAGAS: &str = "backstitch.sagas";
 
+/// What the engine waits beyond a send's own deadline, so that it can say what was late.
+const LAST_WORD: Duration = Duration::from_secs(1);
 const LONGEST_NAME: usize = 200;
 const MOST_AT_ONCE: usize = 10_000;
 const MOST_ATTEMPTS: u32 = 1_000;
@@ -60,11 +63,13 @@ pub struct Pace {
 
 impl Default for Pace {
     fn default() -> Self {
+        // The engine knows what is usual.
+        let usual = Route::to(Arc::new(LogSink));
         Self {
             timeout: DEFAULT_TIMEOUT,
-            concurrency: 4,
-            max_attempts: 6,
-            backoff: [5, 10, 20, 40, 80, 160].map(Duration::from_secs).to_vec(),
+            concurrency: usual.concurrency,
+            max_attempts: usual.max_attempts.unwrap_or(MOST_ATTEMPTS),
+            backoff: usual.backoff,
         }
     }
 }
@@ -116,10 +121,24 @@ impl TopicConfig {
     pub fn sink(&self, name: &str) -> Result<Arc<dyn Sink>, BadConfig> {
         self.check(name)?;
         let place = place(name);
-        let route = Route { topic: name, timeout: self.pace.timeout, retry_span: self.pace.retry_span() };
+        let topic = Topic { name, timeout: self.pace.timeout, retry_span: self.pace.retry_span() };
         self.adapter
-            .sink(&route)
+            .sink(&topic)
             .map_err(|mistake| BadConfig { mistakes: vec![format!("{place}.{mistake}")] })
+    }
+
+    /// How the engine sends the messages of the topic with this name.
+    ///
+    /// # Errors
+    /// As [`TopicConfig::sink`].
+    pub fn route(&self, name: &str) -> Result<Route, BadConfig> {
+        Ok(Route {
+            sink: self.sink(name)?,
+            concurrency: self.pace.concurrency,
+            max_attempts: Some(self.pace.max_attempts),
+            backoff: self.pace.backoff.clone(),
+            timeout: Some(self.pace.timeout + LAST_WORD),
+        })
     }
 
     fn mistakes(&self, name: &str) -> Vec<String> {
@@ -259,6 +278,10 @@ mod tests {
         let orders = &config.topics["orders"].pace;
         assert_eq!((orders.timeout, orders.concurrency, orders.max_attempts), (secs(5), 16, 3));
         assert_eq!(orders.retry_span(), secs(1 + 60 + 3 * 5));
+        let route = config.topics["orders"].route("orders").unwrap();
+        assert_eq!((route.sink.name(), route.concurrency, route.max_attempts), ("http", 16, Some(3)));
+        assert_eq!(route.backoff, [secs(1), secs(60)]);
+        assert!(route.timeout > Some(secs(5)), "the adapter has the last word");
         assert!(!format!("{config:?}").contains("hush"), "secrets are not shown");
     }
 

@@ -1,14 +1,16 @@
 //! Where messages of the outbox go: which topic leaves by which adapter, how often it is tried, and how long it may take.
 //!
 //! ```no_run
-//! use backstitch_modules::outbox::{Config, TopicConfig};
+//! use backstitch::outbox::Routes;
+//! use backstitch_modules::outbox::Config;
 //!
-//! # fn run(config: &Config) -> Result<(), Box<dyn std::error::Error>> {
+//! # fn run(config: &Config) -> Result<Routes, Box<dyn std::error::Error>> {
 //! config.check()?;
+//! let mut routes = Routes::none();
 //! for (name, topic) in &config.topics {
-//!     let sink = topic.sink(name)?;
+//!     routes = routes.with(name, topic.route(name)?);
 //! }
-//! # Ok(())
+//! # Ok(routes)
 //! # }
 //! ```
 

@@ -18,7 +18,7 @@ use hyper_util::client::legacy;
 use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Route, Settings};
+use super::{Settings, Topic};
 use crate::outgoing::{self, Body, Client, Connections, address, certificates, reason};
 use crate::settings::Secret;
 
@@ -58,16 +58,16 @@ impl Settings for Http {
         url.chain(headers.into_iter().map(|why| format!("{place}.{why}"))).collect()
     }
 
-    fn sink(&self, route: &Route<'_>) -> Result<Arc<dyn Sink>, String> {
+    fn sink(&self, topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String> {
         let url = address::url(&self.url).map_err(|wrong| format!("url {}", wrong.join("; ")))?;
         let uri = address::uri(&url).map_err(|why| format!("url {why}"))?;
         let headers = self.headers().map_err(|wrong| wrong.join("; "))?;
         let trusted = certificates::in_file(self.root_certificate.as_deref())?;
         // A little less than a send may take, so that it can say that nothing was sent.
-        let made_within = route.timeout * 9 / 10;
+        let made_within = topic.timeout * 9 / 10;
         let connections = Connections { made_within, kept_per_host: KEPT, trusted };
         let client = connections.client().map_err(|why| format!("root_certificate: {why}"))?;
-        Ok(Arc::new(Post { client, uri, headers, timeout: route.timeout }))
+        Ok(Arc::new(Post { client, uri, headers, timeout: topic.timeout }))
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backstitch::sink::{LogSink, Sink};
 use serde::Deserialize;
 
-use super::{Route, Settings};
+use super::{Settings, Topic};
 
 /// The log, about which nothing can be set.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
@@ -17,7 +17,7 @@ impl Settings for Log {
         Vec::new()
     }
 
-    fn sink(&self, _route: &Route<'_>) -> Result<Arc<dyn Sink>, String> {
+    fn sink(&self, _topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String> {
         Ok(Arc::new(LogSink))
     }
 }

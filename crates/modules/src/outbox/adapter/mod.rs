@@ -26,12 +26,12 @@ trait Settings {
     fn mistakes(&self, place: &str) -> Vec<String>;
 
     /// What sends messages this way; or the setting that keeps it from that, and why.
-    fn sink(&self, route: &Route<'_>) -> Result<Arc<dyn Sink>, String>;
+    fn sink(&self, topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String>;
 }
 
 /// What a way out is told about the topic that takes it.
-pub(super) struct Route<'a> {
-    pub(super) topic: &'a str,
+pub(super) struct Topic<'a> {
+    pub(super) name: &'a str,
     /// How long one send may take.
     pub(super) timeout: Duration,
     /// How long after its first send a message may be sent again.
@@ -90,8 +90,8 @@ impl Adapter {
         self.settings().mistakes(place)
     }
 
-    pub(super) fn sink(&self, route: &Route<'_>) -> Result<Arc<dyn Sink>, String> {
-        self.settings().sink(route)
+    pub(super) fn sink(&self, topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String> {
+        self.settings().sink(topic)
     }
 }
 

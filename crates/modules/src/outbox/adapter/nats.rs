@@ -17,7 +17,7 @@ use serde::Deserialize;
 use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
-use super::{Route, Settings};
+use super::{Settings, Topic};
 use crate::outgoing::{self, address, certificates};
 use crate::reading::quoted;
 use crate::settings::Secret;
@@ -81,18 +81,18 @@ impl Settings for Nats {
         mistakes
     }
 
-    fn sink(&self, route: &Route<'_>) -> Result<Arc<dyn Sink>, String> {
+    fn sink(&self, topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String> {
         let servers: Result<Vec<_>, _> = self.url.split(',').map(address_of).collect();
         let target = Target {
             servers: servers.map_err(|why| format!("url: {why}"))?,
-            options: self.options(route)?,
+            options: self.options(topic)?,
             subject: self.subject.clone(),
-            watched: Arc::new(Watched::new(&self.stream, route)),
+            watched: Arc::new(Watched::new(&self.stream, topic)),
         };
         let link = Arc::new(Link::to(target));
         if let Ok(runtime) = Handle::try_current() {
             let link = link.clone();
-            let topic = route.topic.to_owned();
+            let topic = topic.name.to_owned();
             // So that the operator hears of a broker that is down, or forgets too soon, before the first message does.
             runtime.spawn(async move {
                 if let Err(error) = link.life().await {
@@ -104,13 +104,13 @@ impl Settings for Nats {
             link,
             subject: self.subject.clone(),
             stream: self.stream.clone(),
-            timeout: route.timeout,
+            timeout: topic.timeout,
         }))
     }
 }
 
 impl Nats {
-    fn options(&self, route: &Route<'_>) -> Result<ConnectOptions, String> {
+    fn options(&self, topic: &Topic<'_>) -> Result<ConnectOptions, String> {
         let options = if let Some(path) = &self.credentials {
             let unusable = |why: &dyn std::fmt::Display| {
                 format!(
@@ -130,10 +130,10 @@ impl Nats {
         let trusted = certificates::in_file(self.root_certificate.as_deref())?;
         let tls = outgoing::tls(trusted).map_err(|why| format!("root_certificate: {why}"))?;
         Ok(options
-            .name(format!("backstitch {}", route.topic))
+            .name(format!("backstitch {}", topic.name))
             .tls_client_config(tls)
             // A little less than a send may take, so that it can say that nothing was sent.
-            .connection_timeout(route.timeout * 9 / 10)
+            .connection_timeout(topic.timeout * 9 / 10)
             .ping_interval(SIGN_OF_LIFE))
     }
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use async_nats::{Client, jetstream};
 
-use super::Route;
+use super::Topic;
 use crate::outgoing::reason;
 
 /// A stream whose memory is looked at whenever there is a new connection.
@@ -18,11 +18,11 @@ pub(super) struct Watched {
 }
 
 impl Watched {
-    pub(super) fn new(stream: &str, route: &Route<'_>) -> Self {
+    pub(super) fn new(stream: &str, topic: &Topic<'_>) -> Self {
         Self {
-            topic: route.topic.to_owned(),
+            topic: topic.name.to_owned(),
             stream: stream.to_owned(),
-            retry_span: route.retry_span,
+            retry_span: topic.retry_span,
             told: Mutex::default(),
         }
     }
