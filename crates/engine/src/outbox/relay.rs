@@ -10,12 +10,14 @@ use tokio::time::Instant;
 use super::lane::{Finished, Lane};
 use crate::runtime::Shared;
 use crate::store;
-use crate::store::outbox::{Sent, Share, Waiting};
+use crate::store::outbox::{Outgoing, Sent, Share, Waiting};
 
 /// Messages looked after at a time that nobody else looks after.
 const RESCUED_AT_ONCE: usize = 1000;
 /// Ends of sends written as one transaction at most.
 const SETTLED_AT_ONCE: usize = 4096;
+/// When to look again after a look that found nothing to take although something was due.
+const SOON: Duration = Duration::from_millis(10);
 
 /// Sends what is due, for as long as the engine runs, and lets what is on its way arrive.
 pub(crate) async fn relay(shared: Arc<Shared>) {
@@ -34,8 +36,6 @@ struct Relay {
     finished: mpsc::UnboundedSender<Finished>,
     ended: mpsc::UnboundedReceiver<Finished>,
     rescued: Option<Instant>,
-    /// Topics for which something may be due although nobody says so.
-    eager: Vec<String>,
     /// When to look even if nobody says that there is something.
     next_look: Instant,
 }
@@ -43,15 +43,7 @@ struct Relay {
 impl Relay {
     fn new(shared: Arc<Shared>) -> Self {
         let (finished, ended) = mpsc::unbounded_channel();
-        Self {
-            shared,
-            lanes: HashMap::new(),
-            finished,
-            ended,
-            rescued: None,
-            eager: Vec::new(),
-            next_look: Instant::now(),
-        }
+        Self { shared, lanes: HashMap::new(), finished, ended, rescued: None, next_look: Instant::now() }
     }
 
     async fn run(mut self) {
@@ -75,39 +67,34 @@ impl Relay {
 
     /// Takes what is due, as far as there is room in its lane.
     async fn look(&mut self) -> Result<(), store::Error> {
+        if Instant::now() < self.next_look {
+            return Ok(());
+        }
         self.rescue_now_and_then().await?;
-        let topics = if Instant::now() >= self.next_look {
-            let waiting = self.shared.store.waiting_topics().await?;
-            self.next_look = self.look_again_for(&waiting);
-            let now = self.shared.options.clock.now();
-            waiting.into_iter().filter(|topic| topic.due_at <= now).map(|waiting| waiting.topic).collect()
-        } else {
-            std::mem::take(&mut self.eager)
-        };
-        let shares: Vec<Share> = topics.iter().filter_map(|topic| self.lane(topic)?.wants(topic)).collect();
+        let waiting = self.shared.store.waiting_topics().await?;
+        self.next_look = self.look_again_for(&waiting);
+        let now = self.shared.options.clock.now();
+        let due = waiting.iter().filter(|waiting| waiting.due_at <= now).map(|waiting| &waiting.topic);
+        let shares: Vec<Share> = due.filter_map(|topic| self.lane(topic)?.wants(topic)).collect();
         if shares.is_empty() {
-            // A lane that is full is looked after when it has room.
-            self.eager = topics;
+            // A lane that is full is looked after when one of its sends has ended.
             return Ok(());
         }
         // The lease begins here, and so does the time of each send: it is over before anybody takes the message again.
         let since = Instant::now();
         let claimed = self.shared.store.claim_outbox(&shares, &self.shared.options.node).await?;
-        let mut by_topic: HashMap<String, Vec<_>> = HashMap::new();
+        self.next_look = Instant::now();
+        if claimed.is_empty() {
+            // What is due and not to be had is too old, or was behind others and is put aside now.
+            self.rescued = None;
+            self.next_look += SOON;
+        }
+        let mut by_topic: HashMap<String, Vec<Outgoing>> = HashMap::new();
         for outgoing in claimed {
             by_topic.entry(outgoing.message.topic.clone()).or_default().push(outgoing);
         }
-        self.eager =
-            topics.into_iter().filter(|topic| !shares.iter().any(|share| share.topic == *topic)).collect();
-        for share in shares {
-            let claimed = by_topic.remove(&share.topic).unwrap_or_default();
-            if claimed.is_empty() {
-                // What is due and not to be had is too old, or behind others that are on their way.
-                self.rescued = None;
-            } else {
-                self.eager.push(share.topic.clone());
-            }
-            if let Some(lane) = self.lanes.get_mut(&share.topic) {
+        for (topic, claimed) in by_topic {
+            if let Some(lane) = self.lanes.get_mut(&topic) {
                 lane.send(claimed, since);
             }
         }
@@ -166,6 +153,10 @@ impl Relay {
                     self.next_look = Instant::now();
                 }
             }
+        }
+        if !ended.is_empty() {
+            // There is room again, or something may go that was behind.
+            self.next_look = Instant::now();
         }
         for finished in ended.iter().filter(|finished| finished.was_given_back()) {
             if let Some(lane) = self.lanes.get_mut(finished.topic()) {

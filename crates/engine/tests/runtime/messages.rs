@@ -243,6 +243,7 @@ fn in_order(key: &str) -> NewMessage {
         idempotency_key: key.to_owned(),
         ordering_key: Some("one".to_owned()),
         payload: Payload::encode(key).unwrap(),
+        expires_at: None,
     }
 }
 

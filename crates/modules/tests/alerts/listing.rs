@@ -73,11 +73,12 @@ async fn when_somebody_was_told_is_never_changed() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() {
-    const SQLITE: &str = "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at)
+    const SQLITE: &str =
+        "insert into outbox (topic, idempotency_key, payload, status, created_at, updated_at)
         with recursive n(n) as (select 1 union all select n + 1 from n where n < 5000)
-        select iif(n % 1000 = 0, 'backstitch.alerts', 'orders'), n, '{}', 'sent', 0, 0 from n";
-    const POSTGRES: &str = "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at)
-        select case when n % 1000 = 0 then 'backstitch.alerts' else 'orders' end, n, '{}', 'sent', now(), now()
+        select iif(n % 1000 = 0, 'backstitch.alerts', 'orders'), n, '{}', 'succeeded', 0, 0 from n";
+    const POSTGRES: &str = "insert into outbox (topic, idempotency_key, payload, status, created_at, updated_at)
+        select case when n % 1000 = 0 then 'backstitch.alerts' else 'orders' end, n, '{}', 'succeeded', now(), now()
         from generate_series(1, 5000) n";
     let [file, server] = Place::each().await;
 
@@ -92,7 +93,7 @@ async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() 
             .collect::<rusqlite::Result<Vec<_>>>()
     });
     let plan = plan.await.unwrap().join("\n");
-    assert!(plan.contains("SEARCH outbox USING INDEX outbox_alerts (id<?)"), "{plan}");
+    assert!(plan.contains("SEARCH outbox USING INDEX outbox_topic (topic=? AND id<?)"), "{plan}");
     assert!(plan.contains("SEARCH notice USING PRIMARY KEY"), "{plan}");
     assert_eq!(alerts::list(&stage.engine, 10, None).await.unwrap().items.len(), 5);
 
@@ -103,6 +104,6 @@ async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() 
     let sql = concat!("explain ", include_str!("../../queries/postgres/alerts/list_alerts.sql"));
     let plan = store.read_product(sql, &[&i64::MAX, &10_i64]).await.unwrap();
     let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-    assert!(plan.iter().any(|line| line.contains("outbox_alerts")), "{plan:#?}");
+    assert!(plan.iter().any(|line| line.contains("outbox_topic")), "{plan:#?}");
     assert_eq!(alerts::list(&stage.engine, 10, None).await.unwrap().items.len(), 5);
 }

@@ -81,7 +81,7 @@ async fn a_server_has_to_prove_what_the_address_asks_for() {
 
     for accepted in [plain.clone(), format!("{plain}?sslmode=require"), asking("verify-ca", &authority)] {
         let store = PostgresStore::connect(&accepted).await.unwrap();
-        store.next_outgoing().await.unwrap();
+        store.oldest_outgoing().await.unwrap();
     }
     for wrong in ["require", "verify-ca", "verify-full"] {
         let told = refusal(&asking(wrong, &stranger)).await;

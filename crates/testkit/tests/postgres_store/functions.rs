@@ -1,17 +1,18 @@
 //! Sagas and messages from any program's own transaction.
 
-use std::time::Duration;
-
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::{Event, Status};
 use backstitch::kernel::{Payload, Timestamp};
+use backstitch::outbox::Receiving;
 use backstitch::store::nodes::Registered;
 use backstitch::store::postgres::{PostgresStore, commit_in};
 use backstitch::store::{Store as _, Verdict};
-use backstitch::{MAX_ATTRIBUTES, MAX_LABEL, Options};
+use backstitch::{Engine, MAX_ATTRIBUTES, MAX_LABEL, Options};
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
+
+use backstitch_testkit::conformance::make::claim_messages;
 
 use crate::support::{fresh_store, log, new_id, session, start};
 
@@ -168,6 +169,61 @@ async fn sql_and_library_spell_a_document_alike() {
     }
 }
 
+/// RFC 8785, for every kind of value and number.
+const DOCUMENTS: [&str; 8] = [
+    "null",
+    "true",
+    "[]",
+    "{}",
+    "[0, -0, 0.0, 1, 1.0, -2, 3.5, 0.25, 12.50, 1e3, 1e20, 1e21, 123456789012345680000, 9007199254740993]",
+    "[0.000001, 0.0000001, 1.5e-9, 1e-300, 5e-324, 1.7976931348623157e308, 0.1, 333333333.33333329]",
+    r#"{"b": {"z": 1, "y": [{}, []]}, "a": null, "B": "x", "é": "ü", "": 0, "a b": 1, "\r": 2, "1": 3, "\u0080": 4}"#,
+    r#""quote \" slash \/ back \\ tab \t bell \u0007 del \u007f snow \u2603 \ud83d\ude00 <&>'""#,
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_published_in_sql_is_the_same_one_in_the_library() {
+    let (_store, address) = fresh_store().await;
+    let session = session(&address).await;
+    let engine = Engine::open(&address).await.unwrap();
+    for (nth, document) in DOCUMENTS.into_iter().enumerate() {
+        let key = format!("k{nth}");
+        let sql = "select backstitch.publish('orders', $1, $2::text::jsonb)";
+        let id: i64 = session.query_one(sql, &[&key, &document]).await.unwrap().get(0);
+        let payload: serde_json::Value = serde_json::from_str(document).unwrap();
+        let again = engine.publish("orders", &key, &payload).await.unwrap();
+        assert_eq!(again, Receiving::Replay(id), "{document}");
+        let row = session.query_one("select backstitch.jcs($1::text::jsonb)", &[&document]).await.unwrap();
+        assert_eq!(row.get::<_, String>(0), serde_json_canonicalizer::to_string(&payload).unwrap());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_published_with_another_payload_is_refused_in_sql() {
+    let (store, address) = fresh_store().await;
+    let session = session(&address).await;
+    let publish =
+        async |call: &str| session.query_one(&format!("select backstitch.publish({call})"), &[]).await;
+    let id: i64 = publish(r#"'orders', 'k', '{"n": 1}', expires_at => now() + '1 h'"#).await.unwrap().get(0);
+    let kept = store.message(id).await.unwrap().unwrap();
+    assert!(kept.message.expires_at.is_some() && kept.digest.is_some());
+    let refused = publish(r#"'orders', 'k', '{"n": 2}'"#).await.unwrap_err();
+    assert_eq!(refused.code(), Some(&SqlState::UNIQUE_VIOLATION));
+    let told = refused.as_db_error().unwrap().message();
+    assert!(told.contains(&format!("message {id}")) && !told.contains("\"n\""), "{told}");
+    let long = "x".repeat(MAX_LABEL + 1);
+    for (call, code) in [
+        (format!("'{long}', 'k', '1'"), SqlState::PROGRAM_LIMIT_EXCEEDED),
+        (format!("'orders', '{long}', '1'"), SqlState::PROGRAM_LIMIT_EXCEEDED),
+        (format!("'orders', 'o', '1', '{long}'"), SqlState::PROGRAM_LIMIT_EXCEEDED),
+        ("'', 'k', '1'".to_owned(), SqlState::INVALID_PARAMETER_VALUE),
+        ("'orders', null, '1'".to_owned(), SqlState::INVALID_PARAMETER_VALUE),
+        ("'orders', 'n', null".to_owned(), SqlState::INVALID_PARAMETER_VALUE),
+    ] {
+        assert_eq!(publish(&call).await.unwrap_err().code(), Some(&code), "{call}");
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_rolled_back_never_was() {
     let (store, address) = fresh_store().await;
@@ -183,7 +239,7 @@ async fn what_is_rolled_back_never_was() {
     transaction.rollback().await.unwrap();
 
     assert!(store.load(&[by_function, by_library.saga]).await.unwrap().is_empty());
-    assert!(store.claim_outbox(Duration::from_secs(60), 10).await.unwrap().is_empty());
+    assert!(claim_messages(&*store, 10).await.is_empty());
     let fresh = started(&session, "'trip', 'null', 'k'").await.unwrap();
     assert_ne!(fresh, by_function, "the key was not used up");
 }
@@ -220,7 +276,7 @@ async fn a_role_needs_no_more_than_the_function() {
     let id: i64 = app.query_one(published, &[]).await.unwrap().get(0);
     let again: i64 = app.query_one(published, &[]).await.unwrap().get(0);
     assert_eq!(id, again);
-    let outgoing = store.claim_outbox(Duration::from_secs(60), 10).await.unwrap().pop().unwrap();
+    let outgoing = claim_messages(&*store, 10).await.pop().unwrap();
     assert_eq!((outgoing.id, outgoing.message.payload.as_str()), (id, "{\"n\": 1}"));
 
     for forbidden in [

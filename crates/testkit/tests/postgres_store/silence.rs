@@ -84,7 +84,7 @@ async fn a_restarted_server_is_asked_as_if_nothing_had_been() {
     let filter = Filter::default();
     for _ in 0..3 {
         // Several connections, all of them idle when the server goes.
-        let (one, other) = tokio::join!(store.list(&filter, &page), store.next_outgoing());
+        let (one, other) = tokio::join!(store.list(&filter, &page), store.oldest_outgoing());
         one.unwrap();
         other.unwrap();
         postgres.stop_immediate().unwrap();

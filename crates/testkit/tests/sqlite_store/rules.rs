@@ -3,7 +3,7 @@
 use backstitch::kernel::saga::Status;
 use backstitch::store::{Commit, RowWrite, Store as _, Verdict};
 use backstitch_testkit::conformance::make::{
-    appended, apply, claim, ended, job, load, message, saga, seqs, started, updated, verdict,
+    appended, apply, claim, claim_messages, ended, job, load, message, saga, seqs, started, updated, verdict,
 };
 
 use super::support::{Place, now};
@@ -50,7 +50,7 @@ async fn a_decision_the_database_cannot_hold_is_refused_alone() {
             .leased
             .is_empty()
     );
-    assert!(store.claim_outbox(std::time::Duration::ZERO, 10).await.unwrap().is_empty());
+    assert!(claim_messages(&store, 10).await.is_empty());
     apply(&store, Commit { claim: Some(claim("impossible", 2)), ..started(saga(4), now()) }).await;
 }
 
@@ -113,7 +113,7 @@ async fn what_a_saga_began_with_and_what_is_finished_never_change() {
     refused("update sagas set correlation_id = 'x'");
     beside.execute("update jobs set status = 'completed'", []).unwrap();
     refused("update jobs set status = 'pending'");
-    beside.execute("update outbox set status = 'sent'", []).unwrap();
+    beside.execute("update outbox set status = 'succeeded'", []).unwrap();
     refused("update outbox set status = 'pending'");
     beside
         .execute("insert into definitions (name, version, fingerprint, body, created_at) values ('d', 1, 1, '{}', 0)", [])

@@ -5,7 +5,7 @@ select
     notice.channel, notice.recipient, notice.attempts, notice.notified_at, notice.last_error
 from (
     select id, idempotency_key, payload, created_at
-    from outbox indexed by outbox_alerts
+    from outbox indexed by outbox_topic
     where topic = 'backstitch.alerts' and id < ?1
     order by id desc
     limit ?2
