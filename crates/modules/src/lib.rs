@@ -8,3 +8,4 @@ pub mod orders;
 pub mod outbox;
 mod outgoing;
 mod reading;
+mod settings;

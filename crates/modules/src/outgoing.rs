@@ -1,5 +1,9 @@
 //! What every client that calls somebody holds itself to.
 
+pub(crate) mod address;
+mod body;
+pub(crate) mod certificates;
+
 use std::error::Error;
 use std::sync::Arc;
 use std::task::{Context, Poll};
@@ -17,6 +21,8 @@ use rustls::crypto::ring;
 use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
+
+pub(crate) use body::{Body, quoted};
 
 /// Who is calling.
 pub(crate) const USER_AGENT: HeaderValue =
@@ -99,7 +105,8 @@ pub(crate) fn reason(error: &dyn Error) -> String {
     if told.is_empty() { "no reason given".to_owned() } else { told.join(": ") }
 }
 
-fn tls(trusted: Vec<CertificateDer<'static>>) -> Result<ClientConfig, rustls::Error> {
+/// TLS that trusts whom the machine trusts, and these.
+pub(crate) fn tls(trusted: Vec<CertificateDer<'static>>) -> Result<ClientConfig, rustls::Error> {
     let mut roots = RootCertStore::empty();
     roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
     for certificate in trusted {

@@ -2,8 +2,10 @@
 
 pub mod chaos;
 pub mod conformance;
+pub mod nats;
 pub mod oracle;
 pub mod postgres;
 pub mod simulate;
 pub mod smtp;
+mod throwaway;
 pub mod webhook;

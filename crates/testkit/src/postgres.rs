@@ -6,11 +6,10 @@
 //! [`ThrowawayPostgres::start`].
 
 mod install;
-mod processes;
+pub(crate) mod processes;
 
 use std::fs::{self, File};
 use std::io;
-use std::net::{Ipv4Addr, TcpListener};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
@@ -22,6 +21,7 @@ use tempfile::TempDir;
 use tokio_postgres::NoTls;
 use tokio_postgres::error::SqlState;
 
+use crate::throwaway;
 use install::{Account, Binaries};
 pub use processes::{Signal, send_signal};
 
@@ -37,20 +37,6 @@ const KEY: &str = "server.key";
 const START_ATTEMPTS: u32 = 20;
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 const PORT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
-
-/// Waits for the pipe from its parent to close, which happens even when the parent is killed, and
-/// then clears away what the parent no longer can. `$1` is the server, `$2` its directory.
-const WATCHDOG: &str = r#"
-read -r _
-kill -QUIT "$1"
-kill -CONT "$1"
-for _ in 1 2 3 4 5 6 7 8 9 10; do
-    kill -0 "$1" || break
-    sleep 1
-done
-kill -KILL "$1"
-rm -rf -- "$2"
-"#;
 
 /// Why a throwaway server did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -140,7 +126,7 @@ impl ThrowawayPostgres {
     /// When `PostgreSQL` is not installed, or does not start.
     pub fn start() -> Result<Self, Error> {
         let mut postgres = Self::prepared()?;
-        postgres.launch_on(free_port)?;
+        postgres.launch_on(|| throwaway::free_port().map_err(Error::io("find a free port")))?;
         Ok(postgres)
     }
 
@@ -163,7 +149,7 @@ impl ThrowawayPostgres {
             }
         }
         postgres.speaks_tls = true;
-        postgres.launch_on(free_port)?;
+        postgres.launch_on(|| throwaway::free_port().map_err(Error::io("find a free port")))?;
         Ok(postgres)
     }
 
@@ -295,11 +281,11 @@ impl ThrowawayPostgres {
         let logged_before = log.metadata().map_err(Error::io("read the server's log"))?.len();
 
         let mut server = self.spawn_server(log)?;
-        let watchdog = match watch_over(&server, self.directory()) {
+        let watchdog = match throwaway::watch_over(&server, self.directory()) {
             Ok(watchdog) => watchdog,
             Err(error) => {
                 stop(&mut server)?;
-                return Err(error);
+                return Err(Error::io("run the watchdog")(error));
             }
         };
         let pid_file = self.data_directory().join("postmaster.pid");
@@ -434,12 +420,6 @@ fn with_database(url: &str, database: &str) -> String {
     }
 }
 
-fn free_port() -> Result<u16, Error> {
-    let listener =
-        TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).map_err(Error::io("listen on the loopback interface"))?;
-    Ok(listener.local_addr().map_err(Error::io("find a free port"))?.port())
-}
-
 /// Who owns a directory we just made tells who we are, without a system call of our own.
 fn give_away_if_root(directory: &Path) -> Result<Option<Account>, Error> {
     let owner = fs::metadata(directory).map_err(Error::io("read the temporary directory"))?.uid();
@@ -460,19 +440,6 @@ fn accepts_connections(pid_file: &Path, pid: u32) -> bool {
     };
     let mut lines = content.lines().map(str::trim);
     lines.next() == Some(pid.to_string().as_str()) && lines.nth(6) == Some("ready")
-}
-
-fn watch_over(server: &Child, directory: &Path) -> Result<Child, Error> {
-    Command::new("sh")
-        .args(["-c", WATCHDOG, "watchdog", &server.id().to_string()])
-        .arg(directory)
-        .current_dir("/")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .process_group(0)
-        .spawn()
-        .map_err(Error::io("run the watchdog"))
 }
 
 fn stop(server: &mut Child) -> Result<(), Error> {

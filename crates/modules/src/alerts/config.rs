@@ -7,14 +7,11 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use lettre::message::Mailbox;
-use serde::{Deserialize, Deserializer};
+use serde::Deserialize;
 use url::Url;
 
-/// One channel's answer is waited for this long, unless told.
-const DEFAULT_TIMEOUT: Duration = Duration::from_secs(10);
-const SHORTEST_TIMEOUT: Duration = Duration::from_millis(100);
-/// Less than the engine waits for a send as a whole, so that it is known which channel was late.
-const LONGEST_TIMEOUT: Duration = Duration::from_secs(20);
+use crate::settings::{Secret, default_timeout, duration, late};
+
 /// Each gets a mail of its own.
 const MOST_RECIPIENTS: usize = 50;
 
@@ -85,29 +82,6 @@ pub struct Webhook {
     /// A file with certificates (PEM) that are trusted beside those the machine trusts.
     #[serde(default)]
     pub root_certificate: Option<PathBuf>,
-}
-
-/// Text that is never shown.
-#[derive(Clone, PartialEq, Eq, Deserialize)]
-#[serde(transparent)]
-pub struct Secret(String);
-
-impl Secret {
-    /// Keeps this.
-    #[must_use]
-    pub fn new(text: impl Into<String>) -> Self {
-        Self(text.into())
-    }
-
-    pub(super) fn reveal(&self) -> &str {
-        &self.0
-    }
-}
-
-impl fmt::Debug for Secret {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("(secret)")
-    }
 }
 
 /// Settings of alerts that cannot work, all of them at once.
@@ -215,29 +189,14 @@ pub(super) fn mailbox(place: &str, text: &str) -> Result<Mailbox, String> {
     text.parse().map_err(|why: lettre::address::AddressError| no_address(&why))
 }
 
-fn late(place: &str, timeout: Duration) -> Option<String> {
-    let fits = (SHORTEST_TIMEOUT..=LONGEST_TIMEOUT).contains(&timeout);
-    (!fits).then(|| format!("{place} must be {SHORTEST_TIMEOUT:?} to {LONGEST_TIMEOUT:?}"))
-}
-
 fn is_loopback(host: &str) -> bool {
     host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
-}
-
-fn default_timeout() -> Duration {
-    DEFAULT_TIMEOUT
-}
-
-fn duration<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Duration, D::Error> {
-    let text = String::deserialize(deserializer)?;
-    humantime::parse_duration(&text).map_err(|why| {
-        serde::de::Error::custom(format!("`{text}` is not a duration ({why}): write it like 500ms or 10s"))
-    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::settings::DEFAULT_TIMEOUT;
 
     fn mistakes(toml: &str) -> Vec<String> {
         let config: Config = toml::from_str(toml).unwrap();

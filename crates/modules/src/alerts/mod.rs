@@ -31,8 +31,9 @@ mod text;
 
 use backstitch::store::product::{Migration, Schema};
 
+pub use crate::settings::Secret;
 pub use alert::{Alert, Failure};
-pub use config::{BadConfig, Config, Email, Secret, Security, Webhook};
+pub use config::{BadConfig, Config, Email, Security, Webhook};
 pub use list::{BadCursor, Cursor, Listed, Notice, Page, list};
 pub use sink::{AlertSink, CannotAttach};
 

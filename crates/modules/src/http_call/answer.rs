@@ -4,8 +4,7 @@ use std::time::Duration;
 
 use backstitch::{Payload, StepError};
 
-/// The most of a body that an error repeats, in bytes.
-const QUOTED: usize = 512;
+use crate::outgoing::{Body, quoted};
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -16,22 +15,6 @@ pub(super) struct Answer {
     pub(super) retry_after: Option<Duration>,
     /// The body.
     pub(super) body: Body,
-}
-
-/// A body as far as it was read.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(super) enum Body {
-    /// All of it.
-    Whole(Vec<u8>),
-    /// More than may be kept.
-    TooLarge {
-        /// How much may be kept.
-        limit: usize,
-    },
-    /// Packed in this way, and left so.
-    Packed(String),
-    /// The connection ended before the body did.
-    CutOff(String),
 }
 
 /// Whether the step is done, and if not, whether it may be all the same.
@@ -46,7 +29,7 @@ pub(super) fn judge(answer: Answer, in_doubt: bool) -> Result<Payload, StepError
     if (200..300).contains(&status) {
         return result(status, body);
     }
-    let told = said(status, &body);
+    let told = body.said(status);
     let error = match status {
         425 | 429 | 503 => StepError::failed(told),
         409 if in_doubt => StepError::in_doubt(told),
@@ -106,25 +89,6 @@ fn code(status: u16, body: &Body) -> String {
     let own = own.as_ref().and_then(|body| body.get("code").or_else(|| body.get("error")?.get("code")));
     let own = own.and_then(|code| code.as_str()).filter(|code| !code.is_empty());
     own.map_or_else(|| format!("HTTP_{status}"), str::to_owned)
-}
-
-fn said(status: u16, body: &Body) -> String {
-    match body {
-        Body::Whole(bytes) if bytes.is_empty() => format!("HTTP {status}"),
-        Body::Whole(bytes) => format!("HTTP {status}: {}", quoted(bytes)),
-        Body::TooLarge { .. } => format!("HTTP {status} with a very large body"),
-        Body::Packed(_) => format!("HTTP {status} with a packed body"),
-        Body::CutOff(why) => format!("HTTP {status}, cut off: {why}"),
-    }
-}
-
-fn quoted(bytes: &[u8]) -> String {
-    let shown = &bytes[..bytes.len().min(QUOTED)];
-    let text: String = String::from_utf8_lossy(shown)
-        .chars()
-        .map(|char| if char.is_control() { ' ' } else { char })
-        .collect();
-    if shown.len() < bytes.len() { format!("{}…", text.trim()) } else { text.trim().to_owned() }
 }
 
 #[cfg(test)]

@@ -3,19 +3,14 @@
 use backstitch::StepError;
 use backstitch::clock::Clock;
 use bytes::Bytes;
-use http::header::CONTENT_ENCODING;
-use http::{Request, Response};
-use http_body_util::{BodyExt, Full};
-use hyper::body::{Body as _, Incoming};
+use http::Request;
+use http_body_util::Full;
 use hyper_util::client::legacy;
 use tokio::time::{Instant, timeout_at};
 
-use super::answer::{Answer, Body};
+use super::answer::Answer;
 use super::retry_after;
-use crate::outgoing::{Client, reason};
-
-/// Memory set aside on a service's word that its answer will be as long, in bytes.
-const TRUSTED: usize = 64 * 1024;
+use crate::outgoing::{Body, Client, reason};
 
 /// What an exchange is made with.
 pub(super) struct Wire<'a> {
@@ -36,38 +31,12 @@ impl Wire<'_> {
         let status = response.status().as_u16();
         let retry_after = retry_after::read(response.headers(), || self.clock.now());
         let body = if response.status().is_success() {
-            self.read(response).await
+            Body::read(response, self.answer_bytes).await
         } else {
-            let late = || Body::CutOff("it did not end in time".to_owned());
-            timeout_at(patience, self.read(response)).await.unwrap_or_else(|_| late())
+            let reading = Body::read(response, self.answer_bytes);
+            timeout_at(patience, reading).await.unwrap_or_else(|_| Body::late())
         };
         Ok(Answer { status, retry_after, body })
-    }
-
-    async fn read(&self, response: Response<Incoming>) -> Body {
-        let encoding = response.headers().get(CONTENT_ENCODING);
-        if let Some(encoding) = encoding.filter(|encoding| *encoding != "identity") {
-            // Never unpacked: a small answer could turn out to be a giant one.
-            return Body::Packed(String::from_utf8_lossy(encoding.as_bytes()).into_owned());
-        }
-        let mut body = response.into_body();
-        let expected = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
-        if expected.is_some_and(|length| length > self.answer_bytes) {
-            return Body::TooLarge { limit: self.answer_bytes };
-        }
-        let mut whole = Vec::with_capacity(expected.unwrap_or_default().min(TRUSTED));
-        loop {
-            let chunk = match body.frame().await {
-                // What is no data are trailers, which nobody asked for.
-                Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
-                Some(Err(error)) => return Body::CutOff(format!("{error}: {}", reason(&error))),
-                None => return Body::Whole(whole),
-            };
-            if whole.len() + chunk.len() > self.answer_bytes {
-                return Body::TooLarge { limit: self.answer_bytes };
-            }
-            whole.extend_from_slice(&chunk);
-        }
     }
 }
 

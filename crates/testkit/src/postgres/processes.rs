@@ -51,13 +51,13 @@ pub fn send_signal(pids: &[u32], signal: Signal) -> io::Result<()> {
 
 /// Stops a process and its children. `PostgreSQL`'s children each lead a process group of their own, so
 /// one signal to a group does not reach them.
-pub(super) fn suspend_tree(root: u32) -> Result<(), Error> {
+pub(crate) fn suspend_tree(root: u32) -> Result<(), Error> {
     // The parent first: once it stands still it has no more children.
     signal_until(&[root], Signal::Stop, |state| state == STOPPED)?;
     signal_until(&children_of(root)?, Signal::Stop, |state| state == STOPPED)
 }
 
-pub(super) fn resume_tree(root: u32) -> Result<(), Error> {
+pub(crate) fn resume_tree(root: u32) -> Result<(), Error> {
     signal_until(&children_of(root)?, Signal::Continue, |state| state != STOPPED)?;
     signal_until(&[root], Signal::Continue, |state| state != STOPPED)
 }

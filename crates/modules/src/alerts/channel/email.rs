@@ -16,9 +16,10 @@ use lettre::transport::smtp::extension::ClientId;
 use sha2::{Digest as _, Sha256};
 use tokio::time::timeout;
 
-use super::{Alert, Channel, Room, certificates};
+use super::{Alert, Channel, Room};
 use crate::alerts::config::{Email, Security, mailbox};
 use crate::alerts::text;
+use crate::outgoing::certificates;
 
 /// How long a server that has the mail is waited for to say goodbye.
 const GOODBYE: Duration = Duration::from_secs(1);

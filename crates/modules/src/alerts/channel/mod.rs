@@ -1,6 +1,5 @@
 //! The ways an alert reaches a person.
 
-mod certificates;
 mod email;
 mod file;
 mod log;

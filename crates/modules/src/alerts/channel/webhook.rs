@@ -5,16 +5,12 @@ use backstitch::Timestamp;
 use http::header::{CONTENT_TYPE, USER_AGENT};
 use http::{Request, Uri};
 use http_body_util::Full;
-use percent_encoding::{AsciiSet, CONTROLS, utf8_percent_encode};
 use url::Url;
 
-use super::{Alert, CONNECTIONS, Channel, Room, certificates};
+use super::{Alert, CONNECTIONS, Channel, Room};
 use crate::alerts::config::Webhook;
 use crate::alerts::text;
-use crate::outgoing::{self, Client, Connections, reason};
-
-/// What a header cannot hold, and what would make two keys look the same.
-const NOT_IN_A_HEADER: &AsciiSet = &CONTROLS.add(b' ').add(b'%');
+use crate::outgoing::{self, Client, Connections, address, certificates, reason};
 
 pub(super) struct Post {
     client: Client,
@@ -40,9 +36,8 @@ impl Channel for Post {
     }
 
     async fn deliver(&self, alert: &Alert, _now: Timestamp) -> Result<(), String> {
-        let key = utf8_percent_encode(&alert.key, NOT_IN_A_HEADER).to_string();
         let request = Request::post(self.uri.clone())
-            .header("Idempotency-Key", key)
+            .header("Idempotency-Key", address::as_header(&alert.key))
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, outgoing::USER_AGENT)
             .body(Full::from(text::json(alert).to_string()))

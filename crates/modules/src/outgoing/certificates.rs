@@ -6,7 +6,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::pki_types::pem::PemObject as _;
 
 /// The certificates in a file; none without one.
-pub(super) fn in_file(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
+pub(crate) fn in_file(file: Option<&Path>) -> Result<Vec<CertificateDer<'static>>, String> {
     let Some(path) = file else {
         return Ok(Vec::new());
     };

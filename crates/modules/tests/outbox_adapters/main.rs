@@ -1,0 +1,14 @@
+//! The adapters of the outbox against receivers that behave, and receivers that do not.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod http;
+mod nats;
+mod nats_faults;
+mod nats_logins;
+mod proxy;
+#[expect(dead_code, reason = "the tests of calls need more of it")]
+#[path = "../http_call/service.rs"]
+mod service;
+mod settings;
+mod stage;
