@@ -10,6 +10,7 @@ use backstitch::{Caller, Engine, Options, store};
 use backstitch_modules::alerts::{self, AlertSink};
 use backstitch_modules::http_call::{self, HttpCaller};
 use backstitch_modules::orders::{self, Orders};
+use backstitch_modules::outbox;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
@@ -41,6 +42,9 @@ pub enum Error {
     /// Alerts cannot be recorded.
     #[error(transparent)]
     Notices(#[from] alerts::CannotAttach),
+    /// Messages would go nowhere.
+    #[error(transparent)]
+    Outbox(#[from] outbox::BadConfig),
     /// Orders cannot be taken up.
     #[error(transparent)]
     Orders(#[from] orders::Error),
@@ -91,8 +95,7 @@ impl Server {
         let caller: Arc<dyn Caller> = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
         let alerts = Arc::new(AlertSink::new(&config.alerts.channels())?);
         let metrics = Metrics::new();
-        // Where nothing is configured, messages go to the log.
-        let topics = Routes::default().with(ALERTS, Route::to(alerts.clone()));
+        let topics = topics(&config.outbox)?.with(ALERTS, Route::to(alerts.clone()));
         let options = Options {
             caller: Some(caller.clone()),
             products: vec![&orders::SCHEMA, &alerts::SCHEMA],
@@ -167,6 +170,12 @@ impl Server {
         drop(app);
         Ok(engine.shutdown().await?)
     }
+}
+
+/// Where messages go. Where no topic is configured, all go to the log; otherwise the others go nowhere.
+fn topics(config: &outbox::Config) -> Result<Routes, outbox::BadConfig> {
+    let none = if config.topics.is_empty() { Routes::default() } else { Routes::none() };
+    config.topics.iter().try_fold(none, |routes, (name, topic)| Ok(routes.with(name, topic.route(name)?)))
 }
 
 /// Who is let in. An address that others can reach is opened only where somebody has a key.

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use backstitch::Options;
 use backstitch_modules::http_call::Limits as CallLimits;
+use backstitch_modules::outbox;
 use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alerts, Email, Security, Webhook};
@@ -42,6 +43,9 @@ pub struct Config {
     pub orders: Orders,
     /// Where alerts go.
     pub alerts: Alerts,
+    /// Where messages go, topic by topic: only the file can say it.
+    #[serde(skip_serializing)]
+    pub outbox: outbox::Config,
 }
 
 /// What a client may ask for, and how long it may take.
@@ -164,6 +168,7 @@ impl Default for Config {
             calls: Calls::default(),
             orders: Orders::default(),
             alerts: Alerts::default(),
+            outbox: outbox::Config::default(),
         }
     }
 }
@@ -258,6 +263,7 @@ impl Config {
         }
         mistakes.extend(self.orders.mistakes());
         mistakes.extend(self.alerts.mistakes());
+        mistakes.extend(self.outbox.check().err().into_iter().flat_map(|bad| bad.mistakes));
         if self.secret.as_ref().is_some_and(|secret| secret.len() < Secret::SHORTEST) {
             mistakes.push(format!(
                 "secret must have at least {} characters: make one with `openssl rand -base64 32`",

@@ -4,6 +4,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 #[path = "../support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
 mod support;
 
 mod broker;
