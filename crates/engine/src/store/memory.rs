@@ -630,7 +630,9 @@ impl Store for MemoryStore {
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
         let now = self.clock.now();
         let outbox = &mut self.tables().outbox;
-        sent.iter().for_each(|sent| outbox.settle(sent, now));
+        for sent in sent {
+            outbox.settle(sent, now);
+        }
         Ok(())
     }
 

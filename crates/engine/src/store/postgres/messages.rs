@@ -73,12 +73,12 @@ async fn publish_on(
     at: Timestamp,
 ) -> Result<Vec<Published>, tokio_postgres::Error> {
     let rows = Rows::of(batch.iter().filter(|publication| unkeepable(publication).is_none()));
-    let written = client.query(sql!("publish_messages"), &rows.values(&time(at))).await?;
+    let written = client.query(include_str!("publish_messages.sql"), &rows.values(&time(at))).await?;
     let mut written: HashMap<(String, String), i64> =
         written.iter().map(|row| ((row.get("topic"), row.get("idempotency_key")), row.get("id"))).collect();
     let mut first = HashMap::new();
     if written.len() < batch.len() {
-        for row in client.query(sql!("find_messages"), &[&rows.topics, &rows.keys]).await? {
+        for row in client.query(include_str!("find_messages.sql"), &[&rows.topics, &rows.keys]).await? {
             let digest: Option<[u8; 32]> = row.get::<_, &[u8]>("digest").try_into().ok();
             let found = (digest.map(Digest), timestamp(row.get("at")), row.get::<_, Option<i64>>("id"));
             first.insert((row.get::<_, String>("topic"), row.get::<_, String>("key")), found);

@@ -157,7 +157,7 @@ fn settle_one(connection: &Connection, sent: &Sent, now: Timestamp) -> Result<()
 }
 
 fn give_back(connection: &Connection, sent: &Sent, now: Timestamp) -> Result<(), Fault> {
-    connection.prepare_cached(sql!("give_back_message"))?.execute(params![
+    connection.prepare_cached(include_str!("give_back_message.sql"))?.execute(params![
         sent.id,
         sent.lock,
         now.as_micros()
@@ -192,7 +192,7 @@ fn over(
     now: Timestamp,
 ) -> Result<(), Fault> {
     let state = if status == Status::Succeeded { "succeeded" } else { "failed" };
-    connection.prepare_cached(sql!("settle_claim"))?.execute(params![
+    connection.prepare_cached(include_str!("settle_claim.sql"))?.execute(params![
         scope(&over.topic),
         over.key,
         state,
