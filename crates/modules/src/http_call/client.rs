@@ -7,7 +7,7 @@ use crate::outgoing::{Client, Connections};
 /// What calls hold themselves to.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Calls to one host at once; more wait for room.
+    /// Calls of actions to one host at once, and as many of compensations; more wait for room.
     pub calls_per_host: usize,
     /// The longest answer that is read, in bytes.
     pub answer_bytes: usize,
