@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
 use crate::audience::Audience;
-use crate::auth::{Gate, Hasher, Keyring, Rates};
+use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, watch_leaves};
 use crate::config::Config;
 use crate::database::Database;
 use crate::feed::pass_on_events;
@@ -109,6 +109,7 @@ impl Server {
             caller,
             clock,
             gate,
+            leaves: Leaves::until(closing.clone()),
             access: assembled.access.clone(),
             metrics: Metrics::new(),
             readiness: routes::Readiness::default(),
@@ -119,6 +120,7 @@ impl Server {
         });
         let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing);
         tokio::spawn(pass_on_events(app.clone()));
+        tokio::spawn(watch_leaves(app.clone()));
         Ok(Self { listener, address, app, acceptor, open })
     }
 

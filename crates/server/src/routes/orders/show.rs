@@ -9,6 +9,7 @@ use serde::Serialize;
 use super::super::sagas::view::SagaView;
 use super::super::sagas::wait;
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{OrderInPath, Query, json};
 use crate::problem::{Described, Problem};
 
@@ -53,6 +54,7 @@ impl<'a> OrderView<'a> {
 pub(in crate::routes) async fn show(
     State(app): State<App>,
     OrderInPath(id): OrderInPath,
+    leave: Leave,
     mut query: Query,
 ) -> Result<Response, Problem> {
     let wait = wait::asked(&mut query)?;
@@ -60,7 +62,8 @@ pub(in crate::routes) async fn show(
     query.finish("wait or token")?;
     let mut saga = super::saga(&app, id).await?;
     if wait.is_some() && !saga.status.is_terminal() {
-        saga = wait::at_end(&app, app.engine.find(id).await?, wait).await?;
+        saga = wait::at_end(&app, &leave, app.engine.find(id).await?, wait).await?;
     }
+    leave.still_given()?;
     Ok(json(StatusCode::OK, &OrderView::of(&saga)))
 }

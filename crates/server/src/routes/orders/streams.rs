@@ -11,6 +11,7 @@ use backstitch_modules::orders::message;
 use super::super::sagas::event::EventView;
 use super::super::streams::{SentEvent, sse, ws};
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{OrderInPath, Query};
 use crate::problem::{Described, Problem};
 
@@ -37,13 +38,14 @@ fn view(recorded: &Recorded) -> EventView<'_> {
 pub(in crate::routes) async fn order_events(
     State(app): State<App>,
     OrderInPath(id): OrderInPath,
+    leave: Leave,
     mut query: Query,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
     let run = super::followed(&app, id).await?;
-    sse::answer(&app, &run, &headers, view).await
+    sse::answer(&app, leave, &run, &headers, view).await
 }
 
 /// The same over WebSocket: one text message an event.
@@ -61,9 +63,10 @@ pub(in crate::routes) async fn order_events(
 pub(in crate::routes) async fn order_socket(
     State(app): State<App>,
     OrderInPath(id): OrderInPath,
+    leave: Leave,
     query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let run = super::followed(&app, id).await?;
-    ws::answer(app, run, query, upgrade, view).await
+    ws::answer(&app, leave, run, query, upgrade, view).await
 }

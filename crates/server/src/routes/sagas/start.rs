@@ -14,6 +14,7 @@ use super::super::vocabulary::SagaStatus;
 use super::view::SagaView;
 use super::wait;
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{Json, Query, each_name_once, idempotency_key, json};
 use crate::problem::{Described, Problem};
 use crate::time::Time;
@@ -74,6 +75,7 @@ pub(crate) struct Started<'a> {
     ))]
 pub(in crate::routes) async fn start(
     State(app): State<App>,
+    leave: Leave,
     mut query: Query,
     headers: HeaderMap,
     Json(request): Json<StartRequest>,
@@ -87,7 +89,7 @@ pub(in crate::routes) async fn start(
     {
         return Ok(located(id, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted))));
     }
-    let state = wait::at_end(&app, run, wait).await?;
+    let state = wait::at_end(&app, &leave, run, wait).await?;
     if wait.is_some() && state.status.is_terminal() {
         return Ok(located(id, json(StatusCode::OK, &SagaView::of(&state))));
     }

@@ -17,6 +17,7 @@ use super::super::sagas::event::EventView;
 use super::super::sagas::log::MAX_SEQ;
 use super::{HEARTBEAT, SentEvent};
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
 use crate::problem::{Described, Kind, Problem};
 
@@ -42,18 +43,20 @@ const BEAT: Bytes = Bytes::from_static(b":\n\n");
 pub(in crate::routes) async fn saga_events(
     State(app): State<App>,
     SagaInPath(id): SagaInPath,
+    leave: Leave,
     mut query: Query,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
     let run = app.engine.find(id).await?;
-    answer(&app, &run, &headers, |recorded| EventView::of(recorded)).await
+    answer(&app, leave, &run, &headers, |recorded| EventView::of(recorded)).await
 }
 
 /// The events that a reader has missed and those to come, each as `view` shows it.
 pub(in crate::routes) async fn answer(
     app: &App,
+    leave: Leave,
     run: &Run,
     headers: &HeaderMap,
     view: fn(&Recorded) -> EventView<'_>,
@@ -71,7 +74,7 @@ pub(in crate::routes) async fn answer(
             }
         }
     });
-    Ok(stream(app, frames))
+    Ok(stream(leave, frames))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
@@ -85,19 +88,21 @@ fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
     })
 }
 
-/// An answer that goes on for as long as there are frames, with heartbeats between them.
-pub(super) fn stream(app: &App, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    let closing = app.closing.clone();
-    let beaten = futures::stream::unfold(Box::pin(frames), move |mut frames| {
-        let closing = closing.clone();
+/// An answer that goes on for as long as there are frames and leave, with heartbeats between them.
+pub(super) fn stream(leave: Leave, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let beaten = futures::stream::unfold((Box::pin(frames), leave), move |(mut frames, leave)| {
         async move {
+            // Before anything else: there may always be a frame.
+            if leave.is_withdrawn() {
+                return None;
+            }
             let next = tokio::select! {
                 biased;
                 frame = frames.next() => frame?,
-                () = closing.cancelled() => return None,
+                () = leave.over() => return None,
                 () = tokio::time::sleep_until(Instant::now() + HEARTBEAT) => BEAT,
             };
-            Some((Ok::<_, Infallible>(next), frames))
+            Some((Ok::<_, Infallible>(next), (frames, leave)))
         }
     });
     let headers = [

@@ -12,6 +12,7 @@ use super::super::sagas::event::EventView;
 use super::super::sagas::log::MAX_SEQ;
 use super::{Events, HEARTBEAT};
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
 use crate::problem::{Described, Kind, Problem};
 
@@ -33,16 +34,18 @@ const LARGEST_MESSAGE: usize = 4096;
 pub(in crate::routes) async fn saga_socket(
     State(app): State<App>,
     SagaInPath(id): SagaInPath,
+    leave: Leave,
     query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let run = app.engine.find(id).await?;
-    answer(app, run, query, upgrade, |recorded| EventView::of(recorded)).await
+    answer(&app, leave, run, query, upgrade, |recorded| EventView::of(recorded)).await
 }
 
 /// The events that a reader has missed and those to come, each as `view` shows it.
 pub(in crate::routes) async fn answer(
-    app: App,
+    app: &App,
+    leave: Leave,
     run: Run,
     mut query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
@@ -51,7 +54,7 @@ pub(in crate::routes) async fn answer(
     let after = query.number("after", 0, MAX_SEQ)?.unwrap_or(0);
     query.text("token");
     query.finish("after or token")?;
-    let events = super::events_after(&app, &run, after).await?;
+    let events = super::events_after(app, &run, after).await?;
     let upgrade = upgrade.map_err(|_| {
         Problem::new(
             Kind::BadHeader,
@@ -59,10 +62,15 @@ pub(in crate::routes) async fn answer(
         )
     })?;
     let upgrade = upgrade.max_message_size(LARGEST_MESSAGE).max_frame_size(LARGEST_MESSAGE);
-    Ok(upgrade.on_upgrade(move |socket| tell(app, socket, events, view)))
+    Ok(upgrade.on_upgrade(move |socket| tell(leave, socket, events, view)))
 }
 
-async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(&Recorded) -> EventView<'_>) {
+async fn tell(
+    leave: Leave,
+    mut socket: WebSocket,
+    events: Option<Events>,
+    view: fn(&Recorded) -> EventView<'_>,
+) {
     let mut events = events.unwrap_or_else(|| Box::pin(futures::stream::empty()));
     let mut beat = Instant::now() + HEARTBEAT;
     let mut unanswered = false;
@@ -91,7 +99,7 @@ async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(
                 unanswered = true;
                 beat = Instant::now() + HEARTBEAT;
             }
-            () = app.closing.cancelled() => break RESTART,
+            () = leave.over() => break if leave.is_withdrawn() { WITHDRAWN } else { RESTART },
         }
     };
     // Whoever does not wait for the farewell has gone already.
@@ -100,4 +108,5 @@ async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(
 
 const ENDED: (u16, &str) = (close_code::NORMAL, "the saga is at its end");
 const RESTART: (u16, &str) = (close_code::RESTART, "come back with after=SEQ");
+const WITHDRAWN: (u16, &str) = (close_code::POLICY, "the API key has expired or was revoked");
 const INTERNAL: (u16, &str) = (close_code::ERROR, "an event cannot be told");
