@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::SagaState;
+use backstitch_modules::orders::Outcome;
 use serde::Serialize;
 
 use super::super::sagas::view::SagaView;
@@ -19,7 +20,8 @@ use crate::problem::{Described, Problem};
 pub(crate) struct OrderView<'a> {
     /// The transaction.
     tx_id: String,
-    /// What the customer would be told: `processing`, `complete`, `rolling_back`, `failed_refunded` or `rollback_failed`.
+    /// What the customer would be told: `processing`, `complete`, `rolling_back`, `failed_refunded`, `failed_not_refunded`
+    /// (a person decided to leave the payment as it is) or `rollback_failed`.
     outcome: &'static str,
     #[serde(flatten)]
     saga: SagaView<'a>,
@@ -27,14 +29,7 @@ pub(crate) struct OrderView<'a> {
 
 impl<'a> OrderView<'a> {
     fn of(saga: &'a SagaState) -> Self {
-        use backstitch::Status;
-        let outcome = match saga.status {
-            Status::Pending | Status::Running => "processing",
-            Status::Succeeded => "complete",
-            Status::Compensating => "rolling_back",
-            Status::Compensated => "failed_refunded",
-            Status::Failed => "rollback_failed",
-        };
+        let outcome = Outcome::of(saga).as_str();
         Self { tx_id: saga.id.to_string(), outcome, saga: SagaView::of(saga) }
     }
 }

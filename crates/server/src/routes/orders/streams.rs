@@ -5,19 +5,13 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use backstitch::Recorded;
-use backstitch_modules::orders::message;
 
 use super::super::sagas::event::EventView;
-use super::super::streams::{SentEvent, sse, ws};
+use super::super::streams::{SentEvent, Told, sse, ws};
 use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{OrderInPath, Query};
 use crate::problem::{Described, Problem};
-
-fn view(recorded: &Recorded) -> EventView<'_> {
-    EventView::of(recorded).with_message(message(&recorded.event))
-}
 
 /// What happens to an order, as it happens; each event has a `message` for the customer.
 ///
@@ -45,7 +39,7 @@ pub(in crate::routes) async fn order_events(
     query.text("token");
     query.finish("token")?;
     let run = super::followed(&app, id).await?;
-    sse::answer(&app, leave, &run, &headers, view).await
+    sse::answer(&app, leave, &run, &headers, Told::OfOrder(app.clone(), id)).await
 }
 
 /// The same over WebSocket: one text message an event.
@@ -68,5 +62,5 @@ pub(in crate::routes) async fn order_socket(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let run = super::followed(&app, id).await?;
-    ws::answer(&app, leave, run, query, upgrade, view).await
+    ws::answer(&app, leave, run, query, upgrade, Told::OfOrder(app.clone(), id)).await
 }

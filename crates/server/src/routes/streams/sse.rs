@@ -1,21 +1,21 @@
 //! `GET /v1/sagas/{id}/events`: server-sent events.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use backstitch::{Recorded, Run};
+use backstitch::Run;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::super::sagas::event::EventView;
 use super::super::sagas::log::MAX_SEQ;
-use super::{HEARTBEAT, SentEvent};
+use super::{HEARTBEAT, SentEvent, Told};
 use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
@@ -50,27 +50,31 @@ pub(in crate::routes) async fn saga_events(
     query.text("token");
     query.finish("token")?;
     let run = app.engine.find(id).await?;
-    answer(&app, leave, &run, &headers, |recorded| EventView::of(recorded)).await
+    answer(&app, leave, &run, &headers, Told::OfSaga).await
 }
 
-/// The events that a reader has missed and those to come, each as `view` shows it.
+/// The events that a reader has missed and those to come, in these words.
 pub(in crate::routes) async fn answer(
     app: &App,
     leave: Leave,
     run: &Run,
     headers: &HeaderMap,
-    view: fn(&Recorded) -> EventView<'_>,
+    told: Told,
 ) -> Result<Response, Problem> {
     let Some(events) = super::events_after(app, run, last_event_id(headers)?).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let frames = events.filter_map(move |event| async move {
-        match event {
-            Ok(recorded) => frame(Some(recorded.seq), recorded.event.name(), &view(&recorded)),
-            Err(error) => {
-                // The reader sees no end of the saga, and comes back with its last number.
-                tracing::debug!(%error, "a stream ends early");
-                None
+    let told = Arc::new(told);
+    let frames = events.filter_map(move |event| {
+        let told = told.clone();
+        async move {
+            match event {
+                Ok(recorded) => frame(Some(recorded.seq), recorded.event.name(), &told.view(&recorded).await),
+                Err(error) => {
+                    // The reader sees no end of the saga, and comes back with its last number.
+                    tracing::debug!(%error, "a stream ends early");
+                    None
+                }
             }
         }
     });
