@@ -66,7 +66,7 @@ impl From<Error> for Problem {
             Error::InputTooLarge { limit, .. } => Self::new(Kind::TooLarge, said).with("limit", &limit),
             Error::KeyConflict { saga, at } => {
                 let detail = format!(
-                    "the idempotency key was first used for another input, at {}, and started saga {saga}: use a \
+                    "the idempotency key was first used for another start, at {}, and started saga {saga}: use a \
                      new key for a new request",
                     time::rfc3339(at)
                 );

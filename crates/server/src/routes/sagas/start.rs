@@ -62,13 +62,13 @@ pub(crate) struct Started<'a> {
 #[utoipa::path(post, path = "/v1/sagas", tag = "sagas", request_body = StartRequest,
     params(
         ("wait" = Option<u64>, Query, description = "Seconds to wait for the end", maximum = 60),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and input give the same saga", min_length = 1, max_length = 512),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same saga", min_length = 1, max_length = 512),
     ),
     responses(
         (status = 200, description = "It is at its end already (only with `wait`)", body = SagaView),
         (status = 202, description = "It is on disk", body = Started, headers(("Location" = String, description = "The saga"))),
         (status = 400, description = "The body is not JSON, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The key belongs to another input, or such a saga begins with an order", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The key belongs to another body, or such a saga begins with an order", body = Described, content_type = "application/problem+json"),
         (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),
         (status = 415, description = "Not JSON", body = Described, content_type = "application/problem+json"),
         (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
