@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod declaration;
+pub mod depth;
 pub mod http_call;
 pub mod only_object;
 pub mod orders;

@@ -57,6 +57,7 @@ pub struct HttpCaller {
     undo_hosts: Hosts,
     clock: Arc<dyn Clock>,
     answer_bytes: usize,
+    answer_depth: usize,
     prepared: RwLock<HashMap<Payload, Arc<Prepared>>>,
 }
 
@@ -89,6 +90,7 @@ impl HttpCaller {
             undo_hosts: Hosts::with_room(limits.calls_per_host),
             clock,
             answer_bytes: limits.answer_bytes,
+            answer_depth: limits.answer_depth,
             prepared: RwLock::default(),
         })
     }
@@ -126,7 +128,7 @@ impl Caller for HttpCaller {
         };
         let wire = Wire { client: &self.client, clock: &*self.clock, answer_bytes: self.answer_bytes };
         let answer = wire.exchange(request, patience).await?;
-        judge(answer, attempt.is_in_doubt())
+        judge(answer, attempt.is_in_doubt(), self.answer_depth)
     }
 
     async fn admit_compensation(&self, call: &Payload, _attempt: &Attempt<'_>) -> Place {
