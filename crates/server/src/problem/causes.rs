@@ -15,7 +15,14 @@ impl Problem {
             | store::Error::ReadOnly(_)
             | store::Error::InUse(_) => {
                 tracing::warn!(%error, "the database does not answer");
-                Self::new(Kind::Unavailable, "the database does not answer: ask again in a moment")
+                let detail = match error {
+                    store::Error::Full(_) => {
+                        "the database cannot be written, its disk is full: ask again later"
+                    }
+                    store::Error::ReadOnly(_) => "the database cannot be written: ask again later",
+                    _ => "the database does not answer: ask again in a moment",
+                };
+                Self::new(Kind::Unavailable, detail)
             }
             store::Error::Refused(_)
             | store::Error::NewerSchema { .. }
