@@ -8,3 +8,5 @@ pub mod only_object;
 pub mod orders;
 mod outgoing;
 mod reading;
+
+pub use reading::nearest;

@@ -2,6 +2,7 @@
 //!
 //! A call is declared as `{"http": {"method": "POST", "url": "http://…", "headers": {…}}}`.
 
+mod address;
 mod answer;
 mod caller;
 mod client;
@@ -11,6 +12,7 @@ mod identity;
 mod retry_after;
 mod target;
 
+pub(crate) use address::Address;
 pub use caller::HttpCaller;
 pub use client::{Limits, SetupError};
 pub(crate) use target::Target;

@@ -4,9 +4,9 @@ use backstitch::{Payload, Problems};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 use serde_json::Value;
-use url::Url;
 
-use crate::reading::{Mistakes, Node, quoted};
+use super::address::Address;
+use crate::reading::{Mistakes, Node};
 
 /// What a call may do. A `GET` sends no body.
 const METHODS: [(&str, Method); 5] = [
@@ -59,8 +59,8 @@ impl Target {
             Some(written) => headers(&written),
             None => Some(HeaderMap::new()),
         };
-        let place = fields.required("url").and_then(|written| place(&written));
-        let (uri, authority) = place?;
+        let address = fields.required("url").and_then(|written| address(&written));
+        let Address { uri, authority } = address?;
         Some(Self { method: method?, uri, authority, headers: headers? })
     }
 
@@ -79,52 +79,14 @@ impl Target {
     }
 }
 
-/// The whole address, and its host and port.
-fn place(node: &Node<'_>) -> Option<(Uri, String)> {
-    let url = url(node)?;
-    let host = url.host_str().unwrap_or_default();
-    let authority =
-        url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    match Uri::try_from(url.as_str()) {
-        Ok(uri) => Some((uri, authority)),
-        Err(why) => {
-            node.wrong(format!("cannot be put into a request ({why}): encode unusual characters as %XX"));
+fn address(node: &Node<'_>) -> Option<Address> {
+    match Address::read(node.text()?) {
+        Ok(address) => Some(address),
+        Err(wrong) => {
+            wrong.into_iter().for_each(|complaint| node.wrong(complaint));
             None
         }
     }
-}
-
-fn url(node: &Node<'_>) -> Option<Url> {
-    let written = node.text()?;
-    // A URL's parser would quietly leave these out.
-    if written.contains(|char: char| char.is_whitespace() || char.is_control()) {
-        node.wrong("has a blank or a control character: write a blank as %20");
-        return None;
-    }
-    let url = match Url::parse(written) {
-        Ok(url) => url,
-        Err(why) => {
-            node.wrong(format!("`{}` is not a URL ({why}): write it like http://host/path", quoted(written)));
-            return None;
-        }
-    };
-    let mut fine = true;
-    let mut wrong = |message: &str| {
-        node.wrong(message);
-        fine = false;
-    };
-    if !matches!(url.scheme(), "http" | "https") {
-        wrong("is neither http nor https");
-    } else if url.host_str().is_none_or(str::is_empty) {
-        wrong("names no host");
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        wrong("holds a user or a password: send them in the header `Authorization`");
-    }
-    if url.fragment().is_some() {
-        wrong("has a fragment (#…), which is never sent: leave it out");
-    }
-    fine.then_some(url)
 }
 
 fn headers(node: &Node<'_>) -> Option<HeaderMap> {
@@ -199,6 +161,8 @@ mod tests {
             ("http://pay/a b", "blank"),
             ("http://pay/a\nb", "blank"),
             ("http://pay:99999/", "not a URL"),
+            (&format!("http://{}/", "a".repeat(64)), "longer than any"),
+            (&format!("http://{}pay/", "a.".repeat(200)), "longer than any"),
         ] {
             let found = wrong(&json!({ "url": url }));
             assert!(
