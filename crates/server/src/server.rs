@@ -166,7 +166,7 @@ impl Server {
 
 /// Who is let in. An address that others can reach is opened only where somebody has a key.
 async fn gate(config: &Config, database: &Database, clock: Arc<dyn Clock>) -> Result<Gate, Error> {
-    let own = Hasher::of(database, config.secret.as_ref())?;
+    let own = Hasher::of(database, config.secret.as_ref(), clock.now()).await?;
     let can_check = own.is_some();
     let hasher = own.map_or_else(Hasher::for_this_process, Ok)?;
     let keyring = Keyring::open(database.clone(), hasher.clone(), clock).await?;

@@ -1,5 +1,6 @@
 //! API keys and stream tokens.
 
+use backstitch_server::{Config, Server};
 use futures::StreamExt;
 use hyper::Method;
 use serde_json::{Value, json};
@@ -261,4 +262,28 @@ async fn the_first_key_ends_what_was_opened_without_one() {
     let stream = EventStream::open(&server.client, "/v1/events", None).await;
     create_key(&server.db, "viewer").await;
     assert!(stream.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_whose_keys_have_lost_their_secret_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sagas.db");
+    let db = format!("sqlite:{}", path.display());
+    create_key(&db, "admin").await;
+    let secret = folder.path().join("sagas.db.key");
+    let kept = std::fs::read(&secret).unwrap();
+    std::fs::remove_file(&secret).unwrap();
+    let config = || Config { listen: ([127, 0, 0, 1], 0).into(), db: db.clone(), ..Config::default() };
+    let Err(refused) = Server::bind(config()).await else { panic!("every key would be unknown") };
+    let told = refused.to_string();
+    assert!(told.contains("sagas.db.key") && told.contains("restore"), "{told}");
+    assert!(!secret.exists(), "nothing takes its place");
+    let another = output_of(&["keys", "--db", &db, "create", "--role", "admin", "--name", "b"]).await;
+    assert_eq!(another.status.code(), Some(1), "nor for a new key");
+
+    // Keys that open nothing lose nothing.
+    output_of(&["keys", "--db", &db, "revoke", "1"]).await;
+    create_key(&db, "admin").await;
+    assert_ne!(std::fs::read(&secret).unwrap(), kept);
+    Server::bind(config()).await.unwrap_or_else(|why| panic!("{why}"));
 }
