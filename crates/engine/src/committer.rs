@@ -8,6 +8,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::error::Error;
 use crate::planting;
 use crate::store::{self, Commit, Store, Verdict, Writers};
 
@@ -55,6 +56,13 @@ impl Written {
     /// Something was written.
     pub(crate) fn worked(&self) {
         *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Something other than a decision could not be written, if that is what this says.
+    pub(crate) fn failed_with(&self, error: &Error) {
+        if let Error::Store(error) = error {
+            self.failed(error.clone());
+        }
     }
 
     /// Something could not be written.

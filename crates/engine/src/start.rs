@@ -132,7 +132,8 @@ impl IntoFuture for Starting {
             }
             let definition = definitions::current(&self.shared, &self.definition).await?;
             let definition = definition.ok_or(Error::UnknownDefinition(self.definition))?;
-            definition.keep(&*self.shared.store).await?;
+            let kept = definition.keep(&*self.shared.store).await;
+            kept.inspect_err(|error| self.shared.committer.written().failed_with(error))?;
             start(&self.shared, definition, request).await
         })
     }

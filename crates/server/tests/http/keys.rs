@@ -235,9 +235,11 @@ async fn what_was_opened_with_a_key_ends_when_it_is_revoked() {
 async fn a_stream_ends_when_its_key_expires() {
     let (server, [_]) = Running::with_keys(["admin"]).await;
     let create =
-        ["keys", "--db", &server.db, "create", "--role", "viewer", "--name", "short", "--expires", "5s"];
+        ["keys", "--db", &server.db, "create", "--role", "viewer", "--name", "short", "--expires", "10s"];
     let key = String::from_utf8(output_of(&create).await.stdout).unwrap();
-    let stream = EventStream::open(&server.client.with_key(key.trim()), "/v1/events", None).await;
+    let holder = server.client.with_key(key.trim());
+    within(async { while holder.get("/v1/sagas").await.status != 200 {} }).await;
+    let stream = EventStream::open(&holder, "/v1/events", None).await;
     assert!(stream.rest().await.is_empty(), "nothing happened, and it ended");
 }
 
