@@ -83,7 +83,9 @@ fn address(node: &Node<'_>) -> Option<Address> {
     match Address::read(node.text()?) {
         Ok(address) => Some(address),
         Err(wrong) => {
-            wrong.into_iter().for_each(|complaint| node.wrong(complaint));
+            for complaint in wrong {
+                node.wrong(complaint);
+            }
             None
         }
     }
