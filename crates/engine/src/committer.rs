@@ -1,13 +1,14 @@
 //! Group commit: while every writer has a transaction on its way to the disk, the next one gathers.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::time::Duration;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
+use crate::error::Error;
 use crate::planting;
 use crate::store::{self, Commit, Store, Verdict, Writers};
 
@@ -31,11 +32,44 @@ pub(crate) struct Committer {
     given_up: CancellationToken,
 }
 
-/// How much has been written.
+/// How much has been written, and whether the last try failed.
 #[derive(Default)]
 pub(crate) struct Written {
     pub(crate) decisions: AtomicU64,
     pub(crate) transactions: AtomicU64,
+    failure: Mutex<Option<Failure>>,
+}
+
+/// A write that failed, with none that worked since.
+#[derive(Clone)]
+pub(crate) struct Failure {
+    pub(crate) error: Arc<store::Error>,
+    pub(crate) at: Instant,
+}
+
+impl Written {
+    /// Why nothing can be written, as far as is known.
+    pub(crate) fn failure(&self) -> Option<Failure> {
+        self.failure.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Something was written.
+    pub(crate) fn worked(&self) {
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+
+    /// Something other than a decision could not be written, if that is what this says.
+    pub(crate) fn failed_with(&self, error: &Error) {
+        if let Error::Store(error) = error {
+            self.failed(error.clone());
+        }
+    }
+
+    /// Something could not be written.
+    pub(crate) fn failed(&self, error: Arc<store::Error>) {
+        let failure = Failure { error, at: Instant::now() };
+        *self.failure.lock().unwrap_or_else(PoisonError::into_inner) = Some(failure);
+    }
 }
 
 /// A decision, back from the writer, and what became of it.
@@ -60,7 +94,7 @@ impl Committer {
     /// Starts writing. A store that works on the calling thread gets one of its own.
     pub(crate) fn start(store: &Arc<dyn Store>) -> Result<Self, store::Error> {
         let (tickets, queue) = mpsc::unbounded_channel();
-        let queue = Arc::new(Mutex::new(queue));
+        let queue = Arc::new(tokio::sync::Mutex::new(queue));
         let written = Arc::new(Written::default());
         let writers = TaskTracker::new();
         let given_up = CancellationToken::new();
@@ -116,7 +150,7 @@ impl Committer {
 
 async fn write(
     store: Arc<dyn Store>,
-    queue: Arc<Mutex<mpsc::UnboundedReceiver<Ticket>>>,
+    queue: Arc<tokio::sync::Mutex<mpsc::UnboundedReceiver<Ticket>>>,
     written: Arc<Written>,
 ) {
     let lingers = store.writers() == Writers::OwnThread;
@@ -153,10 +187,14 @@ async fn write(
             let applied = verdicts.iter().filter(|verdict| **verdict == Verdict::Applied).count();
             written.decisions.fetch_add(applied as u64, Ordering::Relaxed);
             written.transactions.fetch_add(1, Ordering::Relaxed);
+            written.worked();
         }
         let verdicts: Vec<_> = match verdicts {
             Ok(verdicts) => verdicts.into_iter().map(Ok).collect(),
-            Err(error) => batch.iter().map(|_| Err(error.clone())).collect(),
+            Err(error) => {
+                written.failed(error.clone());
+                batch.iter().map(|_| Err(error.clone())).collect()
+            }
         };
         for ((commit, verdict), answer) in batch.drain(..).zip(verdicts).zip(answers.drain(..)) {
             // Nobody listening is no mistake: whoever asked has stopped meanwhile, and the log has the decision.

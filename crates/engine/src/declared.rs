@@ -8,7 +8,7 @@ use async_trait::async_trait;
 use backstitch_kernel::saga::{Definition, Draft, Performer, Phase, Problem, Problems, State};
 use backstitch_kernel::{Payload, SagaId, StepError, StepId};
 
-use crate::call::{Call, Handler, idempotency_key};
+use crate::call::{Admission, Call, Handler, Place, idempotency_key};
 use crate::saga::{Handlers, Saga};
 
 /// Performs the calls of declared sagas.
@@ -20,6 +20,14 @@ pub trait Caller: Send + Sync + 'static {
     /// # Errors
     /// What the service said, or that nobody knows; see [`StepError`].
     async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError>;
+
+    /// Waits until a compensation's call can be made, and gives what it holds meanwhile. The attempt's time begins
+    /// afterwards, and nothing gives it up before: a compensation is owed, and one that nobody has asked for yet must
+    /// not use up its retries. So this has to end by itself.
+    async fn admit_compensation(&self, call: &Payload, attempt: &Attempt<'_>) -> Place {
+        let _ = (call, attempt);
+        None
+    }
 }
 
 impl Saga {
@@ -35,6 +43,10 @@ impl Saga {
                 let handlers = steps.map(|step| Handlers {
                     action: handler(&step.action, caller),
                     compensation: step.compensate.as_ref().and_then(|undo| handler(&undo.action, caller)),
+                    compensation_admission: step
+                        .compensate
+                        .as_ref()
+                        .and_then(|undo| admission(&undo.action, caller)),
                 });
                 let handlers = handlers.collect();
                 Ok(Self { definition, handlers, on_success: None, on_failure: None })
@@ -54,6 +66,15 @@ fn handler(performer: &Performer, caller: &Arc<dyn Caller>) -> Option<Handler> {
     Some(Arc::new(move |attempt| {
         let (call, caller) = (call.clone(), caller.clone());
         Box::pin(async move { caller.call(&call, &Attempt::of(&attempt)).await })
+    }))
+}
+
+fn admission(performer: &Performer, caller: &Arc<dyn Caller>) -> Option<Admission> {
+    let Performer::Call(call) = performer else { return None };
+    let (call, caller) = (call.clone(), caller.clone());
+    Some(Arc::new(move |attempt| {
+        let (call, caller) = (call.clone(), caller.clone());
+        Box::pin(async move { caller.admit_compensation(&call, &Attempt::of(&attempt)).await })
     }))
 }
 

@@ -29,6 +29,8 @@ use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
 pub const STUCK_AFTER: Duration = Duration::from_secs(600);
+/// How long after a write that failed another one is tried to find out whether that is over.
+const TRIED_AGAIN_AFTER: Duration = Duration::from_secs(2);
 /// Stuck sagas listed at most.
 const STUCK_LISTED: usize = 100;
 
@@ -254,6 +256,33 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn outbox_ages(&self) -> Result<Ages, Error> {
         Ok(self.shared().store.outbox_ages().await?)
+    }
+
+    /// Whether decisions can be written, as far as is known without writing any. Where the last one could not be, a write
+    /// that changes nothing is tried, every two seconds at most.
+    ///
+    /// # Errors
+    /// Why nothing can be written: the disk is full, for one.
+    pub async fn writable(&self) -> Result<(), Error> {
+        let shared = self.shared();
+        let written = shared.committer.written();
+        let Some(failure) = written.failure() else { return Ok(()) };
+        if failure.at.elapsed() < TRIED_AGAIN_AFTER {
+            return Err(failure.error.into());
+        }
+        match shared.store.heartbeat(shared.epoch()).await {
+            Ok(true) => {
+                written.worked();
+                Ok(())
+            }
+            // Nobody knows this process any more, so nothing was written.
+            Ok(false) => Err(failure.error.into()),
+            Err(error) => {
+                let error = Arc::new(error);
+                written.failed(error.clone());
+                Err(error.into())
+            }
+        }
     }
 
     /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.

@@ -65,7 +65,7 @@ pub enum Error {
     NoteMissing,
     /// The idempotency key belongs to another request.
     #[error(
-        "the idempotency key was first used for another input, at {at:?}, and started saga {saga}: use a new key \
+        "the idempotency key was first used for another start, at {at:?}, and started saga {saga}: use a new key \
          for a new request"
     )]
     KeyConflict {

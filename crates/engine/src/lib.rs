@@ -78,6 +78,7 @@ pub use backstitch_kernel::saga::{
     Draft, DraftStep, Event, Performer, Phase, Problem, Problems, Recorded, Resolution, Status, StepStatus,
 };
 pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepError, StepId, Timestamp};
+pub use call::Place;
 pub use context::{Context, Undo};
 pub use declared::{Attempt, Caller};
 pub use definitions::{Applied, Declaring};

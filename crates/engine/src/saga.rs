@@ -10,7 +10,7 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::Handler;
+use crate::call::{Admission, Handler};
 use crate::context::{Context, Undo};
 use crate::view::SagaState;
 
@@ -30,6 +30,8 @@ pub(crate) struct Handlers {
     /// None for what is left to outside workers.
     pub(crate) action: Option<Handler>,
     pub(crate) compensation: Option<Handler>,
+    /// None where a compensation can be made at any time.
+    pub(crate) compensation_admission: Option<Admission>,
 }
 
 impl Saga {
@@ -323,7 +325,11 @@ where
                 concurrency: None,
                 compensation_timeout: None,
                 compensation_retry: None,
-                handlers: Handlers { action: Some(handler), compensation: None },
+                handlers: Handlers {
+                    action: Some(handler),
+                    compensation: None,
+                    compensation_admission: None,
+                },
             },
             types: std::marker::PhantomData,
         }

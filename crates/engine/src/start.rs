@@ -9,6 +9,7 @@ use backstitch_kernel::saga::{self, Now, Start};
 use backstitch_kernel::{Payload, Timestamp};
 use futures::future::BoxFuture;
 use serde::Serialize;
+use serde_json::json;
 use sha2::{Digest as _, Sha256};
 
 use crate::definitions;
@@ -83,8 +84,9 @@ impl Starting {
         self
     }
 
-    /// Makes a repeated start the same start: the same key and input give the same saga, the same key and another
-    /// input are refused.
+    /// Makes a repeated start the same start: the same key and request give the same saga, the same key and another
+    /// request are refused. A request is its input, correlation id, attributes and [`deadline`](Self::deadline); what
+    /// [`deadline_in`](Self::deadline_in) says is not part of it, since it counts from each request anew.
     pub fn key(self, key: impl Into<String>) -> Self {
         self.with(|request| request.key = Some(key.into()))
     }
@@ -130,7 +132,8 @@ impl IntoFuture for Starting {
             }
             let definition = definitions::current(&self.shared, &self.definition).await?;
             let definition = definition.ok_or(Error::UnknownDefinition(self.definition))?;
-            definition.keep(&*self.shared.store).await?;
+            let kept = definition.keep(&*self.shared.store).await;
+            kept.inspect_err(|error| self.shared.committer.written().failed_with(error))?;
             start(&self.shared, definition, request).await
         })
     }
@@ -234,20 +237,44 @@ pub(crate) fn checked(
         check_name("an attribute's name", name)?;
         check_label("an attribute's value", value)?;
     }
+    if deadline_in.is_some() {
+        // Counted from each request anew, so it tells nothing about whether two are the same.
+        start.deadline = None;
+    }
+    let digest = || digest(&start);
+    let claim = key.map(|key| Claim { scope: format!("saga/{definition}"), key, digest: digest() });
     if let Some(time) = deadline_in {
         start.deadline = Some(now.plus(time));
     }
-    let claim =
-        key.map(|key| Claim { scope: format!("saga/{definition}"), key, digest: digest(&start.input) });
     Ok((start, claim))
 }
 
-/// The same for the same input, however its keys are ordered and spaced.
-fn digest(input: &Payload) -> Digest {
-    let canonical = input.decode::<serde_json::Value>().map(|mut value| {
-        value.sort_all_objects();
-        value.to_string()
-    });
-    let canonical = canonical.unwrap_or_else(|_| input.as_str().to_owned());
-    Digest(Sha256::digest(canonical.as_bytes()).into())
+/// The same for the same start, however its input's keys are ordered and spaced. `backstitch.start` in SQL works out the
+/// same.
+fn digest(start: &Start) -> Digest {
+    let input = start.input.decode::<serde_json::Value>();
+    let input = match input {
+        Ok(value) => hashed(value),
+        Err(_) => Sha256::digest(start.input.as_str().as_bytes()).into(),
+    };
+    let mut labels = serde_json::Map::new();
+    if !start.attributes.is_empty() {
+        labels.insert("attributes".to_owned(), json!(start.attributes));
+    }
+    if let Some(id) = &start.correlation_id {
+        labels.insert("correlation_id".to_owned(), json!(id));
+    }
+    if let Some(deadline) = start.deadline {
+        labels.insert("deadline".to_owned(), json!(deadline.as_micros()));
+    }
+    if labels.is_empty() {
+        return Digest(input);
+    }
+    let both = [input, hashed(labels.into())].concat();
+    Digest(Sha256::digest(both).into())
+}
+
+fn hashed(mut value: serde_json::Value) -> [u8; 32] {
+    value.sort_all_objects();
+    Sha256::digest(value.to_string().as_bytes()).into()
 }

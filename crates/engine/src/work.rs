@@ -287,8 +287,21 @@ async fn still_wanted(shared: &Arc<Shared>, job: i64) -> Result<(Job, Offered), 
     Ok((found, offered))
 }
 
+/// Refuses an answer that came to nothing: the attempt's time was over before the answer was on disk. From then on it cannot
+/// be, since no saga gives up waiting while a message waits for it; so this is asked afterwards.
+async fn came_in_time(shared: &Arc<Shared>, job: &Job, offered: &Offered) -> Result<(), Error> {
+    let Offered { step, phase, attempt } = offered;
+    let stored = shared.store.load(&[job.saga]).await?;
+    let mut log = stored.iter().flat_map(|stored| &stored.log);
+    if log.any(|recorded| recorded.event.gave_up_waiting_for(step, *phase, *attempt)) {
+        return Err(Error::GivenUp { job: job.id, saga: job.saga, step: step.clone() });
+    }
+    Ok(())
+}
+
 async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> Result<Answered, Error> {
-    let (found, Offered { step, phase, attempt }) = still_wanted(shared, job).await?;
+    let (found, offered) = still_wanted(shared, job).await?;
+    let Offered { step, phase, attempt } = offered.clone();
     let error = match &answer {
         Answer::Succeeded(_) => None,
         Answer::Failed(error) => Some(error.to_string()),
@@ -299,10 +312,12 @@ async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> R
     match shared.store.answer_job(&answer, at).await? {
         Ok(()) => {
             shared.mail_came_for(found.saga);
+            came_in_time(shared, &found, &offered).await?;
             Ok(Answered::Now)
         }
         Err(Refused::Finished) => {
             still_wanted(shared, job).await?;
+            came_in_time(shared, &found, &offered).await?;
             Ok(Answered::Before)
         }
         Err(Refused::Stale | Refused::Unavailable) => Err(Error::StaleLease(job)),

@@ -198,6 +198,26 @@ async fn the_same_key_gives_the_same_saga_and_another_input_is_refused() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn a_key_stands_for_all_that_a_saga_is_started_with_but_for_a_time_from_now() {
+    let trace = Trace::default();
+    let engine = engine().await;
+    engine.register(Saga::builder("once").step(noting("a", &trace, None)).build().unwrap()).unwrap();
+    let start = || engine.start("once", &1).key("k").correlation_id("c").attribute("a", "1");
+    let first = start().deadline_in(secs(60)).await.unwrap();
+    tokio::time::advance(secs(5)).await;
+    assert_eq!(start().deadline_in(secs(90)).await.unwrap().id(), first.id());
+    let later = backstitch::Timestamp::from_micros(i64::MAX);
+    for other in [
+        start().correlation_id("d"),
+        start().attribute("b", "2"),
+        start().deadline(later),
+        engine.start("once", &1).key("k"),
+    ] {
+        assert!(matches!(other.await, Err(backstitch::Error::KeyConflict { .. })));
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_cancelled_saga_is_rolled_back_and_its_running_step_is_told() {
     let trace = Trace::default();
     let heard = trace.clone();

@@ -75,6 +75,11 @@ impl StepError {
         Self::new(ErrorKind::Failed, message)
     }
 
+    /// No outside worker answered in time.
+    pub(crate) fn unanswered_by_workers() -> Self {
+        Self::new(ErrorKind::TimedOut, "no worker answered in time")
+    }
+
     /// The service said no; the step is not tried again.
     #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {

@@ -36,6 +36,9 @@ pub struct Retry {
 /// The longest wait an exponential backoff reaches unless a cap is given.
 pub const DEFAULT_CAP: Duration = Duration::from_secs(3600);
 
+/// The longest wait that a service can ask for where the policy names none.
+pub const LONGEST_WISH: Duration = Duration::from_secs(300);
+
 impl Retry {
     /// No second attempt.
     #[must_use]
@@ -76,6 +79,17 @@ impl Retry {
     pub fn with_jitter(mut self, percent: u8) -> Self {
         self.jitter_percent = percent.min(100);
         self
+    }
+
+    /// The longest wait that a service can ask for (`Retry-After`): the policy's own longest, where it was given one, so
+    /// that nobody is parked for longer than whoever wrote it had in mind.
+    #[must_use]
+    pub fn longest_wish(&self) -> Duration {
+        match self.backoff {
+            // The default is what nobody has thought of.
+            Backoff::Exponential { cap, .. } if cap != DEFAULT_CAP => cap,
+            Backoff::Exponential { .. } | Backoff::Fixed(_) | Backoff::List(_) => LONGEST_WISH,
+        }
     }
 
     /// Whether another attempt is due after `failures` failed ones.
@@ -237,6 +251,18 @@ mod tests {
     fn a_cap_is_for_exponential_waits_only() {
         let retry = Retry::fixed(1, secs(50)).with_cap(secs(5));
         assert_eq!(retry, Retry::fixed(1, secs(50)));
+    }
+
+    #[test]
+    fn a_service_can_ask_for_the_policys_own_longest_wait_or_for_five_minutes() {
+        let own = Retry::exponential(9, secs(1)).with_cap(secs(30));
+        assert_eq!(own.longest_wish(), secs(30));
+        assert_eq!(own.with_cap(secs(7200)).longest_wish(), secs(7200));
+        for none in
+            [Retry::exponential(9, secs(1)), Retry::fixed(9, secs(1)), Retry::after_each(vec![secs(9)])]
+        {
+            assert_eq!(none.longest_wish(), secs(300), "{none:?}");
+        }
     }
 
     #[test]

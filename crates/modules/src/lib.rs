@@ -2,6 +2,7 @@
 
 pub mod alerts;
 pub mod declaration;
+pub mod depth;
 pub mod http_call;
 pub mod only_object;
 pub mod orders;
@@ -9,3 +10,5 @@ pub mod outbox;
 mod outgoing;
 mod reading;
 mod settings;
+
+pub use reading::nearest;

@@ -1,8 +1,9 @@
 //! What every client that calls somebody holds itself to.
 
-pub(crate) mod address;
+mod address;
 mod body;
 pub(crate) mod certificates;
+pub(crate) mod header;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -22,6 +23,7 @@ use rustls::pki_types::CertificateDer;
 use rustls::{ClientConfig, RootCertStore};
 use tower_service::Service;
 
+pub(crate) use address::Address;
 pub(crate) use body::{Body, quoted};
 
 /// Who is calling.

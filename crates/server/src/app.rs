@@ -11,7 +11,7 @@ use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
 use crate::audience::Audience;
-use crate::auth::{Gate, Table};
+use crate::auth::{Gate, Leaves, Table};
 use crate::config::Config;
 use crate::routes::Readiness;
 use crate::telemetry::Metrics;
@@ -31,6 +31,8 @@ pub(crate) struct Parts {
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) gate: Gate,
+    /// Whoever stays for long.
+    pub(crate) leaves: Leaves,
     pub(crate) access: Table,
     pub(crate) metrics: Metrics,
     /// What `/health/ready` knows.

@@ -16,7 +16,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
 use crate::audience::Audience;
-use crate::auth::{Gate, Hasher, Keyring, Rates};
+use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, watch_leaves};
 use crate::config::Config;
 use crate::database::Database;
 use crate::feed::pass_on_events;
@@ -119,6 +119,7 @@ impl Server {
             caller,
             clock,
             gate,
+            leaves: Leaves::until(closing.clone()),
             access: assembled.access.clone(),
             metrics,
             readiness: routes::Readiness::default(),
@@ -129,6 +130,7 @@ impl Server {
         });
         let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing);
         tokio::spawn(pass_on_events(app.clone()));
+        tokio::spawn(watch_leaves(app.clone()));
         Ok(Self { listener, address, app, acceptor, open })
     }
 
@@ -180,7 +182,7 @@ fn topics(config: &outbox::Config) -> Result<Routes, outbox::BadConfig> {
 
 /// Who is let in. An address that others can reach is opened only where somebody has a key.
 async fn gate(config: &Config, database: &Database, clock: Arc<dyn Clock>) -> Result<Gate, Error> {
-    let own = Hasher::of(database, config.secret.as_ref())?;
+    let own = Hasher::of(database, config.secret.as_ref(), clock.now()).await?;
     let can_check = own.is_some();
     let hasher = own.map_or_else(Hasher::for_this_process, Ok)?;
     let keyring = Keyring::open(database.clone(), hasher.clone(), clock).await?;

@@ -153,6 +153,7 @@ macro_rules! every_store {
                 a_job_is_either_leased_or_withdrawn
                 a_saga_is_told_of_an_attempt_that_nobody_brings_back
                 nobody_is_told_of_a_lost_job_that_no_saga_waits_for
+                the_job_of_a_paused_saga_waits_until_it_goes_on
             }
             outbox {
                 a_sender_gets_the_message_as_it_was_written

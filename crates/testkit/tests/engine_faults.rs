@@ -10,9 +10,9 @@ use std::time::Duration;
 use backstitch::clock::TokioClock;
 use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
-use backstitch::store::Store;
 use backstitch::store::memory::MemoryStore;
 use backstitch::store::watched::Watched;
+use backstitch::store::{self, Store};
 use backstitch::{
     Builder, Context, Cursor, Engine, Error, Filter, Options, Recorded, Resolution, Retry, Saga, SagaId,
     SagaState, Status, Step, StepError, Undo, secs,
@@ -415,4 +415,21 @@ async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
     // Once it can be read again, it goes on.
     let engine = bench.open_with(quick(&trace)).await;
     assert!(end_of(&engine, bad, FOUND).await.succeeded());
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_engine_whose_last_decision_could_not_be_written_says_so() {
+    let bench = Bench::new();
+    let (engine, _) = bench.open_faulty_with(Fault::FullEvery(2), quick(&Trace::default())).await;
+    engine.writable().await.unwrap();
+    let run = engine.start("s", &()).await.unwrap();
+    run.outcome().await.unwrap();
+    engine.writable().await.unwrap();
+    // The last decision before this one worked, so this one is the next that does not.
+    let Err(refused) = engine.start("s", &()).await else { panic!("it was written") };
+    for told in [refused, engine.writable().await.unwrap_err()] {
+        assert!(matches!(told, Error::Store(why) if matches!(*why, store::Error::Full(_))));
+    }
+    engine.start("s", &()).await.unwrap().outcome().await.unwrap();
+    engine.writable().await.unwrap();
 }

@@ -209,6 +209,14 @@ declare
     saga   uuid        := backstitch.uuid_v7();
     moment timestamptz := backstitch.clock();
     given  text        := coalesce(input::text, 'null');
+    -- What tells this start from another one under the same key, as the library tells it.
+    mark   bytea       := backstitch.digest(given);
+    labels jsonb       := jsonb_strip_nulls(
+        jsonb_build_object(
+            'attributes', nullif(attributes, '{}'), 'correlation_id', correlation_id,
+            'deadline', (extract(epoch from deadline) * 1000000)::bigint
+        )
+    );
     latest integer;
     excess record;
     claim  record;
@@ -250,18 +258,21 @@ begin
                 hint = 'Pass a reference to where the data is instead.';
     end if;
 
+    if labels <> '{}' then
+        mark := sha256(mark || backstitch.digest(labels::text));
+    end if;
     if idempotency_key is not null then
         insert into backstitch.idempotency_ledger (scope, key, digest, saga_id, at)
-        values ('saga/' || definition, idempotency_key, backstitch.digest(given), saga, moment)
+        values ('saga/' || definition, idempotency_key, mark, saga, moment)
         on conflict do nothing;
         if not found then
-            select l.saga_id, l.at, l.digest = backstitch.digest(given) as same into claim
+            select l.saga_id, l.at, l.digest = mark as same into claim
             from backstitch.idempotency_ledger l
             where l.scope = 'saga/' || definition and l.key = idempotency_key;
             if claim.same then
                 return claim.saga_id;
             end if;
-            raise exception 'the idempotency key "%" was first used for another input, at %, and started saga %',
+            raise exception 'the idempotency key "%" was first used for another start, at %, and started saga %',
                 idempotency_key, claim.at, claim.saga_id
                 using errcode = 'unique_violation', hint = 'Use a new key for a new request.';
         end if;

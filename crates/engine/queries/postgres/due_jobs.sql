@@ -6,7 +6,17 @@ due as (
         cross join lateral (
             select id, until
             from jobs
-            where status = 'pending' and queue = wanted.queue and until <= clock()
+            where
+                status = 'pending' and queue = wanted.queue and until <= clock()
+                -- A saga that is paused starts nothing: no worker gets what waits for one.
+                and (
+                    not starts_with(wanted.queue, 'work/')
+                    or not exists (
+                        select 1
+                        from sagas
+                        where sagas.id = jobs.saga_id and sagas.paused and sagas.status in ('pending', 'running', 'compensating')
+                    )
+                )
             order by until, id
             limit $3
             for update skip locked

@@ -1,5 +1,15 @@
 select id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error
 from jobs
-where status = 'pending' and queue = ?1 and until <= ?2
+where
+    status = 'pending' and queue = ?1 and until <= ?2
+    -- A saga that is paused starts nothing: no worker gets what waits for one.
+    and (
+        substr(?1, 1, 5) <> 'work/'
+        or not exists (
+            select 1
+            from sagas
+            where sagas.id = jobs.saga_id and sagas.paused and sagas.status in ('pending', 'running', 'compensating')
+        )
+    )
 order by until, id
 limit ?3

@@ -1,6 +1,8 @@
 //! One attempt of one step: at most once in this process, never longer than its timeout, and never a panic.
 
+use std::any::Any;
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstitch_kernel::saga::{Outcome, Phase};
 use backstitch_kernel::{ErrorKind, StepError};
@@ -19,14 +21,26 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
     let definition = call.definition.clone();
     let step = &definition.definition.steps()[call.position];
     let handlers = &definition.handlers[call.position];
-    let (handler, timeout) = match call.phase {
-        Phase::Do => (&handlers.action, Some(step.timeout)),
-        Phase::Undo => (&handlers.compensation, step.compensation.as_ref().map(|undo| undo.timeout)),
+    let (handler, admission, timeout) = match call.phase {
+        Phase::Do => (&handlers.action, &None, Some(step.timeout)),
+        Phase::Undo => {
+            let timeout = step.compensation.as_ref().map(|undo| undo.timeout);
+            (&handlers.compensation, &handlers.compensation_admission, timeout)
+        }
     };
     let (Some(handler), Some(timeout)) = (handler, timeout) else {
         let message = format!("this node has no code for the {} of step `{}`", call.phase.as_str(), step.id);
         return Outcome::Failed(StepError::failed(message));
     };
+    let _place = match admission {
+        Some(admission) => match guarded::run(Duration::MAX, async { admission(call.clone()).await }).await {
+            Ended::Answered(place) => place,
+            Ended::Panicked(panic) => return panicked(panic.as_ref()),
+            Ended::TimedOut => None,
+        },
+        None => None,
+    };
+    // Only now: whoever has waited may have been taken for dead meanwhile.
     shared.liveness.permitted().await;
     match guarded::run(timeout, async { handler(call).await }).await {
         Ended::Answered(Ok(result)) if result.len() > shared.options.max_payload => {
@@ -36,15 +50,17 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
         }
         Ended::Answered(Ok(result)) => Outcome::Succeeded(result),
         Ended::Answered(Err(error)) => Outcome::Failed(bounded(error)),
-        Ended::Panicked(panic) => {
-            let message = format!("the step panicked: {}", guarded::text(panic.as_ref()));
-            Outcome::Failed(bounded(StepError::new(ErrorKind::Panicked, message)))
-        }
+        Ended::Panicked(panic) => panicked(panic.as_ref()),
         Ended::TimedOut => {
             let message = format!("no answer within {} ms", timeout.as_millis());
             Outcome::Failed(StepError::new(ErrorKind::TimedOut, message))
         }
     }
+}
+
+fn panicked(panic: &(dyn Any + Send)) -> Outcome {
+    let message = format!("the step panicked: {}", guarded::text(panic));
+    Outcome::Failed(bounded(StepError::new(ErrorKind::Panicked, message)))
 }
 
 /// An error is written into several events: a long one keeps its beginning.

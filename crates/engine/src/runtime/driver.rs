@@ -6,7 +6,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backstitch_kernel::saga::{
-    Decision, Effect, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
+    Decision, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
 };
 use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId};
 use futures::StreamExt;
@@ -356,7 +356,9 @@ impl Driver {
                 self.perform(std::mem::take(&mut decision.effects));
             }
             let tells = !commit.messages.is_empty();
-            let offers = !commit.jobs.is_empty();
+            // What was offered before the pause is to be had again.
+            let goes_on = |recorded: &Recorded| matches!(recorded.event, Event::SagaResumed { .. });
+            let offers = !commit.jobs.is_empty() || commit.events.iter().any(goes_on);
             let Some((commit, verdict)) = self.commit(commit).await else {
                 return Flow::LetGo;
             };

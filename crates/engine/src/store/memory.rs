@@ -14,7 +14,7 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 
 use super::declared::{Collected, Declared, InFlight, Version};
 use super::jobs::{
-    Answer, Job, Leased, Leasing, NewJob, Report as JobReport, Settled, Settlement, Withdrawal,
+    Answer, Job, Leased, Leasing, NewJob, OUTSIDE, Report as JobReport, Settled, Settlement, Withdrawal,
 };
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
@@ -512,7 +512,13 @@ impl Store for MemoryStore {
     async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         let now = self.clock.now();
         let mut tables = self.tables();
-        let mine = tables.jobs.values_mut().filter(|job| queues.contains(&job.queue));
+        let Tables { jobs, sagas, .. } = &mut *tables;
+        let mine = jobs.values_mut().filter(|job| queues.contains(&job.queue));
+        // A saga that is paused starts nothing: no worker gets what waits for one.
+        let rests = |job: &Job| {
+            let paused = |saga: &Saga| saga.is_active() && saga.summary.paused;
+            job.queue.starts_with(OUTSIDE) && sagas.get(&job.saga).is_some_and(paused)
+        };
         let mut leased = Vec::new();
         let mut expired_jobs = Vec::new();
         let mut lost = Vec::new();
@@ -526,6 +532,7 @@ impl Store for MemoryStore {
                 }
             }
             if leased.len() < limit
+                && !rests(job)
                 && let Ok(taken) = job.lease.lease(lease, now)
             {
                 job.lease = taken;

@@ -1,10 +1,15 @@
 //! Answers of outside workers that are on disk in time and looked at when it is over.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
+
+use async_trait::async_trait;
 use backstitch::inbox::{Answer, Message};
 use backstitch::kernel::saga::draft::DraftStep;
 use backstitch::store::Store;
 use backstitch::store::jobs;
-use backstitch::{Engine, Payload, Retry, Work, secs};
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::{Engine, Error, Payload, Retry, Work, secs};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -85,4 +90,48 @@ async fn the_last_answers_count_though_the_saga_s_deadline_is_over_before_anybod
     }
     assert!(run.outcome().await.unwrap().succeeded());
     assert_eq!(begun.elapsed().as_secs(), 20);
+}
+
+/// Holds an answer up between the look whether anybody waits for it and its writing, for longer than anybody does.
+#[derive(Default)]
+struct Overtaken {
+    is_armed: AtomicBool,
+    was_looked_for: AtomicBool,
+}
+
+#[async_trait]
+impl Watch for Overtaken {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), backstitch::store::Error> {
+        match moment {
+            Moment::BeforeLoad(_) if self.is_armed.swap(false, Ordering::SeqCst) => {
+                self.was_looked_for.store(true, Ordering::SeqCst);
+            }
+            Moment::Before if self.was_looked_for.swap(false, Ordering::SeqCst) => {
+                tokio::time::sleep(secs(30)).await;
+            }
+            _ => {}
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_worker_whose_answer_is_overtaken_by_the_end_of_its_time_is_told_so() {
+    for retries in [0, 1] {
+        let bench = Calls::good().bench();
+        let store = Arc::new(Watched::new(bench.store.clone(), Overtaken::default()));
+        let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
+        let retry = Retry::fixed(retries, secs(600));
+        put(&engine, written("job", [DraftStep { timeout: secs(20), retry, ..working("build") }])).await;
+        let run = start(&engine, "job").await;
+        let work = take(&engine).await;
+        store.is_armed.store(true, Ordering::SeqCst);
+        for _ in 0..2 {
+            let result = Payload::encode("built").unwrap();
+            let told = engine.complete_work(work.job, work.token, result).await;
+            assert!(matches!(told, Err(Error::GivenUp { .. })), "{told:?}");
+        }
+        let log = log(&run).await;
+        assert!(!names(&log).contains(&"step.succeeded"), "{log:?}");
+    }
 }

@@ -3,7 +3,7 @@
 use backstitch::kernel::saga::draft::{DraftCompensation, DraftStep};
 use backstitch::kernel::saga::{Phase, Resolution};
 use backstitch::{
-    Answered, Engine, Error, ErrorKind, Payload, Retry, Status, StepError, StepStatus, Work, secs,
+    Answered, Engine, Error, ErrorKind, Event, Payload, Retry, Status, StepError, StepStatus, Work, secs,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -572,4 +572,28 @@ async fn answers_that_waited_for_the_next_process_count_each() {
     for step in ["left", "right"] {
         assert_eq!(ended.step(step).unwrap().attempts, 1, "{step}");
     }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_paused_saga_gives_no_worker_anything_until_it_is_resumed() {
+    let (_, engine) = engine([working("build"), working("ship")]).await;
+    let run = engine.start("job", &json!({})).await.unwrap();
+    engine.pause(run.id(), "wait").await.unwrap();
+    wait_for(&run, |event| matches!(event, Event::SagaPaused { .. })).await;
+    assert!(lease(&engine).await.is_empty(), "nothing new starts");
+
+    // Whoever waits for work meanwhile gets it when the saga goes on.
+    let (work, resumed) = tokio::join!(take(&engine), engine.resume(run.id(), "go on"));
+    resumed.unwrap();
+    assert_eq!((work.step.as_str(), work.attempt, work.token), ("build", 1, 1), "it has cost nothing");
+
+    // What a worker has is finished, and what follows waits.
+    engine.pause(run.id(), "wait").await.unwrap();
+    complete(&engine, &work).await.unwrap();
+    wait_for(&run, |event| matches!(event, Event::StepSucceeded { .. })).await;
+    assert!(lease(&engine).await.is_empty());
+    engine.resume(run.id(), "go on").await.unwrap();
+    let work = take(&engine).await;
+    complete(&engine, &work).await.unwrap();
+    assert!(run.outcome().await.unwrap().succeeded());
 }

@@ -1,7 +1,5 @@
 //! What follows from a state by itself: steps that can start, compensations that are due, the end.
 
-use std::time::Duration;
-
 use super::MAX_INTERRUPTIONS;
 use super::definition::Step;
 use super::event::{Event, Outside, Phase};
@@ -12,9 +10,6 @@ use crate::error::{ErrorKind, StepError};
 use crate::id::{SagaId, StepId};
 use crate::planted::{Bug, is_planted};
 use crate::retry::Retry;
-
-/// The longest a service can have us wait by asking for it.
-const MAX_RETRY_AFTER: Duration = Duration::from_secs(24 * 3600);
 
 /// Goes as far as the state allows without anything else happening.
 pub(super) fn advance(next: &mut Transition<'_>) {
@@ -270,13 +265,15 @@ impl Transition<'_> {
         self.policy(position, phase).is_some_and(|policy| policy.allows_another(failures))
     }
 
-    pub(super) fn retry_later(&mut self, saga: SagaId, position: usize, phase: Phase, error: StepError) {
+    pub(super) fn retry_later(&mut self, saga: SagaId, position: usize, phase: Phase, mut error: StepError) {
         let Some(policy) = self.policy(position, phase) else {
             return;
         };
         let (step, state) = self.step(position);
         let state = state.phase(phase);
-        let wished = error.retry_after.unwrap_or_default().min(MAX_RETRY_AFTER);
+        // What is told is what is honoured.
+        error.retry_after = error.retry_after.map(|wished| wished.min(policy.longest_wish()));
+        let wished = error.retry_after.unwrap_or_default();
         let wait = policy.wait(state.failures + 1, spread(saga, position)).max(wished);
         let event = Event::StepRetry {
             step: step.id.clone(),

@@ -193,7 +193,7 @@ fn time_out_the_outside(next: &mut Transition<'_>, saga: SagaId) {
     for position in 0..next.state.steps.len() {
         let step = &next.state.steps[position];
         let (action, compensation) = (late(&step.forward, next.now.at), late(&step.undo, next.now.at));
-        let error = || StepError::new(ErrorKind::TimedOut, "no worker answered in time");
+        let error = StepError::unanswered_by_workers;
         if action {
             action_failed(next, saga, position, error());
         }

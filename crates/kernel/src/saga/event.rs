@@ -261,6 +261,19 @@ impl Event {
         }
     }
 
+    /// Whether this attempt was given up by this, since no outside worker had answered in time.
+    #[must_use]
+    pub fn gave_up_waiting_for(&self, step: &StepId, phase: Phase, attempt: u32) -> bool {
+        let (of, error) = match self {
+            Self::StepFailed { error, .. } | Self::StepTimedOut { error, .. } => (Phase::Do, error),
+            Self::StepCompensationFailed { error, .. } => (Phase::Undo, error),
+            Self::StepRetry { phase, error, .. } => (*phase, error),
+            _ => return false,
+        };
+        (self.step(), of, self.attempt()) == (Some(step), phase, Some(attempt))
+            && *error == StepError::unanswered_by_workers()
+    }
+
     /// The attempt it is about, if it is about one.
     #[must_use]
     pub fn attempt(&self) -> Option<u32> {

@@ -91,13 +91,38 @@ fn a_success_after_a_doubtful_attempt_leaves_no_doubt() {
 }
 
 #[test]
-fn a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one_nor_for_more_than_a_day() {
-    for (asked, expected) in [(3, 10), (25, 25), (7 * 86_400, 86_400)] {
-        let mut saga = Play::start(sequence(&["a"]).retrying("a", 1));
+fn a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one_nor_for_more_than_the_policys_longest() {
+    let plain = Retry::fixed(1, Duration::from_secs(10));
+    let capped = Retry::exponential(1, Duration::from_secs(10)).with_cap(Duration::from_secs(30));
+    for (retry, asked, told, expected) in [
+        (&plain, 3, 3, 10),
+        (&plain, 25, 25, 25),
+        (&plain, 7 * 86_400, 300, 300),
+        (&capped, 25, 25, 25),
+        (&capped, 7 * 86_400, 30, 30),
+    ] {
+        let mut draft = sequence(&["a"]);
+        draft.steps[0].retry = retry.clone();
+        let mut saga = Play::start(draft);
         let error = StepError::failed("busy").with_retry_after(Duration::from_secs(asked));
         saga.input(saga.answer("a", Phase::Do, Outcome::Failed(error))).unwrap();
-        assert_eq!(saga.state.next_due(), Some(seconds(expected)));
+        assert_eq!(saga.state.next_due(), Some(seconds(expected)), "{asked} s asked of {retry:?}");
+        let shown = saga.state.steps[0].forward.error.as_ref().and_then(|error| error.retry_after);
+        assert_eq!(shown, Some(Duration::from_secs(told)), "what is told is what is honoured");
     }
+}
+
+#[test]
+fn a_service_that_refuses_to_undo_for_a_day_holds_a_rollback_up_for_minutes() {
+    let mut draft = sequence(&["a", "b"]);
+    draft.steps[0].compensate.as_mut().unwrap().retry =
+        Retry::exponential(5, Duration::from_secs(1)).with_cap(Duration::from_secs(30));
+    let mut saga = Play::start(draft);
+    saga.done("a");
+    saga.fails("b", ErrorKind::Refused);
+    let error = StepError::failed("tomorrow").with_retry_after(Duration::from_secs(86_400));
+    saga.input(saga.answer("a", Phase::Undo, Outcome::Failed(error))).unwrap();
+    assert_eq!(saga.state.next_due(), Some(seconds(30)));
 }
 
 #[test]

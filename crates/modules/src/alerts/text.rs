@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use std::time::{Duration, UNIX_EPOCH};
 
 use backstitch::{SagaId, Timestamp};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 use serde_json::{Value, json};
 
 use super::alert::Alert;
@@ -17,6 +18,9 @@ const HEADLINE: usize = 200;
 const ERROR_IN_MAIL: usize = 8_000;
 /// Characters of a channel's own failure that are kept.
 const REASON: usize = 500;
+
+/// What cannot stand for itself in one part of a path.
+const NOT_IN_A_PATH: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'_').remove(b'.').remove(b'~');
 
 /// The alert on one line: `rollback failed: payment of orders 0197a6b4-…`.
 pub(super) fn headline(alert: &Alert) -> String {
@@ -49,7 +53,7 @@ pub(super) fn letter(alert: &Alert) -> String {
     letter.extend(fields.into_iter().flatten());
     if let Some(saga) = alert.tx_id {
         letter.push_str("\nWhat to do next:\n");
-        letter.extend(advice(alert, saga).into_iter().map(|command| format!("  {command}\n")));
+        letter.extend(advice(alert, saga).into_iter().map(|request| format!("  {request}\n")));
     }
     let _ = write!(
         letter,
@@ -104,14 +108,16 @@ fn summary(alert: &Alert) -> &'static str {
     }
 }
 
+/// The requests to the server that help.
 fn advice(alert: &Alert, saga: SagaId) -> Vec<String> {
-    let show = format!("backstitch show {saga}");
+    let show = format!("GET /v1/sagas/{saga}");
     let Some(step) = alert.service.as_deref().filter(|_| alert.kind == "rollback_failed") else {
-        return vec![show, format!("backstitch log {saga}")];
+        return vec![show, format!("GET /v1/sagas/{saga}/log")];
     };
-    let step = shell_word(step);
+    let step = utf8_percent_encode(step, NOT_IN_A_PATH);
     let resolve = |action: &str, meaning: &str| {
-        format!("backstitch resolve {saga} {step} {action} --note \"who and why\"  # {meaning}")
+        let body = json!({ "action": action, "note": "who and why" });
+        format!("POST /v1/sagas/{saga}/steps/{step}/resolve {body}  # {meaning}")
     };
     vec![
         show,
@@ -126,15 +132,6 @@ fn field(name: &str, value: &str) -> String {
     let value = cut(value, ERROR_IN_MAIL);
     let lines: Vec<String> = value.lines().map(|line| one_line(line, ERROR_IN_MAIL)).collect();
     format!("{:<13}{}\n", format!("{name}:"), lines.join("\n             "))
-}
-
-/// What a shell takes as one word and does nothing else with.
-fn shell_word(text: &str) -> String {
-    let text = one_line(text, HEADLINE);
-    if text.chars().all(|c| c.is_alphanumeric() || matches!(c, '-' | '_' | '.')) {
-        return text;
-    }
-    format!("'{}'", text.replace('\'', r"'\''"))
 }
 
 fn cut(text: &str, at_most: usize) -> Cow<'_, str> {
@@ -176,8 +173,9 @@ mod tests {
             "Error:       no refund\n",
             "Code:        BANK_DOWN\n",
             "Time:        2026-01-01T00:00:00.000001Z\n",
-            "  backstitch show 0197a6b4-6a3e-7000-8000-000000000001\n",
-            "  backstitch resolve 0197a6b4-6a3e-7000-8000-000000000001 payment skip --note ",
+            "  GET /v1/sagas/0197a6b4-6a3e-7000-8000-000000000001\n",
+            "  POST /v1/sagas/0197a6b4-6a3e-7000-8000-000000000001/steps/payment/resolve \
+             {\"action\":\"skip\",\"note\":\"who and why\"}  # leave it as it is\n",
         ] {
             assert!(letter.contains(expected), "{expected:?} is missing:\n{letter}");
         }
@@ -188,7 +186,7 @@ mod tests {
         let alert =
             Alert { kind: "hook_failed".to_owned(), service: Some("on_failure".to_owned()), ..alert() };
         let letter = letter(&alert);
-        assert!(letter.contains("backstitch log ") && !letter.contains("resolve"), "{letter}");
+        assert!(letter.contains("/log\n") && !letter.contains("resolve"), "{letter}");
     }
 
     #[test]
@@ -203,9 +201,10 @@ mod tests {
     }
 
     #[test]
-    fn no_name_becomes_a_command() {
-        assert_eq!(shell_word("pay-2.x_é"), "pay-2.x_é");
-        assert_eq!(shell_word("a; rm 'b'\n"), r"'a; rm '\''b'\'' '");
+    fn no_name_becomes_more_than_a_part_of_a_path() {
+        let alert = Alert { service: Some("a/../b?c 'd'\n".to_owned()), ..alert() };
+        let letter = letter(&alert);
+        assert!(letter.contains("/steps/a%2F..%2Fb%3Fc%20%27d%27%0A/resolve {"), "{letter}");
     }
 
     #[test]

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use backstitch::{Payload, StepError};
 
+use crate::depth::exceeds;
 use crate::outgoing::{Body, quoted};
 
 /// What came back.
@@ -20,14 +21,14 @@ pub(super) struct Answer {
 /// Whether the step is done, and if not, whether it may be all the same.
 ///
 /// `in_doubt` says that an earlier attempt may have taken effect: a conflict is then no refusal, since it may be the
-/// service's answer to its own unfinished work.
+/// service's answer to its own unfinished work. A result is read down to `depth`.
 ///
 /// # Errors
 /// When the answer is no success: refused for good, not done, or in doubt.
-pub(super) fn judge(answer: Answer, in_doubt: bool) -> Result<Payload, StepError> {
+pub(super) fn judge(answer: Answer, in_doubt: bool, depth: usize) -> Result<Payload, StepError> {
     let Answer { status, retry_after, body } = answer;
     if (200..300).contains(&status) {
-        return result(status, body);
+        return result(status, body, depth);
     }
     let told = body.said(status);
     let error = match status {
@@ -49,7 +50,7 @@ pub(super) fn judge(answer: Answer, in_doubt: bool) -> Result<Payload, StepError
 }
 
 /// A success whose result cannot be read may have been one, and is asked for again under the same key.
-fn result(status: u16, body: Body) -> Result<Payload, StepError> {
+fn result(status: u16, body: Body, depth: usize) -> Result<Payload, StepError> {
     let bytes = match body {
         Body::Whole(bytes) => bytes,
         Body::TooLarge { limit } => {
@@ -73,11 +74,18 @@ fn result(status: u16, body: Body) -> Result<Payload, StepError> {
         return Ok(Payload::null());
     }
     let unreadable = |why: String| {
-        let told = format!("HTTP {status}, but the body is no JSON ({why}): {}", quoted(&bytes));
+        let told = format!("HTTP {status}, but the body cannot be read as JSON ({why}): {}", quoted(&bytes));
         StepError::in_doubt(told).with_code("ANSWER_UNREADABLE")
     };
+    if exceeds(&bytes, depth) {
+        return Err(unreadable(format!("it is nested deeper than {depth} levels")));
+    }
     let text = std::str::from_utf8(&bytes).map_err(|why| unreadable(why.to_string()))?;
-    Payload::parse(text).map_err(|why| unreadable(why.to_string()))
+    let result = Payload::parse(text).map_err(|why| unreadable(why.to_string()))?;
+    // The form alone does not tell: no number holds 1e400, and no text half of a surrogate pair. Whoever is handed the
+    // result could not read it.
+    result.decode::<serde_json::Value>().map_err(|why| unreadable(why.to_string()))?;
+    Ok(result)
 }
 
 /// The service's own code where it gives one, as `{"code": "OUT_OF_STOCK"}` or `{"error": {"code": …}}`.
@@ -102,15 +110,17 @@ mod tests {
     }
 
     fn kind(status: u16) -> ErrorKind {
-        judge(answer(status, "no"), false).unwrap_err().kind
+        judge(answer(status, "no"), false, 64).unwrap_err().kind
     }
 
     #[test]
     fn a_success_gives_its_body() {
-        assert_eq!(judge(answer(200, r#"{"id":7}"#), false).unwrap().as_str(), r#"{"id":7}"#);
-        assert_eq!(judge(answer(201, " 17 "), false).unwrap().as_str(), "17");
-        assert!(judge(answer(204, ""), false).unwrap().is_null());
-        assert!(judge(answer(200, " \n"), false).unwrap().is_null());
+        assert_eq!(judge(answer(200, r#"{"id":7}"#), false, 64).unwrap().as_str(), r#"{"id":7}"#);
+        assert_eq!(judge(answer(201, " 17 "), false, 64).unwrap().as_str(), "17");
+        assert!(judge(answer(204, ""), false, 64).unwrap().is_null());
+        let deep = "[".repeat(64) + &"]".repeat(64);
+        assert_eq!(judge(answer(200, &deep), false, 64).unwrap().as_str(), deep);
+        assert!(judge(answer(200, " \n"), false, 64).unwrap().is_null());
     }
 
     #[test]
@@ -118,11 +128,14 @@ mod tests {
         for body in [
             Body::Whole(b"<html>".to_vec()),
             Body::Whole(vec![b'"', 0xff, b'"']),
+            Body::Whole(b"[1e400]".to_vec()),
+            Body::Whole(br#"{"half": "\ud800"}"#.to_vec()),
+            Body::Whole([[b'['; 65], [b']'; 65]].concat()),
             Body::TooLarge { limit: 10 },
             Body::Packed("gzip".to_owned()),
             Body::CutOff("reset".to_owned()),
         ] {
-            let error = judge(Answer { status: 200, retry_after: None, body }, false).unwrap_err();
+            let error = judge(Answer { status: 200, retry_after: None, body }, false, 64).unwrap_err();
             assert_eq!(error.kind, ErrorKind::InDoubt, "{error}");
         }
     }
@@ -142,26 +155,26 @@ mod tests {
 
     #[test]
     fn a_conflict_after_a_doubt_is_no_refusal() {
-        assert_eq!(judge(answer(409, ""), true).unwrap_err().kind, ErrorKind::InDoubt);
-        assert_eq!(judge(answer(422, ""), true).unwrap_err().kind, ErrorKind::Refused);
+        assert_eq!(judge(answer(409, ""), true, 64).unwrap_err().kind, ErrorKind::InDoubt);
+        assert_eq!(judge(answer(422, ""), true, 64).unwrap_err().kind, ErrorKind::Refused);
     }
 
     #[test]
     fn the_service_says_when_to_come_again_and_why_not() {
         let busy = Answer { retry_after: Some(Duration::from_secs(7)), ..answer(429, "") };
-        assert_eq!(judge(busy, false).unwrap_err().retry_after, Some(Duration::from_secs(7)));
-        let error = judge(answer(422, r#"{"code":"OUT_OF_STOCK","left":0}"#), false).unwrap_err();
+        assert_eq!(judge(busy, false, 64).unwrap_err().retry_after, Some(Duration::from_secs(7)));
+        let error = judge(answer(422, r#"{"code":"OUT_OF_STOCK","left":0}"#), false, 64).unwrap_err();
         assert_eq!(error.code.as_deref(), Some("OUT_OF_STOCK"));
         assert!(error.message.contains("\"left\":0"), "{error}");
-        let nested = judge(answer(402, r#"{"error":{"code":"DECLINED"}}"#), false).unwrap_err();
+        let nested = judge(answer(402, r#"{"error":{"code":"DECLINED"}}"#), false, 64).unwrap_err();
         assert_eq!(nested.code.as_deref(), Some("DECLINED"));
-        assert_eq!(judge(answer(404, "nowhere"), false).unwrap_err().code.as_deref(), Some("HTTP_404"));
+        assert_eq!(judge(answer(404, "nowhere"), false, 64).unwrap_err().code.as_deref(), Some("HTTP_404"));
     }
 
     #[test]
     fn an_error_repeats_the_beginning_of_a_body_only() {
         let long = "ab\u{1}".repeat(10_000);
-        let error = judge(answer(400, &long), false).unwrap_err();
+        let error = judge(answer(400, &long), false, 64).unwrap_err();
         assert!(error.message.len() < 600 && error.message.ends_with('…'), "{error}");
         assert!(!error.message.contains('\u{1}'));
     }

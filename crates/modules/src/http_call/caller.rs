@@ -6,11 +6,12 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::clock::Clock;
-use backstitch::{Attempt, Caller, Payload, StepError};
+use backstitch::{Attempt, Caller, Payload, Phase, Place, StepError};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Method, Request};
 use http_body_util::Full;
+use tokio::sync::SemaphorePermit;
 use tokio::time::Instant;
 
 use super::answer::judge;
@@ -50,9 +51,13 @@ const KEPT_BACK: Duration = Duration::from_secs(5);
 /// ```
 pub struct HttpCaller {
     client: Client,
+    /// Room for actions.
     hosts: Hosts,
+    /// Room for compensations, of their own: whatever goes forward must not keep them from being made.
+    undo_hosts: Hosts,
     clock: Arc<dyn Clock>,
     answer_bytes: usize,
+    answer_depth: usize,
     prepared: RwLock<HashMap<Payload, Arc<Prepared>>>,
 }
 
@@ -60,6 +65,17 @@ pub struct HttpCaller {
 struct Prepared {
     target: Target,
     room: Room,
+    undo_room: Room,
+}
+
+impl Prepared {
+    /// Room for an action, waited for within its time: whoever is late turns round instead.
+    async fn enter(&self, patience: Instant) -> Result<SemaphorePermit<'_>, StepError> {
+        self.room.enter(patience).await.ok_or_else(|| {
+            let told = format!("{} has too many calls already: there was no room", self.target.authority);
+            StepError::failed(told).with_code("NO_ROOM")
+        })
+    }
 }
 
 impl HttpCaller {
@@ -71,8 +87,10 @@ impl HttpCaller {
         Ok(Self {
             client: client(limits)?,
             hosts: Hosts::with_room(limits.calls_per_host),
+            undo_hosts: Hosts::with_room(limits.calls_per_host),
             clock,
             answer_bytes: limits.answer_bytes,
+            answer_depth: limits.answer_depth,
             prepared: RwLock::default(),
         })
     }
@@ -86,7 +104,8 @@ impl HttpCaller {
             StepError::refused(format!("the declared call cannot be read: {why}")).with_code("BAD_CALL")
         })?;
         let room = self.hosts.room_of(&target.authority);
-        let prepared = Arc::new(Prepared { target, room });
+        let undo_room = self.undo_hosts.room_of(&target.authority);
+        let prepared = Arc::new(Prepared { target, room, undo_room });
         let mut kept = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.clear();
@@ -102,13 +121,20 @@ impl Caller for HttpCaller {
         let patience = patience(attempt.timeout());
         let prepared = self.prepare(call)?;
         let request = request(&prepared.target, attempt)?;
-        let Some(_place) = prepared.room.enter(patience).await else {
-            let told = format!("{} has too many calls already: there was no room", prepared.target.authority);
-            return Err(StepError::failed(told).with_code("NO_ROOM"));
+        let _place = match attempt.phase() {
+            Phase::Do => Some(prepared.enter(patience).await?),
+            // It has its place already.
+            Phase::Undo => None,
         };
         let wire = Wire { client: &self.client, clock: &*self.clock, answer_bytes: self.answer_bytes };
         let answer = wire.exchange(request, patience).await?;
-        judge(answer, attempt.is_in_doubt())
+        judge(answer, attempt.is_in_doubt(), self.answer_depth)
+    }
+
+    async fn admit_compensation(&self, call: &Payload, _attempt: &Attempt<'_>) -> Place {
+        // A call that cannot be read is refused when it is made.
+        let prepared = self.prepare(call).ok()?;
+        prepared.undo_room.enter_in_turn().await.map(|place| Box::new(place) as _)
     }
 }
 

@@ -7,17 +7,24 @@ use crate::outgoing::{Client, Connections};
 /// What calls hold themselves to.
 #[derive(Clone, Debug)]
 pub struct Limits {
-    /// Calls to one host at once; more wait for room.
+    /// Calls of actions to one host at once, and as many of compensations; more wait for room.
     pub calls_per_host: usize,
     /// The longest answer that is read, in bytes.
     pub answer_bytes: usize,
+    /// How deep the JSON of an answer may be nested.
+    pub answer_depth: usize,
     /// How long a connection may take to be made.
     pub connect_within: Duration,
 }
 
 impl Default for Limits {
     fn default() -> Self {
-        Self { calls_per_host: 256, answer_bytes: 1 << 20, connect_within: Duration::from_secs(10) }
+        Self {
+            calls_per_host: 256,
+            answer_bytes: 1 << 20,
+            answer_depth: 64,
+            connect_within: Duration::from_secs(10),
+        }
     }
 }
 

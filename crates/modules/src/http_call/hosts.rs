@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
 use tokio::time::{Instant, timeout_at};
 
 /// Hosts kept in mind before those that nobody calls are forgotten.
@@ -47,6 +47,12 @@ impl Room {
             return Some(place);
         }
         timeout_at(until, self.0.acquire()).await.ok()?.ok()
+    }
+
+    /// Waits for a place however long it takes. Places are given in the order they were asked for, and nobody holds one
+    /// for longer than its attempt's time.
+    pub(super) async fn enter_in_turn(&self) -> Option<OwnedSemaphorePermit> {
+        self.0.clone().acquire_owned().await.ok()
     }
 }
 

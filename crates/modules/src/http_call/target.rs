@@ -5,7 +5,7 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 use serde_json::Value;
 
-use crate::outgoing::address;
+use crate::outgoing::{Address, header};
 use crate::reading::{Mistakes, Node};
 
 /// What a call may do. A `GET` sends no body.
@@ -39,8 +39,9 @@ impl Target {
             Some(written) => headers(&written),
             None => Some(HeaderMap::new()),
         };
-        let place = fields.required("url").and_then(|written| place(&written));
-        let (uri, authority) = place?;
+        let address = fields.required("url").and_then(|written| address(&written));
+        let address = address?;
+        let (authority, uri) = (address.authority(), address.uri);
         Some(Self { method: method?, uri, authority, headers: headers? })
     }
 
@@ -59,15 +60,16 @@ impl Target {
     }
 }
 
-/// The whole address, and its host and port.
-fn place(node: &Node<'_>) -> Option<(Uri, String)> {
-    let url = address::url(node.text()?).map_err(|wrong| wrong.into_iter().for_each(|why| node.wrong(why)));
-    let url = url.ok()?;
-    let host = url.host_str().unwrap_or_default();
-    let authority =
-        url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    let uri = address::uri(&url).map_err(|why| node.wrong(why)).ok()?;
-    Some((uri, authority))
+fn address(node: &Node<'_>) -> Option<Address> {
+    match Address::read(node.text()?) {
+        Ok(address) => Some(address),
+        Err(wrong) => {
+            for complaint in wrong {
+                node.wrong(complaint);
+            }
+            None
+        }
+    }
 }
 
 fn headers(node: &Node<'_>) -> Option<HeaderMap> {
@@ -76,7 +78,7 @@ fn headers(node: &Node<'_>) -> Option<HeaderMap> {
     for (name, field) in node.any_object()?.entries() {
         match header(name, &field) {
             Some((name, _)) if headers.contains_key(&name) => {
-                field.wrong(address::TWICE);
+                field.wrong(header::TWICE);
                 fine = false;
             }
             Some((name, value)) => {
@@ -89,8 +91,8 @@ fn headers(node: &Node<'_>) -> Option<HeaderMap> {
 }
 
 fn header(name: &str, field: &Node<'_>) -> Option<(HeaderName, HeaderValue)> {
-    let name = address::header_name(name).map_err(|why| field.wrong(why)).ok()?;
-    let value = address::header_value(field.text()?).map_err(|why| field.wrong(why)).ok()?;
+    let name = header::name(name).map_err(|why| field.wrong(why)).ok()?;
+    let value = header::value(field.text()?).map_err(|why| field.wrong(why)).ok()?;
     Some((name, value))
 }
 
@@ -130,6 +132,8 @@ mod tests {
             ("http://pay/a b", "blank"),
             ("http://pay/a\nb", "blank"),
             ("http://pay:99999/", "not a URL"),
+            (&format!("http://{}/", "a".repeat(64)), "longer than any"),
+            (&format!("http://{}pay/", "a.".repeat(200)), "longer than any"),
         ] {
             let found = wrong(&json!({ "url": url }));
             assert!(

@@ -17,4 +17,4 @@ pub use order::{Amount, Item, Order};
 pub use schema::SCHEMA;
 pub use service::{Endpoint, EndpointChange, Service, Services, ServicesChange, Timeouts, TimeoutsChange};
 pub use settings::Standing;
-pub use vocabulary::{Code, Entry, entry, message};
+pub use vocabulary::{Code, Entry, Outcome, entry, message};

@@ -1,7 +1,9 @@
 //! An order as it is confirmed.
 
 use backstitch::{MAX_LABEL, Problems};
-use serde::{Deserialize, Serialize};
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use super::error::Mistakes;
 
@@ -32,14 +34,62 @@ pub struct Item {
     pub quantity: u32,
 }
 
-/// A sum of money: a JSON number, or the same as text, which keeps every digit.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+/// A sum of money: a JSON number, or the same as text, which keeps every digit. A number that cannot be kept digit by digit
+/// is refused: money is not rounded behind anybody's back.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 #[serde(untagged)]
 pub enum Amount {
     /// A number.
     Number(serde_json::Number),
     /// A number as text, such as `"19.90"`.
     Text(String),
+}
+
+impl<'de> Deserialize<'de> for Amount {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        // As it is written: once it has been read as a number, nobody can tell what it was.
+        let written = Box::<RawValue>::deserialize(from)?;
+        let written = written.get();
+        if written.starts_with('"') {
+            return serde_json::from_str(written).map(Self::Text).map_err(D::Error::custom);
+        }
+        if !written.starts_with(|first: char| first == '-' || first.is_ascii_digit()) {
+            return Err(D::Error::custom("is neither a number nor text: give a number, such as 19.90"));
+        }
+        let number = serde_json::from_str::<serde_json::Number>(written).ok();
+        number.filter(|number| is_same(&number.to_string(), written)).map(Self::Number).ok_or_else(|| {
+            D::Error::custom(
+                "has more digits than a number can keep: give it as text, in quotes, such as \"19.90\"",
+            )
+        })
+    }
+}
+
+/// Whether two spellings of a number mean the same one.
+fn is_same(one: &str, other: &str) -> bool {
+    meaning(one).is_some_and(|one| meaning(other) == Some(one))
+}
+
+/// A number's sign, its digits without zeros around them, and how many places they stand before the end.
+fn meaning(written: &str) -> Option<(bool, String, i64)> {
+    let (mantissa, exponent) = match written.split_once(['e', 'E']) {
+        Some((mantissa, exponent)) => (mantissa, exponent.parse::<i64>().ok()?),
+        None => (written, 0),
+    };
+    let (negative, mantissa) = match mantissa.strip_prefix('-') {
+        Some(mantissa) => (true, mantissa),
+        None => (false, mantissa),
+    };
+    let (whole, part) = mantissa.split_once('.').unwrap_or((mantissa, ""));
+    let digits = format!("{whole}{part}");
+    let kept = digits.trim_end_matches('0');
+    let dropped = i64::try_from(digits.len() - kept.len()).ok()?;
+    let kept = kept.trim_start_matches('0');
+    if kept.is_empty() {
+        return Some((negative, String::new(), 0));
+    }
+    let places = exponent.checked_sub(i64::try_from(part.len()).ok()?)?.checked_add(dropped)?;
+    Some((negative, kept.to_owned(), places))
 }
 
 impl Amount {
@@ -132,6 +182,40 @@ mod tests {
             mistakes(order),
             ["order_id", "customer_id", "items[0].sku", "items[1].quantity", "amount"]
         );
+    }
+
+    #[test]
+    fn a_number_is_kept_as_it_is_or_refused() {
+        for (written, kept) in [
+            ("0", "0"),
+            ("-0", "-0.0"),
+            ("19.90", "19.9"),
+            ("0.10", "0.1"),
+            ("1e2", "100.0"),
+            ("1E+2", "100.0"),
+            ("120e-1", "12.0"),
+            ("18446744073709551615", "18446744073709551615"),
+            ("1e300", "1e+300"),
+        ] {
+            let read: Amount = serde_json::from_str(written).unwrap();
+            assert_eq!(read.to_string(), kept, "{written}");
+        }
+        for lost in [
+            "123456789012345678901234567890.12",
+            "12345678901234567890.12",
+            "18446744073709551617",
+            "0.12345678901234567890123",
+            "1e-400",
+            "1e400",
+            "1e99999999999999999999",
+        ] {
+            let told = serde_json::from_str::<Amount>(lost).unwrap_err().to_string();
+            assert!(told.contains("as text"), "{lost}: {told}");
+        }
+        for other in ["true", "null", "[1]", "{}"] {
+            let told = serde_json::from_str::<Amount>(other).unwrap_err().to_string();
+            assert!(told.contains("neither a number nor text"), "{other}: {told}");
+        }
     }
 
     #[test]

@@ -6,10 +6,10 @@ use std::time::Duration;
 use backstitch::Problems;
 use backstitch::kernel::saga::draft::MAX_DURATION;
 use serde::{Deserialize, Deserializer, Serialize};
-use url::Url;
 
 use super::error::Mistakes;
 use crate::only_object::OnlyObject;
+use crate::outgoing::Address;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -151,16 +151,8 @@ fn address(mistakes: &mut Mistakes, place: &str, new: Option<String>, known: Opt
         mistakes.add(place, "is missing: nobody has said before where it is");
         return String::new();
     };
-    match Url::parse(&text) {
-        Err(why) => mistakes.add(place, format!("`{text}` is no address: {why}")),
-        Ok(url) if !matches!(url.scheme(), "http" | "https") => {
-            mistakes.add(place, format!("`{}` is no http or https address", url.scheme()));
-        }
-        Ok(url) if !url.username().is_empty() || url.password().is_some() => {
-            mistakes.add(place, "names a user: put secrets elsewhere");
-        }
-        Ok(url) if url.fragment().is_some() => mistakes.add(place, "has a fragment, which is never sent"),
-        Ok(_) => {}
+    for complaint in Address::read(&text).err().unwrap_or_default() {
+        mistakes.add(place, complaint);
     }
     text
 }
@@ -289,7 +281,17 @@ mod tests {
     #[test]
     fn an_address_that_cannot_be_called_is_refused() {
         let before = everywhere().over(None).unwrap();
-        for url in ["nowhere", "ftp://host/x", "http://me:secret@host/", "http://host/#part"] {
+        let long = format!("http://{}/", "a".repeat(5000));
+        for url in [
+            "nowhere",
+            "ftp://host/x",
+            "http://me:secret@host/",
+            "http://host/#part",
+            "http://host/a\u{0}b",
+            "http://ho\nst/",
+            " http://host/",
+            &long,
+        ] {
             let change: ServicesChange =
                 serde_json::from_value(json!({"endpoints": {"payment": {"url": url}}})).unwrap();
             assert_eq!(places(change.over(Some(&before)).unwrap_err()), ["endpoints.payment.url"], "{url}");

@@ -1,6 +1,6 @@
 //! A saga's events in the words of orders: one letter a state, and what the customer reads.
 
-use backstitch::{Event, Recorded, StepError, StepId, Timestamp};
+use backstitch::{Event, Recorded, SagaState, Status, StepError, StepId, StepStatus, Timestamp};
 use serde::Serialize;
 
 use super::service::Service;
@@ -64,7 +64,68 @@ pub fn entry(recorded: &Recorded) -> Option<Entry<'_>> {
     Some(Entry { seq: recorded.seq, at: recorded.at, service, status, error })
 }
 
-/// What the customer reads about an event, if it is of any interest.
+/// How an order stands for the customer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outcome {
+    /// The services are being called.
+    Processing,
+    /// All of them have done their part.
+    Complete,
+    /// They are undoing it.
+    RollingBack,
+    /// It was undone, and there is nothing left to pay back.
+    FailedRefunded,
+    /// The rollback is over, and a person decided that the payment stays as it is.
+    FailedNotRefunded,
+    /// Not everything could be undone.
+    RollbackFailed,
+}
+
+impl Outcome {
+    /// The outcome of an order.
+    #[must_use]
+    pub fn of(order: &SagaState) -> Self {
+        let keeps_the_payment = || {
+            let payment = order.step(Service::Payment.name());
+            payment.is_some_and(|payment| payment.status == StepStatus::Skipped)
+        };
+        match order.status {
+            Status::Pending | Status::Running => Self::Processing,
+            Status::Succeeded => Self::Complete,
+            Status::Compensating => Self::RollingBack,
+            Status::Compensated if keeps_the_payment() => Self::FailedNotRefunded,
+            Status::Compensated => Self::FailedRefunded,
+            Status::Failed => Self::RollbackFailed,
+        }
+    }
+
+    /// Its name for programs.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
+        match self {
+            Self::Processing => "processing",
+            Self::Complete => "complete",
+            Self::RollingBack => "rolling_back",
+            Self::FailedRefunded => "failed_refunded",
+            Self::FailedNotRefunded => "failed_not_refunded",
+            Self::RollbackFailed => "rollback_failed",
+        }
+    }
+
+    /// What the customer reads about the end of a rollback. The event does not say by itself what became of the payment.
+    #[must_use]
+    pub fn of_rollback(self) -> &'static str {
+        match self {
+            Self::FailedNotRefunded => "Order Failed - Not Refunded",
+            _ => REFUNDED,
+        }
+    }
+}
+
+const REFUNDED: &str = "Order Failed - Refunded";
+
+/// What the customer reads about an event, if it is of any interest. About the end of a rollback,
+/// [`Outcome::of_rollback`] knows better.
 #[must_use]
 pub fn message(event: &Event) -> Option<&'static str> {
     let service = event.step().and_then(|step| Service::named(step.as_str()));
@@ -90,7 +151,7 @@ pub fn message(event: &Event) -> Option<&'static str> {
         (Event::StepCompensationFailed { .. }, Some(Service::Inventory)) => "Inventory could not be released",
         (Event::StepCompensationFailed { .. }, Some(Service::Logistics)) => "Shipping could not be cancelled",
         (Event::SagaSucceeded, _) => "Order Complete",
-        (Event::SagaCompensated, _) => "Order Failed - Refunded",
+        (Event::SagaCompensated, _) => REFUNDED,
         (Event::SagaFailed { .. }, _) => "Order Failed - Support has been told",
         _ => return None,
     })

@@ -4,6 +4,6 @@ mod hint;
 mod mistakes;
 mod node;
 
-pub(crate) use hint::nearest;
+pub use hint::nearest;
 pub(crate) use mistakes::Mistakes;
 pub(crate) use node::{Node, Object, quoted};

@@ -27,8 +27,8 @@ async fn a_failed_rollback_reaches_the_administrator_by_mail() {
             "Service:     payment\n".to_owned(),
             "Error:       the bank is closed\n".to_owned(),
             "Code:        BANK_CLOSED\n".to_owned(),
-            format!("  backstitch show {saga}\n"),
-            format!("  backstitch resolve {saga} payment retry --note "),
+            format!("  GET /v1/sagas/{saga}\n"),
+            format!("  POST /v1/sagas/{saga}/steps/payment/resolve "),
         ] {
             assert!(mail.text.contains(&expected), "{expected:?} is missing:\n{}", mail.text);
         }

@@ -145,18 +145,21 @@ async fn a_service_says_when_to_come_again() {
     use backstitch::Event;
     use futures::StreamExt;
 
-    let service = Service::always(|| Reply::with_headers(429, "Retry-After: 3600\r\n", "")).await;
-    let stage = Stage::new().await;
-    stage.declare(&one_step(&service.url(), "retry: {count: 1, delay: 1ms}"));
-    let run = stage.start("once").await;
-    let mut events = Box::pin(run.events());
-    let retry = loop {
-        let recorded = events.next().await.unwrap().unwrap();
-        if let Event::StepRetry { retry_at, .. } = recorded.event {
-            break retry_at.since(recorded.at);
-        }
-    };
-    assert_eq!(retry, secs(3600), "and not after the millisecond of the policy");
+    for (header, honoured) in [("Retry-After: 120\r\n", 120), ("Retry-After: 3600\r\n", 300)] {
+        let service = Service::always(move || Reply::with_headers(429, header, "")).await;
+        let stage = Stage::new().await;
+        stage.declare(&one_step(&service.url(), "retry: {count: 1, delay: 1ms}"));
+        let run = stage.start("once").await;
+        let mut events = Box::pin(run.events());
+        let (retry, told) = loop {
+            let recorded = events.next().await.unwrap().unwrap();
+            if let Event::StepRetry { retry_at, error, .. } = recorded.event {
+                break (retry_at.since(recorded.at), error.retry_after);
+            }
+        };
+        assert_eq!(retry, secs(honoured), "and not after the millisecond of the policy");
+        assert_eq!(told, Some(secs(honoured)), "{header}");
+    }
 }
 
 #[tokio::test]

@@ -1,8 +1,9 @@
 //! How many calls a host gets at once, and over how many connections.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
-use backstitch::{ErrorKind, StepStatus};
+use backstitch::{ErrorKind, Status, StepStatus};
 use backstitch_modules::http_call::Limits;
 use tokio::sync::Semaphore;
 
@@ -56,6 +57,74 @@ async fn a_call_that_gets_no_room_in_time_was_not_made_and_leaves_no_doubt() {
     gate.add_permits(1);
     assert!(first.outcome().await.unwrap().succeeded());
     assert_eq!(service.heard().len(), 1, "the hurried one never called");
+}
+
+/// A saga whose first step is done and undone at this service, and whose second one is refused.
+fn undone(name: &str, service: &Service, refusing: &Service, more: &str) -> String {
+    let (url, refused) = (service.url(), refusing.url());
+    format!(
+        "{{name: {name}, steps: [\
+           {{id: a, action: {{http: {{url: '{url}'}}}}, compensate: {{http: {{url: '{url}/undo'}}, {more}}}}}, \
+           {{id: b, action: {{http: {{url: '{refused}'}}}}}}]}}"
+    )
+}
+
+#[tokio::test]
+async fn a_host_that_is_full_of_actions_has_room_for_compensations() {
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gated(&gate);
+    let full = Service::scripted(
+        move |_, heard| {
+            if heard.line.contains("/held") { held() } else { Reply::http(200, "") }
+        },
+    )
+    .await;
+    let refusing_gate = Arc::new(Semaphore::new(0));
+    let refusals = refusing_gate.clone();
+    let refusing =
+        Service::always(move || Reply::Gated(refusals.clone(), Box::new(Reply::http(422, "")))).await;
+    let stage = Stage::within(&Limits { calls_per_host: 1, ..Limits::default() }).await;
+    stage.declare(&undone("undone", &full, &refusing, "timeout: 5s, retry: 0"));
+    stage.declare(&once(&format!("{}/held", full.url())).replace("once", "held"));
+
+    let undone = stage.start("undone").await;
+    while refusing.heard().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    let held = stage.start("held").await;
+    while !full.heard().iter().any(|heard| heard.line.contains("/held")) {
+        tokio::task::yield_now().await;
+    }
+    refusing_gate.add_permits(1);
+    assert_eq!(undone.outcome().await.unwrap().status, Status::Compensated, "while an action holds the host");
+    gate.add_permits(1);
+    assert!(held.outcome().await.unwrap().succeeded());
+}
+
+#[tokio::test]
+async fn a_compensation_that_waits_for_room_loses_neither_its_time_nor_a_retry() {
+    // The first undo is never answered and holds its place for all of its time.
+    let undos = AtomicUsize::new(0);
+    let service = Service::scripted(move |_, heard| {
+        let first = heard.line.contains("/undo") && undos.fetch_add(1, Ordering::Relaxed) == 0;
+        if first { Reply::Stall(Vec::new()) } else { Reply::http(200, "") }
+    })
+    .await;
+    let refusing = Service::always(|| Reply::http(422, "")).await;
+    let stage = Stage::within(&Limits { calls_per_host: 1, ..Limits::default() }).await;
+    stage.declare(&undone("undone", &service, &refusing, "timeout: 2s, retry: 0"));
+
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        runs.push(stage.start("undone").await);
+    }
+    let mut ends = Vec::new();
+    for run in runs {
+        ends.push(run.outcome().await.unwrap().status);
+    }
+    ends.sort_by_key(|&end| end == Status::Compensated);
+    let one_failed = [Status::Failed, Status::Compensated, Status::Compensated, Status::Compensated];
+    assert_eq!(ends, one_failed, "only the one that was not answered");
 }
 
 #[tokio::test]

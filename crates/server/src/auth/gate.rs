@@ -9,6 +9,7 @@ use backstitch::SagaId;
 
 use super::access::Access;
 use super::keyring::{Holder, Keyring, Verdict};
+use super::leave::Right;
 use super::rates::{Rates, Who, is_limited};
 use super::role::Role;
 use super::secret::Hasher;
@@ -36,14 +37,14 @@ impl Gate {
         Ok(self.may_be_open && self.keyring.is_empty().await.map_err(|why| Problem::of_store(&why))?)
     }
 
-    /// The holder of the request's key; `None` where nobody needs one.
+    /// The holder of the request's key, and what lets the request in; neither where nobody ever needs a key.
     async fn admit(
         &self,
         needed: Option<Role>,
         headers: &HeaderMap,
         peer: Who,
         limited: bool,
-    ) -> Result<Option<Holder>, Problem> {
+    ) -> Result<(Option<Holder>, Option<Right>), Problem> {
         let key = match needed {
             Some(_) if !self.is_open().await? => Some(bearer(headers)),
             _ => None,
@@ -61,7 +62,11 @@ impl Gate {
             (Some(holder), Some(needed)) if !holder.role.suffices_for(needed) => {
                 Err(forbidden(holder, needed))
             }
-            _ => Ok(holder),
+            (Some(_), _) | (None, None) => {
+                let right = holder.as_ref().map(|holder| Right::Key(holder.id));
+                Ok((holder, right))
+            }
+            (None, Some(_)) => Ok((None, Some(Right::Open))),
         }
     }
 
@@ -108,15 +113,21 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         Access::Needs(role) | Access::NeedsOrToken(role) => Some(role),
     };
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
-    match app.gate.admit(needed, request.headers(), peer, is_limited(path.as_str())).await {
-        Ok(holder) if route.audited => audited(&app, holder, request, next).await,
-        Ok(Some(holder)) => {
-            request.extensions_mut().insert(holder);
-            next.run(request).await
-        }
-        Ok(None) => next.run(request).await,
-        Err(problem) => problem.into_response(),
+    let admitted = app.gate.admit(needed, request.headers(), peer, is_limited(path.as_str())).await;
+    let (holder, right) = match admitted {
+        Ok(admitted) => admitted,
+        Err(problem) => return problem.into_response(),
+    };
+    if let Some(right) = right {
+        request.extensions_mut().insert(right);
     }
+    if route.audited {
+        return audited(&app, holder, request, next).await;
+    }
+    if let Some(holder) = holder {
+        request.extensions_mut().insert(holder);
+    }
+    next.run(request).await
 }
 
 fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
@@ -140,6 +151,6 @@ fn forbidden(holder: &Holder, needed: Role) -> Problem {
     Problem::new(Kind::Forbidden, detail).with("needed_role", needed.as_str())
 }
 
-fn unauthenticated(detail: &'static str) -> Problem {
+pub(super) fn unauthenticated(detail: &'static str) -> Problem {
     Problem::new(Kind::Unauthenticated, detail)
 }

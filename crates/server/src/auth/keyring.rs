@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::key;
 use super::keys::{self, Kept, Standing};
+use super::leave::{LOOK_EVERY, Right};
 use super::role::Role;
 use super::secret::{Hasher, Purpose};
 use crate::database::Database;
@@ -75,6 +76,25 @@ impl Keyring {
         let now = self.clock.now();
         let seen = self.seen_within(FRESH_FOR).await?;
         Ok(seen.keys.values().any(|key| key.standing(now) == Standing::Good))
+    }
+
+    /// Whether what somebody was let in by holds still. Keys that cannot be read stand as they were seen last: one that
+    /// has expired meanwhile is known by the clock.
+    pub(super) async fn holds(&self) -> impl Fn(Right) -> bool + use<> {
+        let seen = match self.seen_within(LOOK_EVERY).await {
+            Ok(seen) => seen,
+            Err(error) => {
+                tracing::warn!(%error, "the API keys cannot be read: whoever is here may stay");
+                self.seen.load_full()
+            }
+        };
+        let now = self.clock.now();
+        move |right| match right {
+            Right::Open => seen.keys.is_empty(),
+            Right::Key(id) => {
+                seen.keys.values().any(|key| key.id == id && key.standing(now) == Standing::Good)
+            }
+        }
     }
 
     pub(crate) async fn verify(&self, text: &str) -> Result<Verdict, Error> {

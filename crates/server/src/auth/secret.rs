@@ -5,10 +5,12 @@ use std::io::{self, Read, Write};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use backstitch::Timestamp;
 use backstitch::store::Error;
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
+use super::keys::{self, Kept, Standing};
 use crate::config::Secret;
 use crate::database::Database;
 
@@ -34,10 +36,18 @@ impl Hasher {
 
     /// The hasher of the server on this database: with the secret of the settings, or else, beside a `SQLite` file, with
     /// one that is made on first use and kept in a file of its own. `None` where there is neither.
-    pub(crate) fn of(database: &Database, secret: Option<&Secret>) -> Result<Option<Self>, Error> {
+    pub(crate) async fn of(
+        database: &Database,
+        secret: Option<&Secret>,
+        now: Timestamp,
+    ) -> Result<Option<Self>, Error> {
         match (secret, database) {
             (Some(secret), _) => Self::new(secret.as_bytes()).map(Some),
-            (None, Database::Sqlite(file)) => Self::new(&kept_beside(file.path())?).map(Some),
+            (None, Database::Sqlite(file)) => {
+                let is_good = |key: &Kept| key.standing(now) == Standing::Good;
+                let needed = keys::list(database).await?.iter().any(is_good);
+                Self::new(&kept_beside(file.path(), needed)?).map(Some)
+            }
             (None, Database::Postgres(_)) => Ok(None),
         }
     }
@@ -78,11 +88,21 @@ pub(crate) fn random() -> Result<[u8; LENGTH], Error> {
     Ok(bytes)
 }
 
-fn kept_beside(database: &Path) -> Result<Vec<u8>, Error> {
+/// The secret of this file's keys. Where good keys need it, none is made in the place of one that is gone: they would all
+/// be unknown, and nobody would be told why.
+fn kept_beside(database: &Path, needed: bool) -> Result<Vec<u8>, Error> {
     let mut name = database.as_os_str().to_owned();
     name.push(".key");
     let path = PathBuf::from(name);
     let kept = match read(&path) {
+        Err(why) if why.kind() == io::ErrorKind::NotFound && needed => {
+            return Err(Error::Refused(format!(
+                "there are API keys in {}, but the secret they were made with is gone: restore the file {}, or revoke \
+                 every key (`backstitch keys list`, `backstitch keys revoke ID`) and create new ones",
+                database.display(),
+                path.display()
+            )));
+        }
         Err(why) if why.kind() == io::ErrorKind::NotFound => {
             create(&path, &random()?).and_then(|()| read(&path))
         }
@@ -90,8 +110,8 @@ fn kept_beside(database: &Path) -> Result<Vec<u8>, Error> {
     };
     let kept = kept.map_err(|why| {
         Error::Refused(format!(
-            "the secret in {} cannot be used: {why}; restore the file, or remove it and create \
-             every API key anew",
+            "the secret in {} cannot be used: {why}; restore the file, or revoke every API key, \
+             remove the file and create keys anew",
             path.display()
         ))
     })?;
@@ -132,8 +152,12 @@ mod tests {
     fn the_secret_is_made_once_and_only_its_owner_may_read_it() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("sagas.db");
-        let first = kept_beside(&database).unwrap();
-        assert_eq!(kept_beside(&database).unwrap(), first);
+        assert!(
+            kept_beside(&database, true).is_err(),
+            "keys that there are need the one they were made with"
+        );
+        let first = kept_beside(&database, false).unwrap();
+        assert_eq!(kept_beside(&database, true).unwrap(), first);
         let mode = std::fs::metadata(folder.path().join("sagas.db.key")).unwrap().permissions().mode();
         assert_eq!(mode & 0o777, 0o600);
     }
@@ -142,10 +166,10 @@ mod tests {
     fn a_secret_that_others_may_read_is_refused() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("sagas.db");
-        kept_beside(&database).unwrap();
+        kept_beside(&database, false).unwrap();
         let key = folder.path().join("sagas.db.key");
         std::fs::set_permissions(key, Permissions::from_mode(0o644)).unwrap();
-        assert!(kept_beside(&database).unwrap_err().to_string().contains("chmod 600"));
+        assert!(kept_beside(&database, false).unwrap_err().to_string().contains("chmod 600"));
     }
 
     #[test]

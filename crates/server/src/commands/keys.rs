@@ -59,7 +59,7 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let now = clock.now();
     match args.action {
         Action::Create { role, name, expires } => {
-            let hasher = Hasher::of(&database, config.secret.as_ref())?.ok_or(
+            let hasher = Hasher::of(&database, config.secret.as_ref(), now).await?.ok_or(
                 "keys on PostgreSQL need a secret: set `secret` or BACKSTITCH_SECRET, to the same value here and for every \
                  server; `openssl rand -base64 32` makes one",
             )?;

@@ -27,10 +27,12 @@ impl Sources {
     fn gather(self, flags: Vec<(&'static str, String)>) -> Result<crate::Config, Failure> {
         let mut overrides = crate::config::Overrides::from_environment();
         overrides.flags = self.db.map(|db| ("db", db)).into_iter().chain(flags).collect();
-        for name in overrides.unknown_variables() {
-            eprintln!(
-                "backstitch: {name} names no setting and is ignored: docs/configuration.md lists them all"
+        for (name, meant) in overrides.unknown_variables() {
+            let advice = meant.map_or_else(
+                || "docs/configuration.md lists them all".to_owned(),
+                |meant| format!("did you mean {meant}?"),
             );
+            eprintln!("backstitch: {name} names no setting and is ignored: {advice}");
         }
         Ok(crate::Config::gather(self.config.as_deref(), &overrides)?)
     }

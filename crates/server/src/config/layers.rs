@@ -2,6 +2,7 @@
 
 use std::path::{Path, PathBuf};
 
+use backstitch_modules::nearest;
 use serde::Deserialize;
 use toml::{Table, Value};
 
@@ -11,6 +12,9 @@ use super::Config;
 const PREFIX: &str = "BACKSTITCH_";
 /// Variables that begin so and are none: where the file is, and what the command line's clients read.
 const OTHERS: [&str; 3] = ["BACKSTITCH_CONFIG", "BACKSTITCH_SERVER", "BACKSTITCH_API_KEY"];
+
+/// What the tests set for each other.
+const TESTS: &str = "BACKSTITCH_TEST_";
 
 /// Settings that cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -68,15 +72,22 @@ impl Overrides {
         Self { flags: Vec::new(), environment: std::env::vars_os().filter_map(text).collect() }
     }
 
-    /// Variables that look like settings and are none. They are not refused: an orchestrator may have put them there, as
-    /// Kubernetes does for a service of this name.
+    /// Variables that look like settings and are none, each with the one that is probably meant. They are not refused: an
+    /// orchestrator may have put them there, as Kubernetes does for a service of this name.
     #[must_use]
-    pub fn unknown_variables(&self) -> Vec<&str> {
+    pub fn unknown_variables(&self) -> Vec<(&str, Option<String>)> {
         let settings = settings();
-        let is_known =
-            |name: &str| OTHERS.contains(&name) || settings.iter().any(|setting| setting.variable == name);
+        let is_known = |name: &str| {
+            OTHERS.contains(&name)
+                || name.starts_with(TESTS)
+                || settings.iter().any(|setting| setting.variable == name)
+        };
         let names = self.environment.iter().map(|(name, _)| name.as_str());
-        names.filter(|name| name.starts_with(PREFIX) && !is_known(name)).collect()
+        let unknown = names.filter(|name| name.starts_with(PREFIX) && !is_known(name));
+        // What all of them begin with says nothing about which one is meant.
+        let own = |variable| str::strip_prefix(variable, PREFIX).unwrap_or(variable);
+        let meant = |name| nearest(own(name), settings.iter().map(|setting| own(&setting.variable)));
+        unknown.map(|name| (name, meant(name).map(|own| format!("{PREFIX}{own}")))).collect()
     }
 }
 
@@ -271,8 +282,24 @@ mod tests {
 
     #[test]
     fn a_variable_that_names_no_setting_is_told() {
-        let overrides = environment(&[("BACKSTITCH_LISTENS", "x"), ("BACKSTITCH_DB", "y"), ("HOME", "/")]);
-        assert_eq!(overrides.unknown_variables(), ["BACKSTITCH_LISTENS"]);
+        let overrides = environment(&[
+            ("BACKSTITCH_LISTENS", "x"),
+            ("BACKSTITCH_ORDERS_PAYMENT_URI", "x"),
+            ("BACKSTITCH_PORT_7420_TCP", "x"),
+            ("BACKSTITCH_DB", "y"),
+            ("BACKSTITCH_API_KEY", "y"),
+            ("BACKSTITCH_TEST_POSTGRES", "y"),
+            ("HOME", "/"),
+        ]);
+        let meant = |name: &str| Some(name.to_owned());
+        assert_eq!(
+            overrides.unknown_variables(),
+            [
+                ("BACKSTITCH_LISTENS", meant("BACKSTITCH_LISTEN")),
+                ("BACKSTITCH_ORDERS_PAYMENT_URI", meant("BACKSTITCH_ORDERS_PAYMENT_URL")),
+                ("BACKSTITCH_PORT_7420_TCP", None),
+            ]
+        );
     }
 
     #[test]

@@ -232,6 +232,8 @@ impl Config {
         CallLimits {
             calls_per_host: self.calls.per_host,
             answer_bytes: self.calls.answer_bytes,
+            // What steps pass on is held to what everybody else may send.
+            answer_depth: self.limits.json_depth,
             connect_within: self.calls.connect_timeout,
         }
     }

@@ -6,12 +6,12 @@ use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
 use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderValue};
+use backstitch_modules::depth::exceeds;
 use backstitch_modules::only_object::OnlyObject;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
-use super::depth;
 use crate::app::App;
 use crate::config::Limits;
 use crate::problem::{Kind, Mistake, Problem};
@@ -137,7 +137,7 @@ async fn discard(mut body: Body) {
 
 fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem> {
     let limit = limits.json_depth;
-    if depth::exceeds(body, limit) {
+    if exceeds(body, limit) {
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
         return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
     }

@@ -4,7 +4,6 @@ mod accept;
 mod activity;
 mod answer;
 mod body;
-mod depth;
 mod header;
 mod id;
 mod long_answer;

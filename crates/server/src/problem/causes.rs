@@ -15,7 +15,14 @@ impl Problem {
             | store::Error::ReadOnly(_)
             | store::Error::InUse(_) => {
                 tracing::warn!(%error, "the database does not answer");
-                Self::new(Kind::Unavailable, "the database does not answer: ask again in a moment")
+                let detail = match error {
+                    store::Error::Full(_) => {
+                        "the database cannot be written, its disk is full: ask again later"
+                    }
+                    store::Error::ReadOnly(_) => "the database cannot be written: ask again later",
+                    _ => "the database does not answer: ask again in a moment",
+                };
+                Self::new(Kind::Unavailable, detail)
             }
             store::Error::Refused(_)
             | store::Error::NewerSchema { .. }
@@ -66,7 +73,7 @@ impl From<Error> for Problem {
             Error::InputTooLarge { limit, .. } => Self::new(Kind::TooLarge, said).with("limit", &limit),
             Error::KeyConflict { saga, at } => {
                 let detail = format!(
-                    "the idempotency key was first used for another input, at {}, and started saga {saga}: use a \
+                    "the idempotency key was first used for another start, at {}, and started saga {saga}: use a \
                      new key for a new request",
                     time::rfc3339(at)
                 );

@@ -42,14 +42,19 @@ pub(super) async fn live() -> Response {
     json(StatusCode::OK, &OK)
 }
 
-/// Whether requests can be answered: the store answers, or did within the last second, and the server is not shutting down.
+/// Whether requests can be answered: the store answers, or did within the last second, what was to be written last could be
+/// written, and the server is not shutting down.
 #[utoipa::path(get, path = "/health/ready", tag = "health", responses(
     (status = 200, description = "It is ready", body = Word),
     (status = 503, description = "It is not", body = Described, content_type = "application/problem+json")))]
 pub(super) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
     let (all, newest) = (Filter::default(), Cursor { before: None, limit: 1 });
-    let ask = async || match tokio::time::timeout(READY_WITHIN, app.engine.list(&all, &newest)).await {
-        Ok(answer) => answer.map(|_| ()).map_err(NotReady::Failed),
+    let store = async || {
+        app.engine.list(&all, &newest).await?;
+        app.engine.writable().await
+    };
+    let ask = async || match tokio::time::timeout(READY_WITHIN, store()).await {
+        Ok(answer) => answer.map_err(NotReady::Failed),
         Err(_) => Err(NotReady::Silent),
     };
     app.readiness.tell(&app.closing, ask).await.map(|()| json(StatusCode::OK, &OK))

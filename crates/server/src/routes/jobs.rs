@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::vocabulary;
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{JobInPath, Json, Query, json};
 use crate::problem::{Described, Kind, Mistake, Problem};
 use crate::time::{Time, rfc3339};
@@ -186,6 +187,7 @@ pub(super) struct Reported {
     ))]
 pub(super) async fn lease(
     State(app): State<App>,
+    leave: Leave,
     query: Query,
     Json(request): Json<LeaseRequest>,
 ) -> Result<Response, Problem> {
@@ -201,6 +203,7 @@ pub(super) async fn lease(
         if !work.is_empty() || Instant::now() >= over || app.closing.is_cancelled() {
             break work;
         }
+        leave.still_given()?;
     };
     Ok(json(StatusCode::OK, &LeasedJobs { jobs: work.iter().map(LeasedJob::of).collect() }))
 }

@@ -169,3 +169,29 @@ async fn us4_an_administrator_can_intervene_and_the_order_is_refunded_after_all(
     })
     .await;
 }
+
+#[tokio::test]
+async fn us4_a_customer_whose_refund_was_skipped_is_not_told_of_a_refund() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        stage.services.set(Service::Payment, Phase::Undo, Behaviour::Fail);
+        for (action, outcome, told) in [
+            ("skip", "failed_not_refunded", "Order Failed - Not Refunded"),
+            ("done", "failed_refunded", "Order Failed - Refunded"),
+        ] {
+            let tx = shop.run(&["refuse:inventory"], "rollback_failed").await;
+            let path = format!("/v1/sagas/{tx}/steps/payment/resolve");
+            let resolved =
+                shop.client.post(&path, &json!({"action": action, "note": "ada: as agreed"})).await;
+            assert_eq!(resolved.status, 202, "{resolved:?}");
+            shop.ends(&tx, outcome).await;
+            assert_eq!(shop.messages(&tx).await.last().unwrap(), told);
+            // Whoever comes back for the last event alone reads the same.
+            let last = shop.history(&tx).await.len() as u64 - 1;
+            let rest = shop.follow(&tx, Some(last)).await.rest().await;
+            assert_eq!(rest.last().unwrap().data["message"], told);
+            assert_eq!(shop.log(&tx).await.last().unwrap(), "D", "what is recorded stays the same");
+        }
+    })
+    .await;
+}

@@ -45,7 +45,7 @@ impl Shop {
         let answer = self.client.get(&format!("/v1/orders/{tx}?wait=25")).await;
         assert_eq!(answer.status, 200, "{answer:?}");
         let order = answer.json();
-        let ends = ["complete", "failed_refunded", "rollback_failed"];
+        let ends = ["complete", "failed_refunded", "failed_not_refunded", "rollback_failed"];
         assert!(ends.contains(&order["outcome"].as_str().unwrap()), "it has not ended: {order}");
         order
     }

@@ -1,7 +1,12 @@
 //! API keys and stream tokens.
 
+use backstitch_server::{Config, Server};
+use futures::StreamExt;
 use hyper::Method;
 use serde_json::{Value, json};
+use tokio_tungstenite::tungstenite::Message;
+use tokio_tungstenite::tungstenite::client::IntoClientRequest;
+use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
 use crate::support::{Client, EventStream, Running, create_key, output_of, within};
 
@@ -178,4 +183,109 @@ async fn a_stream_token_opens_its_own_saga_and_nothing_else() {
     }
     let cancel = anybody.post(&format!("/v1/sagas/{other}/cancel?token={token}"), &json!({})).await;
     assert_eq!(cancel.status, 401);
+}
+
+/// Revokes the first key.
+async fn revoke_first(server: &Running) {
+    let revoked = output_of(&["keys", "--db", &server.db, "revoke", "1"]).await;
+    assert!(revoked.status.success());
+}
+
+async fn socket_of(server: &Running, id: &str, key: &str) -> impl futures::Stream<Item = Message> + Unpin {
+    let address = format!("ws://{}/v1/sagas/{id}/ws", server.client.address);
+    let mut request = address.into_client_request().unwrap();
+    request.headers_mut().insert("authorization", format!("Bearer {key}").parse().unwrap());
+    let (socket, _) = within(tokio_tungstenite::connect_async(request)).await.unwrap();
+    socket.map(Result::unwrap)
+}
+
+#[tokio::test]
+async fn what_was_opened_with_a_key_ends_when_it_is_revoked() {
+    let (server, [client, worker]) = Running::with_keys(["client", "worker"]).await;
+    let holder = server.client.with_key(&client);
+    let id = holder.start(&json!({ "definition": "gated" })).await;
+    let of_saga = EventStream::open(&holder, &format!("/v1/sagas/{id}/events"), None).await;
+    let of_all = EventStream::open(&holder, "/v1/events", None).await;
+    let mut socket = socket_of(&server, &id, &client).await;
+    let path = format!("/v1/sagas/{id}?wait=60");
+    let waits = holder.get(&path);
+    let revoked = async {
+        revoke_first(&server).await;
+        let last = within(async {
+            while !matches!(socket.next().await.unwrap(), Message::Close(Some(frame)) if frame.code == CloseCode::Policy)
+            {
+            }
+        });
+        tokio::join!(of_saga.rest(), of_all.rest(), last)
+    };
+    let (waited, _) = within(async { tokio::join!(waits, revoked) }).await;
+    assert_eq!((waited.status, waited.problem().as_str()), (401, "unauthenticated"));
+
+    let lease = json!({ "queues": ["q"], "limit": 1, "lease_seconds": 30, "wait_seconds": 60 });
+    let worker = server.client.with_key(&worker);
+    let (leased, _) = within(async {
+        let revoke = ["keys", "--db", &server.db, "revoke", "2"];
+        tokio::join!(worker.post("/v1/jobs/lease", &lease), output_of(&revoke))
+    })
+    .await;
+    assert_eq!(leased.status, 401, "nobody is handed work by a key that opens nothing");
+}
+
+#[tokio::test]
+async fn a_stream_ends_when_its_key_expires() {
+    let (server, [_]) = Running::with_keys(["admin"]).await;
+    let create =
+        ["keys", "--db", &server.db, "create", "--role", "viewer", "--name", "short", "--expires", "10s"];
+    let key = String::from_utf8(output_of(&create).await.stdout).unwrap();
+    let holder = server.client.with_key(key.trim());
+    within(async { while holder.get("/v1/sagas").await.status != 200 {} }).await;
+    let stream = EventStream::open(&holder, "/v1/events", None).await;
+    assert!(stream.rest().await.is_empty(), "nothing happened, and it ended");
+}
+
+#[tokio::test]
+async fn a_stream_token_outlives_the_key_that_started_its_saga() {
+    let (server, [client]) = Running::with_keys(["client"]).await;
+    let holder = server.client.with_key(&client);
+    let started = holder.post("/v1/sagas", &json!({ "definition": "gated" })).await.json();
+    let (id, token) = (started["id"].as_str().unwrap(), started["stream_token"].as_str().unwrap());
+    let by_key = EventStream::open(&holder, &format!("/v1/sagas/{id}/events"), None).await;
+    let path = format!("/v1/sagas/{id}/events?token={token}");
+    let by_token = EventStream::open(&server.client, &path, None).await;
+    revoke_first(&server).await;
+    by_key.rest().await;
+    server.switches.open_gate();
+    assert_eq!(by_token.rest().await.last().unwrap().name, "saga.succeeded");
+}
+
+#[tokio::test]
+async fn the_first_key_ends_what_was_opened_without_one() {
+    let server = Running::start().await;
+    let stream = EventStream::open(&server.client, "/v1/events", None).await;
+    create_key(&server.db, "viewer").await;
+    assert!(stream.rest().await.is_empty());
+}
+
+#[tokio::test]
+async fn a_server_whose_keys_have_lost_their_secret_does_not_start() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sagas.db");
+    let db = format!("sqlite:{}", path.display());
+    create_key(&db, "admin").await;
+    let secret = folder.path().join("sagas.db.key");
+    let kept = std::fs::read(&secret).unwrap();
+    std::fs::remove_file(&secret).unwrap();
+    let config = || Config { listen: ([127, 0, 0, 1], 0).into(), db: db.clone(), ..Config::default() };
+    let Err(refused) = Server::bind(config()).await else { panic!("every key would be unknown") };
+    let told = refused.to_string();
+    assert!(told.contains("sagas.db.key") && told.contains("restore"), "{told}");
+    assert!(!secret.exists(), "nothing takes its place");
+    let another = output_of(&["keys", "--db", &db, "create", "--role", "admin", "--name", "b"]).await;
+    assert_eq!(another.status.code(), Some(1), "nor for a new key");
+
+    // Keys that open nothing lose nothing.
+    output_of(&["keys", "--db", &db, "revoke", "1"]).await;
+    create_key(&db, "admin").await;
+    assert_ne!(std::fs::read(&secret).unwrap(), kept);
+    Server::bind(config()).await.unwrap_or_else(|why| panic!("{why}"));
 }

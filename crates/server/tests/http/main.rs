@@ -8,6 +8,7 @@ mod configuration;
 mod connections;
 mod definitions;
 mod description;
+mod health;
 mod jobs;
 mod keys;
 mod long_answers;

@@ -81,6 +81,22 @@ async fn the_same_key_and_body_is_the_same_saga_and_another_body_is_refused() {
     let refused = start_with_key(&server.client, "k-1", &other).await;
     assert_eq!((refused.status, refused.problem().as_str()), (409, "idempotency-conflict"));
     assert_eq!(refused.json()["saga_id"], first.json()["id"]);
+    for (field, value) in [
+        ("correlation_id", json!("c")),
+        ("attributes", json!({ "tenant": "acme" })),
+        ("deadline", json!("2100-01-31T12:00:00Z")),
+    ] {
+        let mut other = body.clone();
+        other[field] = value;
+        let refused = start_with_key(&server.client, "k-1", &other).await;
+        assert_eq!((refused.status, refused.problem().as_str()), (409, "idempotency-conflict"), "{field}");
+        let fresh = start_with_key(&server.client, field, &other).await;
+        let again = start_with_key(&server.client, field, &other).await;
+        assert_eq!((fresh.status, again.status), (202, 202), "{field}");
+        assert_eq!(fresh.json()["id"], again.json()["id"]);
+        let plain = start_with_key(&server.client, field, &body).await;
+        assert_eq!(plain.status, 409, "without {field}");
+    }
 }
 
 #[tokio::test]

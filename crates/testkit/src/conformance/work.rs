@@ -13,7 +13,7 @@ use backstitch_kernel::{Payload, SagaId, StepError, Timestamp};
 
 use super::Fixture;
 use super::make::{
-    A_MOMENT, LEASE, appended, apply, deploy, ended, job, loaded, node, saga, started, started_with,
+    A_MOMENT, LEASE, appended, apply, deploy, ended, job, loaded, node, saga, started, started_with, updated,
 };
 
 const SUBJECT: &str = "build:do@1";
@@ -362,4 +362,21 @@ pub async fn nobody_is_told_of_a_lost_job_that_no_saga_waits_for(fixture: &dyn F
         let stored = loaded(&*store, saga(number)).await;
         assert_eq!((stored.inbox.len(), stored.inbox_seq), (0, 0));
     }
+}
+
+/// No worker gets the job of a saga that is paused, and it costs the job nothing.
+pub async fn the_job_of_a_paused_saga_waits_until_it_goes_on(fixture: &dyn Fixture) {
+    offered(fixture).await;
+    let (store, now) = (fixture.store(), fixture.now());
+    apply(&*store, updated(saga(1), 2, now, |row| row.paused = true)).await;
+    assert!(lease_all(fixture).await.is_empty());
+    apply(&*store, updated(saga(1), 3, now, |row| row.paused = false)).await;
+    let job = lease_one(fixture).await;
+    assert_eq!((job.lease.token, job.lease.attempts, job.lease.expiries), (1, 0, 0));
+    // A lease that runs out during a pause is not given again before its end.
+    apply(&*store, updated(saga(1), 4, now, |row| row.paused = true)).await;
+    fixture.advance(LEASE + A_MOMENT).await;
+    assert!(lease_all(fixture).await.is_empty());
+    apply(&*store, updated(saga(1), 5, fixture.now(), |row| row.paused = false)).await;
+    assert_eq!(lease_one(fixture).await.lease.token, 2);
 }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch_kernel::saga::{MAX_INTERRUPTIONS, Phase};
-use backstitch_kernel::{ErrorKind, Retry, Timestamp};
+use backstitch_kernel::{Backoff, ErrorKind, Retry, Timestamp};
 
 /// How a try ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -66,11 +66,19 @@ fn count(tries: &Tries, wanted: impl Fn(&End) -> bool) -> u32 {
 fn waits_until(tries: &Tries, retry: &Retry) -> Option<Timestamp> {
     match tries.last() {
         Some(Some(End::Bad { at, wish, .. })) => {
-            let day = Duration::from_secs(86_400);
-            let wish = wish.unwrap_or_default().min(day);
+            let wish = wish.unwrap_or_default().min(longest_wish(retry));
             Some(at.plus(retry.wait(failures(tries), 0).max(wish)))
         }
         _ => None,
+    }
+}
+
+/// How long a service can have us wait: for the longest wait that was written down, or else five minutes. An hour is what
+/// an exponential backoff has when nothing was.
+fn longest_wish(retry: &Retry) -> Duration {
+    match retry.backoff {
+        Backoff::Exponential { cap, .. } if cap.as_secs() != 3600 => cap,
+        Backoff::Exponential { .. } | Backoff::Fixed(_) | Backoff::List(_) => Duration::from_secs(300),
     }
 }
 

@@ -388,7 +388,7 @@ impl<'j, J: Journal> World<'j, J> {
             ]);
             let mut error = StepError::new(kind, format!("{kind:?}"));
             if self.random.chance(10) {
-                error = error.with_retry_after(Duration::from_secs(self.random.below(100)));
+                error = error.with_retry_after(Duration::from_secs(self.random.below(1000)));
             }
             (Outcome::Failed(error), kind.leaves_doubt() && self.random.chance(50))
         };

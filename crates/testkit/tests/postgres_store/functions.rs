@@ -7,7 +7,8 @@ use backstitch::outbox::Receiving;
 use backstitch::store::nodes::Registered;
 use backstitch::store::postgres::{PostgresStore, commit_in};
 use backstitch::store::{Store as _, Verdict};
-use backstitch::{Engine, MAX_ATTRIBUTES, MAX_LABEL, Options};
+use backstitch::{Context, Engine, MAX_ATTRIBUTES, MAX_LABEL, Options, Saga, Step};
+use serde_json::json;
 use tokio_postgres::Client;
 use tokio_postgres::error::SqlState;
 use uuid::Uuid;
@@ -100,6 +101,36 @@ async fn a_repeated_key_is_the_same_saga_in_sql_too() {
     let unknown = started(&session, "'cruise'").await.unwrap_err();
     assert!(unknown.as_db_error().unwrap().hint().unwrap().contains("Register"), "{unknown:?}");
     started(&session, r#"'trip', attributes => '{"n": 1}'"#).await.unwrap_err();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_stands_for_the_whole_start_in_sql_as_in_the_library() {
+    let (store, address) = fresh_store().await;
+    let engine = Engine::open(&address).await.unwrap();
+    let waits = Step::new("wait", |_: Context<serde_json::Value>| async { Ok(()) });
+    engine.register(Saga::builder("trip").step(waits).build().unwrap()).unwrap();
+    engine.start("trip", &1).await.unwrap().outcome().await.unwrap();
+    let session = session(&address).await;
+    let deadline = Timestamp::from_micros(1_927_857_906_789_012);
+    let whole = engine.start("trip", &json!({"a": 1.5})).key("k").correlation_id("c \"é\"");
+    let whole = whole.attribute("b", "2").attribute("a", "1").deadline(deadline).await.unwrap().id();
+    let labels = r#"correlation_id => 'c "é"', attributes => '{"a": "1", "b": "2"}'"#;
+    let sql = |more: &str| format!(r#"'trip', '{{"a":1.50}}', 'k'{more}"#);
+    let same = sql(&format!(", {labels}, deadline => '2031-02-03 04:05:06.789012+00'"));
+    assert_eq!(started(&session, &same).await.unwrap(), whole);
+    for other in [
+        String::new(),
+        format!(", {labels}"),
+        format!(", {labels}, deadline => '2031-02-03 04:05:06.789013+00'"),
+        ", correlation_id => 'c \"é\"'".to_owned(),
+    ] {
+        let refused = started(&session, &sql(&other)).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::UNIQUE_VIOLATION), "{other}");
+    }
+    let plain = engine.start("trip", &json!({"a": 1.5})).key("plain").await.unwrap().id();
+    assert_eq!(started(&session, r#"'trip', '{"a":1.5}', 'plain'"#).await.unwrap(), plain);
+    drop(store);
+    engine.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -10,7 +10,7 @@ use url::Url;
 use super::{Alert, CONNECTIONS, Channel, Room};
 use crate::alerts::config::Webhook;
 use crate::alerts::text;
-use crate::outgoing::{self, Client, Connections, address, certificates, reason};
+use crate::outgoing::{self, Client, Connections, certificates, header, reason};
 
 pub(super) struct Post {
     client: Client,
@@ -37,7 +37,7 @@ impl Channel for Post {
 
     async fn deliver(&self, alert: &Alert, _now: Timestamp) -> Result<(), String> {
         let request = Request::post(self.uri.clone())
-            .header("Idempotency-Key", address::as_header(&alert.key))
+            .header("Idempotency-Key", header::escaped(&alert.key))
             .header(CONTENT_TYPE, "application/json")
             .header(USER_AGENT, outgoing::USER_AGENT)
             .body(Full::from(text::json(alert).to_string()))

@@ -19,7 +19,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Settings, Topic};
-use crate::outgoing::{self, Body, Client, Connections, address, certificates, reason};
+use crate::outgoing::{self, Address, Body, Client, Connections, certificates, header, reason};
 use crate::settings::Secret;
 
 /// The longest answer that is kept, in bytes.
@@ -49,25 +49,21 @@ pub struct Http {
 
 impl Settings for Http {
     fn mistakes(&self, place: &str) -> Vec<String> {
-        let url = match address::url(&self.url) {
-            Ok(url) => address::uri(&url).err().into_iter().collect(),
-            Err(wrong) => wrong,
-        };
+        let url = Address::read(&self.url).err().unwrap_or_default();
         let url = url.into_iter().map(|why| format!("{place}.url {why}"));
         let headers = self.headers().err().unwrap_or_default();
         url.chain(headers.into_iter().map(|why| format!("{place}.{why}"))).collect()
     }
 
     fn sink(&self, topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String> {
-        let url = address::url(&self.url).map_err(|wrong| format!("url {}", wrong.join("; ")))?;
-        let uri = address::uri(&url).map_err(|why| format!("url {why}"))?;
+        let address = Address::read(&self.url).map_err(|wrong| format!("url {}", wrong.join("; ")))?;
         let headers = self.headers().map_err(|wrong| wrong.join("; "))?;
         let trusted = certificates::in_file(self.root_certificate.as_deref())?;
         // A little less than a send may take, so that it can say that nothing was sent.
         let made_within = topic.timeout * 9 / 10;
         let connections = Connections { made_within, kept_per_host: KEPT, trusted };
         let client = connections.client().map_err(|why| format!("root_certificate: {why}"))?;
-        Ok(Arc::new(Post { client, uri, headers, timeout: topic.timeout }))
+        Ok(Arc::new(Post { client, uri: address.uri, headers, timeout: topic.timeout }))
     }
 }
 
@@ -77,10 +73,10 @@ impl Http {
         let mut headers = HeaderMap::new();
         let mut wrong = Vec::new();
         for (written, value) in &self.headers {
-            let name = address::header_name(written);
-            let header = name.and_then(|name| Ok((name, address::header_value(value.reveal())?)));
+            let name = header::name(written);
+            let header = name.and_then(|name| Ok((name, header::value(value.reveal())?)));
             let why = match header {
-                Ok((name, _)) if headers.contains_key(&name) => address::TWICE,
+                Ok((name, _)) if headers.contains_key(&name) => header::TWICE,
                 Ok((name, value)) => {
                     headers.insert(name, value);
                     continue;
@@ -145,7 +141,7 @@ impl Post {
 }
 
 fn header(text: &str) -> Result<HeaderValue, Undelivered> {
-    HeaderValue::try_from(address::as_header(text))
+    HeaderValue::try_from(header::escaped(text))
         .map_err(|why| Undelivered::new("bad_key", format!("the key cannot stand in a header: {why}")))
 }
 

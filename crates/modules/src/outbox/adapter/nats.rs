@@ -18,7 +18,7 @@ use tokio::runtime::Handle;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Settings, Topic};
-use crate::outgoing::{self, address, certificates};
+use crate::outgoing::{self, certificates, header};
 use crate::reading::quoted;
 use crate::settings::Secret;
 use link::{Link, Target};
@@ -224,7 +224,7 @@ impl Publisher {
 }
 
 fn header(text: &str) -> Result<HeaderValue, Undelivered> {
-    address::as_header(text)
+    header::escaped(text)
         .parse()
         .map_err(|why| Undelivered::new("bad_key", format!("the key cannot stand in a header: {why}")))
 }

@@ -39,7 +39,8 @@ pub(crate) struct OrderItem {
     quantity: u32,
 }
 
-/// A sum of money: a number of 0 or more, or the same as text, which keeps every digit.
+/// A sum of money: a number of 0 or more, or the same as text. A number with more digits than a double keeps is refused;
+/// text keeps every digit.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[schema(as = Amount)]
 #[serde(untagged)]

@@ -4,11 +4,13 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::SagaState;
+use backstitch_modules::orders::Outcome;
 use serde::Serialize;
 
 use super::super::sagas::view::SagaView;
 use super::super::sagas::wait;
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{OrderInPath, Query, json};
 use crate::problem::{Described, Problem};
 
@@ -18,7 +20,8 @@ use crate::problem::{Described, Problem};
 pub(crate) struct OrderView<'a> {
     /// The transaction.
     tx_id: String,
-    /// What the customer would be told: `processing`, `complete`, `rolling_back`, `failed_refunded` or `rollback_failed`.
+    /// What the customer would be told: `processing`, `complete`, `rolling_back`, `failed_refunded`, `failed_not_refunded`
+    /// (a person decided to leave the payment as it is) or `rollback_failed`.
     outcome: &'static str,
     #[serde(flatten)]
     saga: SagaView<'a>,
@@ -26,14 +29,7 @@ pub(crate) struct OrderView<'a> {
 
 impl<'a> OrderView<'a> {
     fn of(saga: &'a SagaState) -> Self {
-        use backstitch::Status;
-        let outcome = match saga.status {
-            Status::Pending | Status::Running => "processing",
-            Status::Succeeded => "complete",
-            Status::Compensating => "rolling_back",
-            Status::Compensated => "failed_refunded",
-            Status::Failed => "rollback_failed",
-        };
+        let outcome = Outcome::of(saga).as_str();
         Self { tx_id: saga.id.to_string(), outcome, saga: SagaView::of(saga) }
     }
 }
@@ -53,6 +49,7 @@ impl<'a> OrderView<'a> {
 pub(in crate::routes) async fn show(
     State(app): State<App>,
     OrderInPath(id): OrderInPath,
+    leave: Leave,
     mut query: Query,
 ) -> Result<Response, Problem> {
     let wait = wait::asked(&mut query)?;
@@ -60,7 +57,8 @@ pub(in crate::routes) async fn show(
     query.finish("wait or token")?;
     let mut saga = super::saga(&app, id).await?;
     if wait.is_some() && !saga.status.is_terminal() {
-        saga = wait::at_end(&app, app.engine.find(id).await?, wait).await?;
+        saga = wait::at_end(&app, &leave, app.engine.find(id).await?, wait).await?;
     }
+    leave.still_given()?;
     Ok(json(StatusCode::OK, &OrderView::of(&saga)))
 }

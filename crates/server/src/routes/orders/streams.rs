@@ -5,18 +5,13 @@ use axum::extract::ws::WebSocketUpgrade;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderMap;
 use axum::response::Response;
-use backstitch::Recorded;
-use backstitch_modules::orders::message;
 
 use super::super::sagas::event::EventView;
-use super::super::streams::{SentEvent, sse, ws};
+use super::super::streams::{SentEvent, Told, sse, ws};
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{OrderInPath, Query};
 use crate::problem::{Described, Problem};
-
-fn view(recorded: &Recorded) -> EventView<'_> {
-    EventView::of(recorded).with_message(message(&recorded.event))
-}
 
 /// What happens to an order, as it happens; each event has a `message` for the customer.
 ///
@@ -37,13 +32,14 @@ fn view(recorded: &Recorded) -> EventView<'_> {
 pub(in crate::routes) async fn order_events(
     State(app): State<App>,
     OrderInPath(id): OrderInPath,
+    leave: Leave,
     mut query: Query,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
     let run = super::followed(&app, id).await?;
-    sse::answer(&app, &run, &headers, view).await
+    sse::answer(&app, leave, &run, &headers, Told::OfOrder(app.clone(), id)).await
 }
 
 /// The same over WebSocket: one text message an event.
@@ -61,9 +57,10 @@ pub(in crate::routes) async fn order_events(
 pub(in crate::routes) async fn order_socket(
     State(app): State<App>,
     OrderInPath(id): OrderInPath,
+    leave: Leave,
     query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let run = super::followed(&app, id).await?;
-    ws::answer(app, run, query, upgrade, view).await
+    ws::answer(&app, leave, run, query, upgrade, Told::OfOrder(app.clone(), id)).await
 }

@@ -8,6 +8,7 @@ use backstitch::Error;
 use super::view::SagaView;
 use super::wait;
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{Query, SagaInPath, json};
 use crate::problem::{Described, Problem};
 
@@ -26,6 +27,7 @@ use crate::problem::{Described, Problem};
 pub(in crate::routes) async fn show(
     State(app): State<App>,
     SagaInPath(id): SagaInPath,
+    leave: Leave,
     mut query: Query,
 ) -> Result<Response, Problem> {
     let wait = wait::asked(&mut query)?;
@@ -33,7 +35,8 @@ pub(in crate::routes) async fn show(
     query.finish("wait or token")?;
     let state = match wait {
         None => app.engine.load(id).await?.ok_or(Error::NotFound(id))?,
-        Some(_) => wait::at_end(&app, app.engine.find(id).await?, wait).await?,
+        Some(_) => wait::at_end(&app, &leave, app.engine.find(id).await?, wait).await?,
     };
+    leave.still_given()?;
     Ok(json(StatusCode::OK, &SagaView::of(&state)))
 }

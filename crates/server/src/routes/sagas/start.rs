@@ -14,6 +14,7 @@ use super::super::vocabulary::SagaStatus;
 use super::view::SagaView;
 use super::wait;
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{Json, Query, each_name_once, idempotency_key, json};
 use crate::problem::{Described, Problem};
 use crate::time::Time;
@@ -61,19 +62,20 @@ pub(crate) struct Started<'a> {
 #[utoipa::path(post, path = "/v1/sagas", tag = "sagas", request_body = StartRequest,
     params(
         ("wait" = Option<u64>, Query, description = "Seconds to wait for the end", maximum = 60),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and input give the same saga", min_length = 1, max_length = 512),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same saga", min_length = 1, max_length = 512),
     ),
     responses(
         (status = 200, description = "It is at its end already (only with `wait`)", body = SagaView),
         (status = 202, description = "It is on disk", body = Started, headers(("Location" = String, description = "The saga"))),
         (status = 400, description = "The body is not JSON, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The key belongs to another input, or such a saga begins with an order", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The key belongs to another body, or such a saga begins with an order", body = Described, content_type = "application/problem+json"),
         (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),
         (status = 415, description = "Not JSON", body = Described, content_type = "application/problem+json"),
         (status = 422, description = "The body does not fit", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn start(
     State(app): State<App>,
+    leave: Leave,
     mut query: Query,
     headers: HeaderMap,
     Json(request): Json<StartRequest>,
@@ -87,7 +89,7 @@ pub(in crate::routes) async fn start(
     {
         return Ok(located(id, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted))));
     }
-    let state = wait::at_end(&app, run, wait).await?;
+    let state = wait::at_end(&app, &leave, run, wait).await?;
     if wait.is_some() && state.status.is_terminal() {
         return Ok(located(id, json(StatusCode::OK, &SagaView::of(&state))));
     }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use backstitch::{Error, Run, SagaState};
 
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::Query;
 use crate::problem::Problem;
 
@@ -16,9 +17,10 @@ pub(in crate::routes) fn asked(query: &mut Query) -> Result<Option<Duration>, Pr
     Ok(query.number("wait", 0, LONGEST)?.map(Duration::from_secs))
 }
 
-/// The saga at its end, or as it stands when the time is up or the server closes.
+/// The saga at its end, or as it stands when the time is up, the server closes or the leave to wait ends.
 pub(in crate::routes) async fn at_end(
     app: &App,
+    leave: &Leave,
     run: Run,
     wait: Option<Duration>,
 ) -> Result<SagaState, Problem> {
@@ -30,7 +32,7 @@ pub(in crate::routes) async fn at_end(
                 Ok(Err(Error::ShuttingDown)) | Err(_) => {}
                 Ok(ended) => return Ok(ended?),
             },
-            () = app.closing.cancelled() => {}
+            () = leave.over() => {}
         }
     }
     let state = app.engine.load(id).await?;

@@ -14,6 +14,7 @@ use super::SentEvent;
 use super::sse::{frame, stream};
 use crate::app::App;
 use crate::audience::Wish;
+use crate::auth::Leave;
 use crate::http::Query;
 use crate::problem::{Described, Kind, Problem};
 
@@ -30,6 +31,7 @@ use crate::problem::{Described, Kind, Problem};
     ))]
 pub(in crate::routes) async fn all_events(
     State(app): State<App>,
+    leave: Leave,
     mut query: Query,
 ) -> Result<Response, Problem> {
     let wish = Wish {
@@ -54,7 +56,7 @@ pub(in crate::routes) async fn all_events(
             Err(RecvError::Closed) => None,
         }
     });
-    Ok(stream(&app, frames))
+    Ok(stream(leave, frames))
 }
 
 /// An event among all others, as it is sent.

@@ -10,14 +10,39 @@ pub(super) use sent::SentEvent;
 use std::pin::Pin;
 use std::time::Duration;
 
-use backstitch::{Error, Recorded, Run};
+use backstitch::{Error, Event, Recorded, Run, SagaId};
+use backstitch_modules::orders::{Outcome, message};
 use futures::{Stream, StreamExt};
 
+use super::sagas::event::EventView;
 use crate::app::App;
 use crate::problem::Problem;
 
 /// How often something is sent where nothing happens, so that nobody on the way takes the connection for dead.
 const HEARTBEAT: Duration = Duration::from_secs(15);
+
+/// In whose words events are told.
+pub(super) enum Told {
+    /// In those of sagas.
+    OfSaga,
+    /// In those of orders, with a message for the customer.
+    OfOrder(App, SagaId),
+}
+
+impl Told {
+    async fn view<'a>(&self, recorded: &'a Recorded) -> EventView<'a> {
+        let view = EventView::of(recorded);
+        let Self::OfOrder(app, order) = self else { return view };
+        if recorded.event != Event::SagaCompensated {
+            return view.with_message(message(&recorded.event));
+        }
+        // Whether the payment came back is known to the saga as a whole, and to nobody who reads its last event alone.
+        match app.engine.load(*order).await {
+            Ok(Some(order)) => view.with_message(Some(Outcome::of(&order).of_rollback())),
+            Ok(None) | Err(_) => view,
+        }
+    }
+}
 
 type Events = Pin<Box<dyn Stream<Item = Result<Recorded, Error>> + Send>>;
 

@@ -1,22 +1,23 @@
 //! `GET /v1/sagas/{id}/events`: server-sent events.
 
 use std::convert::Infallible;
+use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use backstitch::{Recorded, Run};
+use backstitch::Run;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::super::sagas::event::EventView;
 use super::super::sagas::log::MAX_SEQ;
-use super::{HEARTBEAT, SentEvent};
+use super::{HEARTBEAT, SentEvent, Told};
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
 use crate::problem::{Described, Kind, Problem};
 
@@ -42,36 +43,42 @@ const BEAT: Bytes = Bytes::from_static(b":\n\n");
 pub(in crate::routes) async fn saga_events(
     State(app): State<App>,
     SagaInPath(id): SagaInPath,
+    leave: Leave,
     mut query: Query,
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     query.text("token");
     query.finish("token")?;
     let run = app.engine.find(id).await?;
-    answer(&app, &run, &headers, |recorded| EventView::of(recorded)).await
+    answer(&app, leave, &run, &headers, Told::OfSaga).await
 }
 
-/// The events that a reader has missed and those to come, each as `view` shows it.
+/// The events that a reader has missed and those to come, in these words.
 pub(in crate::routes) async fn answer(
     app: &App,
+    leave: Leave,
     run: &Run,
     headers: &HeaderMap,
-    view: fn(&Recorded) -> EventView<'_>,
+    told: Told,
 ) -> Result<Response, Problem> {
     let Some(events) = super::events_after(app, run, last_event_id(headers)?).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
-    let frames = events.filter_map(move |event| async move {
-        match event {
-            Ok(recorded) => frame(Some(recorded.seq), recorded.event.name(), &view(&recorded)),
-            Err(error) => {
-                // The reader sees no end of the saga, and comes back with its last number.
-                tracing::debug!(%error, "a stream ends early");
-                None
+    let told = Arc::new(told);
+    let frames = events.filter_map(move |event| {
+        let told = told.clone();
+        async move {
+            match event {
+                Ok(recorded) => frame(Some(recorded.seq), recorded.event.name(), &told.view(&recorded).await),
+                Err(error) => {
+                    // The reader sees no end of the saga, and comes back with its last number.
+                    tracing::debug!(%error, "a stream ends early");
+                    None
+                }
             }
         }
     });
-    Ok(stream(app, frames))
+    Ok(stream(leave, frames))
 }
 
 fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
@@ -85,19 +92,21 @@ fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
     })
 }
 
-/// An answer that goes on for as long as there are frames, with heartbeats between them.
-pub(super) fn stream(app: &App, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
-    let closing = app.closing.clone();
-    let beaten = futures::stream::unfold(Box::pin(frames), move |mut frames| {
-        let closing = closing.clone();
+/// An answer that goes on for as long as there are frames and leave, with heartbeats between them.
+pub(super) fn stream(leave: Leave, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+    let beaten = futures::stream::unfold((Box::pin(frames), leave), move |(mut frames, leave)| {
         async move {
+            // Before anything else: there may always be a frame.
+            if leave.is_withdrawn() {
+                return None;
+            }
             let next = tokio::select! {
                 biased;
                 frame = frames.next() => frame?,
-                () = closing.cancelled() => return None,
+                () = leave.over() => return None,
                 () = tokio::time::sleep_until(Instant::now() + HEARTBEAT) => BEAT,
             };
-            Some((Ok::<_, Infallible>(next), frames))
+            Some((Ok::<_, Infallible>(next), (frames, leave)))
         }
     });
     let headers = [

@@ -4,14 +4,15 @@ use axum::extract::State;
 use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::extract::ws::{CloseFrame, Message, WebSocket, WebSocketUpgrade, close_code};
 use axum::response::Response;
-use backstitch::{Recorded, Run};
+use backstitch::Run;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::sagas::event::EventView;
 use super::super::sagas::log::MAX_SEQ;
-use super::{Events, HEARTBEAT};
+use super::{Events, HEARTBEAT, Told};
 use crate::app::App;
+use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
 use crate::problem::{Described, Kind, Problem};
 
@@ -33,25 +34,27 @@ const LARGEST_MESSAGE: usize = 4096;
 pub(in crate::routes) async fn saga_socket(
     State(app): State<App>,
     SagaInPath(id): SagaInPath,
+    leave: Leave,
     query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let run = app.engine.find(id).await?;
-    answer(app, run, query, upgrade, |recorded| EventView::of(recorded)).await
+    answer(&app, leave, run, query, upgrade, Told::OfSaga).await
 }
 
-/// The events that a reader has missed and those to come, each as `view` shows it.
+/// The events that a reader has missed and those to come, in these words.
 pub(in crate::routes) async fn answer(
-    app: App,
+    app: &App,
+    leave: Leave,
     run: Run,
     mut query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-    view: fn(&Recorded) -> EventView<'_>,
+    told: Told,
 ) -> Result<Response, Problem> {
     let after = query.number("after", 0, MAX_SEQ)?.unwrap_or(0);
     query.text("token");
     query.finish("after or token")?;
-    let events = super::events_after(&app, &run, after).await?;
+    let events = super::events_after(app, &run, after).await?;
     let upgrade = upgrade.map_err(|_| {
         Problem::new(
             Kind::BadHeader,
@@ -59,10 +62,10 @@ pub(in crate::routes) async fn answer(
         )
     })?;
     let upgrade = upgrade.max_message_size(LARGEST_MESSAGE).max_frame_size(LARGEST_MESSAGE);
-    Ok(upgrade.on_upgrade(move |socket| tell(app, socket, events, view)))
+    Ok(upgrade.on_upgrade(move |socket| tell(leave, socket, events, told)))
 }
 
-async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(&Recorded) -> EventView<'_>) {
+async fn tell(leave: Leave, mut socket: WebSocket, events: Option<Events>, told: Told) {
     let mut events = events.unwrap_or_else(|| Box::pin(futures::stream::empty()));
     let mut beat = Instant::now() + HEARTBEAT;
     let mut unanswered = false;
@@ -70,7 +73,7 @@ async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(
         tokio::select! {
             event = events.next() => match event {
                 Some(Ok(recorded)) => {
-                    let Ok(text) = serde_json::to_string(&view(&recorded)) else { break INTERNAL };
+                    let Ok(text) = serde_json::to_string(&told.view(&recorded).await) else { break INTERNAL };
                     if socket.send(Message::Text(text.into())).await.is_err() {
                         return;
                     }
@@ -91,7 +94,7 @@ async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(
                 unanswered = true;
                 beat = Instant::now() + HEARTBEAT;
             }
-            () = app.closing.cancelled() => break RESTART,
+            () = leave.over() => break if leave.is_withdrawn() { WITHDRAWN } else { RESTART },
         }
     };
     // Whoever does not wait for the farewell has gone already.
@@ -100,4 +103,5 @@ async fn tell(app: App, mut socket: WebSocket, events: Option<Events>, view: fn(
 
 const ENDED: (u16, &str) = (close_code::NORMAL, "the saga is at its end");
 const RESTART: (u16, &str) = (close_code::RESTART, "come back with after=SEQ");
+const WITHDRAWN: (u16, &str) = (close_code::POLICY, "the API key has expired or was revoked");
 const INTERNAL: (u16, &str) = (close_code::ERROR, "an event cannot be told");

@@ -1,7 +1,8 @@
 //! How deep a JSON document is nested, found out before anything takes it apart.
 
 /// Whether arrays and objects are nested deeper than this anywhere.
-pub(super) fn exceeds(json: &[u8], limit: usize) -> bool {
+#[must_use]
+pub fn exceeds(json: &[u8], limit: usize) -> bool {
     let mut depth = 0_usize;
     let mut bytes = json.iter();
     while let Some(byte) = bytes.next() {
