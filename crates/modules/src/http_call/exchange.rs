@@ -11,8 +11,7 @@ use hyper_util::client::legacy;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::{Answer, Body};
-use super::retry_after;
-use crate::outgoing::{Client, reason};
+use crate::outgoing::{Client, reason, retry_after};
 
 /// Memory set aside on a service's word that its answer will be as long, in bytes.
 const TRUSTED: usize = 64 * 1024;

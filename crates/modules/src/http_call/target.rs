@@ -4,9 +4,10 @@ use backstitch::{Payload, Problems};
 use http::header::{HeaderMap, HeaderName, HeaderValue};
 use http::{Method, Uri};
 use serde_json::Value;
-use url::Url;
 
-use crate::reading::{Mistakes, Node, quoted};
+use crate::outgoing::address::Address;
+use crate::outgoing::header;
+use crate::reading::{Mistakes, Node};
 
 /// What a call may do. A `GET` sends no body.
 const METHODS: [(&str, Method); 5] = [
@@ -16,26 +17,6 @@ const METHODS: [(&str, Method); 5] = [
     ("DELETE", Method::DELETE),
     ("GET", Method::GET),
 ];
-
-/// Headers that belong to the call itself: with them a definition could break its framing, or claim to be another call.
-const RESERVED: [&str; 15] = [
-    "accept-encoding",
-    "connection",
-    "content-encoding",
-    "content-length",
-    "content-type",
-    "expect",
-    "host",
-    "idempotency-key",
-    "keep-alive",
-    "te",
-    "traceparent",
-    "tracestate",
-    "trailer",
-    "transfer-encoding",
-    "user-agent",
-];
-const RESERVED_PREFIXES: [&str; 2] = ["x-backstitch-", "proxy-"];
 
 /// A declared call that passed its check.
 #[derive(Debug)]
@@ -60,8 +41,8 @@ impl Target {
             None => Some(HeaderMap::new()),
         };
         let place = fields.required("url").and_then(|written| place(&written));
-        let (uri, authority) = place?;
-        Some(Self { method: method?, uri, authority, headers: headers? })
+        let place = place?;
+        Some(Self { method: method?, authority: place.authority(), uri: place.uri, headers: headers? })
     }
 
     /// Reads a whole call.
@@ -79,52 +60,9 @@ impl Target {
     }
 }
 
-/// The whole address, and its host and port.
-fn place(node: &Node<'_>) -> Option<(Uri, String)> {
-    let url = url(node)?;
-    let host = url.host_str().unwrap_or_default();
-    let authority =
-        url.port_or_known_default().map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-    match Uri::try_from(url.as_str()) {
-        Ok(uri) => Some((uri, authority)),
-        Err(why) => {
-            node.wrong(format!("cannot be put into a request ({why}): encode unusual characters as %XX"));
-            None
-        }
-    }
-}
-
-fn url(node: &Node<'_>) -> Option<Url> {
-    let written = node.text()?;
-    // A URL's parser would quietly leave these out.
-    if written.contains(|char: char| char.is_whitespace() || char.is_control()) {
-        node.wrong("has a blank or a control character: write a blank as %20");
-        return None;
-    }
-    let url = match Url::parse(written) {
-        Ok(url) => url,
-        Err(why) => {
-            node.wrong(format!("`{}` is not a URL ({why}): write it like http://host/path", quoted(written)));
-            return None;
-        }
-    };
-    let mut fine = true;
-    let mut wrong = |message: &str| {
-        node.wrong(message);
-        fine = false;
-    };
-    if !matches!(url.scheme(), "http" | "https") {
-        wrong("is neither http nor https");
-    } else if url.host_str().is_none_or(str::is_empty) {
-        wrong("names no host");
-    }
-    if !url.username().is_empty() || url.password().is_some() {
-        wrong("holds a user or a password: send them in the header `Authorization`");
-    }
-    if url.fragment().is_some() {
-        wrong("has a fragment (#…), which is never sent: leave it out");
-    }
-    fine.then_some(url)
+/// Where the call goes.
+fn place(node: &Node<'_>) -> Option<Address> {
+    Address::read(node.text()?).map_err(|mistakes| mistakes.into_iter().for_each(|it| node.wrong(it))).ok()
 }
 
 fn headers(node: &Node<'_>) -> Option<HeaderMap> {
@@ -133,7 +71,7 @@ fn headers(node: &Node<'_>) -> Option<HeaderMap> {
     for (name, field) in node.any_object()?.entries() {
         match header(name, &field) {
             Some((name, _)) if headers.contains_key(&name) => {
-                field.wrong("is given twice: the case of a header's name does not matter");
+                field.wrong(header::TWICE);
                 fine = false;
             }
             Some((name, value)) => {
@@ -146,20 +84,9 @@ fn headers(node: &Node<'_>) -> Option<HeaderMap> {
 }
 
 fn header(name: &str, field: &Node<'_>) -> Option<(HeaderName, HeaderValue)> {
-    let Ok(name) = HeaderName::from_bytes(name.as_bytes()) else {
-        field.wrong("is not a header's name: use letters, digits and `-`");
-        return None;
-    };
-    let reserved = RESERVED.contains(&name.as_str())
-        || RESERVED_PREFIXES.iter().any(|prefix| name.as_str().starts_with(prefix));
-    if reserved {
-        field.wrong("belongs to the call itself and cannot be set: leave it out");
-        return None;
-    }
-    let Ok(value) = HeaderValue::from_str(field.text()?) else {
-        field.wrong("has a line break or another character that no header may have");
-        return None;
-    };
+    let wrong = |mistake| field.wrong(mistake);
+    let name = header::name(name).map_err(wrong).ok()?;
+    let value = header::value(field.text()?).map_err(wrong).ok()?;
     Some((name, value))
 }
 
