@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod answers;
+mod fairness;
 mod guard;
 mod losses;
 #[path = "../http_call/service.rs"]

@@ -69,7 +69,7 @@ mod tests {
     #[test]
     fn after_a_rest_all_come_at_once_and_then_evenly() {
         let meter = meter(60, Duration::from_secs(60)).unwrap();
-        let at = |seconds| Duration::from_secs(100 + seconds);
+        let at = |seconds: u64| Duration::from_secs(100 + seconds);
         assert_eq!((0..100).filter(|_| meter.count(at(0)).is_ok()).count(), 60);
         assert_eq!(meter.count(at(0)), Err(at(1)));
         assert_eq!((0..100).filter(|_| meter.count(at(10)).is_ok()).count(), 10);
