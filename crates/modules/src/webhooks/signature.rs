@@ -175,7 +175,7 @@ mod tests {
     const SECRET: &str = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
     const BODY: &[u8] = br#"{"test": 2432232314}"#;
     const AT: i64 = 1_614_265_330;
-    const SIGNED: &str = "v1,g0hM9SsE+OTPJTt/tmKKtSyZlE3uFJELVlNIOLJ1OeE=";
+    const SIGNED: &str = "v1,g0hM9SsE+OTPJTGt/tmIKtSyZlE3uFJELVlNIOLJ1OE=";
 
     fn id() -> WebhookId {
         WebhookId::new("msg_p5jXN8AQM9LWM0D4loKWxJek").unwrap()

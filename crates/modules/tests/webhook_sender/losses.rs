@@ -24,6 +24,11 @@ where
     format!("http://{address}/call")
 }
 
+/// Waits for the request.
+async fn hear(stream: &mut TcpStream) {
+    let _ = stream.read(&mut [0; 4096]).await;
+}
+
 #[tokio::test]
 async fn nobody_is_there() {
     assert_eq!(code(&nobody().await).await, "connect_failed");
@@ -50,7 +55,6 @@ async fn whoever_never_answers_is_given_up_in_time() {
         let service = Service::always(move || Reply::Stall(beginning.into())).await;
         let exchange = sender().send(short(&service.url())).await;
         assert_eq!((exchange.error_code(), exchange.status), (Some("timeout"), None), "{beginning:?}");
-        assert!(exchange.duration >= Duration::from_millis(200));
     }
 }
 
@@ -74,6 +78,7 @@ async fn a_handshake_that_never_ends_is_given_up_in_time() {
 #[tokio::test]
 async fn an_answer_that_drips_past_the_deadline_is_late() {
     let url = anybody(|mut stream| async move {
+        hear(&mut stream).await;
         for byte in b"HTTP/1.1 200 OK\r\nX-Slow: ".iter().chain(std::iter::repeat(&b'x')) {
             if stream.write_all(&[*byte]).await.is_err() {
                 return;
@@ -88,8 +93,7 @@ async fn an_answer_that_drips_past_the_deadline_is_late() {
 #[tokio::test]
 async fn a_body_that_drips_past_the_deadline_is_kept_as_far_as_it_came() {
     let url = anybody(|mut stream| async move {
-        let mut head = [0; 1024];
-        let _ = stream.read(&mut head).await;
+        hear(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 500 No\r\nContent-Length: 100000\r\n\r\n").await;
         while stream.write_all(b"x").await.is_ok() {
             tokio::time::sleep(Duration::from_millis(5)).await;
@@ -130,8 +134,7 @@ async fn a_connection_that_ends_without_an_answer_is_lost() {
 #[tokio::test]
 async fn a_receiver_that_closes_its_half_and_answers_is_heard() {
     let url = anybody(|mut stream| async move {
-        let mut head = [0; 1024];
-        let _ = stream.read(&mut head).await;
+        hear(&mut stream).await;
         let _ = stream.write_all(b"HTTP/1.1 200 OK\r\n\r\nended by the end").await;
         let _ = stream.shutdown().await;
         let _ = stream.read_to_end(&mut Vec::new()).await;
