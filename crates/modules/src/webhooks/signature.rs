@@ -19,7 +19,7 @@ const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
 
 /// What a written secret begins with.
 const PREFIX: &str = "whsec_";
-/// How long a secret may be, in bytes.
+/// How long a secret may be, in bytes; the longest fills a block of the hash.
 const SHORTEST: usize = 24;
 const LONGEST: usize = 64;
 /// How long one is that is made here.
@@ -85,9 +85,10 @@ impl Secret {
     }
 
     fn mac(&self) -> Hmac<Sha256> {
-        // A key may have any length here, so this cannot fail.
-        Hmac::new_from_slice(&self.0)
-            .unwrap_or_else(|_| Hmac::new(&hmac::digest::Key::<Hmac<Sha256>>::default()))
+        // No secret is longer than a block of the hash, and HMAC fills up shorter keys with zeros itself.
+        let mut block = Zeroizing::new([0; LONGEST]);
+        block[..self.0.len()].copy_from_slice(&self.0);
+        Hmac::new((&*block).into())
     }
 }
 

@@ -74,8 +74,8 @@ impl Vault {
         if secret.len() < SHORTEST {
             return Err(Error::TooShort(secret.len()));
         }
-        let key = derived(secret, b"webhook signing secrets\0key");
-        let mark = derived(secret, b"webhook signing secrets\0mark");
+        let key = derived(secret, b"webhook signing secrets\0key")?;
+        let mark = derived(secret, b"webhook signing secrets\0mark")?;
         let cipher = XChaCha20Poly1305::new((&*key).into());
         let mark = std::array::from_fn(|at| mark[at]);
         Ok(Self { cipher, mark })
@@ -135,11 +135,9 @@ fn parts(sealed: &[u8]) -> Option<([u8; MARK], [u8; NONCE], &[u8])> {
 }
 
 /// A key for one purpose, which tells nothing about the secret or any other key.
-fn derived(secret: &[u8], purpose: &[u8]) -> Zeroizing<[u8; 32]> {
-    let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(secret);
-    // Never otherwise: a secret may have any length.
-    mac.map(|mac| Zeroizing::new(mac.chain_update(purpose).finalize().into_bytes().into()))
-        .unwrap_or_default()
+fn derived(secret: &[u8], purpose: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
+    let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(secret).map_err(|_| Error::TooShort(secret.len()))?;
+    Ok(Zeroizing::new(mac.chain_update(purpose).finalize().into_bytes().into()))
 }
 
 #[cfg(test)]
