@@ -1,7 +1,9 @@
 //! The client that calls are made with.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use crate::outgoing::reach::Anywhere;
 use crate::outgoing::{Client, Connections};
 
 /// What calls hold themselves to.
@@ -41,6 +43,7 @@ pub(super) fn client(limits: &Limits) -> Result<Client, SetupError> {
         made_within: limits.connect_within,
         kept_per_host: limits.calls_per_host,
         trusted: Vec::new(),
+        reach: Arc::new(Anywhere),
     };
     Ok(connections.client()?)
 }

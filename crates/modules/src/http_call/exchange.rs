@@ -9,8 +9,7 @@ use hyper_util::client::legacy;
 use tokio::time::{Instant, timeout_at};
 
 use super::answer::Answer;
-use super::retry_after;
-use crate::outgoing::{Body, Client, reason};
+use crate::outgoing::{Body, Client, reason, retry_after};
 
 /// What an exchange is made with.
 pub(super) struct Wire<'a> {

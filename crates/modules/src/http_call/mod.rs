@@ -8,7 +8,6 @@ mod client;
 mod exchange;
 mod hosts;
 mod identity;
-mod retry_after;
 mod target;
 
 pub use caller::HttpCaller;

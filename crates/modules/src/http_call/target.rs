@@ -39,10 +39,9 @@ impl Target {
             Some(written) => headers(&written),
             None => Some(HeaderMap::new()),
         };
-        let address = fields.required("url").and_then(|written| address(&written));
-        let address = address?;
-        let (authority, uri) = (address.authority(), address.uri);
-        Some(Self { method: method?, uri, authority, headers: headers? })
+        let place = fields.required("url").and_then(|written| place(&written));
+        let place = place?;
+        Some(Self { method: method?, authority: place.authority(), uri: place.uri, headers: headers? })
     }
 
     /// Reads a whole call.
@@ -60,16 +59,9 @@ impl Target {
     }
 }
 
-fn address(node: &Node<'_>) -> Option<Address> {
-    match Address::read(node.text()?) {
-        Ok(address) => Some(address),
-        Err(wrong) => {
-            for complaint in wrong {
-                node.wrong(complaint);
-            }
-            None
-        }
-    }
+/// Where the call goes.
+fn place(node: &Node<'_>) -> Option<Address> {
+    Address::read(node.text()?).map_err(|mistakes| mistakes.into_iter().for_each(|it| node.wrong(it))).ok()
 }
 
 fn headers(node: &Node<'_>) -> Option<HeaderMap> {
@@ -91,8 +83,9 @@ fn headers(node: &Node<'_>) -> Option<HeaderMap> {
 }
 
 fn header(name: &str, field: &Node<'_>) -> Option<(HeaderName, HeaderValue)> {
-    let name = header::name(name).map_err(|why| field.wrong(why)).ok()?;
-    let value = header::value(field.text()?).map_err(|why| field.wrong(why)).ok()?;
+    let wrong = |mistake| field.wrong(mistake);
+    let name = header::name(name).map_err(wrong).ok()?;
+    let value = header::value(field.text()?).map_err(wrong).ok()?;
     Some((name, value))
 }
 

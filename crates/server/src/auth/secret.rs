@@ -1,12 +1,11 @@
 //! The one secret of a server, and what is hashed with it.
 
-use std::fs::{File, Permissions};
-use std::io::{self, Read, Write};
-use std::os::unix::fs::PermissionsExt;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use backstitch::Timestamp;
 use backstitch::store::Error;
+use backstitch_modules::key_file::{self, Key};
+use backstitch_modules::randomness::{Randomness, SystemRandomness};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 
@@ -46,7 +45,7 @@ impl Hasher {
             (None, Database::Sqlite(file)) => {
                 let is_good = |key: &Kept| key.standing(now) == Standing::Good;
                 let needed = keys::list(database).await?.iter().any(is_good);
-                Self::new(&kept_beside(file.path(), needed)?).map(Some)
+                Self::new(&*kept_beside(file.path(), needed)?).map(Some)
             }
             (None, Database::Postgres(_)) => Ok(None),
         }
@@ -83,65 +82,28 @@ impl Hasher {
 /// The machine's randomness.
 pub(crate) fn random() -> Result<[u8; LENGTH], Error> {
     let mut bytes = [0; LENGTH];
-    getrandom::fill(&mut bytes)
-        .map_err(|why| Error::Unavailable(format!("the machine gives no randomness: {why}")))?;
+    SystemRandomness.fill(&mut bytes).map_err(|why| Error::Unavailable(why.to_string()))?;
     Ok(bytes)
 }
 
 /// The secret of this file's keys. Where good keys need it, none is made in the place of one that is gone: they would all
 /// be unknown, and nobody would be told why.
-fn kept_beside(database: &Path, needed: bool) -> Result<Vec<u8>, Error> {
-    let mut name = database.as_os_str().to_owned();
-    name.push(".key");
-    let path = PathBuf::from(name);
-    let kept = match read(&path) {
-        Err(why) if why.kind() == io::ErrorKind::NotFound && needed => {
-            return Err(Error::Refused(format!(
-                "there are API keys in {}, but the secret they were made with is gone: restore the file {}, or revoke \
-                 every key (`backstitch keys list`, `backstitch keys revoke ID`) and create new ones",
-                database.display(),
-                path.display()
-            )));
-        }
-        Err(why) if why.kind() == io::ErrorKind::NotFound => {
-            create(&path, &random()?).and_then(|()| read(&path))
-        }
-        read => read,
-    };
-    let kept = kept.map_err(|why| {
-        Error::Refused(format!(
-            "the secret in {} cannot be used: {why}; restore the file, or revoke every API key, \
-             remove the file and create keys anew",
+fn kept_beside(database: &Path, needed: bool) -> Result<Key, Error> {
+    let path = key_file::beside(database, ".key");
+    if needed && !path.exists() {
+        return Err(Error::Refused(format!(
+            "there are API keys in {}, but the secret they were made with is gone: restore the file {}, or revoke \
+             every key (`backstitch keys list`, `backstitch keys revoke ID`) and create new ones",
+            database.display(),
             path.display()
+        )));
+    }
+    key_file::read_or_make(&path, &SystemRandomness).map_err(|why| {
+        Error::Refused(format!(
+            "the secret cannot be used: {why}; restore the file, or revoke every API key, remove the file, create keys \
+             anew and rotate the secret of every webhook subscription"
         ))
-    })?;
-    Ok(kept)
-}
-
-fn read(path: &Path) -> io::Result<Vec<u8>> {
-    let mut file = File::open(path)?;
-    if file.metadata()?.permissions().mode() & 0o077 != 0 {
-        return Err(io::Error::other("others may read it: chmod 600 it"));
-    }
-    let mut secret = Vec::new();
-    file.read_to_end(&mut secret)?;
-    if secret.len() == LENGTH { Ok(secret) } else { Err(io::Error::other("it has been changed")) }
-}
-
-/// Writes the file whole or not at all; whoever comes second keeps what the first one wrote.
-fn create(path: &Path, secret: &[u8]) -> io::Result<()> {
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty());
-    let mut draft = tempfile::Builder::new()
-        .prefix(".backstitch-key-")
-        .permissions(Permissions::from_mode(0o600))
-        .tempfile_in(folder.unwrap_or(Path::new(".")))?;
-    draft.write_all(secret)?;
-    draft.as_file().sync_all()?;
-    match draft.persist_noclobber(path) {
-        Ok(_) => Ok(()),
-        Err(why) if why.error.kind() == io::ErrorKind::AlreadyExists => Ok(()),
-        Err(why) => Err(why.error),
-    }
+    })
 }
 
 #[cfg(test)]
@@ -149,7 +111,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_secret_is_made_once_and_only_its_owner_may_read_it() {
+    fn the_secret_is_made_once_and_one_that_cannot_be_used_is_told_with_what_to_do() {
         let folder = tempfile::tempdir().unwrap();
         let database = folder.path().join("sagas.db");
         assert!(
@@ -158,18 +120,9 @@ mod tests {
         );
         let first = kept_beside(&database, false).unwrap();
         assert_eq!(kept_beside(&database, true).unwrap(), first);
-        let mode = std::fs::metadata(folder.path().join("sagas.db.key")).unwrap().permissions().mode();
-        assert_eq!(mode & 0o777, 0o600);
-    }
-
-    #[test]
-    fn a_secret_that_others_may_read_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let database = folder.path().join("sagas.db");
-        kept_beside(&database, false).unwrap();
-        let key = folder.path().join("sagas.db.key");
-        std::fs::set_permissions(key, Permissions::from_mode(0o644)).unwrap();
-        assert!(kept_beside(&database, false).unwrap_err().to_string().contains("chmod 600"));
+        std::fs::write(folder.path().join("sagas.db.key"), "changed").unwrap();
+        let why = kept_beside(&database, true).unwrap_err().to_string();
+        assert!(why.contains("sagas.db.key") && why.contains("restore the file"), "{why}");
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! A POST request to an address that the operator chose.
 
+use std::sync::Arc;
+
 use async_trait::async_trait;
 use backstitch::Timestamp;
 use http::header::{CONTENT_TYPE, USER_AGENT};
@@ -10,6 +12,7 @@ use url::Url;
 use super::{Alert, CONNECTIONS, Channel, Room};
 use crate::alerts::config::Webhook;
 use crate::alerts::text;
+use crate::outgoing::reach::Anywhere;
 use crate::outgoing::{self, Client, Connections, certificates, header, reason};
 
 pub(super) struct Post {
@@ -23,7 +26,12 @@ impl Post {
         let url = Url::parse(webhook.url.reveal()).map_err(|why| format!("url: {why}"))?;
         let trusted = certificates::in_file(webhook.root_certificate.as_deref())?;
         let uri = Uri::try_from(url.as_str()).map_err(|why| format!("url: {why}"))?;
-        let connections = Connections { made_within: webhook.timeout, kept_per_host: CONNECTIONS, trusted };
+        let connections = Connections {
+            made_within: webhook.timeout,
+            kept_per_host: CONNECTIONS,
+            trusted,
+            reach: Arc::new(Anywhere),
+        };
         let client = connections.client().map_err(|why| format!("root_certificate: {why}"))?;
         Ok(Self { client, uri, room: Room::within(webhook.timeout) })
     }

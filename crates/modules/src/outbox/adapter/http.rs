@@ -19,6 +19,7 @@ use serde::Deserialize;
 use tokio::time::{Instant, timeout_at};
 
 use super::{Settings, Topic};
+use crate::outgoing::reach::Anywhere;
 use crate::outgoing::{self, Address, Body, Client, Connections, certificates, header, reason};
 use crate::settings::Secret;
 
@@ -61,7 +62,8 @@ impl Settings for Http {
         let trusted = certificates::in_file(self.root_certificate.as_deref())?;
         // A little less than a send may take, so that it can say that nothing was sent.
         let made_within = topic.timeout * 9 / 10;
-        let connections = Connections { made_within, kept_per_host: KEPT, trusted };
+        let connections =
+            Connections { made_within, kept_per_host: KEPT, trusted, reach: Arc::new(Anywhere) };
         let client = connections.client().map_err(|why| format!("root_certificate: {why}"))?;
         Ok(Arc::new(Post { client, uri: address.uri, headers, timeout: topic.timeout }))
     }

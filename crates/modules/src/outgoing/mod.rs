@@ -4,6 +4,8 @@ mod address;
 mod body;
 pub(crate) mod certificates;
 pub(crate) mod header;
+pub(crate) mod reach;
+pub(crate) mod retry_after;
 
 use std::error::Error;
 use std::sync::Arc;
@@ -25,6 +27,8 @@ use tower_service::Service;
 
 pub(crate) use address::Address;
 pub(crate) use body::{Body, quoted};
+
+use self::reach::{Names, Reach};
 
 /// Who is calling.
 pub(crate) const USER_AGENT: HeaderValue =
@@ -49,11 +53,13 @@ pub(crate) struct Connections {
     pub(crate) kept_per_host: usize,
     /// Certificates trusted beside those that the machine trusts.
     pub(crate) trusted: Vec<CertificateDer<'static>>,
+    /// Where they may go.
+    pub(crate) reach: Arc<dyn Reach>,
 }
 
 impl Connections {
     pub(crate) fn client(self) -> Result<Client, rustls::Error> {
-        let mut http = HttpConnector::new();
+        let mut http = HttpConnector::new_with_resolver(Names(self.reach.clone()));
         http.enforce_http(false);
         http.set_nodelay(true);
         // Divided between the addresses of a host: one that leads nowhere must not use up the time of the others.
@@ -62,7 +68,7 @@ impl Connections {
         http.set_keepalive(Some(SIGN_OF_LIFE));
         http.set_keepalive_interval(Some(SIGN_OF_LIFE));
         http.set_keepalive_retries(Some(SIGNS_MISSED));
-        let connector = HttpsConnectorBuilder::new()
+        let https = HttpsConnectorBuilder::new()
             .with_tls_config(tls(self.trusted)?)
             .https_or_http()
             .enable_http1()
@@ -71,32 +77,39 @@ impl Connections {
             .pool_timer(TokioTimer::new())
             .pool_idle_timeout(KEPT_FOR)
             .pool_max_idle_per_host(self.kept_per_host)
-            .build(Connector { connector, within: self.made_within }))
+            .build(Connector { https, reach: self.reach, within: self.made_within }))
     }
 }
 
-/// Makes connections, each within its time.
+/// Makes connections, each to where it may go and within its time.
 #[derive(Clone)]
 pub(crate) struct Connector {
-    connector: HttpsConnector<HttpConnector>,
+    https: HttpsConnector<HttpConnector<Names>>,
+    reach: Arc<dyn Reach>,
     within: Duration,
 }
 
+/// No connection was made in time.
+#[derive(Debug, thiserror::Error)]
+#[error("no connection within {0:?}")]
+pub(crate) struct Late(Duration);
+
 impl Service<Uri> for Connector {
-    type Response = <HttpsConnector<HttpConnector> as Service<Uri>>::Response;
+    type Response = <HttpsConnector<HttpConnector<Names>> as Service<Uri>>::Response;
     type Error = Box<dyn Error + Send + Sync>;
     type Future = BoxFuture<'static, Result<Self::Response, Self::Error>>;
 
     fn poll_ready(&mut self, cx: &mut Context<'_>) -> Poll<Result<(), Self::Error>> {
-        self.connector.poll_ready(cx)
+        self.https.poll_ready(cx)
     }
 
     fn call(&mut self, uri: Uri) -> Self::Future {
-        let (connecting, within) = (self.connector.call(uri), self.within);
-        Box::pin(async move {
-            let late = |_| format!("no connection within {within:?}");
-            tokio::time::timeout(within, connecting).await.map_err(late)?
-        })
+        // Nobody is asked where an address is, so that no resolver could say no.
+        if let Some(Err(why)) = reach::literal(&uri).map(|address| self.reach.admit(address)) {
+            return Box::pin(std::future::ready(Err(why)));
+        }
+        let (connecting, within) = (self.https.call(uri), self.within);
+        Box::pin(async move { tokio::time::timeout(within, connecting).await.map_err(|_| Late(within))? })
     }
 }
 

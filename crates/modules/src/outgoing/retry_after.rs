@@ -6,7 +6,7 @@ use backstitch::Timestamp;
 use http::header::{HeaderMap, RETRY_AFTER};
 
 /// How long the service asks to be left alone, if it does and can be understood.
-pub(super) fn read(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Option<Duration> {
+pub(crate) fn read(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
     if let Ok(seconds) = text.parse() {
         return Some(Duration::from_secs(seconds));

@@ -1,0 +1,118 @@
+//! One endpoint's lane.
+
+use std::time::Duration;
+
+use super::breaker::{Breaker, Ticket};
+use super::rate::Meter;
+use super::{Limits, Settings, Verdict, Why};
+
+/// Unused for so long, and for the longest rest, a lane knows nothing that still matters.
+const FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
+
+/// What is known about one endpoint.
+#[derive(Default)]
+pub(super) struct Lane {
+    held: usize,
+    breaker: Breaker,
+    meter: Option<Meter>,
+    /// It asked to be left alone until then.
+    quiet_until: Duration,
+    /// Its rate is used up until then.
+    paced_until: Duration,
+    used: Duration,
+}
+
+impl Lane {
+    /// How many requests are under way.
+    pub(super) fn held(&self) -> usize {
+        self.held
+    }
+
+    /// Takes a place; whether the sender has one to give is for others to say. The rate is asked last, because asking
+    /// counts.
+    pub(super) fn enter(
+        &mut self,
+        limits: &Limits,
+        may_take: impl FnOnce(usize) -> bool,
+        now: Duration,
+        settings: &Settings,
+    ) -> Result<Ticket, (Why, Option<Duration>)> {
+        if let Some(closed) = self.rests(now) {
+            return Err(closed);
+        }
+        if self.held >= limits.concurrency.max(1) {
+            return Err((Why::Busy, None));
+        }
+        if settings.places == 0 || !may_take(self.held) {
+            return Err((Why::Full, None));
+        }
+        self.pace(limits, now)?;
+        self.held += 1;
+        self.used = now;
+        Ok(self.breaker.begin())
+    }
+
+    /// Gives a place back.
+    pub(super) fn leave(
+        &mut self,
+        ticket: Ticket,
+        verdict: Verdict,
+        quiet_for: Option<Duration>,
+        now: Duration,
+        settings: &Settings,
+    ) {
+        self.held -= 1;
+        self.used = now;
+        self.breaker.end(ticket, verdict, now, settings);
+        if let Some(quiet_for) = quiet_for {
+            let until = now.saturating_add(quiet_for.min(settings.longest_rest));
+            self.quiet_until = self.quiet_until.max(until);
+        }
+    }
+
+    /// How many could enter now, before the rate is asked.
+    pub(super) fn room(&self, limits: &Limits, now: Duration) -> usize {
+        if self.closed(now).is_some() {
+            return 0;
+        }
+        let room = limits.concurrency.max(1).saturating_sub(self.held);
+        if self.breaker.wants_a_trial() { room.min(1) } else { room }
+    }
+
+    /// Why nobody can enter now, whatever the limits are.
+    pub(super) fn closed(&self, now: Duration) -> Option<(Why, Option<Duration>)> {
+        let paced = (self.paced_until > now).then_some((Why::Paced, Some(self.paced_until)));
+        self.rests(now).or(paced)
+    }
+
+    /// Whether it is left alone.
+    fn rests(&self, now: Duration) -> Option<(Why, Option<Duration>)> {
+        if let Err(until) = self.breaker.admits(now) {
+            // Both must be over.
+            return Some((Why::Broken, until.map(|until| until.max(self.quiet_until))));
+        }
+        (self.quiet_until > now).then_some((Why::Quiet, Some(self.quiet_until)))
+    }
+
+    fn pace(&mut self, limits: &Limits, now: Duration) -> Result<(), (Why, Option<Duration>)> {
+        if self.meter.as_ref().map(Meter::rate) != limits.rate {
+            self.meter = limits.rate.and_then(|rate| Meter::new(rate, now));
+            self.paced_until = Duration::ZERO;
+        }
+        let Some(meter) = &self.meter else { return Ok(()) };
+        meter.count(now).map_err(|until| {
+            self.paced_until = until;
+            (Why::Paced, Some(until))
+        })
+    }
+
+    /// Forgets what is held against the endpoint, but not its rate.
+    pub(super) fn forgive(&mut self) {
+        self.breaker.forgive();
+        self.quiet_until = Duration::ZERO;
+    }
+
+    pub(super) fn is_forgotten(&self, now: Duration, settings: &Settings) -> bool {
+        self.held == 0 && now.saturating_sub(self.used) > FORGOTTEN_AFTER.max(settings.longest_rest)
+    }
+}

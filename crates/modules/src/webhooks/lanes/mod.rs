@@ -1,0 +1,402 @@
+//! What keeps one endpoint from holding up the others.
+//!
+//! Each endpoint has a lane of its own: so many requests at once, so many in a time, none while it asked to be left
+//! alone, and one now and then while it does not work. All lanes share the sender's places, and when those grow scarce,
+//! who has more than a fair share gets no more. A lane only delays; it fails nothing and loses nothing.
+//!
+//! Lanes are those of one process: with several, each holds itself to the limits.
+
+mod breaker;
+mod lane;
+mod rate;
+mod share;
+
+use std::collections::HashMap;
+use std::num::NonZeroU32;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use breaker::Ticket;
+use lane::Lane;
+
+/// Lanes are looked through for forgotten ones when there are more than this.
+const MANY: usize = 1024;
+/// How often they are, at most.
+const SWEPT_EVERY: Duration = Duration::from_secs(60);
+
+/// What one endpoint gets.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Limits {
+    /// Requests at once.
+    pub concurrency: usize,
+    /// Requests in a time, if that is limited.
+    pub rate: Option<Rate>,
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self { concurrency: 64, rate: None }
+    }
+}
+
+/// How many requests in a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Rate {
+    /// So many, at once after a rest and evenly spread otherwise.
+    pub requests: NonZeroU32,
+    /// In this time.
+    pub every: Duration,
+}
+
+/// What all lanes hold themselves to.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// Requests at once, to all endpoints together.
+    pub places: usize,
+    /// An endpoint is taken for broken after this many failures in a row.
+    pub failures_in_a_row: u32,
+    /// Or when this share of its recent requests failed, in percent.
+    pub failures_percent: u32,
+    /// Of at least this many.
+    pub of_at_least: u32,
+    /// That ended within about this time.
+    pub recent: Duration,
+    /// How long it is left alone then; twice as long each time that it still does not work.
+    pub first_rest: Duration,
+    /// And never longer than this, nor when it asks for it itself.
+    pub longest_rest: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self {
+            places: 512,
+            failures_in_a_row: 10,
+            failures_percent: 50,
+            of_at_least: 20,
+            recent: Duration::from_secs(30),
+            first_rest: Duration::from_secs(5),
+            longest_rest: Duration::from_secs(300),
+        }
+    }
+}
+
+/// What an attempt told about its endpoint.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verdict {
+    /// It does its work.
+    Well,
+    /// It does not.
+    Ill,
+    /// Nothing: it was not asked, or nobody knows what came of it.
+    Unknown,
+}
+
+/// Not now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Wait {
+    /// Why not.
+    pub why: Why,
+    /// When to ask again; without a time, once one of the requests under way has ended.
+    pub until: Option<Instant>,
+}
+
+/// Why an endpoint gets no request now.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Why {
+    /// It has as many as it may have at once.
+    Busy,
+    /// All places are taken, or the last ones are kept for those who have fewer.
+    Full,
+    /// It had as many as it may have in a time.
+    Paced,
+    /// It asked to be left alone.
+    Quiet,
+    /// It does not work, and is tried again now and then.
+    Broken,
+}
+
+/// All lanes. Cheap to clone; clones are the same lanes.
+#[derive(Clone)]
+pub struct Lanes(Arc<Shared>);
+
+struct Shared {
+    settings: Settings,
+    /// From where time is measured.
+    began: Instant,
+    state: Mutex<State>,
+}
+
+#[derive(Default)]
+struct State {
+    lanes: HashMap<i64, Lane>,
+    /// Places taken, and lanes that hold any.
+    taken: usize,
+    in_use: usize,
+    swept: Duration,
+}
+
+impl Lanes {
+    /// Empty lanes.
+    #[must_use]
+    pub fn new(settings: Settings) -> Self {
+        Self(Arc::new(Shared { settings, began: Instant::now(), state: Mutex::default() }))
+    }
+
+    /// Takes a place for one request to this endpoint.
+    ///
+    /// # Errors
+    /// Why there is none now.
+    pub fn enter(&self, endpoint: i64, limits: &Limits) -> Result<Place, Wait> {
+        let (now, settings) = (self.now(), &self.0.settings);
+        let mut state = self.state();
+        state.sweep(now, settings);
+        let (taken, in_use) = (state.taken, state.in_use);
+        let lane = state.lanes.entry(endpoint).or_default();
+        let may_take = |held| share::may_take(held, taken, in_use + usize::from(held == 0), settings.places);
+        let ticket =
+            lane.enter(limits, may_take, now, settings).map_err(|(why, until)| self.wait(why, until))?;
+        state.in_use += usize::from(lane.held() == 1);
+        state.taken += 1;
+        Ok(Place { lanes: self.clone(), endpoint, ticket: Some(ticket) })
+    }
+
+    /// How many requests this endpoint could have now, before its rate is asked.
+    #[must_use]
+    pub fn room(&self, endpoint: i64, limits: &Limits) -> usize {
+        let now = self.now();
+        let state = self.state();
+        let free = self.0.settings.places.saturating_sub(state.taken);
+        let unknown = Lane::default();
+        state.lanes.get(&endpoint).unwrap_or(&unknown).room(limits, now).min(free)
+    }
+
+    /// The endpoints that get nothing now: those whose events are not worth taking up.
+    #[must_use]
+    pub fn closed(&self) -> Vec<(i64, Wait)> {
+        let now = self.now();
+        let state = self.state();
+        let closed = |(endpoint, lane): (&i64, &Lane)| {
+            let (why, until) = lane.closed(now)?;
+            Some((*endpoint, self.wait(why, until)))
+        };
+        state.lanes.iter().filter_map(closed).collect()
+    }
+
+    /// Forgets what is known against an endpoint: it was changed, or switched on again.
+    pub fn forgive(&self, endpoint: i64) {
+        if let Some(lane) = self.state().lanes.get_mut(&endpoint) {
+            lane.forgive();
+        }
+    }
+
+    fn leave(&self, endpoint: i64, ticket: Ticket, verdict: Verdict, quiet_for: Option<Duration>) {
+        let now = self.now();
+        let mut state = self.state();
+        state.taken -= 1;
+        let Some(lane) = state.lanes.get_mut(&endpoint) else { return };
+        lane.leave(ticket, verdict, quiet_for, now, &self.0.settings);
+        state.in_use -= usize::from(lane.held() == 0);
+    }
+
+    fn now(&self) -> Duration {
+        self.0.began.elapsed()
+    }
+
+    fn wait(&self, why: Why, until: Option<Duration>) -> Wait {
+        Wait { why, until: until.and_then(|until| self.0.began.checked_add(until)) }
+    }
+
+    fn state(&self) -> std::sync::MutexGuard<'_, State> {
+        self.0.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+impl State {
+    /// Forgets lanes that nobody has used for so long that nothing they know matters.
+    fn sweep(&mut self, now: Duration, settings: &Settings) {
+        if self.lanes.len() > MANY && now.saturating_sub(self.swept) >= SWEPT_EVERY {
+            self.swept = now;
+            self.lanes.retain(|_, lane| !lane.is_forgotten(now, settings));
+        }
+    }
+}
+
+/// A place in a lane. Dropped without a word, it tells nothing about the endpoint.
+pub struct Place {
+    lanes: Lanes,
+    endpoint: i64,
+    ticket: Option<Ticket>,
+}
+
+impl Place {
+    /// Gives the place back. An endpoint that asked for it is left alone for a while.
+    pub fn leave(mut self, verdict: Verdict, quiet_for: Option<Duration>) {
+        if let Some(ticket) = self.ticket.take() {
+            self.lanes.leave(self.endpoint, ticket, verdict, quiet_for);
+        }
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        if let Some(ticket) = self.ticket.take() {
+            self.lanes.leave(self.endpoint, ticket, Verdict::Unknown, None);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const ONE: i64 = 1;
+    const OTHER: i64 = 2;
+
+    fn lanes(places: usize) -> Lanes {
+        Lanes::new(Settings { places, failures_in_a_row: 3, ..Settings::default() })
+    }
+
+    fn at_once(concurrency: usize) -> Limits {
+        Limits { concurrency, rate: None }
+    }
+
+    fn why(entered: Result<Place, Wait>) -> Why {
+        entered.err().map(|wait| wait.why).unwrap()
+    }
+
+    /// Takes what there is to take.
+    fn fill(lanes: &Lanes, endpoint: i64, limits: &Limits) -> Vec<Place> {
+        std::iter::from_fn(|| lanes.enter(endpoint, limits).ok()).collect()
+    }
+
+    async fn pass(time: Duration) {
+        tokio::time::advance(time).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_has_no_more_requests_at_once_than_it_may() {
+        let lanes = lanes(100);
+        let mut held = fill(&lanes, ONE, &at_once(3));
+        assert_eq!(held.len(), 3);
+        assert_eq!(lanes.enter(ONE, &at_once(3)).err(), Some(Wait { why: Why::Busy, until: None }));
+        assert_eq!((lanes.room(ONE, &at_once(3)), lanes.room(OTHER, &at_once(3))), (0, 3));
+        held.pop().unwrap().leave(Verdict::Well, None);
+        assert_eq!(lanes.room(ONE, &at_once(3)), 1);
+        drop(held);
+        assert_eq!(fill(&lanes, ONE, &at_once(5)).len(), 5, "a place that is dropped is free again");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_slow_endpoint_takes_no_place_from_the_others() {
+        let lanes = lanes(100);
+        let slow = fill(&lanes, ONE, &at_once(1000));
+        assert_eq!(slow.len(), 75, "three quarters of the places");
+        assert_eq!(why(lanes.enter(ONE, &at_once(1000))), Why::Full);
+        let quick = fill(&lanes, OTHER, &at_once(10));
+        assert_eq!(quick.len(), 10);
+        let third = fill(&lanes, 3, &at_once(1000));
+        assert_eq!(third.len(), 15, "what is left, up to a fair share");
+        drop(slow);
+        assert_eq!(fill(&lanes, 3, &at_once(1000)).len(), 50, "three quarters, less what the others have");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn very_many_slow_endpoints_leave_room_for_one_more() {
+        let lanes = lanes(64);
+        let slow: Vec<_> = (10..1000).flat_map(|endpoint| fill(&lanes, endpoint, &at_once(4))).collect();
+        assert_eq!(slow.len(), 64);
+        assert_eq!(why(lanes.enter(ONE, &at_once(4))), Why::Full);
+        let mut slow = slow;
+        slow.pop();
+        assert_eq!(why(lanes.enter(10, &at_once(5))), Why::Full, "it has more than its share");
+        assert!(lanes.enter(ONE, &at_once(4)).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_rate_is_kept_and_says_when_to_come_again() {
+        let lanes = lanes(100);
+        let rate = Rate { requests: NonZeroU32::new(2).unwrap(), every: Duration::from_secs(10) };
+        let limits = Limits { concurrency: 10, rate: Some(rate) };
+        let go = || lanes.enter(ONE, &limits).map(|place| place.leave(Verdict::Well, None));
+        assert!(go().is_ok() && go().is_ok());
+        let wait = go().unwrap_err();
+        assert_eq!((wait.why, wait.until.unwrap() - Instant::now()), (Why::Paced, Duration::from_secs(5)));
+        assert_eq!(lanes.closed(), [(ONE, wait)]);
+        assert!(lanes.enter(OTHER, &limits).is_ok(), "each has its own");
+        pass(Duration::from_secs(5)).await;
+        assert!(lanes.closed().is_empty());
+        assert!(go().is_ok() && go().is_err());
+        let unlimited = at_once(10);
+        assert!(lanes.enter(ONE, &unlimited).is_ok(), "a limit that is taken away is gone at once");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_broken_endpoint_is_left_alone_and_tried_once_in_a_while() {
+        let lanes = lanes(100);
+        for _ in 0..3 {
+            lanes.enter(ONE, &at_once(9)).ok().unwrap().leave(Verdict::Ill, None);
+        }
+        let wait = lanes.enter(ONE, &at_once(9)).err().unwrap();
+        assert_eq!((wait.why, wait.until.unwrap() - Instant::now()), (Why::Broken, Duration::from_secs(5)));
+        assert_eq!(lanes.closed(), [(ONE, wait)]);
+        assert!(lanes.enter(OTHER, &at_once(9)).is_ok());
+        pass(Duration::from_secs(5)).await;
+        assert_eq!(lanes.room(ONE, &at_once(9)), 1);
+        let trial = fill(&lanes, ONE, &at_once(9));
+        assert_eq!(trial.len(), 1);
+        assert_eq!(lanes.closed(), [(ONE, Wait { why: Why::Broken, until: None })]);
+        drop(trial);
+        let trial = fill(&lanes, ONE, &at_once(9));
+        assert_eq!(trial.len(), 1, "a trial that came to nothing is made again");
+        for place in trial {
+            place.leave(Verdict::Well, None);
+        }
+        assert_eq!(fill(&lanes, ONE, &at_once(9)).len(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_wants_to_be_left_alone_is_though_not_for_ever() {
+        let lanes = lanes(100);
+        let go = |quiet_for| lanes.enter(ONE, &at_once(9)).map(|place| place.leave(Verdict::Ill, quiet_for));
+        go(Some(Duration::from_secs(7))).unwrap();
+        let wait = go(None).unwrap_err();
+        assert_eq!((wait.why, wait.until.unwrap() - Instant::now()), (Why::Quiet, Duration::from_secs(7)));
+        pass(Duration::from_secs(7)).await;
+        go(Some(Duration::MAX)).unwrap();
+        pass(Settings::default().longest_rest).await;
+        assert!(go(None).is_ok());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn an_endpoint_that_was_changed_is_judged_anew() {
+        let lanes = lanes(100);
+        for _ in 0..3 {
+            lanes.enter(ONE, &at_once(9)).ok().unwrap().leave(Verdict::Ill, Some(Duration::from_secs(60)));
+            lanes.forgive(ONE);
+        }
+        let late = lanes.enter(ONE, &at_once(9)).ok().unwrap();
+        assert!(lanes.closed().is_empty());
+        lanes.forgive(ONE);
+        late.leave(Verdict::Well, None);
+        assert_eq!(fill(&lanes, ONE, &at_once(9)).len(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn endpoints_that_nobody_uses_are_forgotten() {
+        let lanes = lanes(100_000);
+        let held = lanes.enter(-1, &at_once(1)).ok().unwrap();
+        for endpoint in 0..5000 {
+            lanes.enter(endpoint, &at_once(1)).ok().unwrap().leave(Verdict::Well, None);
+        }
+        pass(Duration::from_secs(2 * 60 * 60)).await;
+        drop(lanes.enter(9999, &at_once(1)));
+        assert_eq!(lanes.state().lanes.len(), 2);
+        assert_eq!(why(lanes.enter(-1, &at_once(1))), Why::Busy, "who is in use is remembered");
+        drop(held);
+        let state = lanes.state();
+        assert_eq!((state.taken, state.in_use), (0, 0));
+    }
+}

@@ -1,0 +1,228 @@
+//! Signing secrets at rest: whoever has the database alone has none of them.
+
+use std::fmt;
+
+use chacha20poly1305::aead::{Aead, Payload};
+use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
+use hmac::{Hmac, Mac};
+use sha2::Sha256;
+use zeroize::Zeroizing;
+
+use super::signature::Secret;
+use crate::randomness::{NoRandomness, Randomness};
+
+/// The shortest secret that keys are made from, in bytes.
+const SHORTEST: usize = 32;
+/// The first byte of what is sealed: how the rest is to be read.
+const FORM: u8 = 1;
+/// How many bytes tell which key was used.
+const MARK: usize = 4;
+/// So many that nonces drawn at random never meet.
+const NONCE: usize = 24;
+
+/// Seals signing secrets and opens them again.
+///
+/// What is sealed is one byte for its form, four that tell which key was used, the nonce, and the secret encrypted by
+/// XChaCha20-Poly1305. It opens for its own subscription only: copied to another one, it is as good as changed.
+#[derive(Clone)]
+pub struct Vault {
+    cipher: XChaCha20Poly1305,
+    mark: [u8; MARK],
+}
+
+/// A secret cannot be sealed or opened.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Error {
+    /// The secret of the server is too easy to guess.
+    #[error(
+        "the server's secret has {0} bytes, and signing secrets are kept with {SHORTEST} or more: make one with \
+         `openssl rand -base64 32`"
+    )]
+    TooShort(usize),
+    /// There is no nonce to be had.
+    #[error(transparent)]
+    NoRandomness(#[from] NoRandomness),
+    /// Encryption failed, which it never does.
+    #[error("the signing secret cannot be encrypted")]
+    Unsealable,
+    /// Another key was used.
+    #[error(
+        "the signing secret of subscription {subscription} was kept with another secret of the server: start it with \
+         the `secret`, or the key file beside the database, that was in use then, or rotate the subscription's secret"
+    )]
+    OtherKey {
+        /// Whose it is.
+        subscription: i64,
+    },
+    /// It is not what was sealed for this subscription.
+    #[error(
+        "the signing secret of subscription {subscription} is damaged, or was kept for another one: restore the row, \
+         or rotate the subscription's secret"
+    )]
+    Damaged {
+        /// Whose it is.
+        subscription: i64,
+    },
+}
+
+impl Vault {
+    /// A vault whose key is made from the server's secret, for this purpose alone.
+    ///
+    /// # Errors
+    /// When the secret is too short.
+    pub fn new(secret: &[u8]) -> Result<Self, Error> {
+        if secret.len() < SHORTEST {
+            return Err(Error::TooShort(secret.len()));
+        }
+        let key = derived(secret, b"webhook signing secrets\0key")?;
+        let mark = derived(secret, b"webhook signing secrets\0mark")?;
+        let cipher = XChaCha20Poly1305::new((&*key).into());
+        let mark = std::array::from_fn(|at| mark[at]);
+        Ok(Self { cipher, mark })
+    }
+
+    /// A secret as the database may hold it.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub fn seal(
+        &self,
+        subscription: i64,
+        secret: &Secret,
+        randomness: &dyn Randomness,
+    ) -> Result<Vec<u8>, Error> {
+        let mut nonce = [0; NONCE];
+        randomness.fill(&mut nonce)?;
+        let bound = self.bound_to(subscription);
+        let plain = Payload { msg: secret.as_bytes(), aad: &bound };
+        let sealed = self.cipher.encrypt(&XNonce::from(nonce), plain).map_err(|_| Error::Unsealable)?;
+        Ok([&[FORM][..], &self.mark, &nonce, &sealed].concat())
+    }
+
+    /// The secret that was sealed for this subscription.
+    ///
+    /// # Errors
+    /// When another key was used, or what is kept has been changed.
+    pub fn open(&self, subscription: i64, sealed: &[u8]) -> Result<Secret, Error> {
+        let damaged = Error::Damaged { subscription };
+        let Some((mark, nonce, coded)) = parts(sealed) else { return Err(damaged) };
+        if mark != self.mark {
+            return Err(Error::OtherKey { subscription });
+        }
+        let bound = self.bound_to(subscription);
+        let opened = self.cipher.decrypt(&XNonce::from(nonce), Payload { msg: coded, aad: &bound });
+        let bytes = Zeroizing::new(opened.map_err(|_| damaged.clone())?);
+        Secret::from_bytes(&bytes).map_err(|_| damaged)
+    }
+
+    /// What is authenticated beside the secret: everything that says what it is and whose.
+    fn bound_to(&self, subscription: i64) -> Vec<u8> {
+        [&[FORM][..], &self.mark, b"subscription\0", &subscription.to_be_bytes()].concat()
+    }
+}
+
+impl fmt::Debug for Vault {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("Vault(secret)")
+    }
+}
+
+fn parts(sealed: &[u8]) -> Option<([u8; MARK], [u8; NONCE], &[u8])> {
+    let sealed = sealed.strip_prefix(&[FORM])?;
+    let (mark, sealed) = sealed.split_first_chunk()?;
+    let (nonce, coded) = sealed.split_first_chunk()?;
+    Some((*mark, *nonce, coded))
+}
+
+/// A key for one purpose, which tells nothing about the secret or any other key.
+fn derived(secret: &[u8], purpose: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
+    let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(secret).map_err(|_| Error::TooShort(secret.len()))?;
+    Ok(Zeroizing::new(mac.chain_update(purpose).finalize().into_bytes().into()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::randomness::SystemRandomness;
+
+    const OURS: &[u8] = b"a secret of thirty-two bytes or more";
+
+    fn sealed() -> (Vault, Secret, Vec<u8>) {
+        let vault = Vault::new(OURS).unwrap();
+        let secret = Secret::make(&SystemRandomness).unwrap();
+        let sealed = vault.seal(7, &secret, &SystemRandomness).unwrap();
+        (vault, secret, sealed)
+    }
+
+    #[test]
+    fn what_is_sealed_opens_again_also_after_a_restart() {
+        let (vault, secret, sealed) = sealed();
+        assert_eq!(vault.open(7, &sealed).unwrap(), secret);
+        assert_eq!(Vault::new(OURS).unwrap().open(7, &sealed).unwrap(), secret);
+    }
+
+    #[test]
+    fn the_database_holds_no_secret_and_never_the_same_twice() {
+        let (vault, secret, sealed) = sealed();
+        let bytes = secret.as_bytes();
+        assert!(!sealed.windows(8).any(|window| bytes.windows(8).any(|part| part == window)));
+        assert_ne!(vault.seal(7, &secret, &SystemRandomness).unwrap(), sealed);
+    }
+
+    #[test]
+    fn a_secret_cannot_be_moved_to_another_subscription() {
+        let (vault, _, sealed) = sealed();
+        assert_eq!(vault.open(8, &sealed), Err(Error::Damaged { subscription: 8 }));
+    }
+
+    #[test]
+    fn whatever_is_changed_is_noticed() {
+        let (vault, _, sealed) = sealed();
+        for at in 0..sealed.len() {
+            let mut changed = sealed.clone();
+            changed[at] ^= 1;
+            assert!(vault.open(7, &changed).is_err(), "byte {at}");
+        }
+        for length in 0..sealed.len() {
+            assert_eq!(
+                vault.open(7, &sealed[..length]),
+                Err(Error::Damaged { subscription: 7 }),
+                "{length} bytes"
+            );
+        }
+        assert!(vault.open(7, &[&sealed[..], b"x"].concat()).is_err());
+    }
+
+    #[test]
+    fn a_wrong_key_is_told_with_what_to_do() {
+        let (_, _, sealed) = sealed();
+        let other = Vault::new(b"another secret of thirty-two bytes or more").unwrap();
+        let why = other.open(7, &sealed).unwrap_err();
+        assert_eq!(why, Error::OtherKey { subscription: 7 });
+        let told = why.to_string();
+        for word in ["subscription 7", "`secret`", "key file", "rotate"] {
+            assert!(told.contains(word), "{told}");
+        }
+    }
+
+    #[test]
+    fn a_secret_that_could_be_guessed_makes_no_vault() {
+        let why = Vault::new(b"hush").unwrap_err();
+        assert_eq!(why, Error::TooShort(4));
+        assert!(why.to_string().contains("openssl rand"), "{why}");
+        assert_eq!(format!("{:?}", Vault::new(OURS).unwrap()), "Vault(secret)");
+    }
+
+    #[test]
+    fn without_randomness_nothing_is_sealed() {
+        struct Dry;
+        impl Randomness for Dry {
+            fn fill(&self, _: &mut [u8]) -> Result<(), NoRandomness> {
+                Err(NoRandomness("it is dry".to_owned()))
+            }
+        }
+        let (vault, secret, _) = sealed();
+        assert!(matches!(vault.seal(7, &secret, &Dry), Err(Error::NoRandomness(_))));
+        assert!(Secret::make(&Dry).is_err());
+    }
+}

@@ -1,0 +1,13 @@
+//! Webhooks sent to receivers that behave, and receivers that do not.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod answers;
+mod fairness;
+mod guard;
+mod losses;
+#[path = "../http_call/service.rs"]
+mod service;
+mod stage;
+mod tls;
+mod what_is_sent;
