@@ -187,7 +187,7 @@ pub(super) struct Reported {
     ))]
 pub(super) async fn lease(
     State(app): State<App>,
-    leave: Leave,
+    stay: Leave,
     query: Query,
     Json(request): Json<LeaseRequest>,
 ) -> Result<Response, Problem> {
@@ -203,7 +203,7 @@ pub(super) async fn lease(
         if !work.is_empty() || Instant::now() >= over || app.closing.is_cancelled() {
             break work;
         }
-        leave.still_given()?;
+        stay.still_given()?;
     };
     Ok(json(StatusCode::OK, &LeasedJobs { jobs: work.iter().map(LeasedJob::of).collect() }))
 }
