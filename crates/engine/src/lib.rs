@@ -91,7 +91,7 @@ pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use store::{Cursor, Filter, Health, Page, Summary};
 pub use view::{SagaState, StepView};
-pub use work::{Answered, Work};
+pub use work::{Answered, Desk, Subject, Work};
 
 /// Compiles what the README shows.
 #[cfg(doctest)]

@@ -6,7 +6,7 @@ due as (
         cross join lateral (
             select id, until
             from jobs
-            where status = 'pending' and queue = wanted.queue and until <= clock()
+            where status = 'Pending' and lane is null and queue = wanted.queue and until <= clock()
             order by until, id
             limit $3
             for update skip locked
@@ -16,7 +16,7 @@ due as (
 ),
 leased as (
     update jobs
-    set status = 'leased', token = token + 1, until = clock() + $2::bigint * interval '1 ms'
+    set status = 'Leased', token = token + 1, until = clock() + $2::bigint * interval '1 ms'
     from due
     where jobs.id = due.id
     returning jobs.*

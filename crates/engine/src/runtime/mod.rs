@@ -14,8 +14,8 @@ mod seat;
 mod signal;
 mod supervision;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
@@ -30,6 +30,7 @@ use crate::options::Options;
 use crate::registry::Registry;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::{self, Store};
+use crate::work::Desk;
 
 use backlog::Backlog;
 pub(crate) use driver::{Driver, STORE_RETRY};
@@ -65,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) definitions: Signal,
     /// There may be work for outside workers.
     pub(crate) work: Notify,
+    /// Whose work it may be, beside that of sagas.
+    pub(crate) desk: OnceLock<Arc<dyn Desk>>,
     pub(crate) counters: Counters,
     node: Node,
     epoch: AtomicI64,
@@ -134,6 +137,7 @@ impl Shared {
             outbox: Signal::default(),
             definitions: Signal::default(),
             work: Notify::new(),
+            desk: OnceLock::new(),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),

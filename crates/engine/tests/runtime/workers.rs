@@ -3,7 +3,7 @@
 use backstitch::kernel::saga::draft::{DraftCompensation, DraftStep};
 use backstitch::kernel::saga::{Phase, Resolution};
 use backstitch::{
-    Answered, Engine, Error, ErrorKind, Payload, Retry, Status, StepError, StepStatus, Work, secs,
+    Answered, Engine, Error, ErrorKind, Payload, Retry, Status, StepError, StepStatus, Subject, Work, secs,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -25,6 +25,13 @@ pub(crate) async fn take(engine: &Engine) -> Work {
 
 fn result(of: &str) -> Payload {
     Payload::encode(&of).unwrap()
+}
+
+fn step_of(work: &Work) -> &str {
+    match &work.subject {
+        Subject::Step { step, .. } => step.as_str(),
+        Subject::Delivery { .. } => panic!("a saga's work is a step's"),
+    }
 }
 
 async fn complete(engine: &Engine, work: &Work) -> Result<Answered, Error> {
@@ -59,8 +66,9 @@ async fn a_worker_gets_all_there_is_to_know_and_its_result_lets_the_saga_go_on()
     let (calls, engine) = engine([calling("plan"), working("build"), calling("ship")]).await;
     let run = engine.start("job", &json!({"pr": 7})).await.unwrap();
     let work = take(&engine).await;
-    assert_eq!((&*work.queue, work.saga, work.step.as_str()), ("builders", run.id(), "build"));
-    assert_eq!((work.phase, work.attempt, work.token), (Phase::Do, 1, 1));
+    let subject = Subject::Step { saga: run.id(), step: "build".into(), phase: Phase::Do };
+    assert_eq!((&*work.queue, &work.subject), ("builders", &subject));
+    assert_eq!((work.attempt, work.token), (1, 1));
     assert_eq!(work.idempotency_key, format!("{}:build:do", run.id()));
     let body: serde_json::Value = work.body.decode().unwrap();
     let expected = json!({"saga_id": run.id(), "step": "build", "phase": "do", "attempt": 1,
@@ -144,9 +152,9 @@ async fn whoever_waits_for_work_gets_it_as_soon_as_it_is_offered() {
     tokio::task::yield_now().await;
     let run = start(&engine, "job").await;
     let (first, _) = waiting.await.unwrap();
-    assert_eq!(first.step.as_str(), "build", "with the saga's start");
+    assert_eq!(step_of(&first), "build", "with the saga's start");
     let (second, answered) = tokio::join!(take(&engine), complete(&engine, &first));
-    assert_eq!((second.step.as_str(), answered.unwrap()), ("ship", Answered::Now), "with a later decision");
+    assert_eq!((step_of(&second), answered.unwrap()), ("ship", Answered::Now), "with a later decision");
     complete(&engine, &second).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
     assert!(begun.elapsed() < secs(60));
