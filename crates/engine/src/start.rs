@@ -243,7 +243,8 @@ pub(crate) fn checked(
 }
 
 /// The same for the same input, however its keys are ordered and spaced.
-fn digest(input: &Payload) -> Digest {
+#[must_use]
+pub fn digest(input: &Payload) -> Digest {
     let canonical = input.decode::<serde_json::Value>().map(|mut value| {
         value.sort_all_objects();
         value.to_string()

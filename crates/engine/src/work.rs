@@ -9,6 +9,7 @@ use backstitch_kernel::lease::{self, Refused};
 use backstitch_kernel::saga::{Phase, State, Status};
 use backstitch_kernel::{Payload, SagaId, StepError, StepId, Timestamp};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::declared::Attempt;
@@ -94,6 +95,17 @@ pub enum Subject {
     },
 }
 
+/// Wakes the outside workers that wait for work.
+#[derive(Clone)]
+pub struct Offers(Arc<Notify>);
+
+impl Offers {
+    /// There may be some.
+    pub fn tell(&self) {
+        self.0.notify_waiters();
+    }
+}
+
 /// Work of a product that outside workers may take, beside that of sagas.
 #[async_trait]
 pub trait Desk: Send + Sync + 'static {
@@ -134,9 +146,10 @@ impl Engine {
         self.shared().desk.set(desk).is_ok()
     }
 
-    /// Wakes the workers that wait for work, such as after a product has made some.
-    pub fn offer_work(&self) {
-        self.shared().work.notify_waiters();
+    /// Wakes the workers that wait for work, for a product that makes some. It keeps no engine running.
+    #[must_use]
+    pub fn offers(&self) -> Offers {
+        Offers(self.shared().work.clone())
     }
 
     /// Leases up to `limit` attempts that wait in these queues. When there are none it waits for `wait` at most.

@@ -7,3 +7,4 @@ pub mod only_object;
 pub mod orders;
 mod outgoing;
 mod reading;
+pub mod webhooks;

@@ -65,7 +65,7 @@ pub(crate) struct Shared {
     /// A declared definition was applied somewhere.
     pub(crate) definitions: Signal,
     /// There may be work for outside workers.
-    pub(crate) work: Notify,
+    pub(crate) work: Arc<Notify>,
     /// Whose work it may be, beside that of sagas.
     pub(crate) desk: OnceLock<Arc<dyn Desk>>,
     pub(crate) counters: Counters,
@@ -136,7 +136,7 @@ impl Shared {
             jobs: Signal::default(),
             outbox: Signal::default(),
             definitions: Signal::default(),
-            work: Notify::new(),
+            work: Arc::default(),
             desk: OnceLock::new(),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
