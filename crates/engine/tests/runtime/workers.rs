@@ -27,9 +27,10 @@ fn result(of: &str) -> Payload {
     Payload::encode(&of).unwrap()
 }
 
-fn step_of(work: &Work) -> &str {
+/// Which step's action or compensation the work is.
+pub(crate) fn step_of(work: &Work) -> (&str, Phase) {
     match &work.subject {
-        Subject::Step { step, .. } => step.as_str(),
+        Subject::Step { step, phase, .. } => (step.as_str(), *phase),
         Subject::Delivery { .. } => panic!("a saga's work is a step's"),
     }
 }
@@ -152,9 +153,9 @@ async fn whoever_waits_for_work_gets_it_as_soon_as_it_is_offered() {
     tokio::task::yield_now().await;
     let run = start(&engine, "job").await;
     let (first, _) = waiting.await.unwrap();
-    assert_eq!(step_of(&first), "build", "with the saga's start");
+    assert_eq!(step_of(&first).0, "build", "with the saga's start");
     let (second, answered) = tokio::join!(take(&engine), complete(&engine, &first));
-    assert_eq!((step_of(&second), answered.unwrap()), ("ship", Answered::Now), "with a later decision");
+    assert_eq!((step_of(&second).0, answered.unwrap()), ("ship", Answered::Now), "with a later decision");
     complete(&engine, &second).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
     assert!(begun.elapsed() < secs(60));
@@ -404,7 +405,7 @@ async fn a_worker_undoes_what_was_done() {
     let refusal = StepError::refused("no");
     fail(&engine, &take(&engine).await, refusal.clone()).await.unwrap();
     let undo = take(&engine).await;
-    assert_eq!((undo.step.as_str(), undo.phase, undo.attempt), ("plan", Phase::Undo, 1));
+    assert_eq!((step_of(&undo), undo.attempt), (("plan", Phase::Undo), 1));
     assert_eq!(undo.idempotency_key, format!("{}:plan:undo", run.id()));
     let body: serde_json::Value = undo.body.decode().unwrap();
     let expected = json!({"saga_id": run.id(), "step": "plan", "phase": "undo", "attempt": 1, "input": 7,
@@ -414,7 +415,7 @@ async fn a_worker_undoes_what_was_done() {
     fail(&engine, &undo, refusal).await.unwrap();
     let again = take(&engine).await;
     assert_eq!(
-        (again.phase, again.attempt),
+        (step_of(&again).1, again.attempt),
         (Phase::Undo, 2),
         "what is owed is tried again, even after a no"
     );
@@ -437,7 +438,7 @@ async fn a_compensation_that_no_worker_brings_about_waits_for_a_person() {
     assert!(lease(&engine).await.is_empty(), "its jobs are over");
     engine.resolve(run.id(), "plan", Resolution::Retry, "the workers are back").await.unwrap();
     let undo = take(&engine).await;
-    assert_eq!((undo.phase, undo.attempt), (Phase::Undo, 3));
+    assert_eq!((step_of(&undo).1, undo.attempt), (Phase::Undo, 3));
     complete(&engine, &undo).await.unwrap();
     assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
 }

@@ -47,11 +47,11 @@ mod tests {
 
     #[test]
     fn every_status_is_read_as_it_is_written() {
+        use lease::Status::{Completed, Failed, Leased, Pending};
         for status in delivery::Status::ALL {
             assert_eq!(delivery_status(delivery_word(status)), Some(status));
         }
         assert_eq!(delivery_status("pending"), None);
-        use lease::Status::{Completed, Failed, Leased, Pending};
         for status in [Pending, Leased, Completed, Failed] {
             assert_eq!(job_status(job_word(status)), status);
         }

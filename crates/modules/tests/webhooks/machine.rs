@@ -49,7 +49,7 @@ async fn s5_3_s6_1_s7_3_a_failed_delivery_gets_no_job_before_its_time_and_a_new_
         assert_eq!(saga.final_error_code.as_deref(), Some("http_500"));
         assert_eq!(saga.next_attempt_at, stage.now().plus(BASE));
 
-        stage.advance(BASE - Duration::from_micros(1)).await;
+        stage.advance(BASE.saturating_sub(Duration::from_micros(1))).await;
         assert_eq!(stage.decide().await.begun, 0, "not before its time");
         assert_eq!(stage.webhooks.orchestrator.next_due().await.unwrap(), Some(saga.next_attempt_at));
         stage.advance(Duration::from_micros(1)).await;

@@ -160,6 +160,9 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
     }
 }
 
+/// A query with its name, what it is asked with, and the indexes it must use.
+type Question<'a> = ((&'a str, &'a str), Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
+
 macro_rules! server {
     ($name:literal) => {
         ($name, include_str!(concat!("../../src/webhooks/postgres/", $name, ".sql")))
@@ -185,7 +188,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
     let (hundred, none, fifth, ids) = (100_i64, 0_i64, 5_i32, vec![7_i64, 8, 9]);
     let (words, uids, times) = (vec!["x", "x", "x"], vec!["e-7", "e-8"], vec![epoch; 3]);
     let (counts, jobs) = (vec![1_i32; 3], vec![Some(7_i64); 3]);
-    let asked: Vec<((&str, &str), Vec<&(dyn ToSql + Sync)>, &[&str])> = vec![
+    let asked: Vec<Question<'_>> = vec![
         (server!("due"), vec![&pending, &hundred], &["idx_saga_status_retry"]),
         (server!("due"), vec![&retry, &hundred], &["idx_saga_status_retry"]),
         (both!("postgres", "next_due"), vec![], &["idx_saga_status_retry"]),
