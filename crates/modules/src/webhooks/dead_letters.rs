@@ -207,9 +207,9 @@ impl Which {
             asked.and("created_at < ?", until);
         }
         if self.not_requeued {
-            let none = "not exists (select 1 from webhook_delivery_sagas where requeue_of = dead_letters.saga_id) \
-                and saga_id >= ?";
-            asked.and(none, 0_i64);
+            asked.and_that(
+                "not exists (select 1 from webhook_delivery_sagas where requeue_of = dead_letters.saga_id)",
+            );
         }
         asked
     }

@@ -18,7 +18,7 @@ use tokio::sync::futures::Notified;
 use super::base::{Base, Part, Side};
 use super::batcher::Batcher;
 use super::error::Error;
-use super::statement::statement;
+use super::statement::{statement, tidied};
 use super::subscription::{Secrets, headers_of};
 
 /// The queue of deliveries among the jobs of the engine.
@@ -352,11 +352,6 @@ async fn write(base: Arc<Base>, batch: Vec<Report>) -> Result<Vec<Answered>, sto
         }
         Side::Postgres(server) => on_server::report(server, &batch).await,
     }
-}
-
-/// No database's text holds a zero byte that another's does not.
-fn tidied(text: &str) -> String {
-    text.replace('\0', "\u{fffd}")
 }
 
 fn millis(duration: Duration) -> i64 {

@@ -38,9 +38,18 @@ impl Conditions {
     pub(super) fn and_in_two(&mut self, sqlite: &str, postgres: &str, value: impl Into<Value>) {
         self.values.push(value.into());
         let place = format!("${}", self.values.len());
+        self.add(&sqlite.replace('?', &place), &postgres.replace('?', &place));
+    }
+
+    /// Adds a condition that is about no value.
+    pub(super) fn and_that(&mut self, condition: &str) {
+        self.add(condition, condition);
+    }
+
+    fn add(&mut self, sqlite: &str, postgres: &str) {
         for (text, condition) in [(&mut self.sqlite, sqlite), (&mut self.postgres, postgres)] {
             text.push_str(if text.is_empty() { "where " } else { " and " });
-            text.push_str(&condition.replace('?', &place));
+            text.push_str(condition);
         }
     }
 

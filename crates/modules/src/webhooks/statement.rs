@@ -293,6 +293,11 @@ fn borrowed(values: &[Value]) -> Vec<&(dyn ToSql + Sync)> {
     values.iter().map(|value| value as &(dyn ToSql + Sync)).collect()
 }
 
+/// Text that only people read: a zero byte, which not every database holds, is marked.
+pub(super) fn tidied(text: &str) -> String {
+    text.replace('\0', "\u{fffd}")
+}
+
 /// The error of a row that does not have the shape it was given.
 pub(super) fn column_unreadable(why: &tokio_postgres::Error) -> Error {
     Error::Refused(format!("a row of webhooks cannot be read: {why}"))

@@ -6,7 +6,7 @@ use std::time::Duration;
 use super::base::{Base, Part};
 use super::error::Error;
 use super::page::Page;
-use super::statement::{Record, Statement, Value, statement};
+use super::statement::{Record, Statement, Value, statement, tidied};
 use super::subscription::{Subscription, Terms};
 
 /// Why a subscription was disabled whose endpoint says that it is gone.
@@ -75,7 +75,7 @@ impl Subscriptions {
     /// # Errors
     /// When there is no such subscription, or the database cannot be written.
     pub async fn disable(&self, id: i64, reason: &str) -> Result<Subscription, Error> {
-        let values = vec![id.into(), self.base.now().into(), reason.into()];
+        let values = vec![id.into(), self.base.now().into(), tidied(reason).into()];
         self.changed(id, statement!("disable_subscription"), values).await
     }
 

@@ -100,7 +100,7 @@ async fn s9_each_role_may_change_what_is_its_own_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s9_the_orchestrator_may_read_events_and_subscriptions_and_only_insert_what_is_pending() {
+async fn s9_the_orchestrator_may_read_events_and_subscriptions_and_nobody_reads_what_is_not_theirs() {
     let stage = Stage::postgres().await;
     let Place::Postgres { address, .. } = &stage.place else { return };
     let session = session(address).await;
