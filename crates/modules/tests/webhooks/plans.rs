@@ -133,7 +133,9 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
     let [mut small, mut large] = [Vec::new(), Vec::new()];
     for (count, found) in [(100_000, &mut small), (1_000_000, &mut large)] {
         let stage = Stage::sqlite().await;
-        stage.subscribe(&["*"], 8).await;
+        for _ in 0..50 {
+            stage.subscribe(&["*"], 8).await;
+        }
         let Place::Sqlite(folder) = &stage.place else { return };
         let connection = Connection::open(folder.path().join("hooks.db")).unwrap();
         connection.execute_batch(&FILL_SQLITE.replace("{count}", &count.to_string())).unwrap();

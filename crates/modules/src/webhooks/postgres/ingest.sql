@@ -2,15 +2,15 @@
 with
 given as (
     select *
-    from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[])
-        as g (uid, type, payload, webhook_id, digest)
+    from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[]) with ordinality
+        as g (uid, type, payload, webhook_id, digest, place)
 ),
 fresh as (
     insert into webhook_events (created_at, uid, type, webhook_id, digest, payload)
     select clock(), uid, type, webhook_id, digest, payload
     from given
-    -- In this order, so that no two of those who take the same events wait for each other.
-    order by uid
+    -- In this order, so that no two of those who take the same events wait for each other, and the first telling counts.
+    order by uid, place
     on conflict (uid) do nothing
     returning id, uid, type, webhook_id
 ),
