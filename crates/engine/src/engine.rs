@@ -10,7 +10,7 @@ use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::sync::broadcast;
 
-use crate::clock::{Clock, NeverBack};
+use crate::clock::{Clock, Ids, NeverBack};
 use crate::definitions;
 use crate::error::Error;
 use crate::inbox::{Message, Posted};
@@ -140,6 +140,12 @@ impl Engine {
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared().options.clock
+    }
+
+    /// Where this engine's ids come from, for products that need some too.
+    #[must_use]
+    pub fn ids(&self) -> &Arc<dyn Ids> {
+        &self.shared().options.ids
     }
 
     /// Makes a saga known to this engine. Sagas of it that nobody runs are taken up at once.

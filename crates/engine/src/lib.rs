@@ -89,10 +89,10 @@ pub use outbox::sink;
 pub use run::{Accepted, Run};
 pub use runtime::{FeedEvent, Gap};
 pub use saga::{Builder, Saga, Step};
-pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
+pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting, digest};
 pub use store::{Cursor, Filter, Health, Page, Summary};
 pub use view::{SagaState, StepView};
-pub use work::{Answered, Work};
+pub use work::{Answered, Desk, Offers, Subject, Work};
 
 /// Compiles what the README shows.
 #[cfg(doctest)]

@@ -241,7 +241,7 @@ pub(crate) fn checked(
         // Counted from each request anew, so it tells nothing about whether two are the same.
         start.deadline = None;
     }
-    let digest = || digest(&start);
+    let digest = || digest_of(&start);
     let claim = key.map(|key| Claim { scope: format!("saga/{definition}"), key, digest: digest() });
     if let Some(time) = deadline_in {
         start.deadline = Some(now.plus(time));
@@ -249,14 +249,18 @@ pub(crate) fn checked(
     Ok((start, claim))
 }
 
-/// The same for the same start, however its input's keys are ordered and spaced. `backstitch.start` in SQL works out the
-/// same.
-fn digest(start: &Start) -> Digest {
-    let input = start.input.decode::<serde_json::Value>();
-    let input = match input {
+/// The same for the same document, however its keys are ordered and spaced.
+#[must_use]
+pub fn digest(document: &Payload) -> Digest {
+    Digest(match document.decode::<serde_json::Value>() {
         Ok(value) => hashed(value),
-        Err(_) => Sha256::digest(start.input.as_str().as_bytes()).into(),
-    };
+        Err(_) => Sha256::digest(document.as_str().as_bytes()).into(),
+    })
+}
+
+/// The same for the same start. `backstitch.start` in SQL works out the same.
+fn digest_of(start: &Start) -> Digest {
+    let input = digest(&start.input);
     let mut labels = serde_json::Map::new();
     if !start.attributes.is_empty() {
         labels.insert("attributes".to_owned(), json!(start.attributes));
@@ -268,9 +272,9 @@ fn digest(start: &Start) -> Digest {
         labels.insert("deadline".to_owned(), json!(deadline.as_micros()));
     }
     if labels.is_empty() {
-        return Digest(input);
+        return input;
     }
-    let both = [input, hashed(labels.into())].concat();
+    let both = [input.0, hashed(labels.into())].concat();
     Digest(Sha256::digest(both).into())
 }
 

@@ -4,10 +4,12 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::lease::{self, Refused};
 use backstitch_kernel::saga::{Phase, State, Status};
 use backstitch_kernel::{Payload, SagaId, StepError, StepId, Timestamp};
 use serde::{Deserialize, Serialize};
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use crate::declared::Attempt;
@@ -62,12 +64,8 @@ pub struct Work {
     pub token: i64,
     /// The queue it came from.
     pub queue: String,
-    /// The saga.
-    pub saga: SagaId,
-    /// The step.
-    pub step: StepId,
-    /// Whether its action or its compensation is wanted.
-    pub phase: Phase,
+    /// What it is an attempt of.
+    pub subject: Subject,
     /// Which attempt this is, from 1.
     pub attempt: u32,
     /// What the service would tell a repeated call by.
@@ -76,6 +74,61 @@ pub struct Work {
     pub body: Payload,
     /// Without a word by then it goes to another worker.
     pub lease_until: Timestamp,
+}
+
+/// What an attempt is made for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Subject {
+    /// A step of a saga.
+    Step {
+        /// The saga.
+        saga: SagaId,
+        /// The step.
+        step: StepId,
+        /// Whether its action or its compensation is wanted.
+        phase: Phase,
+    },
+    /// A message of a product that is to reach its destination.
+    Delivery {
+        /// Its number.
+        id: i64,
+    },
+}
+
+/// Wakes the outside workers that wait for work.
+#[derive(Clone)]
+pub struct Offers(Arc<Notify>);
+
+impl Offers {
+    /// There may be some.
+    pub fn tell(&self) {
+        self.0.notify_waiters();
+    }
+}
+
+/// Work of a product that outside workers may take, beside that of sagas.
+#[async_trait]
+pub trait Desk: Send + Sync + 'static {
+    /// The queue by which workers ask for it.
+    fn queue(&self) -> &str;
+
+    /// Leases up to `limit` attempts.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, Error>;
+
+    /// Keeps a lease for `lease` from now on; `None` for a job that is not this product's.
+    ///
+    /// # Errors
+    /// When the lease is another's by now, or the job is over.
+    async fn extend(&self, job: i64, token: i64, lease: Duration) -> Result<Option<Timestamp>, Error>;
+
+    /// Takes a worker's result; `None` for a job that is not this product's.
+    ///
+    /// # Errors
+    /// When the lease is another's by now.
+    async fn answer(&self, job: i64, token: i64, answer: &Answer) -> Result<Option<Answered>, Error>;
 }
 
 /// Whether an answer was the first one.
@@ -88,6 +141,17 @@ pub enum Answered {
 }
 
 impl Engine {
+    /// Lets outside workers take a product's work too; `false` when another product's is taken already.
+    pub fn open_desk(&self, desk: Arc<dyn Desk>) -> bool {
+        self.shared().desk.set(desk).is_ok()
+    }
+
+    /// Wakes the workers that wait for work, for a product that makes some. It keeps no engine running.
+    #[must_use]
+    pub fn offers(&self) -> Offers {
+        Offers(self.shared().work.clone())
+    }
+
     /// Leases up to `limit` attempts that wait in these queues. When there are none it waits for `wait` at most.
     ///
     /// # Errors
@@ -101,6 +165,7 @@ impl Engine {
     ) -> Result<Vec<Work>, Error> {
         let shared = self.shared();
         // Each once: a store that looked twice would hand the same work out twice.
+        let desk = shared.desk.get().filter(|desk| queues.iter().any(|name| name == desk.queue()));
         let queues: BTreeSet<String> = queues.iter().map(|name| queue(name)).collect();
         let queues: Vec<String> = queues.into_iter().collect();
         let over = Instant::now() + wait.min(LONGEST_WAIT);
@@ -126,6 +191,11 @@ impl Engine {
                     Err(error) => tracing::error!(job = id, %saga, %error, "this job cannot be handed out"),
                 }
             }
+            if let Some(desk) = desk
+                && taken.len() < limit
+            {
+                taken.extend(desk.lease(limit - taken.len(), lease).await?);
+            }
             if !taken.is_empty() || Instant::now() >= over {
                 return Ok(taken);
             }
@@ -144,7 +214,13 @@ impl Engine {
     /// When the lease is another's by now, the job is over, or the attempt was given up.
     pub async fn extend_lease(&self, job: i64, token: i64, lease: Duration) -> Result<Timestamp, Error> {
         let shared = self.shared();
-        still_wanted(shared, job).await?;
+        match still_wanted(shared, job).await {
+            Err(Error::NoSuchJob(_)) => {
+                let desk = shared.desk.get().ok_or(Error::NoSuchJob(job))?;
+                return desk.extend(job, token, lease).await?.ok_or(Error::NoSuchJob(job));
+            }
+            found => found?,
+        };
         let report = Report::StillWorking { lease };
         let settled = shared.store.settle_jobs(&[Settlement { id: job, token, report }]).await?;
         match settled.into_iter().next() {
@@ -224,9 +300,7 @@ async fn taken_up(shared: &Arc<Shared>, job: Job) -> Result<Option<Work>, Error>
         job: job.id,
         token: job.lease.token,
         queue: job.queue.strip_prefix(OUTSIDE).unwrap_or(&job.queue).to_owned(),
-        saga: job.saga,
-        step: attempt.step().clone(),
-        phase: attempt.phase(),
+        subject: Subject::Step { saga: job.saga, step: attempt.step().clone(), phase: attempt.phase() },
         attempt: attempt.number(),
         idempotency_key: attempt.idempotency_key(),
         body: Payload::parse(attempt.body().map_err(unreadable)?).map_err(unreadable)?,
@@ -300,7 +374,13 @@ async fn came_in_time(shared: &Arc<Shared>, job: &Job, offered: &Offered) -> Res
 }
 
 async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> Result<Answered, Error> {
-    let (found, offered) = still_wanted(shared, job).await?;
+    let (found, offered) = match still_wanted(shared, job).await {
+        Err(Error::NoSuchJob(_)) => {
+            let desk = shared.desk.get().ok_or(Error::NoSuchJob(job))?;
+            return desk.answer(job, token, &answer).await?.ok_or(Error::NoSuchJob(job));
+        }
+        found => found?,
+    };
     let Offered { step, phase, attempt } = offered.clone();
     let error = match &answer {
         Answer::Succeeded(_) => None,

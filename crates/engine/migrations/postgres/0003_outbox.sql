@@ -120,7 +120,7 @@ $$;
 create trigger jobs_given_up_are_told
     after update of status on jobs
     for each row
-    when (new.status = 'failed' and new.alert is not null)
+    when (new.status = 'Failed' and new.alert is not null)
     execute function tell_given_up();
 
 -- A version 7 UUID: milliseconds since 1970 in the first 48 bits, randomness in the rest. Version and variant

@@ -7,7 +7,7 @@ due as (
             select id, until
             from jobs
             where
-                status = 'pending' and queue = wanted.queue and until <= clock()
+                status = 'Pending' and lane is null and queue = wanted.queue and until <= clock()
                 -- A saga that is paused starts nothing: no worker gets what waits for one.
                 and (
                     not starts_with(wanted.queue, 'work/')
@@ -26,7 +26,7 @@ due as (
 ),
 leased as (
     update jobs
-    set status = 'leased', token = token + 1, until = clock() + $2::bigint * interval '1 ms'
+    set status = 'Leased', token = token + 1, until = clock() + $2::bigint * interval '1 ms'
     from due
     where jobs.id = due.id
     returning jobs.*

@@ -4,12 +4,12 @@ with
 expired as (
     select id
     from jobs
-    where status = 'leased' and queue = any ($1) and until <= clock()
+    where status = 'Leased' and queue = any ($1) and until <= clock()
     for update skip locked
 ),
 put_back as (
     update jobs
-    set status = case when expiries + 1 >= $2 then 'failed' else 'pending' end,
+    set status = case when expiries + 1 >= $2 then 'Failed' else 'Pending' end,
         expiries = expiries + 1,
         until = clock(),
         last_error = 'lease_expired'
@@ -23,7 +23,7 @@ lost as (
         row_number() over (partition by saga_id order by id) as nth,
         count(*) over (partition by saga_id) as among
     from put_back
-    where status = 'failed' and starts_with(queue, $3)
+    where status = 'Failed' and starts_with(queue, $3)
 ),
 -- In this order, so that no two of those who tell sagas wait for each other.
 addressed as (

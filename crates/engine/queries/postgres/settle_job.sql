@@ -21,7 +21,7 @@ settled as (
         last_error = coalesce(r.error, last_error)
     from report r
         join found f using (id)
-    where jobs.id = r.id and f.status = 'leased' and f.token = r.token
+    where jobs.id = r.id and f.status = 'Leased' and f.token = r.token
 )
 select id, status, token
 from found

@@ -4,13 +4,13 @@ found as (
     select id, token
     from jobs
     where
-        saga_id = $1 and subject = $2 and status in ('pending', 'leased')
-        and (status = 'pending' or until <= clock())
+        saga_id = $1 and subject = $2 and status in ('Pending', 'Leased')
+        and (status = 'Pending' or until <= clock())
     for no key update
 ),
 withdrawn as (
     update jobs
-    set status = 'failed', last_error = 'withdrawn'
+    set status = 'Failed', last_error = 'withdrawn'
     from found
     where jobs.id = found.id
     returning found.token

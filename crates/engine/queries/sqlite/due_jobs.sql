@@ -1,7 +1,7 @@
 select id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error
 from jobs
 where
-    status = 'pending' and queue = ?1 and until <= ?2
+    status = 'Pending' and lane is null and queue = ?1 and until <= ?2
     -- A saga that is paused starts nothing: no worker gets what waits for one.
     and (
         substr(?1, 1, 5) <> 'work/'

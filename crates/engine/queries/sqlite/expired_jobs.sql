@@ -1,3 +1,3 @@
 select id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error
 from jobs
-where status = 'leased' and queue = ?1 and until <= ?2
+where status = 'Leased' and queue = ?1 and until <= ?2

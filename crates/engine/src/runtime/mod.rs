@@ -14,8 +14,8 @@ mod seat;
 mod signal;
 mod supervision;
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
@@ -32,6 +32,7 @@ use crate::registry::Registry;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
+use crate::work::Desk;
 
 use backlog::Backlog;
 pub(crate) use driver::{Driver, STORE_RETRY};
@@ -67,7 +68,9 @@ pub(crate) struct Shared {
     /// A declared definition was applied somewhere.
     pub(crate) definitions: Signal,
     /// There may be work for outside workers.
-    pub(crate) work: Notify,
+    pub(crate) work: Arc<Notify>,
+    /// Whose work it may be, beside that of sagas.
+    pub(crate) desk: OnceLock<Arc<dyn Desk>>,
     pub(crate) counters: Counters,
     node: Node,
     epoch: AtomicI64,
@@ -137,7 +140,8 @@ impl Shared {
             outbox: Signal::default(),
             publisher: Publisher::default(),
             definitions: Signal::default(),
-            work: Notify::new(),
+            work: Arc::default(),
+            desk: OnceLock::new(),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),

@@ -9,7 +9,7 @@ use backstitch::kernel::saga::draft::DraftStep;
 use backstitch::store::Store;
 use backstitch::store::jobs;
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::{Engine, Error, Payload, Retry, Work, secs};
+use backstitch::{Engine, Error, Payload, Retry, Subject, Work, secs};
 use tokio::time::Instant;
 
 use crate::support::*;
@@ -18,7 +18,8 @@ use crate::workers::{lease, take};
 /// Takes a worker's answer past the engine, as another node does whose word has not arrived yet.
 async fn answer_unheard(bench: &Bench, work: &Work) {
     let answer = Answer::Succeeded(Payload::encode("built").unwrap().as_str().to_owned());
-    let (step, phase, attempt) = (work.step.clone(), work.phase, work.attempt);
+    let Subject::Step { step, phase, .. } = work.subject.clone() else { panic!("a saga's work is a step's") };
+    let attempt = work.attempt;
     let message = Message::Answered { step, phase, attempt, answer };
     let answer = jobs::Answer { id: work.job, token: work.token, error: None, message };
     let at = bench.options.clock.now();

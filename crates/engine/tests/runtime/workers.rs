@@ -3,7 +3,8 @@
 use backstitch::kernel::saga::draft::{DraftCompensation, DraftStep};
 use backstitch::kernel::saga::{Phase, Resolution};
 use backstitch::{
-    Answered, Engine, Error, ErrorKind, Event, Payload, Retry, Status, StepError, StepStatus, Work, secs,
+    Answered, Engine, Error, ErrorKind, Event, Payload, Retry, Status, StepError, StepStatus, Subject, Work,
+    secs,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -25,6 +26,14 @@ pub(crate) async fn take(engine: &Engine) -> Work {
 
 fn result(of: &str) -> Payload {
     Payload::encode(&of).unwrap()
+}
+
+/// Which step's action or compensation the work is.
+pub(crate) fn step_of(work: &Work) -> (&str, Phase) {
+    match &work.subject {
+        Subject::Step { step, phase, .. } => (step.as_str(), *phase),
+        Subject::Delivery { .. } => panic!("a saga's work is a step's"),
+    }
 }
 
 async fn complete(engine: &Engine, work: &Work) -> Result<Answered, Error> {
@@ -59,8 +68,9 @@ async fn a_worker_gets_all_there_is_to_know_and_its_result_lets_the_saga_go_on()
     let (calls, engine) = engine([calling("plan"), working("build"), calling("ship")]).await;
     let run = engine.start("job", &json!({"pr": 7})).await.unwrap();
     let work = take(&engine).await;
-    assert_eq!((&*work.queue, work.saga, work.step.as_str()), ("builders", run.id(), "build"));
-    assert_eq!((work.phase, work.attempt, work.token), (Phase::Do, 1, 1));
+    let subject = Subject::Step { saga: run.id(), step: "build".into(), phase: Phase::Do };
+    assert_eq!((&*work.queue, &work.subject), ("builders", &subject));
+    assert_eq!((work.attempt, work.token), (1, 1));
     assert_eq!(work.idempotency_key, format!("{}:build:do", run.id()));
     let body: serde_json::Value = work.body.decode().unwrap();
     let expected = json!({"saga_id": run.id(), "step": "build", "phase": "do", "attempt": 1,
@@ -144,9 +154,9 @@ async fn whoever_waits_for_work_gets_it_as_soon_as_it_is_offered() {
     tokio::task::yield_now().await;
     let run = start(&engine, "job").await;
     let (first, _) = waiting.await.unwrap();
-    assert_eq!(first.step.as_str(), "build", "with the saga's start");
+    assert_eq!(step_of(&first).0, "build", "with the saga's start");
     let (second, answered) = tokio::join!(take(&engine), complete(&engine, &first));
-    assert_eq!((second.step.as_str(), answered.unwrap()), ("ship", Answered::Now), "with a later decision");
+    assert_eq!((step_of(&second).0, answered.unwrap()), ("ship", Answered::Now), "with a later decision");
     complete(&engine, &second).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
     assert!(begun.elapsed() < secs(60));
@@ -396,7 +406,7 @@ async fn a_worker_undoes_what_was_done() {
     let refusal = StepError::refused("no");
     fail(&engine, &take(&engine).await, refusal.clone()).await.unwrap();
     let undo = take(&engine).await;
-    assert_eq!((undo.step.as_str(), undo.phase, undo.attempt), ("plan", Phase::Undo, 1));
+    assert_eq!((step_of(&undo), undo.attempt), (("plan", Phase::Undo), 1));
     assert_eq!(undo.idempotency_key, format!("{}:plan:undo", run.id()));
     let body: serde_json::Value = undo.body.decode().unwrap();
     let expected = json!({"saga_id": run.id(), "step": "plan", "phase": "undo", "attempt": 1, "input": 7,
@@ -406,7 +416,7 @@ async fn a_worker_undoes_what_was_done() {
     fail(&engine, &undo, refusal).await.unwrap();
     let again = take(&engine).await;
     assert_eq!(
-        (again.phase, again.attempt),
+        (step_of(&again).1, again.attempt),
         (Phase::Undo, 2),
         "what is owed is tried again, even after a no"
     );
@@ -429,7 +439,7 @@ async fn a_compensation_that_no_worker_brings_about_waits_for_a_person() {
     assert!(lease(&engine).await.is_empty(), "its jobs are over");
     engine.resolve(run.id(), "plan", Resolution::Retry, "the workers are back").await.unwrap();
     let undo = take(&engine).await;
-    assert_eq!((undo.phase, undo.attempt), (Phase::Undo, 3));
+    assert_eq!((step_of(&undo).1, undo.attempt), (Phase::Undo, 3));
     complete(&engine, &undo).await.unwrap();
     assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
 }
@@ -585,7 +595,7 @@ async fn a_paused_saga_gives_no_worker_anything_until_it_is_resumed() {
     // Whoever waits for work meanwhile gets it when the saga goes on.
     let (work, resumed) = tokio::join!(take(&engine), engine.resume(run.id(), "go on"));
     resumed.unwrap();
-    assert_eq!((work.step.as_str(), work.attempt, work.token), ("build", 1, 1), "it has cost nothing");
+    assert_eq!((step_of(&work).0, work.attempt, work.token), ("build", 1, 1), "it has cost nothing");
 
     // What a worker has is finished, and what follows waits.
     engine.pause(run.id(), "wait").await.unwrap();

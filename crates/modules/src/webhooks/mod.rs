@@ -1,8 +1,116 @@
-//! Webhooks: events that are sent to whoever subscribed to them, until they have arrived.
+//! Webhooks: events go to every subscription that names their type, until they have arrived or are given up.
+//!
+//! Five parts, each with its own rights in the database: [`Ingest`] takes events and makes deliveries of them; the
+//! [`Orchestrator`] alone decides where a delivery stands; [`Jobs`] are what workers lease, and report on;
+//! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. [`Retention`]
+//! prunes what is over.
+//!
+//! ```no_run
+//! use backstitch::{Engine, Options, Payload};
+//! use backstitch_modules::webhooks::{self, NewEvent, Terms, Webhooks};
+//!
+//! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options { products: vec![&webhooks::SCHEMA], ..Options::default() };
+//! let engine = Engine::open_with("sqlite:hooks.db", options).await?;
+//! let webhooks = Webhooks::open(&engine).await?;
+//! tokio::spawn({
+//!     let orchestrator = webhooks.orchestrator.clone();
+//!     async move { orchestrator.run().await }
+//! });
+//!
+//! let terms = Terms::to("https://example.com/hooks", vec!["order.*".to_owned()]);
+//! webhooks.subscriptions.create(&terms, b"encrypted".to_vec()).await?;
+//! let payload = Payload::parse(r#"{"order":7}"#)?;
+//! let event = NewEvent { id: Some("o-7".to_owned()), kind: "order.created".to_owned(), payload };
+//! assert_eq!(webhooks.ingest.accept(event).await?.deliveries, 1);
+//! # Ok(())
+//! # }
+//! ```
 
+mod base;
+mod batcher;
+mod dead_letters;
+mod deliveries;
+mod desk;
 pub mod egress;
+mod error;
+mod event_type;
 pub mod headers;
+mod ingest;
+mod jobs;
 pub mod lanes;
+mod orchestrator;
+mod page;
+mod replay;
+mod retention;
+mod schema;
 pub mod sender;
 pub mod signature;
+mod statement;
+mod status;
+mod subscription;
+mod subscriptions;
 pub mod vault;
+
+use std::sync::Arc;
+
+use backstitch::Engine;
+
+pub use dead_letters::{DeadLetter, DeadLetters, Requeued, RequeuedMany, Which};
+pub use deliveries::{Attempt, Deliveries, Event, Filter, Saga};
+pub use desk::{Counter, Describe, QUEUE};
+pub use error::Error;
+pub use event_type::{check_patterns, check_type};
+pub use ingest::{Accepted, Ingest, NewEvent};
+pub use jobs::{
+    Answered, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Won,
+};
+pub use orchestrator::{Orchestrator, Progress};
+pub use page::Page;
+pub use replay::Replay;
+pub use retention::{Ages, Pruned, Retention};
+pub use schema::SCHEMA;
+pub use status::{delivery_status, delivery_word};
+pub use subscription::{Disabled, Secrets, Subscription, Terms};
+pub use subscriptions::{GONE, Subscriptions};
+
+use base::Base;
+
+/// Webhooks on an engine that was opened with [`SCHEMA`] among its products. Cloning gives another handle to the same
+/// parts.
+#[derive(Clone)]
+pub struct Webhooks {
+    /// Takes events.
+    pub ingest: Arc<Ingest>,
+    /// Decides about deliveries; somebody has to [run](Orchestrator::run) it.
+    pub orchestrator: Arc<Orchestrator>,
+    /// What workers lease.
+    pub jobs: Arc<Jobs>,
+    /// Deliveries as they stand.
+    pub deliveries: Arc<Deliveries>,
+    /// What was given up.
+    pub dead_letters: Arc<DeadLetters>,
+    /// Who wants what.
+    pub subscriptions: Arc<Subscriptions>,
+    /// Prunes what is over.
+    pub retention: Arc<Retention>,
+}
+
+impl Webhooks {
+    /// Takes up webhooks.
+    ///
+    /// # Errors
+    /// When the engine keeps everything in memory, or its database cannot be read.
+    pub async fn open(engine: &Engine) -> Result<Self, Error> {
+        let base = Arc::new(Base::of(engine).await?);
+        Ok(Self {
+            ingest: Arc::new(Ingest::on(base.clone())),
+            orchestrator: Arc::new(Orchestrator::on(base.clone())),
+            jobs: Arc::new(Jobs::on(base.clone())),
+            deliveries: Arc::new(Deliveries::on(base.clone())),
+            dead_letters: Arc::new(DeadLetters::on(base.clone())),
+            subscriptions: Arc::new(Subscriptions::on(base.clone())),
+            retention: Arc::new(Retention::on(base)),
+        })
+    }
+}

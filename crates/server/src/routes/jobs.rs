@@ -5,7 +5,7 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch::{Answered, ErrorKind, Payload, Phase, SagaId, StepError, StepId, Work};
+use backstitch::{Answered, ErrorKind, Payload, Phase, SagaId, StepError, StepId, Subject, Work};
 use backstitch_modules::only_object::object;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -65,13 +65,20 @@ pub(super) struct LeasedJob<'a> {
     /// Every report has to give it; it proves whose the job is.
     token: i64,
     queue: &'a str,
+    /// The saga whose step it is; absent for a delivery.
     #[schema(value_type = String, format = Uuid)]
-    saga_id: SagaId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    saga_id: Option<SagaId>,
     #[schema(value_type = String)]
-    step: &'a StepId,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    step: Option<&'a StepId>,
     #[schema(value_type = vocabulary::Phase)]
-    phase: Phase,
-    /// Which attempt of the step this is, from 1.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    phase: Option<Phase>,
+    /// The delivery it is an attempt of; absent for a saga's step.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    delivery_id: Option<i64>,
+    /// Which attempt this is, from 1.
     attempt: u32,
     /// The same on every attempt: tell repeated work by it.
     idempotency_key: &'a str,
@@ -83,13 +90,18 @@ pub(super) struct LeasedJob<'a> {
 
 impl<'a> LeasedJob<'a> {
     fn of(work: &'a Work) -> Self {
+        let (saga_id, step, phase, delivery_id) = match &work.subject {
+            Subject::Step { saga, step, phase } => (Some(*saga), Some(step), Some(*phase), None),
+            Subject::Delivery { id } => (None, None, None, Some(*id)),
+        };
         Self {
             job_id: work.job,
             token: work.token,
             queue: &work.queue,
-            saga_id: work.saga,
-            step: &work.step,
-            phase: work.phase,
+            saga_id,
+            step,
+            phase,
+            delivery_id,
             attempt: work.attempt,
             idempotency_key: &work.idempotency_key,
             payload: &work.body,

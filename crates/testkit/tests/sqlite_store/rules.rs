@@ -111,8 +111,8 @@ async fn what_a_saga_began_with_and_what_is_finished_never_change() {
     refused("update sagas set version = 2");
     refused("update sagas set created_at = 0");
     refused("update sagas set correlation_id = 'x'");
-    beside.execute("update jobs set status = 'completed'", []).unwrap();
-    refused("update jobs set status = 'pending'");
+    beside.execute("update jobs set status = 'Completed'", []).unwrap();
+    refused("update jobs set status = 'Pending'");
     beside.execute("update outbox set status = 'succeeded'", []).unwrap();
     refused("update outbox set status = 'pending'");
     beside

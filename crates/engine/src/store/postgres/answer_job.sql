@@ -3,16 +3,16 @@ with
 found as (
     select id, saga_id, status, token
     from jobs
-    where id = $1
+    where id = $1 and saga_id is not null
     for no key update
 ),
 settled as (
     update jobs
-    set status = case when $3::text is null then 'completed' else 'failed' end,
+    set status = case when $3::text is null then 'Completed' else 'Failed' end,
         attempts = attempts + 1,
         last_error = coalesce($3, last_error)
     from found
-    where jobs.id = found.id and found.status = 'leased' and found.token = $2
+    where jobs.id = found.id and found.status = 'Leased' and found.token = $2
     returning found.saga_id
 ),
 reached as (

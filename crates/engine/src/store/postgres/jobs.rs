@@ -132,13 +132,13 @@ struct Reports {
 impl Reports {
     fn add(&mut self, settlement: &Settlement) {
         let (status, retry, lease, error) = match &settlement.report {
-            Report::Completed => ("completed", None, None, None),
-            Report::StillWorking { lease } => ("leased", None, Some(millis(*lease)), None),
-            Report::GivenBack => ("pending", None, Some(0), None),
+            Report::Completed => ("Completed", None, None, None),
+            Report::StillWorking { lease } => ("Leased", None, Some(millis(*lease)), None),
+            Report::GivenBack => ("Pending", None, Some(0), None),
             Report::Failed { error, retry_at: Some(at) } => {
-                ("pending", Some(time(*at)), None, Some(readable(error)))
+                ("Pending", Some(time(*at)), None, Some(readable(error)))
             }
-            Report::Failed { error, retry_at: None } => ("failed", None, None, Some(readable(error))),
+            Report::Failed { error, retry_at: None } => ("Failed", None, None, Some(readable(error))),
         };
         self.id.push(settlement.id);
         self.token.push(settlement.token);
@@ -171,10 +171,10 @@ fn job(row: &Row) -> Result<Job, Error> {
 
 fn status(row: &Row, id: i64) -> Result<Status, Error> {
     match get(row, "status")? {
-        "pending" => Ok(Status::Pending),
-        "leased" => Ok(Status::Leased),
-        "completed" => Ok(Status::Completed),
-        "failed" => Ok(Status::Failed),
+        "Pending" => Ok(Status::Pending),
+        "Leased" => Ok(Status::Leased),
+        "Completed" => Ok(Status::Completed),
+        "Failed" => Ok(Status::Failed),
         other => Err(corrupt("status", id, format!("`{other}` is no status"))),
     }
 }

@@ -3,6 +3,7 @@
 //! Everything lives in the schema `backstitch`. A batch of decisions is one statement; leases and due times are
 //! judged by the database's clock, so that no node has to trust another's.
 
+mod acting;
 mod address;
 mod batch;
 mod commit;
@@ -43,9 +44,11 @@ use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Ve
 use crate::inbox::{Message, Posted};
 use session::{Sessions, change, read};
 
+pub use acting::{Acting, Unit};
 pub use commit::commit_in;
 pub use messages::publish_in;
 pub use session::{WRITER_SETTINGS, WRITERS, pool_at};
+pub use value::{time, timestamp};
 
 macro_rules! sql {
     ($name:literal) => {

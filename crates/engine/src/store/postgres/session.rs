@@ -1,5 +1,6 @@
 //! Connections: what is set on each, who may use which, and for how long an answer is waited for.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::Duration;
 
@@ -67,6 +68,13 @@ const WHEN_ASKING: &str = "
     set jit = off;
 ";
 
+/// Products work in batches on tables that grow while a plan is kept, and know their rows by index.
+const WHEN_ACTING: &str = "
+    set plan_cache_mode = force_custom_plan;
+    set enable_seqscan = off;
+    set jit = off;
+";
+
 /// The connections of one store. A lost one is replaced when the next is asked for.
 pub(super) struct Sessions {
     dialler: Dialler,
@@ -129,6 +137,13 @@ impl Sessions {
         Session::lent_by(&self.beating, WAIT_WITHIN, within).await
     }
 
+    /// Connections under a role of the database, and for how long their answers are waited for.
+    pub(super) fn acting_as(&self, role: Option<&str>, at_most: usize) -> Result<(Pool, Duration), Error> {
+        let become_it = role.map_or_else(String::new, |role| format!("set role \"{role}\";"));
+        let settings = [WHEN_ACTING, &become_it].concat();
+        Ok((pool(&self.dialler, at_most, &settings)?, self.answer_within))
+    }
+
     /// What broke one connection may have broken the idle ones beside it, unnoticed so far.
     pub(super) fn suspect_idle(&self) {
         self.asking.retain(|_, _| false);
@@ -161,11 +176,16 @@ impl From<Unanswered> for Error {
 }
 
 impl Session {
-    async fn lent_by(pool: &Pool, lent_within: Duration, within: Duration) -> Result<Self, Error> {
+    pub(super) async fn lent_by(pool: &Pool, lent_within: Duration, within: Duration) -> Result<Self, Error> {
         let lent = timeout(lent_within, pool.get()).await.map_err(|_| late(lent_within))?;
         let client = lent.map_err(|why| fault::no_connection(&why))?;
         let deadline = Instant::now() + within;
         Ok(Self { client, within, deadline, lost: AtomicBool::new(false) })
+    }
+
+    /// Ends the connection, and with it whatever is open on it.
+    pub(super) fn hang_up(self) {
+        drop(Object::take(self.client));
     }
 
     pub(super) fn deadline(&self) -> Instant {
@@ -256,7 +276,7 @@ macro_rules! read {
 }
 pub(super) use read;
 
-fn late(within: Duration) -> Error {
+pub(super) fn late(within: Duration) -> Error {
     Error::Unavailable(format!("no answer within {within:?}"))
 }
 
@@ -287,7 +307,8 @@ fn dialler(url: &str) -> Result<Dialler, Error> {
     Ok(Dialler { config, tls: tls::connector(&proof)? })
 }
 
-fn pool(dialler: &Dialler, size: usize, settings: &'static str) -> Result<Pool, Error> {
+fn pool(dialler: &Dialler, size: usize, settings: &str) -> Result<Pool, Error> {
+    let settings: Arc<str> = [ALWAYS, settings].concat().into();
     let checked = ManagerConfig {
         // Whether the connection is known to be closed. Anything more would cost a round trip each time.
         recycling_method: RecyclingMethod::Fast,
@@ -299,8 +320,8 @@ fn pool(dialler: &Dialler, size: usize, settings: &'static str) -> Result<Pool, 
         .wait_timeout(Some(WAIT_WITHIN))
         .create_timeout(Some(WAIT_WITHIN))
         .post_create(Hook::async_fn(move |client, _| {
+            let settings = settings.clone();
             Box::pin(async move {
-                let settings = [ALWAYS, settings].concat();
                 let set = timeout(WAIT_WITHIN, client.batch_execute(&settings)).await;
                 set.map_err(|_| HookError::message("the server takes no settings in time"))?
                     .map_err(HookError::Backend)

@@ -16,14 +16,16 @@ const EARLIEST_MICROS: i64 = -188_000_000_000_000_000;
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// A point in time as the driver takes it: exact to the microsecond.
-pub(super) fn time(at: Timestamp) -> SystemTime {
+#[must_use]
+pub fn time(at: Timestamp) -> SystemTime {
     let micros = at.as_micros().max(EARLIEST_MICROS);
     let distance = Duration::from_micros(micros.unsigned_abs());
     if micros < 0 { UNIX_EPOCH - distance } else { UNIX_EPOCH + distance }
 }
 
 /// A point in time as the driver gives it.
-pub(super) fn timestamp(time: SystemTime) -> Timestamp {
+#[must_use]
+pub fn timestamp(time: SystemTime) -> Timestamp {
     let micros = |distance: Duration| i64::try_from(distance.as_micros()).unwrap_or(i64::MAX);
     Timestamp::from_micros(match time.duration_since(UNIX_EPOCH) {
         Ok(after) => micros(after),

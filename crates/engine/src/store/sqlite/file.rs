@@ -19,8 +19,8 @@ const OLDEST_SQLITE: i32 = 3_051_003;
 /// How long a connection waits for another program's write before it gives up.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// Statements kept ready on a connection: all that never change, and the most usual lists.
-const STATEMENTS: usize = 64;
+/// Statements kept ready on a connection: all that never change, those of products too, and the most usual lists.
+const STATEMENTS: usize = 160;
 
 /// How the connection that writes is set up. The first two count only for a new file, before anything is written.
 pub const WRITER_SETTINGS: &str = "

@@ -164,9 +164,9 @@ fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
     let id = Reading::of("jobs", &"?", row).get(0, "id")?;
     let row = Reading::of("jobs", &id, row);
     let status = match row.text(5, "status")? {
-        "pending" => Status::Pending,
-        "leased" => Status::Leased,
-        "completed" => Status::Completed,
+        "Pending" => Status::Pending,
+        "Leased" => Status::Leased,
+        "Completed" => Status::Completed,
         // The table's check leaves nothing else.
         _ => Status::Failed,
     };
@@ -189,10 +189,10 @@ fn read(row: &Row<'_>) -> Result<Job, Corrupt> {
 
 fn write(connection: &Connection, job: &Job, now: Timestamp) -> Result<(), Fault> {
     let status = match job.lease.status {
-        Status::Pending => "pending",
-        Status::Leased => "leased",
-        Status::Completed => "completed",
-        Status::Failed => "failed",
+        Status::Pending => "Pending",
+        Status::Leased => "Leased",
+        Status::Completed => "Completed",
+        Status::Failed => "Failed",
     };
     connection.prepare_cached(sql!("settle_job"))?.execute(params![
         job.id,

@@ -1,0 +1,19 @@
+-- When the next delivery is due that waits for its time.
+select min(next_attempt_at)
+from (
+    select (
+        select next_attempt_at
+        from webhook_delivery_sagas
+        where status = 'Pending'
+        order by next_attempt_at
+        limit 1
+    ) as next_attempt_at
+    union all
+    select (
+        select next_attempt_at
+        from webhook_delivery_sagas
+        where status = 'PendingRetry'
+        order by next_attempt_at
+        limit 1
+    )
+) as waiting

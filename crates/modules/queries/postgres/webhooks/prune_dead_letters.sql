@@ -1,0 +1,3 @@
+delete from dead_letters
+where saga_id in (select id::bigint from json_array_elements_text($1::text::json) as chosen (id))
+returning saga_id

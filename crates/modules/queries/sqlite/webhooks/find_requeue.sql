@@ -1,0 +1,3 @@
+select id
+from webhook_delivery_sagas
+where requeue_of = ?1

@@ -1,0 +1,5 @@
+select
+    id, url, event_types, headers, max_retry_limit, base_delay_ms, max_delay_ms, timeout_ms, max_concurrency, rate_limit,
+    secret, previous_secret, previous_secret_until, disabled_at, disabled_reason, created_at, updated_at
+from webhook_subscriptions
+where id = ?1 and deleted_at is null

@@ -1,0 +1,151 @@
+//! What all parts of webhooks stand on: the database under each part's own role, the clock, and who is woken by whom.
+
+use std::sync::Arc;
+
+use backstitch::clock::{Clock, Ids};
+use backstitch::store::postgres::{Acting, PostgresStore};
+use backstitch::store::product::Database;
+use backstitch::store::sqlite::SqliteStore;
+use backstitch::store::{self, Store};
+use backstitch::{Engine, Offers, Timestamp};
+use tokio::sync::Notify;
+
+use super::error::Error;
+
+/// A part of the product. Each touches only what is its own; on `PostgreSQL` the database sees to it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Part {
+    Ingest,
+    Orchestrator,
+    Worker,
+    DeadLetter,
+    Subscriptions,
+    Retention,
+    /// Whoever only looks.
+    Reading,
+}
+
+impl Part {
+    const ALL: [Self; 7] = [
+        Self::Ingest,
+        Self::Orchestrator,
+        Self::Worker,
+        Self::DeadLetter,
+        Self::Subscriptions,
+        Self::Retention,
+        Self::Reading,
+    ];
+
+    fn role(self) -> Option<&'static str> {
+        Some(match self {
+            Self::Ingest => "backstitch_ingest",
+            Self::Orchestrator => "backstitch_orchestrator",
+            Self::Worker => "backstitch_worker",
+            Self::DeadLetter => "backstitch_dead_letter",
+            Self::Subscriptions => "backstitch_subscriptions",
+            Self::Retention => "backstitch_retention",
+            Self::Reading => return None,
+        })
+    }
+
+    /// Connections it needs at most: those who work in batches need few.
+    fn connections(self) -> usize {
+        match self {
+            Self::Ingest | Self::Subscriptions | Self::Reading => 2,
+            Self::Worker => 4,
+            Self::Orchestrator | Self::DeadLetter | Self::Retention => 1,
+        }
+    }
+}
+
+/// The role of a part, if the database has it for us.
+async fn usable(server: &PostgresStore, part: Part) -> Result<Option<&'static str>, Error> {
+    let Some(role) = part.role() else { return Ok(None) };
+    if server.may_act_as(role).await? {
+        return Ok(Some(role));
+    }
+    tracing::warn!(
+        role,
+        "the database has no such role for us: this part of webhooks runs with all our rights; create the role, grant \
+         it to our user and call backstitch.grant_webhook_roles()"
+    );
+    Ok(None)
+}
+
+/// What the parts share.
+pub(super) struct Base {
+    store: Arc<dyn Store>,
+    pub(super) clock: Arc<dyn Clock>,
+    pub(super) ids: Arc<dyn Ids>,
+    /// One for each part, in their order; none on a file, which has no roles.
+    acting: Vec<Acting>,
+    /// There may be something to decide.
+    pub(super) undecided: Notify,
+    /// There may be jobs to lease.
+    pub(super) jobs: Notify,
+    /// The same for outside workers.
+    offers: Offers,
+}
+
+/// The database of a part.
+pub(super) enum Side<'a> {
+    Sqlite(&'a SqliteStore),
+    Postgres(&'a Acting),
+}
+
+impl Base {
+    pub(super) async fn of(engine: &Engine) -> Result<Self, Error> {
+        let acting = match engine.database().ok_or(Error::NoDatabase)? {
+            Database::Sqlite(_) => Vec::new(),
+            Database::Postgres(server) => {
+                let mut acting = Vec::with_capacity(Part::ALL.len());
+                for part in Part::ALL {
+                    let role = usable(server, part).await?;
+                    acting.push(server.acting_as(role, part.connections())?);
+                }
+                acting
+            }
+        };
+        Ok(Self {
+            store: engine.store().clone(),
+            clock: engine.clock().clone(),
+            ids: engine.ids().clone(),
+            acting,
+            undecided: Notify::new(),
+            jobs: Notify::new(),
+            offers: engine.offers(),
+        })
+    }
+
+    /// The database, as this part may use it.
+    pub(super) fn side(&self, part: Part) -> Result<Side<'_>, store::Error> {
+        match self.store.database() {
+            Some(Database::Sqlite(file)) => Ok(Side::Sqlite(file)),
+            _ => self
+                .acting
+                .get(part as usize)
+                .map(Side::Postgres)
+                .ok_or_else(|| store::Error::Refused("webhooks have no database".to_owned())),
+        }
+    }
+
+    /// Batches that are worth writing at the same time: a server works on one while another waits for the disk.
+    pub(super) fn writers(&self) -> usize {
+        if self.acting.is_empty() { 1 } else { 2 }
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// Wakes the orchestrator.
+    pub(super) fn decide_soon(&self) {
+        self.undecided.notify_one();
+    }
+
+    /// Wakes whoever makes attempts.
+    pub(super) fn work_soon(&self) {
+        self.jobs.notify_one();
+        self.offers.tell();
+    }
+}

@@ -1,0 +1,82 @@
+//! Group commit: while every writer has a batch on its way to the disk, the next one gathers.
+
+use std::sync::Arc;
+
+use backstitch::store;
+use tokio::sync::{Mutex, mpsc, oneshot};
+
+use super::error::Error;
+
+/// The most that is written as one transaction.
+const MAX_BATCH: usize = 256;
+
+type Answer<R> = Result<R, Arc<store::Error>>;
+
+/// Takes things from everywhere and writes them in groups. It writes for as long as somebody holds it.
+pub(super) struct Batcher<T, R> {
+    tickets: mpsc::UnboundedSender<(T, oneshot::Sender<Answer<R>>)>,
+}
+
+impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
+    /// Starts so many writers. What they write is answered in the order given.
+    pub(super) fn start<W, F>(writers: usize, write: W) -> Self
+    where
+        W: Fn(Vec<T>) -> F + Clone + Send + Sync + 'static,
+        F: Future<Output = Result<Vec<R>, store::Error>> + Send,
+    {
+        let (tickets, queue) = mpsc::unbounded_channel();
+        let queue = Arc::new(Mutex::new(queue));
+        for _ in 0..writers.max(1) {
+            let (queue, write) = (queue.clone(), write.clone());
+            tokio::spawn(async move {
+                loop {
+                    let mut tickets = Vec::with_capacity(MAX_BATCH);
+                    if queue.lock().await.recv_many(&mut tickets, MAX_BATCH).await == 0 {
+                        return;
+                    }
+                    let (batch, askers): (Vec<T>, Vec<oneshot::Sender<Answer<R>>>) =
+                        tickets.into_iter().unzip();
+                    for (answer, asker) in written(&write, batch).await.into_iter().zip(askers) {
+                        // Nobody listening is no mistake: whoever asked has gone, and it is written.
+                        let _ = asker.send(answer);
+                    }
+                }
+            });
+        }
+        Self { tickets }
+    }
+
+    /// Writes one thing; it is on disk when this returns.
+    pub(super) async fn write(&self, thing: T) -> Result<R, Error> {
+        let (asker, answer) = oneshot::channel();
+        self.tickets.send((thing, asker)).map_err(|_| Error::Closed)?;
+        Ok(answer.await.map_err(|_| Error::Closed)??)
+    }
+}
+
+/// What cannot be written must not keep its neighbours from the disk: nothing of a batch that is refused was written, so
+/// each of it is tried alone.
+async fn written<T, R, W, F>(write: &W, batch: Vec<T>) -> Vec<Answer<R>>
+where
+    T: Clone,
+    W: Fn(Vec<T>) -> F,
+    F: Future<Output = Result<Vec<R>, store::Error>>,
+{
+    match write(batch.clone()).await {
+        Ok(answers) => answers.into_iter().map(Ok).collect(),
+        Err(store::Error::Refused(_)) if batch.len() > 1 => {
+            let mut answers = Vec::with_capacity(batch.len());
+            for thing in batch {
+                let alone = write(vec![thing]).await;
+                let missing = || store::Error::Refused("nothing was answered".to_owned());
+                let answer = alone.and_then(|answers| answers.into_iter().next().ok_or_else(missing));
+                answers.push(answer.map_err(Arc::new));
+            }
+            answers
+        }
+        Err(why) => {
+            let why = Arc::new(why);
+            batch.iter().map(|_| Err(why.clone())).collect()
+        }
+    }
+}

@@ -1,0 +1,225 @@
+//! Deliveries as they stand, and what came of their attempts.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::kernel::delivery::Status;
+use backstitch::{Timestamp, store};
+
+use super::base::{Base, Part};
+use super::error::Error;
+use super::page::{Conditions, Page};
+use super::statement::{Record, statement};
+use super::status::{delivery_status, delivery_word};
+
+/// Attempts shown of one delivery.
+const ATTEMPTS: usize = 1_000;
+
+/// Reads deliveries.
+pub struct Deliveries {
+    base: Arc<Base>,
+}
+
+/// A delivery saga.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Saga {
+    /// Its number.
+    pub id: i64,
+    /// The event.
+    pub event_id: i64,
+    /// The subscription.
+    pub subscription_id: i64,
+    /// Where it stands.
+    pub status: Status,
+    /// Results that counted so far.
+    pub attempt_count: u32,
+    /// When the next attempt may begin.
+    pub next_attempt_at: Timestamp,
+    /// Why the last attempt failed.
+    pub final_error_code: Option<String>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it last changed.
+    pub updated_at: Timestamp,
+    /// Its newest job.
+    pub job_id: Option<i64>,
+    /// The message id that the receiver sees.
+    pub webhook_id: String,
+    /// The dead letter it was made from.
+    pub requeue_of: Option<i64>,
+    /// The replay it was made by.
+    pub replay_id: Option<String>,
+}
+
+impl Saga {
+    fn read(row: &Record) -> Result<Self, store::Error> {
+        let word = row.text(3)?;
+        let no_status = || store::Error::Refused(format!("a delivery has the status `{word}`"));
+        Ok(Self {
+            id: row.integer(0)?,
+            event_id: row.integer(1)?,
+            subscription_id: row.integer(2)?,
+            status: delivery_status(&word).ok_or_else(no_status)?,
+            attempt_count: row.count(4)?,
+            next_attempt_at: row.time(5)?,
+            final_error_code: row.optional_text(6)?,
+            created_at: row.time(7)?,
+            updated_at: row.time(8)?,
+            job_id: row.optional_integer(9)?,
+            webhook_id: row.text(10)?,
+            requeue_of: row.optional_integer(11)?,
+            replay_id: row.optional_text(12)?,
+        })
+    }
+}
+
+/// An attempt that was made.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Attempt {
+    /// Its job.
+    pub job_id: i64,
+    /// Which attempt of its delivery, from 1.
+    pub number: u32,
+    /// Whether it arrived.
+    pub arrived: bool,
+    /// What the receiver answered with.
+    pub response_code: Option<u16>,
+    /// The start of its answer.
+    pub body: Option<String>,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// What programs tell apart.
+    pub error_code: Option<String>,
+    /// What people read.
+    pub error: Option<String>,
+    /// When it was begun.
+    pub started_at: Option<Timestamp>,
+    /// When its end was reported.
+    pub finished_at: Timestamp,
+}
+
+impl Attempt {
+    fn read(row: &Record) -> Result<Self, store::Error> {
+        Ok(Self {
+            job_id: row.integer(0)?,
+            number: row.count(1)?,
+            arrived: row.text(2)? == delivery_word(Status::Completed),
+            response_code: row.optional_integer(3)?.and_then(|code| u16::try_from(code).ok()),
+            body: row.optional_text(4)?,
+            duration: row.optional_integer(5)?.map(|millis| Duration::from_millis(millis.unsigned_abs())),
+            error_code: row.optional_text(6)?,
+            error: row.optional_text(7)?,
+            started_at: row.optional_time(8)?,
+            finished_at: row.time(9)?,
+        })
+    }
+}
+
+/// An event as it was told.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Event {
+    /// Its number.
+    pub id: i64,
+    /// The client's own id, or one made for it.
+    pub uid: String,
+    /// What kind of thing happened.
+    pub kind: String,
+    /// The message id that receivers see.
+    pub webhook_id: String,
+    /// What is sent, exactly so.
+    pub payload: String,
+    /// When it came.
+    pub created_at: Timestamp,
+}
+
+/// Which deliveries are asked for.
+#[derive(Clone, Debug, Default)]
+pub struct Filter {
+    /// Those that stand there.
+    pub status: Option<Status>,
+    /// Those of a subscription.
+    pub subscription_id: Option<i64>,
+    /// Those of an event.
+    pub event_id: Option<i64>,
+}
+
+impl Deliveries {
+    pub(super) fn on(base: Arc<Base>) -> Self {
+        Self { base }
+    }
+
+    /// Those that match, newest first, a page at a time.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(
+        &self,
+        filter: &Filter,
+        limit: usize,
+        before: Option<i64>,
+    ) -> Result<Page<Saga>, Error> {
+        let mut asked = Conditions::default();
+        if let Some(status) = filter.status {
+            let text = "status = ?::text::webhook_delivery_status";
+            asked.and_in_two("status = ?", text, delivery_word(status));
+        }
+        if let Some(subscription) = filter.subscription_id {
+            asked.and("subscription_id = ?", subscription);
+        }
+        if let Some(event) = filter.event_id {
+            asked.and("event_id = ?", event);
+        }
+        asked.and("id < ?", before.unwrap_or(i64::MAX));
+        let (sqlite, postgres) = (
+            until_where(statement!("load_delivery").sqlite),
+            until_where(statement!("load_delivery").postgres),
+        );
+        let (sqlite, postgres, values) = asked.after(sqlite, postgres, "order by id desc", limit);
+        let rows = self.base.read_text(Part::Reading, sqlite, &postgres, values).await?;
+        let items = rows.iter().map(Saga::read).collect::<Result<Vec<_>, _>>()?;
+        Ok(Page::of(items, limit, |saga| saga.id))
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// When there is none of this number, or the database cannot be read.
+    pub async fn get(&self, id: i64) -> Result<Saga, Error> {
+        let rows = self.base.read(Part::Reading, statement!("load_delivery"), vec![id.into()]).await?;
+        Ok(Saga::read(rows.first().ok_or(Error::UnknownDelivery(id))?)?)
+    }
+
+    /// What came of the attempts of a delivery, in their order.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn attempts(&self, delivery: i64) -> Result<Vec<Attempt>, Error> {
+        let values = vec![delivery.into(), ATTEMPTS.into()];
+        let rows = self.base.read(Part::Reading, statement!("attempts"), values).await?;
+        Ok(rows.iter().map(Attempt::read).collect::<Result<_, _>>()?)
+    }
+
+    /// An event; `None` when it was pruned, or never told.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn event(&self, id: i64) -> Result<Option<Event>, Error> {
+        let rows = self.base.read(Part::Reading, statement!("load_event"), vec![id.into()]).await?;
+        let event = |row: &Record| {
+            Ok::<_, store::Error>(Event {
+                id: row.integer(0)?,
+                uid: row.text(1)?,
+                kind: row.text(2)?,
+                webhook_id: row.text(3)?,
+                payload: row.text(4)?,
+                created_at: row.time(5)?,
+            })
+        };
+        Ok(rows.first().map(event).transpose()?)
+    }
+}
+
+/// The part of a statement that says which columns of which table.
+fn until_where(statement: &str) -> &str {
+    statement.split("where").next().unwrap_or(statement)
+}

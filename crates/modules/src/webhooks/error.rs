@@ -1,0 +1,55 @@
+//! What can go wrong with webhooks.
+
+use backstitch::{Timestamp, store};
+
+/// Why a call on webhooks did not do what was asked.
+#[derive(Debug, thiserror::Error)]
+#[non_exhaustive]
+pub enum Error {
+    /// The engine keeps everything in memory.
+    #[error("an engine in memory delivers no webhooks: open one on SQLite or PostgreSQL")]
+    NoDatabase,
+    /// The database could not do its part.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The database could not do its part for a whole batch, of which this was one.
+    #[error(transparent)]
+    Batch(#[from] std::sync::Arc<store::Error>),
+    /// Webhooks are being closed.
+    #[error("webhooks are shutting down: try again on another node, or later")]
+    Closed,
+    /// The event's id belongs to another event.
+    #[error("the id was first used for another event, number {event}: use a new id for a new event")]
+    Conflict {
+        /// The event that has the id.
+        event: i64,
+        /// When it came.
+        at: Timestamp,
+    },
+    /// A value that cannot be.
+    #[error("`{field}` {why}")]
+    Invalid {
+        /// Which.
+        field: &'static str,
+        /// What is wrong with it, and what to do.
+        why: String,
+    },
+    /// There is no such subscription.
+    #[error("there is no subscription {0}: it was deleted, or never made")]
+    UnknownSubscription(i64),
+    /// Somebody else has changed the subscription meanwhile.
+    #[error("subscription {0} was changed by somebody else just now: read it again")]
+    ChangedMeanwhile(i64),
+    /// There is no such delivery.
+    #[error("there is no delivery {0}: it was pruned, or never made")]
+    UnknownDelivery(i64),
+    /// There is no such dead letter.
+    #[error("there is no dead letter {0}: the delivery has not been given up, or was pruned")]
+    UnknownDeadLetter(i64),
+}
+
+impl Error {
+    pub(super) fn invalid(field: &'static str, why: impl Into<String>) -> Self {
+        Self::Invalid { field, why: why.into() }
+    }
+}

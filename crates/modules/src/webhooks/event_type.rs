@@ -1,0 +1,111 @@
+//! Types of events, and the patterns by which subscriptions name them.
+//!
+//! A type is a few words with dots between, `order.created`. A pattern is a type, or `order.*` for everything below
+//! `order`, or `*` for everything.
+
+use super::error::Error;
+
+const LONGEST: usize = 200;
+const ALL: &str = "*";
+
+/// Checks the type of an event.
+///
+/// # Errors
+/// When it is none.
+pub fn check_type(name: &str) -> Result<(), Error> {
+    if is_type(name) {
+        return Ok(());
+    }
+    Err(Error::invalid(
+        "type",
+        format!(
+            "`{}` is no type: use words of letters, digits, - and _ with dots between, such as order.created",
+            shown(name)
+        ),
+    ))
+}
+
+/// Checks the patterns of a subscription.
+///
+/// # Errors
+/// When there are none, or one is no pattern.
+pub fn check_patterns(patterns: &[String]) -> Result<(), Error> {
+    if patterns.is_empty() {
+        return Err(Error::invalid("event_types", "is empty: name at least one type, or * for all"));
+    }
+    let is_pattern = |pattern: &str| pattern == ALL || is_type(pattern.strip_suffix(".*").unwrap_or(pattern));
+    match patterns.iter().find(|pattern| !is_pattern(pattern)) {
+        None => Ok(()),
+        Some(wrong) => Err(Error::invalid(
+            "event_types",
+            format!("holds `{}`: use a type, order.* for all below it, or * for all", shown(wrong)),
+        )),
+    }
+}
+
+/// Every pattern that this type matches.
+pub(super) fn patterns_of(name: &str) -> Vec<String> {
+    let mut patterns = vec![ALL.to_owned(), name.to_owned()];
+    patterns.extend(name.match_indices('.').map(|(dot, _)| format!("{}.*", &name[..dot])));
+    patterns
+}
+
+/// Whether a type is among what these patterns name.
+pub(super) fn matches(patterns: &[String], name: &str) -> bool {
+    patterns_of(name).iter().any(|matching| patterns.contains(matching))
+}
+
+fn is_type(name: &str) -> bool {
+    let is_word = |word: &str| {
+        !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
+    };
+    name.len() <= LONGEST && name.split('.').all(is_word)
+}
+
+fn shown(name: &str) -> String {
+    name.chars().take(LONGEST).collect::<String>().escape_debug().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn patterns(patterns: &[&str]) -> Vec<String> {
+        patterns.iter().map(|&pattern| pattern.to_owned()).collect()
+    }
+
+    #[test]
+    fn a_pattern_names_a_type_all_below_it_or_all() {
+        for (pattern, name, is_named) in [
+            ("order.created", "order.created", true),
+            ("order.created", "order.created.late", false),
+            ("order.*", "order.created", true),
+            ("order.*", "order.created.late", true),
+            ("order.*", "order", false),
+            ("order.*", "orders.created", false),
+            ("*", "order", true),
+            ("*", "order.created.late", true),
+        ] {
+            assert_eq!(matches(&patterns(&[pattern]), name), is_named, "{pattern} and {name}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_type_is_refused() {
+        for wrong in
+            ["", ".", "order.", ".order", "order..created", "order created", "order.*", "*", "a\n", "ä"]
+        {
+            assert!(check_type(wrong).is_err(), "{wrong:?}");
+        }
+        check_type(&"x".repeat(LONGEST)).unwrap();
+        assert!(check_type(&"x".repeat(LONGEST + 1)).is_err());
+    }
+
+    #[test]
+    fn what_is_no_pattern_is_refused() {
+        check_patterns(&patterns(&["*", "order.*", "order.created"])).unwrap();
+        for wrong in [&[][..], &["order*"], &["*.created"], &["order.*.late"], &["**"], &[""]] {
+            assert!(check_patterns(&patterns(wrong)).is_err(), "{wrong:?}");
+        }
+    }
+}

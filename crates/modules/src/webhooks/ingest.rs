@@ -1,0 +1,278 @@
+//! Takes events and routes them: an event and its deliveries are on disk together, once.
+//!
+//! An event goes to every subscription that names its type, to a disabled one too: disabling only keeps its jobs from
+//! being leased, so what came meanwhile is sent when it is back.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+
+use backstitch::kernel::idempotency::{Digest, Verdict, judge};
+use backstitch::store::postgres::Acting;
+use backstitch::store::{self, postgres};
+use backstitch::{Payload, Timestamp};
+use rusqlite::{OptionalExtension, Transaction, params};
+use sha2::{Digest as _, Sha256};
+
+use super::base::{Base, Part, Side};
+use super::batcher::Batcher;
+use super::error::Error;
+use super::event_type::{check_type, patterns_of};
+use super::statement::column_unreadable;
+
+const LONGEST_ID: usize = 200;
+
+/// Something that happened, as a client tells it.
+#[derive(Clone, Debug)]
+pub struct NewEvent {
+    /// The client's own id, by which a repeat is known; without one each telling is an event.
+    pub id: Option<String>,
+    /// What kind of thing happened.
+    pub kind: String,
+    /// What there is to say about it; it is sent exactly as it stands.
+    pub payload: Payload,
+}
+
+/// An event that is on disk.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Accepted {
+    /// Its number.
+    pub event: i64,
+    /// The message id that receivers will see.
+    pub webhook_id: String,
+    /// To how many subscriptions it was routed.
+    pub deliveries: u64,
+    /// It had been told before, and nothing changed.
+    pub repeated: bool,
+}
+
+/// Takes events.
+pub struct Ingest {
+    base: Arc<Base>,
+    batcher: Batcher<Given, Outcome>,
+}
+
+/// An event on its way to the disk.
+#[derive(Clone)]
+struct Given {
+    uid: String,
+    kind: String,
+    payload: Payload,
+    webhook_id: String,
+    digest: Digest,
+}
+
+type Outcome = Result<Accepted, (i64, Timestamp)>;
+
+impl Ingest {
+    pub(super) fn on(base: Arc<Base>) -> Self {
+        let writer = base.clone();
+        let batcher = Batcher::start(base.writers(), move |batch| write(writer.clone(), batch));
+        Self { base, batcher }
+    }
+
+    /// Takes an event and routes it; both are on disk when this returns. Many at once share transactions.
+    ///
+    /// # Errors
+    /// When the event cannot be, its id is another event's, or the database cannot be written.
+    pub async fn accept(&self, event: NewEvent) -> Result<Accepted, Error> {
+        let given = self.given(event)?;
+        let outcome = self.batcher.write(given).await?;
+        self.base.decide_soon();
+        outcome.map_err(|(event, at)| Error::Conflict { event, at })
+    }
+
+    /// Takes several at once, each on its own or not at all.
+    ///
+    /// # Errors
+    /// For each by itself; see [`Ingest::accept`].
+    pub async fn accept_all(&self, events: Vec<NewEvent>) -> Vec<Result<Accepted, Error>> {
+        futures::future::join_all(events.into_iter().map(|event| self.accept(event))).await
+    }
+
+    fn given(&self, event: NewEvent) -> Result<Given, Error> {
+        let NewEvent { id, kind, payload } = event;
+        check_type(&kind)?;
+        if let Some(id) = &id
+            && (id.is_empty() || id.len() > LONGEST_ID || id.contains('\0'))
+        {
+            return Err(Error::invalid(
+                "id",
+                format!("has {} bytes: use 1 to {LONGEST_ID}, no zero byte", id.len()),
+            ));
+        }
+        let made = self.base.ids.next(self.base.now()).0.simple().to_string();
+        // Nobody can tell an event again whose id nobody knew: there is nothing to compare.
+        let digest = id.as_ref().map_or(Digest([0; 32]), |_| identity(&kind, &payload));
+        Ok(Given {
+            uid: id.unwrap_or_else(|| made.clone()),
+            kind,
+            payload,
+            webhook_id: format!("msg_{made}"),
+            digest,
+        })
+    }
+}
+
+/// What tells the same event from another one under its id.
+fn identity(kind: &str, payload: &Payload) -> Digest {
+    let mut hash = Sha256::new();
+    hash.update(kind.as_bytes());
+    // No type holds a zero byte, so where it ends is clear.
+    hash.update([0]);
+    hash.update(backstitch::digest(payload).0);
+    Digest(hash.finalize().into())
+}
+
+async fn write(base: Arc<Base>, batch: Vec<Given>) -> Result<Vec<Outcome>, store::Error> {
+    match base.side(Part::Ingest)? {
+        Side::Sqlite(file) => {
+            let now = base.now();
+            file.write_product(move |transaction| on_file(transaction, &batch, now)).await
+        }
+        Side::Postgres(server) => on_server(server, &batch).await,
+    }
+}
+
+/// What was first told under the id.
+struct Known {
+    event: i64,
+    webhook_id: String,
+    digest: Digest,
+    at: Timestamp,
+    deliveries: u64,
+}
+
+impl Known {
+    fn answers(&self, given: &Given) -> Outcome {
+        match judge(Some(&self.digest), &given.digest) {
+            Verdict::Conflict => Err((self.event, self.at)),
+            Verdict::Fresh | Verdict::Replay => Ok(Accepted {
+                event: self.event,
+                webhook_id: self.webhook_id.clone(),
+                deliveries: self.deliveries,
+                repeated: true,
+            }),
+        }
+    }
+}
+
+fn on_file(transaction: &Transaction<'_>, batch: &[Given], now: Timestamp) -> rusqlite::Result<Vec<Outcome>> {
+    let mut insert = transaction.prepare_cached(include_str!("sqlite/insert_event.sql"))?;
+    let mut route = transaction.prepare_cached(include_str!("sqlite/route.sql"))?;
+    // Nobody changes a subscription while this transaction lasts.
+    let mut wanted: HashMap<&str, Vec<i64>> = HashMap::new();
+    let mut outcomes = Vec::with_capacity(batch.len());
+    for given in batch {
+        let Given { uid, kind, payload, webhook_id, digest } = given;
+        let values = params![uid, kind, payload.as_str(), webhook_id, digest.0, now.as_micros()];
+        let fresh: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
+        let Some(event) = fresh else {
+            outcomes.push(known_on_file(transaction, uid)?.answers(given));
+            continue;
+        };
+        if !wanted.contains_key(kind.as_str()) {
+            wanted.insert(kind, wanted_by(transaction, kind)?);
+        }
+        let mut deliveries = 0;
+        for subscription in &wanted[kind.as_str()] {
+            let values = params![event, subscription, now.as_micros(), webhook_id];
+            deliveries += route.execute(values)? as u64;
+        }
+        outcomes.push(Ok(Accepted { event, webhook_id: webhook_id.clone(), deliveries, repeated: false }));
+    }
+    Ok(outcomes)
+}
+
+fn wanted_by(transaction: &Transaction<'_>, kind: &str) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = transaction.prepare_cached(include_str!("sqlite/wanted_by.sql"))?;
+    let mut subscriptions = Vec::new();
+    for pattern in patterns_of(kind) {
+        for subscription in statement.query_map([pattern], |row| row.get(0))? {
+            subscriptions.push(subscription?);
+        }
+    }
+    subscriptions.sort_unstable();
+    subscriptions.dedup();
+    Ok(subscriptions)
+}
+
+fn known_on_file(transaction: &Transaction<'_>, uid: &str) -> rusqlite::Result<Known> {
+    let mut statement = transaction.prepare_cached(include_str!("sqlite/known_event.sql"))?;
+    statement.query_row([uid], |row| {
+        Ok(Known {
+            event: row.get(0)?,
+            webhook_id: row.get(1)?,
+            digest: Digest(row.get(2)?),
+            at: Timestamp::from_micros(row.get(3)?),
+            deliveries: row.get::<_, i64>(4)?.unsigned_abs(),
+        })
+    })
+}
+
+async fn on_server(server: &Acting, batch: &[Given]) -> Result<Vec<Outcome>, store::Error> {
+    let uids: Vec<&str> = batch.iter().map(|given| given.uid.as_str()).collect();
+    let kinds: Vec<&str> = batch.iter().map(|given| given.kind.as_str()).collect();
+    let payloads: Vec<&str> = batch.iter().map(|given| given.payload.as_str()).collect();
+    let webhook_ids: Vec<&str> = batch.iter().map(|given| given.webhook_id.as_str()).collect();
+    let digests: Vec<&[u8]> = batch.iter().map(|given| given.digest.0.as_slice()).collect();
+    let (mut types, mut patterns) = (Vec::new(), Vec::new());
+    let mut seen = std::collections::HashSet::new();
+    for kind in kinds.iter().filter(|kind| seen.insert(**kind)) {
+        for pattern in patterns_of(kind) {
+            types.push(*kind);
+            patterns.push(pattern);
+        }
+    }
+    let values: [&(dyn tokio_postgres::types::ToSql + Sync); 7] =
+        [&uids, &kinds, &payloads, &webhook_ids, &digests, &types, &patterns];
+    let rows = server.query(include_str!("postgres/ingest.sql"), &values).await?;
+    let mut fresh = HashMap::with_capacity(rows.len());
+    for row in &rows {
+        let (webhook_id, accepted) = fresh_on_server(row).map_err(|why| column_unreadable(&why))?;
+        fresh.insert(webhook_id, accepted);
+    }
+    let repeated: Vec<&str> = batch
+        .iter()
+        .filter(|given| !fresh.contains_key(&given.webhook_id))
+        .map(|given| given.uid.as_str())
+        .collect();
+    let known = if repeated.is_empty() { HashMap::new() } else { known_on_server(server, &repeated).await? };
+    let gone = || store::Error::Unavailable("an event was pruned at this very moment".to_owned());
+    batch
+        .iter()
+        .map(|given| match fresh.remove(&given.webhook_id) {
+            Some(accepted) => Ok(Ok(accepted)),
+            None => Ok(known.get(&given.uid).ok_or_else(gone)?.answers(given)),
+        })
+        .collect()
+}
+
+/// Each under the message id that was made for it alone: of two tellings in a batch one is fresh, and this says which.
+fn fresh_on_server(row: &tokio_postgres::Row) -> Result<(String, Accepted), tokio_postgres::Error> {
+    let webhook_id: String = row.try_get("webhook_id")?;
+    let deliveries = row.try_get::<_, i64>("deliveries")?.unsigned_abs();
+    let event = row.try_get("id")?;
+    Ok((webhook_id.clone(), Accepted { event, webhook_id, deliveries, repeated: false }))
+}
+
+async fn known_on_server(server: &Acting, uids: &[&str]) -> Result<HashMap<String, Known>, store::Error> {
+    let rows = server.query(include_str!("postgres/known_events.sql"), &[&uids]).await?;
+    let known = |row: &tokio_postgres::Row| {
+        let mut digest = [0; 32];
+        let stored: &[u8] = row.try_get("digest")?;
+        // The table's check leaves no other length.
+        digest.copy_from_slice(stored.get(..32).unwrap_or(&[0; 32]));
+        let known = Known {
+            event: row.try_get("id")?,
+            webhook_id: row.try_get("webhook_id")?,
+            digest: Digest(digest),
+            at: postgres::timestamp(row.try_get("created_at")?),
+            deliveries: row.try_get::<_, i64>("deliveries")?.unsigned_abs(),
+        };
+        Ok((row.try_get("uid")?, known))
+    };
+    rows.iter()
+        .map(known)
+        .collect::<Result<_, _>>()
+        .map_err(|why: tokio_postgres::Error| column_unreadable(&why))
+}

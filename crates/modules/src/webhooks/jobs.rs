@@ -1,0 +1,359 @@
+//! Attempts as jobs: leased by lane, kept alive, reported on once.
+//!
+//! A lane is a subscription. Each gives only as many jobs as it is asked for, found by index, so one endpoint's backlog
+//! never hides another's. A report ends the job, puts what came of it before the orchestrator and the attempt on record,
+//! all in one transaction; where the delivery stands is not its business.
+
+mod on_file;
+mod on_server;
+
+use std::collections::HashSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::kernel::lease::{Lease, Refused, Status};
+use backstitch::{Timestamp, store};
+use tokio::sync::futures::Notified;
+
+use super::base::{Base, Part, Side};
+use super::batcher::Batcher;
+use super::error::Error;
+use super::statement::{statement, tidied};
+use super::subscription::{Secrets, headers_of};
+
+/// The queue of deliveries among the jobs of the engine.
+pub(super) const QUEUE: &str = "deliver/webhooks";
+/// Why a job failed that nobody brought back.
+pub const LEASE_EXPIRED: &str = "lease_expired";
+/// Why a job failed that nobody may take any more.
+pub const SUBSCRIPTION_DELETED: &str = "subscription_deleted";
+/// Error codes longer than this are cut.
+const LONGEST_CODE: usize = 100;
+/// Jobs put back or given up in one transaction at most.
+const BATCH: u32 = 256;
+
+/// The jobs of deliveries.
+pub struct Jobs {
+    base: Arc<Base>,
+    batcher: Batcher<Report, Answered>,
+}
+
+/// A lane in which jobs wait, and how its endpoint is to be called.
+#[derive(Clone, Debug)]
+pub struct Lane {
+    /// The subscription.
+    pub id: i64,
+    /// Where to.
+    pub url: String,
+    /// Sent with each request.
+    pub headers: Vec<(String, String)>,
+    /// How long a request may take.
+    pub timeout: Duration,
+    /// Requests at once.
+    pub max_concurrency: u32,
+    /// Requests a second.
+    pub rate_limit: Option<u32>,
+    /// What requests are signed with, encrypted.
+    pub secrets: Secrets,
+}
+
+/// Lanes in which jobs wait.
+#[derive(Clone, Debug, Default)]
+pub struct Lanes {
+    /// Those that may be leased from.
+    pub open: Vec<Lane>,
+    /// Those of deleted subscriptions; see [`Jobs::close_lane`].
+    pub deleted: Vec<i64>,
+    /// Where to go on looking; none when all were seen.
+    pub next: Option<i64>,
+}
+
+/// An attempt that somebody has just got.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Leased {
+    /// Its job.
+    pub job: i64,
+    /// Every report names it; a later lease of the same job has a higher one.
+    pub token: i64,
+    /// Without a word by then it goes to another worker.
+    pub until: Timestamp,
+    /// The subscription.
+    pub lane: i64,
+    /// The delivery.
+    pub delivery: i64,
+    /// Which attempt this is, from 1.
+    pub attempt: u32,
+    /// The message id that the receiver sees.
+    pub webhook_id: String,
+    /// The event.
+    pub event: i64,
+    /// Its type.
+    pub kind: String,
+    /// What is sent, exactly so.
+    pub payload: String,
+}
+
+/// What came of an attempt.
+#[derive(Clone, Debug, Default)]
+pub struct Report {
+    /// The job.
+    pub job: i64,
+    /// The token it was leased with.
+    pub token: i64,
+    /// What programs tell apart, such as `http_503`; none where it arrived.
+    pub error_code: Option<String>,
+    /// What people read.
+    pub error: Option<String>,
+    /// The receiver asked for this much time.
+    pub retry_after: Option<Duration>,
+    /// What the receiver answered with.
+    pub response_code: Option<u16>,
+    /// The start of its answer.
+    pub body: Option<String>,
+    /// How long it took.
+    pub duration: Option<Duration>,
+    /// When it was begun.
+    pub started_at: Option<Timestamp>,
+}
+
+/// What became of a report.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Answered {
+    /// It counts.
+    Now,
+    /// The job had its result under this very lease; this is what won.
+    Before(Won),
+    /// The job is another's by now or waits for somebody, or had this result under another lease.
+    Stale(Option<Won>),
+    /// There is no such job.
+    Unknown,
+}
+
+/// The result that counted.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Won {
+    /// It arrived.
+    Completed,
+    /// It failed with this code.
+    Failed(String),
+}
+
+/// What became of leases that ran out.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Expired {
+    /// Jobs that wait again, at no cost.
+    pub put_back: usize,
+    /// Jobs that nobody brings back.
+    pub failed: usize,
+}
+
+/// A job as it was found.
+struct Found {
+    lease: Lease,
+    last_error: Option<String>,
+}
+
+impl Found {
+    /// Whether a report under this token counts.
+    fn takes(&self, token: i64) -> Answered {
+        let won = match self.lease.status {
+            Status::Pending | Status::Leased => None,
+            Status::Completed => Some(Won::Completed),
+            Status::Failed => Some(Won::Failed(self.last_error.clone().unwrap_or_default())),
+        };
+        match (self.lease.complete(token), won) {
+            (Ok(_), _) => Answered::Now,
+            (Err(Refused::Finished), Some(won)) => Answered::Before(won),
+            (Err(_), won) => Answered::Stale(won),
+        }
+    }
+}
+
+/// What is to become of a live lease.
+#[derive(Clone, Copy)]
+enum Keep {
+    For(Duration),
+    GiveBack,
+}
+
+impl Jobs {
+    pub(super) fn on(base: Arc<Base>) -> Self {
+        let writer = base.clone();
+        let batcher = Batcher::start(base.writers(), move |batch| write(writer.clone(), batch));
+        Self { base, batcher }
+    }
+
+    /// Resolves when there may be jobs to lease. Ask for it before looking, so that nothing is missed.
+    pub fn offered(&self) -> Notified<'_> {
+        self.base.jobs.notified()
+    }
+
+    /// Up to `limit` lanes after this one in which jobs wait, each found by one probe of an index. Those of disabled
+    /// subscriptions are passed over.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn lanes(&self, after: i64, limit: usize) -> Result<Lanes, Error> {
+        let values = vec![after.into(), limit.into()];
+        let rows = self.base.read(Part::Worker, statement!("lanes"), values).await?;
+        let mut lanes = Lanes::default();
+        for row in &rows {
+            let id = row.integer(0)?;
+            lanes.next = Some(id);
+            if row.flag(2)? {
+                lanes.deleted.push(id);
+            } else if !row.flag(1)? {
+                lanes.open.push(Lane {
+                    id,
+                    url: row.text(3)?,
+                    headers: headers_of(&row.text(4)?)?,
+                    timeout: Duration::from_millis(row.integer(5)?.unsigned_abs()),
+                    max_concurrency: row.count(6)?,
+                    rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),
+                    secrets: Secrets::read(row, 8)?,
+                });
+            }
+        }
+        lanes.next = lanes.next.filter(|_| rows.len() >= limit);
+        Ok(lanes)
+    }
+
+    /// Leases up to so many jobs of each of these lanes, oldest first. A lane that was closed meanwhile gives none.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn lease(&self, lanes: &[(i64, usize)], lease: Duration) -> Result<Vec<Leased>, Error> {
+        let mut seen = HashSet::new();
+        let lanes: Vec<_> =
+            lanes.iter().copied().filter(|(lane, most)| *most > 0 && seen.insert(*lane)).collect();
+        if lanes.is_empty() {
+            return Ok(Vec::new());
+        }
+        Ok(match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.write_product(move |transaction| on_file::lease(transaction, &lanes, lease, now)).await?
+            }
+            Side::Postgres(server) => on_server::lease(server, &lanes, lease).await?,
+        })
+    }
+
+    /// Takes a report; when this returns, what it says is on disk, or was before. Many at once share transactions.
+    ///
+    /// # Errors
+    /// When the database cannot be written; nobody knows then whether it counts, and reporting again is safe.
+    pub async fn report(&self, mut report: Report) -> Result<Answered, Error> {
+        let code = report.error_code.as_deref().map(|code| tidied(code).chars().take(LONGEST_CODE).collect());
+        report.error_code = code;
+        report.error = report.error.as_deref().map(tidied);
+        report.body = report.body.as_deref().map(tidied);
+        let answered = self.batcher.write(report).await?;
+        if answered == Answered::Now {
+            self.base.decide_soon();
+        }
+        Ok(answered)
+    }
+
+    /// Keeps a lease for this long from now on, and says until when; otherwise why not.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn extend(
+        &self,
+        job: i64,
+        token: i64,
+        lease: Duration,
+    ) -> Result<Result<Timestamp, Answered>, Error> {
+        self.keep(job, token, Keep::For(lease)).await
+    }
+
+    /// Gives a job back that nothing was sent for: it waits again, at no cost.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn give_back(&self, job: i64, token: i64) -> Result<Result<Timestamp, Answered>, Error> {
+        let given_back = self.keep(job, token, Keep::GiveBack).await?;
+        self.base.work_soon();
+        Ok(given_back)
+    }
+
+    async fn keep(&self, job: i64, token: i64, keep: Keep) -> Result<Result<Timestamp, Answered>, Error> {
+        Ok(match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.write_product(move |transaction| on_file::keep(transaction, job, token, keep, now))
+                    .await?
+            }
+            Side::Postgres(server) => on_server::keep(server, job, token, keep).await?,
+        })
+    }
+
+    /// Puts jobs back whose lease has run out, at no cost; one that was lost so often that nobody is to be trusted with it
+    /// has failed, as [`LEASE_EXPIRED`].
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn expire(&self) -> Result<Expired, Error> {
+        let mut all = Expired::default();
+        loop {
+            let expired = match self.base.side(Part::Worker)? {
+                Side::Sqlite(file) => {
+                    let now = self.base.now();
+                    file.write_product(move |transaction| on_file::expire(transaction, now)).await?
+                }
+                Side::Postgres(server) => on_server::expire(server).await?,
+            };
+            all.put_back += expired.put_back;
+            all.failed += expired.failed;
+            if expired.put_back + expired.failed < BATCH as usize {
+                break;
+            }
+        }
+        if all.put_back > 0 {
+            self.base.work_soon();
+        }
+        if all.failed > 0 {
+            self.base.decide_soon();
+        }
+        Ok(all)
+    }
+
+    /// Gives up what waits in the lane of a deleted subscription, as [`SUBSCRIPTION_DELETED`]; how much that was.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn close_lane(&self, lane: i64) -> Result<usize, Error> {
+        let mut all = 0;
+        loop {
+            let closed = match self.base.side(Part::Worker)? {
+                Side::Sqlite(file) => {
+                    let now = self.base.now();
+                    file.write_product(move |transaction| on_file::close_lane(transaction, lane, now)).await?
+                }
+                Side::Postgres(server) => on_server::close_lane(server, lane).await?,
+            };
+            all += closed;
+            if closed < BATCH as usize {
+                break;
+            }
+        }
+        if all > 0 {
+            self.base.decide_soon();
+        }
+        Ok(all)
+    }
+}
+
+async fn write(base: Arc<Base>, batch: Vec<Report>) -> Result<Vec<Answered>, store::Error> {
+    match base.side(Part::Worker)? {
+        Side::Sqlite(file) => {
+            let now = base.now();
+            file.write_product(move |transaction| on_file::report(transaction, &batch, now)).await
+        }
+        Side::Postgres(server) => on_server::report(server, &batch).await,
+    }
+}
+
+fn millis(duration: Duration) -> i64 {
+    i64::try_from(duration.as_millis()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,210 @@
+//! Jobs in a file. What a lease becomes is the kernel's to say; here it is read and written back.
+
+use std::time::Duration;
+
+use backstitch::Timestamp;
+use backstitch::kernel::lease::{Lease, Status};
+use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
+
+use super::{
+    Answered, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, QUEUE, Report, SUBSCRIPTION_DELETED, millis,
+};
+use crate::webhooks::status::{job_status, job_word};
+
+/// A job and whose it is.
+struct Job {
+    id: i64,
+    delivery: i64,
+    found: Found,
+}
+
+pub(super) fn lease(
+    transaction: &Transaction<'_>,
+    lanes: &[(i64, usize)],
+    duration: Duration,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<Leased>> {
+    let mut is_open = transaction.prepare_cached(include_str!("../sqlite/is_open.sql"))?;
+    let mut due = transaction.prepare_cached(include_str!("../sqlite/due_in_lane.sql"))?;
+    let mut leased = Vec::new();
+    for &(lane, most) in lanes {
+        if !is_open.exists([lane])? {
+            continue;
+        }
+        let most = i64::try_from(most).unwrap_or(i64::MAX);
+        let mut rows = due.query(params![lane, now.as_micros(), most])?;
+        let mut jobs = Vec::new();
+        while let Some(row) = rows.next()? {
+            let mut job = read(row)?;
+            let Ok(lease) = job.found.lease.lease(duration, now) else { continue };
+            let got = Leased {
+                job: job.id,
+                token: lease.token,
+                until: lease.until,
+                lane,
+                delivery: job.delivery,
+                attempt: row.get(8)?,
+                webhook_id: row.get(9)?,
+                event: row.get(10)?,
+                kind: row.get(11)?,
+                payload: row.get(12)?,
+            };
+            job.found.lease = lease;
+            jobs.push(job);
+            leased.push(got);
+        }
+        // Only once they are all read: what is leased leaves the index that is being read.
+        for job in &jobs {
+            write(transaction, job)?;
+        }
+    }
+    Ok(leased)
+}
+
+pub(super) fn report(
+    transaction: &Transaction<'_>,
+    batch: &[Report],
+    now: Timestamp,
+) -> rusqlite::Result<Vec<Answered>> {
+    batch.iter().map(|report| report_one(transaction, report, now)).collect()
+}
+
+fn report_one(transaction: &Transaction<'_>, report: &Report, now: Timestamp) -> rusqlite::Result<Answered> {
+    let Some(mut job) = load(transaction, report.job)? else {
+        return Ok(Answered::Unknown);
+    };
+    let lease = match report.error_code {
+        None => job.found.lease.complete(report.token),
+        Some(_) => job.found.lease.fail(report.token, None),
+    };
+    let Ok(lease) = lease else {
+        return Ok(job.found.takes(report.token));
+    };
+    job.found.lease = lease;
+    job.found.last_error = report.error_code.clone().or(job.found.last_error);
+    write(transaction, &job)?;
+    tell(transaction, &job, report, now)?;
+    Ok(Answered::Now)
+}
+
+pub(super) fn keep(
+    transaction: &Transaction<'_>,
+    job: i64,
+    token: i64,
+    keep: Keep,
+    now: Timestamp,
+) -> rusqlite::Result<Result<Timestamp, Answered>> {
+    let Some(mut job) = load(transaction, job)? else {
+        return Ok(Err(Answered::Unknown));
+    };
+    let lease = match keep {
+        Keep::For(duration) => job.found.lease.heartbeat(token, duration, now),
+        Keep::GiveBack => job.found.lease.give_back(token, now),
+    };
+    let Ok(lease) = lease else {
+        return Ok(Err(job.found.takes(token)));
+    };
+    job.found.lease = lease;
+    write(transaction, &job)?;
+    Ok(Ok(job.found.lease.until))
+}
+
+pub(super) fn expire(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::Result<Expired> {
+    let mut expired = Expired::default();
+    let values = params![QUEUE, now.as_micros(), i64::from(BATCH)];
+    for mut job in select(transaction, include_str!("../sqlite/expired.sql"), values)? {
+        let Some(lease) = job.found.lease.expire(now) else { continue };
+        let is_lost = lease.status == Status::Failed;
+        job.found = Found { lease, last_error: Some(LEASE_EXPIRED.to_owned()) };
+        write(transaction, &job)?;
+        if is_lost {
+            tell(transaction, &job, &failure(LEASE_EXPIRED), now)?;
+            expired.failed += 1;
+        } else {
+            expired.put_back += 1;
+        }
+    }
+    Ok(expired)
+}
+
+pub(super) fn close_lane(
+    transaction: &Transaction<'_>,
+    lane: i64,
+    now: Timestamp,
+) -> rusqlite::Result<usize> {
+    if !transaction.prepare_cached(include_str!("../sqlite/is_deleted.sql"))?.exists([lane])? {
+        return Ok(0);
+    }
+    let values = params![lane, i64::from(BATCH)];
+    let waiting = select(transaction, include_str!("../sqlite/waiting_in_lane.sql"), values)?;
+    let count = waiting.len();
+    for mut job in waiting {
+        job.found.lease.status = Status::Failed;
+        job.found.last_error = Some(SUBSCRIPTION_DELETED.to_owned());
+        write(transaction, &job)?;
+        tell(transaction, &job, &failure(SUBSCRIPTION_DELETED), now)?;
+    }
+    Ok(count)
+}
+
+fn failure(code: &str) -> Report {
+    Report { error_code: Some(code.to_owned()), ..Report::default() }
+}
+
+/// Puts the end of a job before the orchestrator, and on record.
+fn tell(transaction: &Transaction<'_>, job: &Job, report: &Report, now: Timestamp) -> rusqlite::Result<()> {
+    transaction.prepare_cached(include_str!("../sqlite/tell.sql"))?.execute(params![
+        job.id,
+        job.delivery,
+        now.as_micros(),
+        report.retry_after.map(millis),
+        report.error_code
+    ])?;
+    transaction.prepare_cached(include_str!("../sqlite/record_attempt.sql"))?.execute(params![
+        job.delivery,
+        job.id,
+        job_word(job.found.lease.status),
+        report.response_code,
+        report.body,
+        report.duration.map(millis),
+        report.error_code,
+        report.error,
+        report.started_at.map(Timestamp::as_micros),
+        now.as_micros()
+    ])?;
+    Ok(())
+}
+
+fn load(transaction: &Transaction<'_>, job: i64) -> rusqlite::Result<Option<Job>> {
+    let mut statement = transaction.prepare_cached(include_str!("../sqlite/load_job.sql"))?;
+    statement.query_row([job], read).optional()
+}
+
+fn select(transaction: &Transaction<'_>, sql: &str, values: impl Params) -> rusqlite::Result<Vec<Job>> {
+    transaction.prepare_cached(sql)?.query_map(values, read)?.collect()
+}
+
+fn read(row: &Row<'_>) -> rusqlite::Result<Job> {
+    let word: String = row.get(0)?;
+    let lease = Lease {
+        status: job_status(&word),
+        token: row.get(1)?,
+        attempts: row.get(2)?,
+        expiries: row.get(3)?,
+        until: Timestamp::from_micros(row.get(4)?),
+    };
+    Ok(Job { found: Found { lease, last_error: row.get(5)? }, id: row.get(6)?, delivery: row.get(7)? })
+}
+
+fn write(transaction: &Transaction<'_>, job: &Job) -> rusqlite::Result<usize> {
+    let Found { lease, last_error } = &job.found;
+    transaction.prepare_cached(include_str!("../sqlite/write_job.sql"))?.execute(params![
+        job.id,
+        job_word(lease.status),
+        lease.token,
+        lease.attempts,
+        lease.expiries,
+        lease.until.as_micros(),
+        last_error
+    ])
+}

@@ -1,0 +1,211 @@
+//! The only one who changes where a delivery stands.
+//!
+//! It makes first jobs for new deliveries and further ones for those whose wait is over, and takes in what came of them;
+//! what follows is the kernel's to say ([`delivery::decide`]). Each change is guarded by the status and the job it was
+//! decided on, in the transaction that consumes its cause. It sends nothing, and touches no event, no subscription, no
+//! lease and no payload.
+
+mod on_file;
+mod on_server;
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::kernel::delivery::{self, Delivery, Input, Outcome, Policy, Status};
+use backstitch::{Timestamp, store};
+
+use super::base::{Base, Part, Side};
+use super::statement::statement;
+
+/// Decisions in one transaction at most, of each kind.
+const BATCH: u32 = 512;
+/// Other nodes ingest and report too, and nobody tells: it is looked for.
+const TICK: Duration = Duration::from_secs(1);
+/// What is due right after everything was decided is in somebody else's hands.
+const SHORTEST_WAIT: Duration = Duration::from_millis(20);
+/// How long a database that does not answer is left alone.
+const STORE_RETRY: Duration = Duration::from_millis(500);
+
+/// Decides about deliveries.
+pub struct Orchestrator {
+    base: Arc<Base>,
+}
+
+/// What one look led to.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Progress {
+    /// Attempts begun, each a new job.
+    pub begun: usize,
+    /// Results that counted.
+    pub applied: usize,
+    /// Results that changed nothing: they had counted before.
+    pub ignored: usize,
+    /// Deliveries that arrived.
+    pub completed: usize,
+    /// Deliveries given up.
+    pub dead_lettered: usize,
+    /// There was more than one look can take.
+    pub more: bool,
+}
+
+impl Orchestrator {
+    pub(super) fn on(base: Arc<Base>) -> Self {
+        Self { base }
+    }
+
+    /// Decides what there is to decide, up to a batch, as one transaction.
+    ///
+    /// # Errors
+    /// When the database cannot be written; what was undone is decided next time.
+    pub async fn tick(&self) -> Result<Progress, store::Error> {
+        let progress = match self.base.side(Part::Orchestrator)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.write_product(move |transaction| on_file::tick(transaction, now)).await?
+            }
+            Side::Postgres(server) => on_server::tick(server).await?,
+        };
+        if progress.begun > 0 {
+            self.base.work_soon();
+        }
+        Ok(progress)
+    }
+
+    /// Looks until nothing more is to be decided now.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn settle(&self) -> Result<Progress, store::Error> {
+        let mut all = Progress::default();
+        loop {
+            let progress = self.tick().await?;
+            all.begun += progress.begun;
+            all.applied += progress.applied;
+            all.ignored += progress.ignored;
+            all.completed += progress.completed;
+            all.dead_lettered += progress.dead_lettered;
+            if !progress.more {
+                return Ok(all);
+            }
+        }
+    }
+
+    /// When the next delivery is due; `None` when none waits.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn next_due(&self) -> Result<Option<Timestamp>, store::Error> {
+        let rows = self.base.read(Part::Orchestrator, statement!("next_due"), Vec::new()).await?;
+        rows.first().map_or(Ok(None), |row| row.optional_time(0))
+    }
+
+    /// Decides for as long as it is polled. Whoever ingests, requeues or reports in this process wakes it; what others do
+    /// is found within a second.
+    pub async fn run(&self) {
+        loop {
+            let wait = match self.settle_and_look_ahead().await {
+                Ok(wait) => wait,
+                Err(error) => {
+                    tracing::warn!(%error, "deliveries wait for the database");
+                    STORE_RETRY
+                }
+            };
+            let _ = tokio::time::timeout(wait, self.base.undecided.notified()).await;
+        }
+    }
+
+    async fn settle_and_look_ahead(&self) -> Result<Duration, store::Error> {
+        self.settle().await?;
+        let due = self.next_due().await?;
+        Ok(due.map_or(TICK, |due| due.since(self.base.now()).clamp(SHORTEST_WAIT, TICK)))
+    }
+}
+
+/// A delivery as it was read, and how often it may be attempted.
+struct Read {
+    id: i64,
+    lane: i64,
+    delivery: Delivery,
+    limits: Limits,
+}
+
+/// A subscription's own policy.
+struct Limits {
+    max_retry_limit: u32,
+    base_delay: Duration,
+    max_delay: Duration,
+    is_deleted: bool,
+}
+
+impl Limits {
+    fn policy(&self) -> Policy {
+        Policy::exponential(self.max_retry_limit, self.base_delay, self.max_delay)
+    }
+
+    /// Nobody tries again for a subscription that is gone.
+    fn policy_after_failure(&self) -> Policy {
+        if self.is_deleted { Policy::exponential(0, self.base_delay, self.max_delay) } else { self.policy() }
+    }
+}
+
+/// What came of a job.
+struct Reported {
+    job: i64,
+    error_code: Option<String>,
+    retry_after: Option<Duration>,
+}
+
+impl Read {
+    /// What the delivery becomes by a result; nothing when it has counted before.
+    fn after(&self, reported: Reported, now: Timestamp) -> Option<Delivery> {
+        let Reported { job, error_code, retry_after } = reported;
+        let outcome = error_code.map_or(Outcome::Arrived, |code| Outcome::Failed { code, retry_after });
+        let input = Input::Reported { job, outcome };
+        self.decided(input, &self.limits.policy_after_failure(), now)
+    }
+
+    /// What the delivery becomes when its next attempt is looked for; nothing when none may begin.
+    fn woken(&self, job: i64, now: Timestamp) -> Option<Delivery> {
+        self.decided(Input::Wake { job }, &self.limits.policy(), now)
+    }
+
+    fn decided(&self, input: Input, policy: &Policy, now: Timestamp) -> Option<Delivery> {
+        let seed = self.id.unsigned_abs();
+        match delivery::decide(&self.delivery, input, policy, seed, now) {
+            Ok(next) => Some(next),
+            Err(why) => {
+                tracing::debug!(delivery = self.id, %why, "nothing changed");
+                None
+            }
+        }
+    }
+
+    /// The newest job as the table has it.
+    fn newest_job(&self) -> Option<i64> {
+        (self.delivery.job != 0).then_some(self.delivery.job)
+    }
+}
+
+impl Progress {
+    fn count_result(&mut self, next: Option<&Delivery>) {
+        match next {
+            None => self.ignored += 1,
+            Some(next) => {
+                self.applied += 1;
+                self.count_end(next.status);
+            }
+        }
+    }
+
+    fn count_end(&mut self, status: Status) {
+        match status {
+            Status::Completed => self.completed += 1,
+            Status::DeadLettered => self.dead_lettered += 1,
+            Status::Pending | Status::InProgress | Status::PendingRetry => {}
+        }
+    }
+}
+
+fn millis(number: i64) -> Duration {
+    Duration::from_millis(number.unsigned_abs())
+}

@@ -1,0 +1,149 @@
+//! Decisions on a server: several nodes decide at once, each about deliveries that it has locked, by the server's clock.
+
+use std::time::SystemTime;
+
+use backstitch::kernel::delivery::{Delivery, Status};
+use backstitch::store::postgres::{Acting, Unit, time, timestamp};
+use backstitch::{Timestamp, store};
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
+use super::{BATCH, Limits, Progress, Read, Reported, millis};
+use crate::webhooks::jobs::QUEUE;
+use crate::webhooks::statement::column_unreadable;
+use crate::webhooks::status::{delivery_status, delivery_word};
+
+pub(super) async fn tick(server: &Acting) -> Result<Progress, store::Error> {
+    let mut progress = Progress::default();
+    let unit = server.begin().await?;
+    apply_results(&unit, &mut progress).await?;
+    for status in [Status::Pending, Status::PendingRetry] {
+        begin_attempts(&unit, status, &mut progress).await?;
+    }
+    unit.commit().await?;
+    Ok(progress)
+}
+
+async fn apply_results(unit: &Unit, progress: &mut Progress) -> Result<(), store::Error> {
+    let rows = unit.query(include_str!("../postgres/results.sql"), &[&i64::from(BATCH)]).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    progress.more |= rows.len() == BATCH as usize;
+    let mut changes = Changes::default();
+    let mut consumed = Vec::with_capacity(rows.len());
+    for row in &rows {
+        let (reported, delivery, now) = result(row).map_err(|why| column_unreadable(&why))?;
+        let job = reported.job;
+        consumed.push(job);
+        let next = delivery.after(reported, now);
+        progress.count_result(next.as_ref());
+        if let Some(next) = next {
+            changes.add(&delivery, job, next);
+        }
+    }
+    let Changes { id, job, status, attempt_count, next_attempt_at, final_error_code } = &changes;
+    let values: [&(dyn ToSql + Sync); 7] =
+        [id, job, status, attempt_count, next_attempt_at, final_error_code, &consumed];
+    unit.query(include_str!("../postgres/apply_results.sql"), &values).await?;
+    Ok(())
+}
+
+#[derive(Default)]
+struct Changes {
+    id: Vec<i64>,
+    job: Vec<i64>,
+    status: Vec<&'static str>,
+    attempt_count: Vec<i32>,
+    next_attempt_at: Vec<SystemTime>,
+    final_error_code: Vec<Option<String>>,
+}
+
+impl Changes {
+    fn add(&mut self, read: &Read, job: i64, next: Delivery) {
+        self.id.push(read.id);
+        self.job.push(job);
+        self.status.push(delivery_word(next.status));
+        self.attempt_count.push(i32::try_from(next.attempt_count).unwrap_or(i32::MAX));
+        self.next_attempt_at.push(time(next.next_attempt_at));
+        self.final_error_code.push(next.final_error_code);
+    }
+}
+
+async fn begin_attempts(unit: &Unit, status: Status, progress: &mut Progress) -> Result<(), store::Error> {
+    let was = delivery_word(status);
+    let rows = unit.query(include_str!("../postgres/due.sql"), &[&was, &i64::from(BATCH)]).await?;
+    if rows.is_empty() {
+        return Ok(());
+    }
+    let mut steps = Steps::default();
+    for row in &rows {
+        let (job, read, now) = due(row).map_err(|why| column_unreadable(&why))?;
+        if let Some(next) = read.woken(job, now) {
+            progress.count_end(next.status);
+            steps.add(&read, was, next);
+        }
+    }
+    let Steps { id, was, newest_job, status, job, lane, final_error_code } = &steps;
+    let values: [&(dyn ToSql + Sync); 8] = [id, was, newest_job, status, job, lane, final_error_code, &QUEUE];
+    let begun = unit.query(include_str!("../postgres/begin_attempts.sql"), &values).await?;
+    progress.begun += begun.len();
+    // One that waits though a job of it is active would be looked at again and again.
+    progress.more |= rows.len() == BATCH as usize && !begun.is_empty();
+    Ok(())
+}
+
+#[derive(Default)]
+struct Steps {
+    id: Vec<i64>,
+    was: Vec<&'static str>,
+    newest_job: Vec<Option<i64>>,
+    status: Vec<&'static str>,
+    job: Vec<Option<i64>>,
+    lane: Vec<i64>,
+    final_error_code: Vec<Option<String>>,
+}
+
+impl Steps {
+    fn add(&mut self, read: &Read, was: &'static str, next: Delivery) {
+        self.id.push(read.id);
+        self.was.push(was);
+        self.newest_job.push(read.newest_job());
+        self.status.push(delivery_word(next.status));
+        self.job.push((next.job != 0).then_some(next.job));
+        self.lane.push(read.lane);
+        self.final_error_code.push(next.final_error_code);
+    }
+}
+
+fn result(row: &Row) -> Result<(Reported, Read, Timestamp), tokio_postgres::Error> {
+    let retry_after = row.try_get::<_, Option<i64>>("retry_after_ms")?.map(millis);
+    let reported =
+        Reported { job: row.try_get("job_id")?, error_code: row.try_get("error_code")?, retry_after };
+    Ok((reported, read(row)?, timestamp(row.try_get("now")?)))
+}
+
+fn due(row: &Row) -> Result<(i64, Read, Timestamp), tokio_postgres::Error> {
+    Ok((row.try_get("job_id")?, read(row)?, timestamp(row.try_get("now")?)))
+}
+
+fn read(row: &Row) -> Result<Read, tokio_postgres::Error> {
+    Ok(Read {
+        id: row.try_get("id")?,
+        lane: row.try_get("lane")?,
+        delivery: Delivery {
+            // The column's type leaves no other word.
+            status: delivery_status(row.try_get("status")?).unwrap_or(Status::DeadLettered),
+            attempt_count: row.try_get::<_, i32>("attempt_count")?.unsigned_abs(),
+            next_attempt_at: timestamp(row.try_get("next_attempt_at")?),
+            job: row.try_get::<_, Option<i64>>("newest_job")?.unwrap_or_default(),
+            final_error_code: row.try_get("final_error_code")?,
+        },
+        limits: Limits {
+            max_retry_limit: row.try_get::<_, i32>("max_retry_limit")?.unsigned_abs(),
+            base_delay: millis(row.try_get("base_delay_ms")?),
+            max_delay: millis(row.try_get("max_delay_ms")?),
+            is_deleted: row.try_get("is_deleted")?,
+        },
+    })
+}

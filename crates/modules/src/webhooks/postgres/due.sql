@@ -1,0 +1,15 @@
+-- Deliveries whose next attempt is due, which nobody else decides about meanwhile, each with the number of a job to be.
+select
+    nextval('jobs_id_seq') as job_id, clock() as now, s.*,
+    p.max_retry_limit, p.base_delay_ms, p.max_delay_ms, p.deleted_at is not null as is_deleted
+from (
+    select
+        id, subscription_id as lane, status::text as status, attempt_count, next_attempt_at, job_id as newest_job,
+        final_error_code
+    from webhook_delivery_sagas
+    where status = $1::text::webhook_delivery_status and next_attempt_at <= clock()
+    order by next_attempt_at
+    limit $2
+    for update skip locked
+) as s
+    join webhook_subscriptions as p on p.id = s.lane

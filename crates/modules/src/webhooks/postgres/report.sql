@@ -1,0 +1,46 @@
+-- Reports of workers: the job is over, what came of it waits for the orchestrator, and the attempt is on record, or none
+-- of it. Answers with each job as it was before, from which follows whether its report counted.
+with
+report as (
+    select *
+    from unnest(
+        $1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::text[], $8::bigint[],
+        $9::timestamptz[]
+    ) as r (id, token, error_code, retry_after_ms, response_code, body, error, duration_ms, started_at)
+),
+found as (
+    select id, delivery_id, status, token, attempts, expiries, until, last_error
+    from jobs
+    where id = any ($1) and delivery_id is not null
+    order by id
+    for no key update
+),
+settled as (
+    update jobs
+    set status = case when r.error_code is null then 'Completed' else 'Failed' end,
+        attempts = jobs.attempts + 1,
+        last_error = coalesce(r.error_code, jobs.last_error)
+    from report as r
+        join found as f using (id)
+    where jobs.id = r.id and f.status = 'Leased' and f.token = r.token
+    returning jobs.id, jobs.delivery_id, jobs.status
+),
+told as (
+    insert into job_results (job_id, delivery_id, at, retry_after_ms, error_code)
+    select settled.id, settled.delivery_id, clock(), r.retry_after_ms, r.error_code
+    from settled
+        join report as r using (id)
+),
+recorded as (
+    insert into webhook_attempts (
+        saga_id, job_id, started_at, finished_at, duration_ms, number, response_code, status, error_code, error, body
+    )
+    select
+        settled.delivery_id, settled.id, r.started_at, clock(), r.duration_ms, s.attempt_count + 1, r.response_code,
+        settled.status, r.error_code, r.error, r.body
+    from settled
+        join report as r using (id)
+        join webhook_delivery_sagas as s on s.id = settled.delivery_id
+)
+select id, status, token, attempts, expiries, until, last_error
+from found

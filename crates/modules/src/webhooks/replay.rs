@@ -1,0 +1,78 @@
+//! Sends the events of a time range to a subscription once more.
+
+use backstitch::Timestamp;
+
+use super::base::Part;
+use super::dead_letters::{DeadLetters, chosen};
+use super::error::Error;
+use super::event_type::matches;
+use super::statement::{Record, statement};
+use super::subscription::Subscription;
+
+/// Events looked at in one transaction.
+const PAGE: usize = 256;
+const LONGEST_ID: usize = 100;
+
+/// What is sent once more.
+#[derive(Clone, Debug)]
+pub struct Replay {
+    /// What it is called. Asked for again under the same name, nothing is sent twice.
+    pub id: String,
+    /// To whom.
+    pub subscription_id: i64,
+    /// Events that came then or later.
+    pub since: Timestamp,
+    /// Events that came before.
+    pub until: Timestamp,
+}
+
+impl DeadLetters {
+    /// Makes a brand-new delivery of every event of the range whose type the subscription names, and says how many are
+    /// new. Those that were never routed to it are sent too. One that was cut short goes on when it is asked for again.
+    ///
+    /// # Errors
+    /// When there is no such subscription, the name cannot be one, or the database cannot be written.
+    pub async fn replay(&self, replay: &Replay) -> Result<usize, Error> {
+        let Replay { id, subscription_id, since, until } = replay;
+        if id.is_empty() || id.len() > LONGEST_ID || id.contains('\0') {
+            return Err(Error::invalid(
+                "replay_id",
+                format!("has {} bytes: use 1 to {LONGEST_ID}", id.len()),
+            ));
+        }
+        let rows = self.base().read(
+            Part::DeadLetter,
+            statement!("load_subscription"),
+            vec![(*subscription_id).into()],
+        );
+        let rows = rows.await?;
+        let subscription =
+            Subscription::read(rows.first().ok_or(Error::UnknownSubscription(*subscription_id))?)?;
+        let (mut seen, mut made) = ((*since, 0), 0);
+        loop {
+            let values = vec![(*since).into(), (*until).into(), seen.0.into(), seen.1.into(), PAGE.into()];
+            let page = self.base().read(Part::DeadLetter, statement!("replayable"), values).await?;
+            made += self.send_again(replay, &subscription, &page).await?;
+            match page.last() {
+                Some(last) if page.len() == PAGE => seen = (last.time(2)?, last.integer(0)?),
+                _ => return Ok(made),
+            }
+        }
+    }
+
+    async fn send_again(&self, replay: &Replay, to: &Subscription, page: &[Record]) -> Result<usize, Error> {
+        let mut events = Vec::with_capacity(page.len());
+        for row in page {
+            if matches(&to.terms.event_types, &row.text(1)?) {
+                events.push(row.integer(0)?);
+            }
+        }
+        if events.is_empty() {
+            return Ok(0);
+        }
+        let values = vec![chosen(&events), to.id.into(), replay.id.as_str().into(), self.base().now().into()];
+        let rows = self.base().change(Part::DeadLetter, statement!("replay"), values).await?;
+        self.base().decide_soon();
+        Ok(rows.len())
+    }
+}

@@ -1,0 +1,13 @@
+//! The tables of webhooks.
+
+use backstitch::store::product::{Migration, Schema};
+
+/// Events, subscriptions, deliveries and what came of them, for [`Options::products`](backstitch::Options::products).
+pub static SCHEMA: Schema = Schema {
+    product: "webhooks",
+    migrations: &[Migration {
+        name: "webhooks",
+        sqlite: include_str!("../../migrations/sqlite/webhooks_0001.sql"),
+        postgres: include_str!("../../migrations/postgres/webhooks_0001.sql"),
+    }],
+};

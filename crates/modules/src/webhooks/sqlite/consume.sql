@@ -1,0 +1,2 @@
+delete from job_results
+where job_id = ?1

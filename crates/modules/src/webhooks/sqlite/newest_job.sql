@@ -1,0 +1,3 @@
+select coalesce(max(seq), 0)
+from sqlite_sequence
+where name = 'jobs'

@@ -1,0 +1,6 @@
+insert into webhook_attempts (
+    saga_id, job_id, number, status, response_code, body, duration_ms, error_code, error, started_at, finished_at
+)
+select id, ?2, attempt_count + 1, ?3, ?4, ?5, ?6, ?7, ?8, ?9, ?10
+from webhook_delivery_sagas
+where id = ?1

@@ -1,0 +1,9 @@
+-- Results that nobody has seen yet, each with its delivery.
+select
+    r.job_id, r.error_code, r.retry_after_ms, s.id, s.subscription_id, s.status, s.attempt_count, s.next_attempt_at,
+    s.job_id, s.final_error_code, p.max_retry_limit, p.base_delay_ms, p.max_delay_ms, p.deleted_at is not null
+from job_results as r
+    cross join webhook_delivery_sagas as s on s.id = r.delivery_id
+    cross join webhook_subscriptions as p on p.id = s.subscription_id
+order by r.job_id
+limit ?1

@@ -1,0 +1,187 @@
+//! Who wants to hear of which events, and how.
+
+use std::time::Duration;
+
+use backstitch::{Timestamp, store};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
+use super::error::Error;
+use super::event_type::check_patterns;
+use super::statement::{Record, Value};
+
+/// What a subscription asks for.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Terms {
+    /// Where to.
+    pub url: String,
+    /// Which events: types, `order.*`, or `*`.
+    pub event_types: Vec<String>,
+    /// Sent with each request.
+    pub headers: Vec<(String, String)>,
+    /// Attempts in all.
+    pub max_retry_limit: u32,
+    /// The wait after the first failure; it doubles with each further one.
+    pub base_delay: Duration,
+    /// The longest wait.
+    pub max_delay: Duration,
+    /// How long a request may take.
+    pub timeout: Duration,
+    /// Requests at once.
+    pub max_concurrency: u32,
+    /// Requests a second; without it there is no limit.
+    pub rate_limit: Option<u32>,
+}
+
+impl Terms {
+    /// The usual ones.
+    #[must_use]
+    pub fn to(url: impl Into<String>, event_types: Vec<String>) -> Self {
+        Self {
+            url: url.into(),
+            event_types,
+            headers: Vec::new(),
+            max_retry_limit: 8,
+            base_delay: Duration::from_secs(5),
+            max_delay: Duration::from_secs(3600),
+            timeout: Duration::from_secs(15),
+            max_concurrency: 16,
+            rate_limit: None,
+        }
+    }
+
+    /// Checks what can be checked without the network: what may be called is the sender's to say.
+    ///
+    /// # Errors
+    /// When something cannot be, and what to do.
+    pub fn check(&self) -> Result<(), Error> {
+        check_patterns(&self.event_types)?;
+        if self.url.is_empty() || self.url.contains('\0') {
+            return Err(Error::invalid("url", "is empty or holds a zero byte"));
+        }
+        let limits = [
+            ("max_retry_limit", u128::from(self.max_retry_limit), 1_000),
+            ("base_delay", self.base_delay.as_millis(), DAYS_30.as_millis()),
+            ("max_delay", self.max_delay.as_millis(), DAYS_30.as_millis()),
+            ("timeout", self.timeout.as_millis(), HOUR.as_millis()),
+            ("max_concurrency", u128::from(self.max_concurrency), 10_000),
+            ("rate_limit", u128::from(self.rate_limit.unwrap_or(1)), 1_000_000),
+        ];
+        for (field, value, most) in limits {
+            if value == 0 || value > most {
+                return Err(Error::invalid(field, format!("is {value}: use 1 to {most}")));
+            }
+        }
+        if self.max_delay < self.base_delay {
+            return Err(Error::invalid(
+                "max_delay",
+                "is shorter than base_delay: the longest wait is the longest",
+            ));
+        }
+        Ok(())
+    }
+
+    /// As the table has them, in the order of its columns.
+    pub(super) fn columns(&self) -> Result<Vec<Value>, Error> {
+        self.check()?;
+        let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        Ok(vec![
+            self.url.clone().into(),
+            written(&self.event_types)?.into(),
+            written(&self.headers)?.into(),
+            self.max_retry_limit.into(),
+            millis(self.base_delay).into(),
+            millis(self.max_delay).into(),
+            millis(self.timeout).into(),
+            self.max_concurrency.into(),
+            self.rate_limit.map(i64::from).into(),
+        ])
+    }
+}
+
+const HOUR: Duration = Duration::from_secs(3600);
+const DAYS_30: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What requests are signed with, encrypted by whoever knows how.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Secrets {
+    /// The newest.
+    pub current: Vec<u8>,
+    /// The one before, and until when it is live too.
+    pub previous: Option<(Vec<u8>, Timestamp)>,
+}
+
+impl Secrets {
+    /// From this column on.
+    pub(super) fn read(row: &Record, first: usize) -> Result<Self, store::Error> {
+        Ok(Self {
+            current: row.optional_bytes(first)?.unwrap_or_default(),
+            previous: row.optional_bytes(first + 1)?.zip(row.optional_time(first + 2)?),
+        })
+    }
+}
+
+/// Why deliveries to a subscription wait, and since when.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Disabled {
+    /// Since when.
+    pub at: Timestamp,
+    /// Why.
+    pub reason: String,
+}
+
+/// A subscription as it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Subscription {
+    /// Its number, and that of its lane.
+    pub id: i64,
+    /// What it asks for.
+    pub terms: Terms,
+    /// What its requests are signed with.
+    pub secrets: Secrets,
+    /// Nothing while it is enabled.
+    pub disabled: Option<Disabled>,
+    /// When it was made.
+    pub created_at: Timestamp,
+    /// When it was last changed.
+    pub updated_at: Timestamp,
+}
+
+impl Subscription {
+    pub(super) fn read(row: &Record) -> Result<Self, store::Error> {
+        let millis =
+            |column| Ok::<_, store::Error>(Duration::from_millis(row.integer(column)?.unsigned_abs()));
+        let reason = row.optional_text(14)?;
+        Ok(Self {
+            id: row.integer(0)?,
+            terms: Terms {
+                url: row.text(1)?,
+                event_types: readable(&row.text(2)?)?,
+                headers: headers_of(&row.text(3)?)?,
+                max_retry_limit: row.count(4)?,
+                base_delay: millis(5)?,
+                max_delay: millis(6)?,
+                timeout: millis(7)?,
+                max_concurrency: row.count(8)?,
+                rate_limit: row.optional_integer(9)?.and_then(|limit| u32::try_from(limit).ok()),
+            },
+            secrets: Secrets::read(row, 10)?,
+            disabled: row.optional_time(13)?.zip(reason).map(|(at, reason)| Disabled { at, reason }),
+            created_at: row.time(15)?,
+            updated_at: row.time(16)?,
+        })
+    }
+}
+
+pub(super) fn headers_of(text: &str) -> Result<Vec<(String, String)>, store::Error> {
+    readable(text)
+}
+
+fn readable<T: DeserializeOwned>(text: &str) -> Result<T, store::Error> {
+    serde_json::from_str(text)
+        .map_err(|why| store::Error::Refused(format!("a subscription's row cannot be read: {why}")))
+}
+
+fn written<T: Serialize>(value: &T) -> Result<String, Error> {
+    serde_json::to_string(value).map_err(|why| Error::invalid("subscription", why.to_string()))
+}

@@ -1,0 +1,143 @@
+//! The subscriptions there are. Deliveries read them; only this changes them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use super::base::{Base, Part};
+use super::error::Error;
+use super::page::Page;
+use super::statement::{Record, Statement, Value, statement, tidied};
+use super::subscription::{Subscription, Terms};
+
+/// Why a subscription was disabled whose endpoint says that it is gone.
+pub const GONE: &str = "the endpoint answered 410 Gone";
+
+/// Makes, reads and changes subscriptions.
+pub struct Subscriptions {
+    base: Arc<Base>,
+}
+
+impl Subscriptions {
+    pub(super) fn on(base: Arc<Base>) -> Self {
+        Self { base }
+    }
+
+    /// Makes one; events that come from now on are routed to it. The secret is encrypted already.
+    ///
+    /// # Errors
+    /// When the terms cannot be, or the database cannot be written.
+    pub async fn create(&self, terms: &Terms, secret: Vec<u8>) -> Result<Subscription, Error> {
+        let mut values = terms.columns()?;
+        values.extend([secret.into(), self.base.now().into()]);
+        let rows = self.base.change(Part::Subscriptions, statement!("insert_subscription"), values).await?;
+        one(0, &rows)
+    }
+
+    /// One of them.
+    ///
+    /// # Errors
+    /// When there is none of this number, or the database cannot be read.
+    pub async fn get(&self, id: i64) -> Result<Subscription, Error> {
+        one(id, &self.base.read(Part::Subscriptions, statement!("load_subscription"), vec![id.into()]).await?)
+    }
+
+    /// Newest first, a page at a time.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn list(&self, limit: usize, before: Option<i64>) -> Result<Page<Subscription>, Error> {
+        let values = vec![before.unwrap_or(i64::MAX).into(), limit.into()];
+        let rows = self.base.read(Part::Subscriptions, statement!("list_subscriptions"), values).await?;
+        let items = rows.iter().map(Subscription::read).collect::<Result<Vec<_>, _>>()?;
+        Ok(Page::of(items, limit, |subscription| subscription.id))
+    }
+
+    /// Gives a subscription other terms; deliveries under way go by them from their next attempt on.
+    ///
+    /// # Errors
+    /// When the terms cannot be, there is no such subscription, or somebody else has changed it since it was read.
+    pub async fn change(&self, read: &Subscription, terms: &Terms) -> Result<Subscription, Error> {
+        let mut values = vec![read.id.into(), read.updated_at.into()];
+        values.extend(terms.columns()?);
+        // Never the time it had: of two changes at the same moment the second one has to see that it is one.
+        let now = self.base.now().max(read.updated_at.plus(Duration::from_micros(1)));
+        values.push(now.into());
+        let rows = self.base.change(Part::Subscriptions, statement!("change_subscription"), values).await?;
+        if rows.is_empty() {
+            self.get(read.id).await?;
+            return Err(Error::ChangedMeanwhile(read.id));
+        }
+        one(read.id, &rows)
+    }
+
+    /// Keeps its jobs from being leased. Events go on being routed to it, and are sent when it is back.
+    ///
+    /// # Errors
+    /// When there is no such subscription, or the database cannot be written.
+    pub async fn disable(&self, id: i64, reason: &str) -> Result<Subscription, Error> {
+        let values = vec![id.into(), self.base.now().into(), tidied(reason).into()];
+        self.changed(id, statement!("disable_subscription"), values).await
+    }
+
+    /// Disables one whose endpoint answered 410. For the delivery that is a failure like any other.
+    ///
+    /// # Errors
+    /// When there is no such subscription, or the database cannot be written.
+    pub async fn gone(&self, id: i64) -> Result<Subscription, Error> {
+        self.disable(id, GONE).await
+    }
+
+    /// Lets its jobs be leased again, those first that have waited longest.
+    ///
+    /// # Errors
+    /// When there is no such subscription, or the database cannot be written.
+    pub async fn enable(&self, id: i64) -> Result<Subscription, Error> {
+        let values = vec![id.into(), self.base.now().into()];
+        let enabled = self.changed(id, statement!("enable_subscription"), values).await?;
+        self.base.work_soon();
+        Ok(enabled)
+    }
+
+    /// Makes another secret the one that requests are signed with; the one before stays live for `overlap`.
+    ///
+    /// # Errors
+    /// When there is no such subscription, or the database cannot be written.
+    pub async fn rotate_secret(
+        &self,
+        id: i64,
+        secret: Vec<u8>,
+        overlap: Duration,
+    ) -> Result<Subscription, Error> {
+        let now = self.base.now();
+        let values = vec![id.into(), secret.into(), now.plus(overlap).into(), now.into()];
+        self.changed(id, statement!("rotate_secret"), values).await
+    }
+
+    /// Deletes it: nothing is routed to it any more, and what was on its way is given up as a dead letter that says
+    /// [`SUBSCRIPTION_DELETED`](super::SUBSCRIPTION_DELETED), but for what is being sent at this moment and arrives.
+    ///
+    /// # Errors
+    /// When there is no such subscription, or the database cannot be written.
+    pub async fn delete(&self, id: i64) -> Result<(), Error> {
+        let values = vec![id.into(), self.base.now().into()];
+        let rows = self.base.change(Part::Subscriptions, statement!("delete_subscription"), values).await?;
+        if rows.is_empty() {
+            return Err(Error::UnknownSubscription(id));
+        }
+        self.base.work_soon();
+        Ok(())
+    }
+
+    async fn changed(
+        &self,
+        id: i64,
+        statement: Statement,
+        values: Vec<Value>,
+    ) -> Result<Subscription, Error> {
+        one(id, &self.base.change(Part::Subscriptions, statement, values).await?)
+    }
+}
+
+fn one(id: i64, rows: &[Record]) -> Result<Subscription, Error> {
+    Ok(Subscription::read(rows.first().ok_or(Error::UnknownSubscription(id))?)?)
+}

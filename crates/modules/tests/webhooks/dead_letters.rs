@@ -1,0 +1,149 @@
+//! Dead letters are sent after all as new deliveries; the old ones stay: §5.5, §7.4.
+
+use std::time::Duration;
+
+use backstitch::kernel::delivery::Status;
+use backstitch_modules::webhooks::{Error, NewEvent, Replay, Requeued, Which};
+
+use crate::stage::{Stage, order_created};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_4_a_dead_letter_is_requeued_as_a_brand_new_saga_and_stays_as_it_was() {
+    for stage in Stage::each().await {
+        let dead = stage.dead_letter("o-1").await;
+        stage.advance(Duration::from_secs(60)).await;
+        let Requeued { delivery, repeated } = stage.webhooks.dead_letters.requeue(dead.id).await.unwrap();
+        assert!(!repeated && delivery != dead.id);
+        let fresh = stage.saga(delivery).await;
+        assert_eq!((fresh.status, fresh.attempt_count), (Status::Pending, 0));
+        assert_eq!((fresh.next_attempt_at, fresh.final_error_code), (stage.now(), None));
+        assert_eq!((fresh.event_id, fresh.subscription_id), (dead.event_id, dead.subscription_id));
+        assert_eq!((fresh.requeue_of, fresh.webhook_id), (Some(dead.id), dead.webhook_id.clone()));
+
+        stage.decide().await;
+        let leased = stage.lease_one().await;
+        assert_eq!((leased.delivery, leased.attempt), (delivery, 1));
+        stage.arrived(&leased).await;
+        stage.decide().await;
+        assert_eq!(stage.saga(delivery).await.status, Status::Completed);
+        assert_eq!(stage.saga(dead.id).await, dead, "the old one never changes");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_4_requeueing_twice_gives_the_same_saga_also_at_the_same_moment_and_chains_work() {
+    for stage in Stage::each().await {
+        let dead = stage.dead_letter("o-1").await;
+        let letters = &stage.webhooks.dead_letters;
+        let (one, other) = tokio::join!(letters.requeue(dead.id), letters.requeue(dead.id));
+        let (one, other) = (one.unwrap(), other.unwrap());
+        assert_eq!(one.delivery, other.delivery);
+        assert!(one.repeated != other.repeated);
+        stage.exhaust(one.delivery).await;
+        assert!(letters.requeue(dead.id).await.unwrap().repeated, "it was requeued, whatever came of that");
+        let next = letters.requeue(one.delivery).await.unwrap();
+        let next = stage.saga(next.delivery).await;
+        assert_eq!((next.requeue_of, next.webhook_id), (Some(one.delivery), dead.webhook_id));
+        assert_eq!(letters.get(dead.id).await.unwrap().requeued_as, Some(one.delivery));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_no_dead_letter_or_has_no_subscription_is_not_requeued() {
+    for stage in Stage::each().await {
+        let dead = stage.dead_letter("o-1").await;
+        let live = stage.saga_of(stage.tell("o-2").await.event).await;
+        let letters = &stage.webhooks.dead_letters;
+        for id in [live.id, 999] {
+            let refused = letters.requeue(id).await.unwrap_err();
+            assert!(matches!(refused, Error::UnknownDeadLetter(of) if of == id), "{refused}");
+        }
+        stage.webhooks.subscriptions.delete(dead.subscription_id).await.unwrap();
+        let refused = letters.requeue(dead.id).await.unwrap_err();
+        assert!(matches!(refused, Error::UnknownSubscription(of) if of == dead.subscription_id), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn dead_letters_are_listed_by_page_and_requeued_by_filter_each_once() {
+    for stage in Stage::each().await {
+        let one = stage.subscribe(&["order.*"], 1).await;
+        let other = stage.subscribe(&["order.created"], 1).await;
+        let events = (0..6).map(|number| order_created(&format!("o-{number}"))).collect();
+        stage.webhooks.ingest.accept_all(events).await;
+        stage.decide().await;
+        for leased in stage.lease().await {
+            let code = if leased.lane == one.id { "http_500" } else { "timeout" };
+            stage.failed(&leased, code).await;
+        }
+        stage.decide().await;
+        let letters = &stage.webhooks.dead_letters;
+        let all = Which::default();
+        let first = letters.list(&all, 7, None).await.unwrap();
+        let rest = letters.list(&all, 7, first.next).await.unwrap();
+        assert_eq!((first.items.len(), rest.items.len(), rest.next), (7, 5, None));
+        let ids: Vec<i64> = first.items.iter().chain(&rest.items).map(|letter| letter.saga_id).collect();
+        assert!(ids.is_sorted_by(|newer, older| newer > older), "{ids:?}");
+
+        let timeouts = Which { final_error_code: Some("timeout".to_owned()), ..Which::default() };
+        let found = letters.list(&timeouts, 100, None).await.unwrap().items;
+        assert!(found.len() == 6 && found.iter().all(|letter| letter.subscription_id == other.id));
+        let of_other =
+            Which { subscription_id: Some(other.id), since: Some(stage.now()), ..Which::default() };
+        let some = letters.requeue_matching(&of_other, 4, None).await.unwrap();
+        assert_eq!(some.requeued, 4);
+        let others = letters.requeue_matching(&of_other, 100, some.next).await.unwrap();
+        assert_eq!((others.requeued, others.next), (2, None));
+        assert_eq!(letters.requeue_matching(&of_other, 100, None).await.unwrap().requeued, 0, "each once");
+        let later = Which { since: Some(stage.now().plus(Duration::from_secs(1))), ..Which::default() };
+        assert_eq!(letters.requeue_matching(&later, 100, None).await.unwrap().requeued, 0);
+        let until = Which { until: Some(stage.now()), ..Which::default() };
+        assert!(letters.list(&until, 100, None).await.unwrap().items.is_empty());
+        let left = Which { not_requeued: true, ..Which::default() };
+        assert_eq!(letters.list(&left, 100, None).await.unwrap().items.len(), 6);
+        assert_eq!(
+            stage.number("select count(*) from webhook_delivery_sagas where status = 'Pending'").await,
+            6
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_replay_sends_the_events_of_a_time_range_once_more_and_once_only() {
+    for stage in Stage::each().await {
+        let mut told = Vec::new();
+        for number in 0..5 {
+            told.push((stage.tell(&format!("o-{number}")).await, stage.now()));
+            stage.advance(Duration::from_secs(10)).await;
+        }
+        let other = NewEvent { kind: "invoice.paid".to_owned(), ..order_created("i-1") };
+        stage.webhooks.ingest.accept(other).await.unwrap();
+        // It came after the first ones, and had the last one routed to it.
+        let late = stage.subscribe(&["order.*"], 8).await;
+        let routed = stage.tell("o-9").await;
+        let replay = Replay {
+            id: "after the outage".to_owned(),
+            subscription_id: late.id,
+            since: told[1].1,
+            until: stage.now().plus(Duration::from_secs(1)),
+        };
+        let letters = &stage.webhooks.dead_letters;
+        assert_eq!(letters.replay(&replay).await.unwrap(), 5, "four that it never had, and one that it had");
+        assert_eq!(letters.replay(&replay).await.unwrap(), 0, "the same replay again");
+        let another = Replay { id: "once more".to_owned(), until: told[2].1, ..replay.clone() };
+        assert_eq!(letters.replay(&another).await.unwrap(), 1);
+        let filter =
+            backstitch_modules::webhooks::Filter { event_id: Some(routed.event), ..Default::default() };
+        let sagas = stage.webhooks.deliveries.list(&filter, 10, None).await.unwrap().items;
+        assert_eq!(sagas.len(), 2);
+        assert!(
+            sagas.iter().all(|saga| saga.webhook_id == routed.webhook_id && saga.status == Status::Pending)
+        );
+        assert_eq!(sagas[0].replay_id.as_deref(), Some("after the outage"));
+
+        let nobody = Replay { subscription_id: 999, ..replay.clone() };
+        assert!(matches!(letters.replay(&nobody).await, Err(Error::UnknownSubscription(999))));
+        let nameless = Replay { id: String::new(), ..replay };
+        assert!(matches!(letters.replay(&nameless).await, Err(Error::Invalid { .. })));
+    }
+}

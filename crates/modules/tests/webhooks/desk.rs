@@ -1,0 +1,66 @@
+//! Outside workers take deliveries like any other work.
+
+use std::sync::Arc;
+
+use async_trait::async_trait;
+use backstitch::kernel::delivery::Status;
+use backstitch::{Answered, Payload, StepError, Subject, secs};
+use backstitch_modules::webhooks::{Counter, Describe, Error, Lane, Leased, QUEUE};
+
+use crate::stage::{BASE, Stage};
+
+struct Signed;
+
+#[async_trait]
+impl Describe for Signed {
+    async fn headers(&self, _: &Lane, leased: &Leased) -> Result<Vec<(String, String)>, Error> {
+        Ok(vec![("webhook-id".to_owned(), leased.webhook_id.clone())])
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
+    for stage in Stage::each().await {
+        let engine = &stage.engine;
+        assert!(engine.open_desk(Arc::new(Counter::of(stage.webhooks.jobs.clone(), Arc::new(Signed)))));
+        let queues = [QUEUE.to_owned(), "builders".to_owned()];
+        stage.subscribe(&["*"], 2).await;
+        let event = stage.tell("o-1").await.event;
+        assert!(engine.lease_work(&queues, 10, secs(30), secs(0)).await.unwrap().is_empty());
+        stage.decide().await;
+        let others = ["builders".to_owned()];
+        assert!(engine.lease_work(&others, 10, secs(30), secs(0)).await.unwrap().is_empty());
+        let work = engine.lease_work(&queues, 10, secs(30), secs(0)).await.unwrap().pop().unwrap();
+        let saga = stage.saga_of(event).await;
+        assert_eq!((&work.subject, &*work.queue), (&Subject::Delivery { id: saga.id }, QUEUE));
+        assert_eq!((work.attempt, &work.idempotency_key), (1, &saga.webhook_id));
+        let body: serde_json::Value = work.body.decode().unwrap();
+        assert_eq!(body["url"], "https://example.com/hooks");
+        assert_eq!(body["headers"][0][1], saga.webhook_id);
+        assert!(work.body.as_str().contains(r#""payload":{"order" : "o-1"}"#), "{body}");
+
+        engine.extend_lease(work.job, work.token, secs(60)).await.unwrap();
+        let stale = engine.extend_lease(work.job, work.token + 1, secs(60)).await.unwrap_err();
+        assert!(matches!(stale, backstitch::Error::StaleLease(_)), "{stale}");
+        let error = StepError::failed("no route to host").with_code("unreachable");
+        assert_eq!(engine.fail_work(work.job, work.token, error.clone()).await.unwrap(), Answered::Now);
+        assert_eq!(engine.fail_work(work.job, work.token, error).await.unwrap(), Answered::Before);
+        stage.decide().await;
+        let saga = stage.saga(saga.id).await;
+        assert_eq!(
+            (saga.status, saga.final_error_code.as_deref()),
+            (Status::PendingRetry, Some("unreachable"))
+        );
+
+        stage.advance(BASE).await;
+        stage.decide().await;
+        let work = engine.lease_work(&queues, 10, secs(30), secs(0)).await.unwrap().pop().unwrap();
+        assert_eq!(work.attempt, 2);
+        let done = Payload::parse(r#"{"status":204}"#).unwrap();
+        assert_eq!(engine.complete_work(work.job, work.token, done).await.unwrap(), Answered::Now);
+        stage.decide().await;
+        assert_eq!(stage.saga(saga.id).await.status, Status::Completed);
+        let nobody = engine.complete_work(999, 1, Payload::null()).await.unwrap_err();
+        assert!(matches!(nobody, backstitch::Error::NoSuchJob(999)), "{nobody}");
+    }
+}

@@ -1,0 +1,16 @@
+//! Webhook deliveries on real databases. Tests carry the numbers of the clauses they show.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod dead_letters;
+mod desk;
+mod ingest;
+mod jobs;
+mod machine;
+mod orchestrators;
+mod plans;
+mod retention;
+mod roles;
+mod stage;
+mod subscriptions;
+mod tables;

@@ -1,0 +1,115 @@
+//! Several who decide at once, and crashes between any two transactions: §2.3, §10.2.
+
+use std::collections::HashMap;
+
+use backstitch::kernel::delivery::Status;
+use backstitch_modules::webhooks::{Answered, Filter};
+
+use crate::stage::{BASE, Stage, order_created};
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 4)]
+async fn s2_3_s7_1_two_orchestrators_at_once_decide_everything_once() {
+    for stage in Stage::each().await {
+        stage.subscribe(&["*"], 2).await;
+        let other = stage.another().await;
+        let events = (0..300).map(|number| order_created(&format!("o-{number}"))).collect();
+        stage.webhooks.ingest.accept_all(events).await;
+        for round in 0..4 {
+            let (here, there) =
+                tokio::join!(stage.webhooks.orchestrator.settle(), other.orchestrator.settle());
+            let (here, there) = (here.unwrap(), there.unwrap());
+            let (begun, applied) = (here.begun + there.begun, here.applied + there.applied);
+            let expected = if round % 2 == 0 { (300, 0) } else { (0, 300) };
+            assert_eq!((begun, applied), expected);
+            if round == 1 {
+                stage.advance(BASE).await;
+            }
+            loop {
+                let leased = stage.lease().await;
+                if leased.is_empty() {
+                    break;
+                }
+                for leased in leased {
+                    // Every job is told twice, on two nodes.
+                    assert_eq!(stage.failed(&leased, "http_500").await, Answered::Now);
+                    let again = other.jobs.report(crate::stage::failure(&leased, "http_500")).await.unwrap();
+                    assert!(matches!(again, Answered::Before(_)));
+                }
+            }
+        }
+        let dead =
+            "select count(*) from webhook_delivery_sagas where status = 'DeadLettered' and attempt_count = 2";
+        assert_eq!(stage.number(dead).await, 300);
+        assert_eq!(stage.number("select count(*) from dead_letters").await, 300);
+        assert_eq!(stage.number("select count(*) from jobs where status = 'Failed'").await, 600);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_2_after_a_crash_between_any_two_transactions_everything_goes_on_and_counts_once() {
+    for mut stage in Stage::each().await {
+        stage.subscribe(&["*"], 2).await;
+        let event = stage.tell("o-1").await.event;
+        stage = stage.crash().await;
+        assert!(stage.tell("o-1").await.repeated);
+        stage = stage.crash().await;
+        stage.decide().await;
+        stage = stage.crash().await;
+        assert_eq!(stage.decide().await.begun, 0, "its job is there");
+        let leased = stage.lease_one().await;
+        stage = stage.crash().await;
+        assert!(stage.lease().await.is_empty(), "its lease stands");
+        assert_eq!(stage.failed(&leased, "http_500").await, Answered::Now);
+        stage = stage.crash().await;
+        assert!(
+            matches!(stage.failed(&leased, "http_500").await, Answered::Before(_)),
+            "told again after a crash"
+        );
+        assert_eq!(stage.decide().await.applied, 1);
+        stage = stage.crash().await;
+        assert_eq!(stage.decide().await.applied, 0);
+        stage.advance(BASE).await;
+        stage.decide().await;
+        stage = stage.crash().await;
+        let leased = stage.lease_one().await;
+        // Whoever had it is gone for good.
+        stage = stage.crash().await;
+        stage.advance(crate::stage::LEASE).await;
+        stage.webhooks.jobs.expire().await.unwrap();
+        stage = stage.crash().await;
+        let again = stage.lease_one().await;
+        assert_eq!((again.job, again.attempt, again.token), (leased.job, 2, leased.token + 1));
+        stage.arrived(&again).await;
+        stage = stage.crash().await;
+        stage.decide().await;
+        stage = stage.crash().await;
+        let saga = stage.saga_of(event).await;
+        assert_eq!((saga.status, saga.attempt_count), (Status::Completed, 2));
+        assert_eq!(stage.webhooks.deliveries.attempts(saga.id).await.unwrap().len(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn the_orchestrator_is_woken_by_whoever_leaves_it_something_to_decide() {
+    for stage in Stage::each().await {
+        stage.subscribe(&["*"], 2).await;
+        let orchestrator = stage.webhooks.orchestrator.clone();
+        let running = tokio::spawn(async move { orchestrator.run().await });
+        let jobs = stage.webhooks.jobs.clone();
+        let mut seen = HashMap::new();
+        for number in 0..3 {
+            let offered = jobs.offered();
+            let event = stage.tell(&format!("o-{number}")).await.event;
+            offered.await;
+            let leased = stage.lease_one().await;
+            stage.arrived(&leased).await;
+            seen.insert(leased.event, event);
+        }
+        assert!(seen.iter().all(|(leased, told)| leased == told));
+        let done = Filter { status: Some(Status::Completed), ..Filter::default() };
+        while stage.webhooks.deliveries.list(&done, 10, None).await.unwrap().items.len() < 3 {
+            tokio::task::yield_now().await;
+        }
+        running.abort();
+    }
+}

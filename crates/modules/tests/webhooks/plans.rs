@@ -1,0 +1,241 @@
+//! Nothing scans: plans and work on a table of a million deliveries: §10.1.
+
+use rusqlite::{Connection, StatementStatus, params_from_iter};
+use tokio_postgres::types::ToSql;
+
+use crate::stage::{Place, Stage, session};
+
+/// Deliveries that are over, and a few that are not, with their events and jobs. Rows are written as they would stand
+/// after a long time, past the rules for those that begin.
+const FILL_SQLITE: &str = "
+    drop trigger webhook_delivery_sagas_begin_pending;
+    pragma synchronous = off;
+    begin;
+    with recursive n (i) as (select 1 union all select i + 1 from n where i < {count})
+    insert into webhook_delivery_sagas
+        (event_id, subscription_id, status, attempt_count, next_attempt_at, final_error_code, created_at, updated_at,
+         job_id, webhook_id)
+    select
+        i, 1 + i % 50,
+        case
+            when i % 1000 = 1 then 'Pending' when i % 1000 = 2 then 'PendingRetry' when i % 1000 = 3 then 'InProgress'
+            when i % 1000 = 4 then 'DeadLettered' else 'Completed'
+        end,
+        case when i % 1000 in (1, 3) then 0 else 1 end, i * 1000, case when i % 1000 in (2, 4) then 'x' end,
+        i * 1000, i * 1000, case when i % 1000 <> 1 then i end, 'msg_' || i
+    from n;
+    insert into jobs (id, delivery_id, lane, queue, until, created_at, status)
+    select
+        id, id, subscription_id, 'deliver/webhooks', created_at, created_at,
+        case when status = 'InProgress' then 'Pending' else 'Completed' end
+    from webhook_delivery_sagas where status <> 'Pending' and id <= 100000;
+    insert into webhook_events (uid, type, webhook_id, digest, created_at, payload)
+    select 'e-' || id, 'order.created', webhook_id, zeroblob(32), created_at, '{}'
+    from webhook_delivery_sagas where id <= 100000;
+    commit;
+";
+
+const FILL_POSTGRES: &str = "
+    alter table webhook_delivery_sagas disable trigger user;
+    insert into webhook_delivery_sagas
+        (event_id, subscription_id, status, attempt_count, next_attempt_at, final_error_code, created_at, updated_at,
+         job_id, webhook_id)
+    select
+        i, 1 + i % 50,
+        (case i % 1000
+            when 1 then 'Pending' when 2 then 'PendingRetry' when 3 then 'InProgress' when 4 then 'DeadLettered'
+            else 'Completed'
+        end)::webhook_delivery_status,
+        case when i % 1000 in (1, 3) then 0 else 1 end, timestamptz 'epoch' + i * interval '1 ms',
+        case when i % 1000 in (2, 4) then 'x' end, timestamptz 'epoch' + i * interval '1 ms',
+        timestamptz 'epoch' + i * interval '1 ms', case when i % 1000 <> 1 then i end, 'msg_' || i
+    from generate_series(1, 1000000) as i;
+    insert into jobs (delivery_id, lane, queue, until, created_at, status)
+    select
+        id, subscription_id, 'deliver/webhooks', created_at, created_at,
+        case when status = 'InProgress' then 'Pending' else 'Completed' end
+    from webhook_delivery_sagas where status <> 'Pending' and id <= 100000;
+    insert into webhook_events (uid, type, webhook_id, digest, created_at, payload)
+    select 'e-' || id, 'order.created', webhook_id, decode(repeat('00', 32), 'hex'), created_at, '{}'
+    from webhook_delivery_sagas where id <= 100000;
+    analyze;
+";
+
+/// A time after everything that was filled in.
+const LATER: i64 = 2_000_000_000_000;
+
+macro_rules! sqlite {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../src/webhooks/sqlite/", $name, ".sql")))
+    };
+}
+macro_rules! both {
+    ($dialect:literal, $name:literal) => {
+        ($name, include_str!(concat!("../../queries/", $dialect, "/webhooks/", $name, ".sql")))
+    };
+}
+
+type Values = Vec<rusqlite::types::Value>;
+
+/// Every query that finds deliveries or jobs by where they stand and when they are due, as it is asked.
+fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)> {
+    let text = |word: &str| rusqlite::types::Value::from(word.to_owned());
+    let number = rusqlite::types::Value::from;
+    vec![
+        (sqlite!("due"), vec![text("Pending"), number(LATER), number(100)], "idx_saga_status_retry"),
+        (sqlite!("due"), vec![text("PendingRetry"), number(LATER), number(100)], "idx_saga_status_retry"),
+        (both!("sqlite", "next_due"), vec![], "idx_saga_status_retry"),
+        (
+            both!("sqlite", "finished"),
+            vec![text("Completed"), number(LATER), number(-1), number(0), number(100)],
+            "idx_saga_status_retry",
+        ),
+        (sqlite!("results"), vec![number(100)], "INTEGER PRIMARY KEY"),
+        (sqlite!("due_in_lane"), vec![number(4), number(LATER), number(100)], "jobs_due_in_lane"),
+        (both!("sqlite", "lanes"), vec![number(0), number(100)], "jobs_due_in_lane"),
+        (sqlite!("expired"), vec![text("deliver/webhooks"), number(LATER), number(100)], "jobs_leased"),
+        (sqlite!("known_event"), vec![text("e-7")], "uniq_saga_event_subscription"),
+        (both!("sqlite", "find_requeue"), vec![number(7)], "uniq_saga_requeue"),
+        (
+            both!("sqlite", "replayable"),
+            vec![number(0), number(LATER), number(0), number(0), number(100)],
+            "idx_event_created",
+        ),
+        (
+            both!("sqlite", "old_events"),
+            vec![number(LATER), number(0), number(0), number(100)],
+            "idx_event_created",
+        ),
+    ]
+}
+
+/// How much work each question is.
+fn work(connection: &Connection) -> Vec<(&'static str, i32)> {
+    let questions = asked_of_a_file().into_iter();
+    let measured = questions.map(|((name, sql), values, index)| {
+        let plan: Vec<String> = {
+            let mut plan = connection.prepare(&format!("explain query plan {sql}")).unwrap();
+            let rows = plan.query_map(params_from_iter(&values), |row| row.get(3)).unwrap();
+            rows.map(Result::unwrap).collect()
+        };
+        assert!(plan.iter().any(|line| line.contains(index)), "{name} does not use {index}: {plan:?}");
+        let mut statement = connection.prepare(sql).unwrap();
+        let mut rows = statement.query(params_from_iter(&values)).unwrap();
+        while rows.next().unwrap().is_some() {}
+        drop(rows);
+        (name, statement.get_status(StatementStatus::VmStep))
+    });
+    measured.collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_index() {
+    let [mut small, mut large] = [Vec::new(), Vec::new()];
+    for (count, found) in [(100_000, &mut small), (1_000_000, &mut large)] {
+        let stage = Stage::sqlite().await;
+        for _ in 0..50 {
+            stage.subscribe(&["*"], 8).await;
+        }
+        let Place::Sqlite(folder) = &stage.place else { return };
+        let connection = Connection::open(folder.path().join("hooks.db")).unwrap();
+        connection.execute_batch(&FILL_SQLITE.replace("{count}", &count.to_string())).unwrap();
+        *found = work(&connection);
+        for (name, sql) in [sqlite!("due"), sqlite!("begin_attempt"), sqlite!("apply_result")] {
+            let mut plan = connection.prepare(&format!("explain query plan {sql}")).unwrap();
+            let count = plan.parameter_count();
+            let nothing = std::iter::repeat_n(rusqlite::types::Null, count);
+            let lines: Vec<String> = plan
+                .query_map(params_from_iter(nothing), |row| row.get(3))
+                .unwrap()
+                .map(Result::unwrap)
+                .collect();
+            assert!(
+                lines
+                    .iter()
+                    .all(|line| line.starts_with("SEARCH") || !line.contains("webhook_delivery_sagas")),
+                "{name}: {lines:?}"
+            );
+        }
+    }
+    for ((name, few), (_, many)) in small.iter().zip(&large) {
+        assert!(f64::from(*many) <= f64::from(*few) * 1.5 + 100.0, "{name}: {few} steps became {many}");
+    }
+}
+
+/// A query with its name, what it is asked with, and the indexes it must use.
+type Question<'a> = ((&'a str, &'a str), Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
+
+macro_rules! server {
+    ($name:literal) => {
+        ($name, include_str!(concat!("../../src/webhooks/postgres/", $name, ".sql")))
+    };
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_index() {
+    let stage = Stage::postgres().await;
+    for _ in 0..50 {
+        stage.subscribe(&["*"], 8).await;
+    }
+    let Place::Postgres { address, session: filling } = &stage.place else { return };
+    filling.batch_execute("set search_path = backstitch").await.unwrap();
+    filling.batch_execute(FILL_POSTGRES).await.unwrap();
+    let session = session(address).await;
+    // As the parts ask, but free to scan.
+    session.batch_execute("set plan_cache_mode = force_custom_plan; set jit = off").await.unwrap();
+    let later = std::time::UNIX_EPOCH + std::time::Duration::from_micros(LATER.unsigned_abs());
+    let epoch = std::time::UNIX_EPOCH;
+    let (pending, retry, completed, queue, code) =
+        ("Pending", "PendingRetry", "Completed", "deliver/webhooks", "x");
+    let (hundred, none, fifth, ids) = (100_i64, 0_i64, 5_i32, vec![7_i64, 8, 9]);
+    let (words, uids, times) = (vec!["x", "x", "x"], vec!["e-7", "e-8"], vec![epoch; 3]);
+    let (counts, jobs) = (vec![1_i32; 3], vec![Some(7_i64); 3]);
+    let asked: Vec<Question<'_>> = vec![
+        (server!("due"), vec![&pending, &hundred], &["idx_saga_status_retry"]),
+        (server!("due"), vec![&retry, &hundred], &["idx_saga_status_retry"]),
+        (both!("postgres", "next_due"), vec![], &["idx_saga_status_retry"]),
+        (
+            both!("postgres", "finished"),
+            vec![&completed, &later, &epoch, &none, &hundred],
+            &["idx_saga_status_retry"],
+        ),
+        (server!("results"), vec![&hundred], &["webhook_delivery_sagas_pkey"]),
+        (server!("lease"), vec![&ids, &ids, &hundred], &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"]),
+        (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
+        (server!("expire"), vec![&queue, &hundred, &fifth, &code], &["jobs_leased"]),
+        (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
+        (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
+        (
+            both!("postgres", "replayable"),
+            vec![&epoch, &later, &epoch, &none, &hundred],
+            &["idx_event_created"],
+        ),
+        (both!("postgres", "old_events"), vec![&later, &epoch, &none, &hundred], &["idx_event_created"]),
+        (
+            server!("apply_results"),
+            vec![&ids, &ids, &words, &counts, &times, &words, &ids],
+            &["webhook_delivery_sagas_pkey"],
+        ),
+        (
+            server!("begin_attempts"),
+            vec![&ids, &words, &jobs, &words, &jobs, &ids, &words, &queue],
+            &["webhook_delivery_sagas_pkey", "jobs_active_delivery"],
+        ),
+    ];
+    for ((name, sql), values, indexes) in asked {
+        let rows = session.query(&format!("explain {sql}"), &values).await.unwrap();
+        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+        let plan = plan.join("\n");
+        for table in ["webhook_delivery_sagas", "webhook_events", "jobs", "dead_letters"] {
+            let scans = plan.lines().any(|line| {
+                let mut words = line.split("Seq Scan on ");
+                words.nth(1).is_some_and(|rest| rest.split_whitespace().next() == Some(table))
+            });
+            // What is empty is read as it is.
+            assert!(!scans || table == "dead_letters", "{name} scans {table}:\n{plan}");
+        }
+        for index in indexes {
+            assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
+        }
+    }
+}

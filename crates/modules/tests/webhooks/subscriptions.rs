@@ -1,0 +1,111 @@
+//! Subscriptions: made, changed, rotated, disabled, deleted.
+
+use std::time::Duration;
+
+use backstitch_modules::webhooks::{Error, GONE, Terms};
+
+use crate::stage::Stage;
+
+fn terms() -> Terms {
+    Terms {
+        headers: vec![("x-team".to_owned(), "payments".to_owned())],
+        rate_limit: Some(50),
+        timeout: Duration::from_millis(2500),
+        ..Terms::to("https://example.com/in", vec!["order.*".to_owned(), "invoice.paid".to_owned()])
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_subscription_is_kept_as_it_was_made_and_changed_by_one_at_a_time() {
+    for stage in Stage::each().await {
+        let subscriptions = &stage.webhooks.subscriptions;
+        let made = subscriptions.create(&terms(), vec![0, 1, 255]).await.unwrap();
+        assert_eq!((&made.terms, made.created_at, made.updated_at), (&terms(), stage.now(), stage.now()));
+        assert_eq!((made.terms.max_retry_limit, made.terms.base_delay), (8, Duration::from_secs(5)));
+        assert_eq!(made.terms.max_delay, Duration::from_secs(3600));
+        assert_eq!((made.secrets.current.as_slice(), &made.secrets.previous), (&[0, 1, 255][..], &None));
+        assert_eq!(subscriptions.get(made.id).await.unwrap(), made);
+
+        let other = Terms { event_types: vec!["invoice.*".to_owned()], ..terms() };
+        let changed = subscriptions.change(&made, &other).await.unwrap();
+        assert_eq!(changed.terms, other);
+        let refused = subscriptions.change(&made, &terms()).await.unwrap_err();
+        assert!(matches!(refused, Error::ChangedMeanwhile(_)), "{refused}");
+        assert_eq!(stage.tell("o-1").await.deliveries, 0, "what it names now counts");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn subscriptions_are_listed_newest_first_without_the_deleted() {
+    for stage in Stage::each().await {
+        let subscriptions = &stage.webhooks.subscriptions;
+        let mut ids = Vec::new();
+        for _ in 0..5 {
+            ids.push(subscriptions.create(&terms(), Vec::new()).await.unwrap().id);
+        }
+        subscriptions.delete(ids[2]).await.unwrap();
+        let first = subscriptions.list(2, None).await.unwrap();
+        let rest = subscriptions.list(3, first.next).await.unwrap();
+        let found: Vec<i64> = first.items.iter().chain(&rest.items).map(|found| found.id).collect();
+        assert_eq!((found, rest.next), (vec![ids[4], ids[3], ids[1], ids[0]], None));
+        for refused in [
+            subscriptions.get(ids[2]).await.map(drop),
+            subscriptions.delete(ids[2]).await,
+            subscriptions.enable(ids[2]).await.map(drop),
+            subscriptions.rotate_secret(ids[2], Vec::new(), Duration::ZERO).await.map(drop),
+        ] {
+            assert!(matches!(refused, Err(Error::UnknownSubscription(id)) if id == ids[2]));
+        }
+        let revived =
+            stage.execute("update webhook_subscriptions set deleted_at = null where deleted_at is not null");
+        assert!(revived.await.unwrap_err().contains("deleted"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_secret_stays_live_for_a_while_after_the_new_one() {
+    for stage in Stage::each().await {
+        let subscriptions = &stage.webhooks.subscriptions;
+        let made = subscriptions.create(&terms(), b"first".to_vec()).await.unwrap();
+        let day = Duration::from_secs(24 * 3600);
+        let rotated = subscriptions.rotate_secret(made.id, b"second".to_vec(), day).await.unwrap();
+        assert_eq!(rotated.secrets.current, b"second");
+        assert_eq!(rotated.secrets.previous, Some((b"first".to_vec(), stage.now().plus(day))));
+        let again = subscriptions.rotate_secret(made.id, b"third".to_vec(), day).await.unwrap();
+        assert_eq!(again.secrets.previous.unwrap().0, b"second");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_subscription_says_since_when_and_why_and_keeps_its_first_reason() {
+    for stage in Stage::each().await {
+        let subscriptions = &stage.webhooks.subscriptions;
+        let made = subscriptions.create(&terms(), Vec::new()).await.unwrap();
+        let gone = subscriptions.gone(made.id).await.unwrap().disabled.unwrap();
+        assert_eq!((gone.at, gone.reason.as_str()), (stage.now(), GONE));
+        stage.advance(Duration::from_secs(9)).await;
+        let still = subscriptions.disable(made.id, "by hand").await.unwrap().disabled.unwrap();
+        assert_eq!(still, gone);
+        assert_eq!(subscriptions.enable(made.id).await.unwrap().disabled, None);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn terms_that_cannot_be_are_refused_by_name() {
+    let stage = Stage::sqlite().await;
+    let wrong = [
+        ("event_types", Terms { event_types: Vec::new(), ..terms() }),
+        ("event_types", Terms { event_types: vec!["order*".to_owned()], ..terms() }),
+        ("url", Terms { url: String::new(), ..terms() }),
+        ("max_retry_limit", Terms { max_retry_limit: 0, ..terms() }),
+        ("base_delay", Terms { base_delay: Duration::ZERO, ..terms() }),
+        ("max_delay", Terms { max_delay: Duration::from_secs(1), ..terms() }),
+        ("timeout", Terms { timeout: Duration::from_secs(3601), ..terms() }),
+        ("max_concurrency", Terms { max_concurrency: 0, ..terms() }),
+        ("rate_limit", Terms { rate_limit: Some(0), ..terms() }),
+    ];
+    for (name, terms) in wrong {
+        let refused = stage.webhooks.subscriptions.create(&terms, Vec::new()).await.unwrap_err();
+        assert!(matches!(refused, Error::Invalid { field, .. } if field == name), "{name}: {refused}");
+    }
+}
