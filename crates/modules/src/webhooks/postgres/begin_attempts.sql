@@ -19,11 +19,10 @@ moved as (
         and not exists (
             select from jobs where delivery_id = s.id and jobs.status in ('Pending', 'Leased')
         )
-    returning s.id
+    returning s.id, g.job_id, g.lane, g.status
 )
 insert into jobs (id, delivery_id, lane, queue, until, created_at)
-select g.job_id, g.id, g.lane, $8, clock(), clock()
-from given as g
-    join moved using (id)
-where g.status = 'InProgress'
+select job_id, id, lane, $8, clock(), clock()
+from moved
+where status = 'InProgress'
 returning id

@@ -23,24 +23,24 @@ settled as (
     from report as r
         join found as f using (id)
     where jobs.id = r.id and f.status = 'Leased' and f.token = r.token
-    returning jobs.id, jobs.delivery_id, jobs.status
+    returning
+        jobs.id, jobs.delivery_id, jobs.status, r.error_code, r.retry_after_ms, r.response_code, r.body, r.error,
+        r.duration_ms, r.started_at
 ),
 told as (
     insert into job_results (job_id, delivery_id, at, retry_after_ms, error_code)
-    select settled.id, settled.delivery_id, clock(), r.retry_after_ms, r.error_code
+    select id, delivery_id, clock(), retry_after_ms, error_code
     from settled
-        join report as r using (id)
 ),
 recorded as (
     insert into webhook_attempts (
         saga_id, job_id, started_at, finished_at, duration_ms, number, response_code, status, error_code, error, body
     )
     select
-        settled.delivery_id, settled.id, r.started_at, clock(), r.duration_ms, s.attempt_count + 1, r.response_code,
-        settled.status, r.error_code, r.error, r.body
-    from settled
-        join report as r using (id)
-        join webhook_delivery_sagas as s on s.id = settled.delivery_id
+        r.delivery_id, r.id, r.started_at, clock(), r.duration_ms, s.attempt_count + 1, r.response_code, r.status,
+        r.error_code, r.error, r.body
+    from settled as r
+        join webhook_delivery_sagas as s on s.id = r.delivery_id
 )
 select id, status, token, attempts, expiries, until, last_error
 from found
