@@ -28,7 +28,8 @@ pub(crate) struct Metrics {
 /// What the engine has counted itself.
 struct EngineMetrics {
     active: Gauge,
-    outbox_age: [(Gauge, fn(&OutboxAge) -> Duration); 2],
+    outbox_age: Gauge,
+    outbox_oldest: Gauge,
     decisions: Counter,
     transactions: Counter,
     fenced: Counter,
@@ -64,7 +65,8 @@ impl Metrics {
             ),
             stale_answers: counter("backstitch_stale_answers_total", "Answers of attempts given up before."),
             active: gauge("backstitch_sagas_active", "Sagas under way in this process."),
-            outbox_age: [(age("0.95"), |age: &OutboxAge| age.old), (age("1"), |age: &OutboxAge| age.oldest)],
+            outbox_age: age("0.95"),
+            outbox_oldest: age("1"),
         };
         describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
         let latency = "Time to answer a request, without the body of a stream.";
@@ -96,9 +98,10 @@ impl Metrics {
         self.engine.fenced.absolute(stats.fenced);
         self.engine.stale_answers.absolute(stats.stale_answers);
         self.engine.active.set(f64::from(u32::try_from(engine.active()).unwrap_or(u32::MAX)));
-        for (gauge, age) in &self.engine.outbox_age {
-            gauge.set(outbox_age.as_ref().map_or(f64::NAN, |ages| age(ages).as_secs_f64()));
-        }
+        let (old, oldest) =
+            outbox_age.map_or((f64::NAN, f64::NAN), |age| (age.old.as_secs_f64(), age.oldest.as_secs_f64()));
+        self.engine.outbox_age.set(old);
+        self.engine.outbox_oldest.set(oldest);
         self.handle.render()
     }
 

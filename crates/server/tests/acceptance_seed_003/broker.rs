@@ -40,6 +40,7 @@ pub(crate) struct Heard {
 pub(crate) struct Broker {
     address: SocketAddr,
     inner: Arc<Inner>,
+    _serving: Arc<AbortOnDropHandle<()>>,
 }
 
 struct Inner {
@@ -47,7 +48,6 @@ struct Inner {
     heard: watch::Sender<Vec<Heard>>,
     /// Requests at once: now, and at most.
     at_once: Mutex<(usize, usize)>,
-    _serving: Mutex<Option<AbortOnDropHandle<()>>>,
 }
 
 impl Broker {
@@ -58,12 +58,10 @@ impl Broker {
             mood: watch::Sender::new(mood),
             heard: watch::Sender::new(Vec::new()),
             at_once: Mutex::default(),
-            _serving: Mutex::default(),
         });
         let routes = Router::new().route("/orders", post(take)).with_state(inner.clone());
         let serving = tokio::spawn(async move { axum::serve(listener, routes).await.unwrap() });
-        *inner._serving.lock().unwrap() = Some(AbortOnDropHandle::new(serving));
-        Self { address, inner }
+        Self { address, inner, _serving: Arc::new(AbortOnDropHandle::new(serving)) }
     }
 
     pub(crate) fn url(&self) -> String {
