@@ -37,14 +37,11 @@ pub const MAX_ATTRIBUTES: usize = 32;
 /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
 /// # let engine = Engine::in_memory().await?;
 /// # engine.register(Saga::builder("purchase").step(Step::new("a", |_: Context<u32>| async { Ok(()) })).build()?)?;
-/// let first = engine
-///     .start("purchase", &3)
-///     .key("request-17") // asking again with this key gives the same saga
-///     .correlation_id("order-4711")
-///     .attribute("tenant", "acme")
-///     .deadline_in(secs(3600))
-///     .await?;
-/// let again = engine.start("purchase", &3).key("request-17").await?;
+/// let request = || {
+///     let request = engine.start("purchase", &3).key("request-17"); // asking again with this key gives the same saga
+///     request.correlation_id("order-4711").attribute("tenant", "acme").deadline_in(secs(3600))
+/// };
+/// let (first, again) = (request().await?, request().await?);
 /// assert_eq!(first.id(), again.id());
 /// # Ok(())
 /// # }

@@ -394,7 +394,7 @@ begin
         topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at
     )
     values (topic, idempotency_key, ordering_key, payload::text, given, expires_at, moment, moment, moment)
-    on conflict (topic, idempotency_key) where retry_of is null do nothing
+    on conflict do nothing
     returning o.id into kept;
     if kept is null then
         raise exception 'the topic "%" has a message of the engine''s own under the key "%"', topic, idempotency_key

@@ -1,22 +1,23 @@
--- When the oldest message was written that is not settled, and the one that one in twenty of those that wait is older than.
--- Numbers and times rise together. A long queue is counted up to a bound; beyond it the second is taken for older than it
--- is.
+-- When the oldest message was written that is not settled, and the one that about one in twenty of those that wait is older
+-- than: numbers and times rise together, so a twentieth of the way through the numbers is near enough, however many there are.
 select
     (
         select min(created_at)
-        from (
-            select * from (select created_at from outbox where status = 'pending' order by id limit 1) as pending
-            union all
-            select * from (select created_at from outbox where status = 'sending' order by id limit 1) as sending
-            union all
-            select * from (select created_at from outbox where status = 'failed' order by id limit 1) as failed
-        ) as oldest
+        from outbox
+        where id in (
+            (select min(id) from outbox where status = 'pending'),
+            (select min(id) from outbox where status = 'sending'),
+            (select min(id) from outbox where status = 'failed')
+        )
     ) as oldest,
     (
         select created_at
         from outbox
         where status = 'pending'
+            and id >= (select min(id) from outbox where status = 'pending') + (
+                (select max(id) from outbox where status = 'pending')
+                - (select min(id) from outbox where status = 'pending')
+            ) / 20
         order by id
         limit 1
-        offset (select count(*) / 20 from (select 1 from outbox where status = 'pending' limit 200000) as counted)
     ) as old

@@ -70,7 +70,7 @@ pub enum Published {
 pub struct Ages {
     /// When the oldest message was written that is not out.
     pub oldest: Option<Timestamp>,
-    /// One in twenty of those that wait was written before: their age at the 95th percentile.
+    /// About one in twenty of those that wait was written before: their age at the 95th percentile.
     pub old: Option<Timestamp>,
 }
 

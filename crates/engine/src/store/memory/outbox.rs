@@ -261,14 +261,16 @@ impl Outbox {
     }
 
     pub(super) fn ages(&self) -> Ages {
-        let written = |wanted: fn(Status) -> bool| {
-            let rows = self.messages.values().filter(move |row| wanted(row.kept.status));
-            rows.map(|row| row.kept.created_at)
-        };
-        let waiting: Vec<Timestamp> = written(|status| status == Status::Pending).collect();
+        let rows = || self.messages.values().map(|row| &row.kept);
+        let waiting = || rows().filter(|kept| kept.status == Status::Pending);
+        let bounds = waiting().next().zip(waiting().next_back());
+        let old = bounds.and_then(|(first, last)| {
+            let place = first.id + (last.id - first.id) / 20;
+            waiting().find(|kept| kept.id >= place)
+        });
         Ages {
-            oldest: written(|status| !status.is_settled()).min(),
-            old: waiting.get(waiting.len() / 20).copied(),
+            oldest: rows().filter(|kept| !kept.status.is_settled()).map(|kept| kept.created_at).min(),
+            old: old.map(|kept| kept.created_at),
         }
     }
 }
