@@ -84,15 +84,12 @@ impl Lane {
         Self { queue, in_hand, concurrency, share: concurrency, lease: timeout * 2 }
     }
 
-    /// How many more messages to take; nothing while there are enough.
+    /// How many more messages to take; nothing while there are enough: at least one for each place, and half a share.
     pub(super) fn wants(&self, topic: &str) -> Option<Share> {
         let in_hand = self.in_hand.load(Ordering::Relaxed);
+        let enough = self.concurrency.max(self.share / 2 + 1);
         let limit = self.share.saturating_sub(in_hand);
-        (in_hand <= self.share / 2 && limit > 0).then(|| Share {
-            topic: topic.to_owned(),
-            limit,
-            lease: self.lease,
-        })
+        (in_hand < enough && limit > 0).then(|| Share { topic: topic.to_owned(), limit, lease: self.lease })
     }
 
     /// Sends these. A lane that got all it asked for while it had nothing to do may have more in hand next time.
