@@ -4,7 +4,7 @@ use backstitch_testkit::postgres::fresh_database;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Client, Running, SECRET, create_key};
+use crate::support::{Client, Running, SECRET, create_key, within};
 
 async fn entries(admin: &Client) -> Vec<Value> {
     let page = admin.get("/v1/audit").await;
@@ -40,6 +40,13 @@ async fn every_change_that_somebody_asks_for_is_recorded_with_its_answer() {
     let saga = |what: &str| format!("/v1/sagas/{id}/{what}");
     let note = json!({ "note": "because" });
     operator.post(&saga("pause"), &note).await;
+    // What is asked for is on disk at once, and done a moment later.
+    within(async {
+        while client.get(&format!("/v1/sagas/{id}")).await.json()["paused"] != true {
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
     operator.post(&saga("pause"), &note).await;
     operator.post(&saga("resume"), &note).await;
     client.post(&saga("cancel"), &note).await;
