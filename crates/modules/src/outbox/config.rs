@@ -17,8 +17,6 @@ use crate::settings::{DEFAULT_TIMEOUT, duration, durations, late};
 
 /// Names that begin so belong to the engine.
 const RESERVED: &str = "backstitch.";
-/// Of those, the one that an operator may send somewhere.
-const SAGAS: &str = "backstitch.sagas";
 
 /// What the engine waits beyond a send's own deadline, so that it can say what was late.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -193,9 +191,8 @@ fn misnamed(name: &str) -> Option<String> {
     if name.contains(|char: char| char.is_whitespace() || char.is_control()) {
         return Some("a topic's name has no blanks and no control characters: write a `-`".to_owned());
     }
-    (name.starts_with(RESERVED) && name != SAGAS).then(|| {
-        format!("names that begin with `{RESERVED}` belong to the engine, but for `{SAGAS}`: choose another")
-    })
+    name.starts_with(RESERVED)
+        .then(|| format!("names that begin with `{RESERVED}` belong to the engine: choose another"))
 }
 
 /// An adapter's settings stand beside the others, and which ones there may be depends on the adapter: so the names are
@@ -264,11 +261,11 @@ mod tests {
             concurrency = 16
             max_attempts = 3
             backoff = ["1s", "1m"]
-            [topics."backstitch.sagas"]
+            [topics.shipments]
             adapter = "nats"
             url = "nats://127.0.0.1:4222,nats://127.0.0.1:4223"
-            subject = "sagas.events"
-            stream = "SAGAS"
+            subject = "shipments"
+            stream = "SHIPMENTS"
             user = "backstitch"
             password = "hush"
             "#,
@@ -310,9 +307,8 @@ mod tests {
     #[test]
     fn the_engines_own_topics_go_where_the_engine_sends_them() {
         let log = TopicConfig::by(super::super::Log {});
-        log.check("backstitch.sagas").unwrap();
         log.check("backstitches").unwrap();
-        for name in ["backstitch.alerts", "backstitch.", "backstitch.sagas.x", "", "a b", "a\nb"] {
+        for name in ["backstitch.alerts", "backstitch.", "backstitch.sagas", "", "a b", "a\nb"] {
             assert!(log.check(name).is_err(), "{name:?}");
         }
     }
