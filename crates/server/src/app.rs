@@ -15,6 +15,7 @@ use crate::auth::{Gate, Leaves, Table};
 use crate::config::Config;
 use crate::routes::Readiness;
 use crate::telemetry::Metrics;
+use crate::webhooks::Hooks;
 
 /// A handle to everything; cloning it is cheap.
 #[derive(Clone)]
@@ -24,6 +25,7 @@ pub(crate) struct App(Arc<Parts>);
 pub(crate) struct Parts {
     pub(crate) engine: Engine,
     pub(crate) orders: Orders,
+    pub(crate) webhooks: Hooks,
     /// Where messages go.
     pub(crate) topics: Routes,
     /// Performs the calls of declared sagas.

@@ -37,6 +37,7 @@ mod routes;
 mod server;
 pub mod telemetry;
 mod time;
+mod webhooks;
 
 pub use config::Config;
 pub use server::{Error, Server};

@@ -11,18 +11,20 @@ use backstitch_modules::alerts::{self, AlertSink};
 use backstitch_modules::http_call::{self, HttpCaller};
 use backstitch_modules::orders::{self, Orders};
 use backstitch_modules::outbox;
+use backstitch_modules::webhooks::SCHEMA;
 use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
 use crate::audience::Audience;
-use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, watch_leaves};
+use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::Config;
 use crate::database::Database;
 use crate::feed::pass_on_events;
 use crate::http::Acceptor;
 use crate::routes;
 use crate::telemetry::Metrics;
+use crate::webhooks::{self, Hooks};
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +47,9 @@ pub enum Error {
     /// Messages would go nowhere.
     #[error(transparent)]
     Outbox(#[from] outbox::BadConfig),
+    /// Webhooks cannot be taken up.
+    #[error(transparent)]
+    Webhooks(#[from] webhooks::Error),
     /// Orders cannot be taken up.
     #[error(transparent)]
     Orders(#[from] orders::Error),
@@ -87,7 +92,9 @@ impl Server {
     pub async fn bind(config: Config) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
         let database = Database::open(&config.db, &clock).await?;
-        let gate = gate(&config, &database, clock.clone()).await?;
+        let secret = server_secret(&database, config.secret.as_ref(), clock.now()).await?;
+        let secret = secret.as_ref().map(|secret| secret.as_slice());
+        let gate = gate(&config, &database, secret, clock.clone()).await?;
         let listening = |why| Error::Listen { address: config.listen, why };
         let listener = TcpListener::bind(config.listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
@@ -98,7 +105,7 @@ impl Server {
         let topics = topics(&config.outbox)?.with(ALERTS, Route::to(alerts.clone()));
         let options = Options {
             caller: Some(caller.clone()),
-            products: vec![&orders::SCHEMA, &alerts::SCHEMA],
+            products: vec![&orders::SCHEMA, &alerts::SCHEMA, &SCHEMA],
             routes: topics.clone(),
             observer: Arc::new(metrics.outbox()),
             clock: clock.clone(),
@@ -109,12 +116,16 @@ impl Server {
         let asked = &config.orders;
         let orders =
             Orders::open(engine.clone(), asked.services(), asked.timeouts(), asked.rollback()).await?;
-        let assembled = routes::assemble();
         let closing = CancellationToken::new();
+        let counters = Arc::new(metrics.webhooks());
+        let webhooks =
+            Hooks::start(&engine, &config, secret, counters, clock.clone(), closing.clone()).await?;
+        let assembled = routes::assemble();
         let open = gate.is_open().await.unwrap_or(false);
         let app = App::new(Parts {
             engine,
             orders,
+            webhooks,
             topics,
             caller,
             clock,
@@ -168,6 +179,8 @@ impl Server {
             }
             () = serving.as_mut() => {}
         }
+        closing.cancel();
+        app.webhooks.stop(grace).await;
         let engine = app.engine.clone();
         drop(app);
         Ok(engine.shutdown().await?)
@@ -181,10 +194,14 @@ fn topics(config: &outbox::Config) -> Result<Routes, outbox::BadConfig> {
 }
 
 /// Who is let in. An address that others can reach is opened only where somebody has a key.
-async fn gate(config: &Config, database: &Database, clock: Arc<dyn Clock>) -> Result<Gate, Error> {
-    let own = Hasher::of(database, config.secret.as_ref(), clock.now()).await?;
-    let can_check = own.is_some();
-    let hasher = own.map_or_else(Hasher::for_this_process, Ok)?;
+async fn gate(
+    config: &Config,
+    database: &Database,
+    secret: Option<&[u8]>,
+    clock: Arc<dyn Clock>,
+) -> Result<Gate, Error> {
+    let can_check = secret.is_some();
+    let hasher = secret.map_or_else(Hasher::for_this_process, Hasher::new)?;
     let keyring = Keyring::open(database.clone(), hasher.clone(), clock).await?;
     if !can_check && !keyring.is_empty().await? {
         return Err(Error::NoSecret);

@@ -41,6 +41,9 @@ create table webhook_subscriptions (
     check ((previous_secret is null) = (previous_secret_until is null))
 ) strict;
 
+-- Ids are counted up before their rows are written: what is encrypted in a row is bound to its id.
+insert into sqlite_sequence (name, seq) values ('webhook_subscriptions', 0);
+
 -- Which subscriptions a type of event goes to, found by every pattern that the type could match. Those of a deleted
 -- subscription are gone.
 create table webhook_subscription_types (

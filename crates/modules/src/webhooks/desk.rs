@@ -1,83 +1,92 @@
 //! Deliveries for outside workers, who lease them as `webhooks` and call the endpoints themselves.
 
-use std::sync::Arc;
+use std::collections::{BTreeMap, HashMap};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::inbox::Answer;
 use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, store};
-use serde_json::value::RawValue;
 
+use super::dispatch::{Dispatch, Dispatched, Term};
 use super::error::Error;
-use super::jobs::{Answered, Jobs, Lane, Leased, Report};
+use super::jobs::{Answered, Report};
+use super::lanes::{Place, Verdict};
 
 /// The queue that workers name.
 pub const QUEUE: &str = "webhooks";
-/// Lanes looked at for one request of a worker.
-const LANES: usize = 100;
 /// The code of a failure that its worker gives none for.
 const WORKER_FAILED: &str = "worker_failed";
 
-/// What an outside worker gets to know of a delivery, beside what it is known by.
-#[async_trait]
-pub trait Describe: Send + Sync + 'static {
-    /// The headers to send with this payload, the signatures among them.
-    async fn headers(&self, lane: &Lane, leased: &Leased) -> Result<Vec<(String, String)>, Error>;
-}
-
 /// Hands deliveries to outside workers.
 pub struct Counter {
-    jobs: Arc<Jobs>,
-    describe: Arc<dyn Describe>,
+    dispatch: Arc<Dispatch>,
+    /// What workers of this process's callers hold, until when; a place is free again once they have answered.
+    held: Mutex<HashMap<i64, (Place, Timestamp)>>,
 }
 
 impl Counter {
-    /// Deliveries of these jobs, described so; for [`Engine::open_desk`](backstitch::Engine::open_desk).
+    /// The deliveries that are handed out here; for [`Engine::open_desk`](backstitch::Engine::open_desk).
     #[must_use]
-    pub fn of(jobs: Arc<Jobs>, describe: Arc<dyn Describe>) -> Self {
-        Self { jobs, describe }
+    pub fn of(dispatch: Arc<Dispatch>) -> Self {
+        Self { dispatch, held: Mutex::default() }
     }
 
-    async fn work(&self, lane: &Lane, leased: Leased) -> Result<Work, EngineError> {
-        let headers = self.describe.headers(lane, &leased).await.map_err(told)?;
-        let unreadable = |why: serde_json::Error| EngineError::BadInput(why.to_string());
-        let payload: &RawValue = serde_json::from_str(&leased.payload).map_err(unreadable)?;
-        let body = Body {
+    fn work(&self, Dispatched { call, leased, place }: Dispatched) -> Result<Work, EngineError> {
+        let refused = |why: String| EngineError::BadInput(why);
+        let signed = call.signed_headers(&leased, self.dispatch.clock.now()).map_err(refused)?;
+        let headers = signed.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        let described = Described {
             delivery_id: leased.delivery,
             event_id: leased.event,
             subscription_id: leased.lane,
             attempt: leased.attempt,
-            url: &lane.url,
-            headers: &headers,
+            url: &call.lane().url,
+            headers: headers.collect(),
             webhook_id: &leased.webhook_id,
             kind: &leased.kind,
-            payload,
+            body: &leased.payload,
         };
+        let body = Payload::encode(&described).map_err(|why| refused(why.to_string()))?;
+        self.held().insert(leased.job, (place, leased.until));
         Ok(Work {
             job: leased.job,
             token: leased.token,
             queue: QUEUE.to_owned(),
             subject: Subject::Delivery { id: leased.delivery },
             attempt: leased.attempt,
-            idempotency_key: leased.webhook_id.clone(),
-            body: Payload::encode(&body).map_err(unreadable)?,
+            idempotency_key: leased.webhook_id,
+            body,
             lease_until: leased.until,
         })
+    }
+
+    /// Frees the places of workers who never came back.
+    fn forget_lost(&self) {
+        let now = self.dispatch.clock.now();
+        for (_, (place, _)) in self.held().extract_if(|_, (_, until)| *until <= now) {
+            place.leave(Verdict::Unknown, None);
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<i64, (Place, Timestamp)>> {
+        self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 #[derive(serde::Serialize)]
-struct Body<'a> {
+struct Described<'a> {
     delivery_id: i64,
     event_id: i64,
     subscription_id: i64,
     attempt: u32,
     url: &'a str,
-    headers: &'a [(String, String)],
+    headers: BTreeMap<&'a str, &'a str>,
     webhook_id: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
-    payload: &'a RawValue,
+    /// To be sent byte by byte so: it is what was signed.
+    body: &'a str,
 }
 
 #[async_trait]
@@ -87,38 +96,29 @@ impl Desk for Counter {
     }
 
     async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
-        self.jobs.expire().await.map_err(told)?;
-        let (mut work, mut after) = (Vec::new(), 0);
-        loop {
-            let lanes = self.jobs.lanes(after, LANES).await.map_err(told)?;
-            for lane in &lanes.deleted {
-                self.jobs.close_lane(*lane).await.map_err(told)?;
-            }
-            for lane in &lanes.open {
-                let wanted =
-                    (limit - work.len()).min(usize::try_from(lane.max_concurrency).unwrap_or(usize::MAX));
-                for leased in self.jobs.lease(&[(lane.id, wanted)], lease).await.map_err(told)? {
-                    let job = leased.job;
-                    match self.work(lane, leased).await {
-                        Ok(one) => work.push(one),
-                        // One that cannot be described must not keep the others from their worker; its lease runs out.
-                        Err(error) => tracing::error!(job, %error, "this delivery cannot be handed out"),
-                    }
-                }
-                if work.len() >= limit {
-                    return Ok(work);
-                }
-            }
-            match lanes.next {
-                Some(next) => after = next,
-                None => return Ok(work),
+        self.forget_lost();
+        self.dispatch.jobs.expire().await.map_err(told)?;
+        let found = self.dispatch.lease(limit, Term::Exactly(lease)).await.map_err(told)?;
+        let mut work = Vec::with_capacity(found.work.len());
+        for dispatched in found.work {
+            let job = dispatched.leased.job;
+            match self.work(dispatched) {
+                Ok(one) => work.push(one),
+                // One that cannot be described must not keep the others from their worker; its lease runs out.
+                Err(error) => tracing::error!(job, %error, "this delivery cannot be handed out"),
             }
         }
+        Ok(work)
     }
 
     async fn extend(&self, job: i64, token: i64, lease: Duration) -> Result<Option<Timestamp>, EngineError> {
-        match self.jobs.extend(job, token, lease).await.map_err(told)? {
-            Ok(until) => Ok(Some(until)),
+        match self.dispatch.jobs.extend(job, token, lease).await.map_err(told)? {
+            Ok(until) => {
+                if let Some(held) = self.held().get_mut(&job) {
+                    held.1 = until;
+                }
+                Ok(Some(until))
+            }
             Err(Answered::Unknown) => Ok(None),
             Err(Answered::Before(_)) => Err(EngineError::JobOver(job)),
             Err(Answered::Stale(_) | Answered::Now) => Err(EngineError::StaleLease(job)),
@@ -140,7 +140,14 @@ impl Desk for Counter {
                 report.retry_after = error.retry_after;
             }
         }
-        match self.jobs.report(report).await.map_err(told)? {
+        let verdict = if report.error_code.is_some() { Verdict::Ill } else { Verdict::Well };
+        let answered = self.dispatch.jobs.report(report).await.map_err(told)?;
+        if answered == Answered::Now
+            && let Some((place, _)) = self.held().remove(&job)
+        {
+            place.leave(verdict, None);
+        }
+        match answered {
             Answered::Now => Ok(Some(backstitch::Answered::Now)),
             Answered::Before(_) => Ok(Some(backstitch::Answered::Before)),
             Answered::Unknown => Ok(None),

@@ -1,6 +1,31 @@
 //! What can go wrong with webhooks.
 
+use std::fmt;
+
 use backstitch::{Timestamp, store};
+
+use super::vault;
+
+/// Everything that is wrong with the terms of a subscription.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub struct BadTerms(pub Vec<Mistake>);
+
+/// One thing that is wrong.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Mistake {
+    /// Where, such as `headers.Host`.
+    pub place: String,
+    /// What is wrong and what to do.
+    pub message: String,
+}
+
+impl fmt::Display for BadTerms {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let said: Vec<_> =
+            self.0.iter().map(|wrong| format!("`{}`: {}", wrong.place, wrong.message)).collect();
+        write!(f, "the subscription cannot be so: {}", said.join("; "))
+    }
+}
 
 /// Why a call on webhooks did not do what was asked.
 #[derive(Debug, thiserror::Error)]
@@ -34,6 +59,12 @@ pub enum Error {
         /// What is wrong with it, and what to do.
         why: String,
     },
+    /// Terms that a subscription cannot have.
+    #[error(transparent)]
+    Terms(#[from] BadTerms),
+    /// A signing secret cannot be kept or read.
+    #[error(transparent)]
+    Secret(#[from] vault::Error),
     /// There is no such subscription.
     #[error("there is no subscription {0}: it was deleted, or never made")]
     UnknownSubscription(i64),

@@ -19,7 +19,7 @@ use super::base::{Base, Part, Side};
 use super::batcher::Batcher;
 use super::error::Error;
 use super::statement::{statement, tidied};
-use super::subscription::{Secrets, headers_of};
+use super::subscription::{Secrets, Subscription, headers_of};
 
 /// The queue of deliveries among the jobs of the engine.
 pub(super) const QUEUE: &str = "deliver/webhooks";
@@ -55,6 +55,22 @@ pub struct Lane {
     pub rate_limit: Option<u32>,
     /// What requests are signed with, encrypted.
     pub secrets: Secrets,
+}
+
+impl Lane {
+    /// The lane of this subscription.
+    pub(super) fn of(subscription: &Subscription) -> Self {
+        let Subscription { id, terms, secrets, .. } = subscription.clone();
+        Self {
+            id,
+            url: terms.url,
+            headers: terms.headers,
+            timeout: terms.timeout,
+            max_concurrency: terms.max_concurrency,
+            rate_limit: terms.rate_limit,
+            secrets,
+        }
+    }
 }
 
 /// Lanes in which jobs wait.

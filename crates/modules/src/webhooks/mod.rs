@@ -1,9 +1,9 @@
 //! Webhooks: events go to every subscription that names their type, until they have arrived or are given up.
 //!
-//! Five parts, each with its own rights in the database: [`Ingest`] takes events and makes deliveries of them; the
+//! Parts, each with its own rights in the database: [`Ingest`] takes events and makes deliveries of them; the
 //! [`Orchestrator`] alone decides where a delivery stands; [`Jobs`] are what workers lease, and report on;
 //! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. [`Retention`]
-//! prunes what is over.
+//! prunes what is over. Attempts are made by a [`Courier`] in this process, or by workers outside over a [`Counter`].
 //!
 //! ```no_run
 //! use backstitch::{Engine, Options, Payload};
@@ -15,11 +15,11 @@
 //! let webhooks = Webhooks::open(&engine).await?;
 //! tokio::spawn({
 //!     let orchestrator = webhooks.orchestrator.clone();
-//!     async move { orchestrator.run().await }
+//!     async move { orchestrator.run(&webhooks::Nobody).await }
 //! });
 //!
 //! let terms = Terms::to("https://example.com/hooks", vec!["order.*".to_owned()]);
-//! webhooks.subscriptions.create(&terms, b"encrypted".to_vec()).await?;
+//! webhooks.subscriptions.create(&terms, |_| Ok(b"encrypted".to_vec())).await?;
 //! let payload = Payload::parse(r#"{"order":7}"#)?;
 //! let event = NewEvent { id: Some("o-7".to_owned()), kind: "order.created".to_owned(), payload };
 //! assert_eq!(webhooks.ingest.accept(event).await?.deliveries, 1);
@@ -29,9 +29,12 @@
 
 mod base;
 mod batcher;
+mod call;
+mod courier;
 mod dead_letters;
 mod deliveries;
 mod desk;
+mod dispatch;
 pub mod egress;
 mod error;
 mod event_type;
@@ -39,8 +42,10 @@ pub mod headers;
 mod ingest;
 mod jobs;
 pub mod lanes;
+mod observer;
 mod orchestrator;
 mod page;
+mod registrar;
 mod replay;
 mod retention;
 mod schema;
@@ -56,17 +61,21 @@ use std::sync::Arc;
 
 use backstitch::Engine;
 
+pub use courier::Courier;
 pub use dead_letters::{DeadLetter, DeadLetters, Requeued, RequeuedMany, Which};
 pub use deliveries::{Attempt, Deliveries, Event, Filter, Saga};
-pub use desk::{Counter, Describe, QUEUE};
-pub use error::Error;
+pub use desk::{Counter, QUEUE};
+pub use dispatch::Dispatch;
+pub use error::{BadTerms, Error, Mistake};
 pub use event_type::{check_patterns, check_type};
 pub use ingest::{Accepted, Ingest, NewEvent};
 pub use jobs::{
     Answered, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Won,
 };
+pub use observer::{Attempted, Nobody, Observer};
 pub use orchestrator::{Orchestrator, Progress};
 pub use page::Page;
+pub use registrar::Registrar;
 pub use replay::Replay;
 pub use retention::{Ages, Pruned, Retention};
 pub use schema::SCHEMA;

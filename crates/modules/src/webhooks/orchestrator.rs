@@ -15,6 +15,7 @@ use backstitch::kernel::delivery::{self, Delivery, Input, Outcome, Policy, Statu
 use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part, Side};
+use super::observer::Observer;
 use super::statement::statement;
 
 /// Decisions in one transaction at most, of each kind.
@@ -101,9 +102,9 @@ impl Orchestrator {
 
     /// Decides for as long as it is polled. Whoever ingests, requeues or reports in this process wakes it; what others do
     /// is found within a second.
-    pub async fn run(&self) {
+    pub async fn run(&self, observer: &dyn Observer) {
         loop {
-            let wait = match self.settle_and_look_ahead().await {
+            let wait = match self.settle_and_look_ahead(observer).await {
                 Ok(wait) => wait,
                 Err(error) => {
                     tracing::warn!(%error, "deliveries wait for the database");
@@ -114,8 +115,8 @@ impl Orchestrator {
         }
     }
 
-    async fn settle_and_look_ahead(&self) -> Result<Duration, store::Error> {
-        self.settle().await?;
+    async fn settle_and_look_ahead(&self, observer: &dyn Observer) -> Result<Duration, store::Error> {
+        observer.progressed(&self.settle().await?);
         let due = self.next_due().await?;
         Ok(due.map_or(TICK, |due| due.since(self.base.now()).clamp(SHORTEST_WAIT, TICK)))
     }

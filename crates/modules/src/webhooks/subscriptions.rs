@@ -22,15 +22,25 @@ impl Subscriptions {
         Self { base }
     }
 
-    /// Makes one; events that come from now on are routed to it. The secret is encrypted already.
+    /// Makes one; events that come from now on are routed to it. Its secret is encrypted by `seal`, which is told the id
+    /// that it is bound to.
     ///
     /// # Errors
-    /// When the terms cannot be, or the database cannot be written.
-    pub async fn create(&self, terms: &Terms, secret: Vec<u8>) -> Result<Subscription, Error> {
-        let mut values = terms.columns()?;
-        values.extend([secret.into(), self.base.now().into()]);
+    /// When the terms cannot be, the secret cannot be sealed, or the database cannot be written.
+    pub async fn create(
+        &self,
+        terms: &Terms,
+        seal: impl FnOnce(i64) -> Result<Vec<u8>, Error>,
+    ) -> Result<Subscription, Error> {
+        let columns = terms.columns()?;
+        let reserved =
+            self.base.change(Part::Subscriptions, statement!("next_subscription"), Vec::new()).await?;
+        let id = reserved.first().ok_or(Error::UnknownSubscription(0))?.integer(0)?;
+        let mut values = vec![id.into()];
+        values.extend(columns);
+        values.extend([seal(id)?.into(), self.base.now().into()]);
         let rows = self.base.change(Part::Subscriptions, statement!("insert_subscription"), values).await?;
-        one(0, &rows)
+        one(id, &rows)
     }
 
     /// One of them.

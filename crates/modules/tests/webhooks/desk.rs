@@ -2,27 +2,17 @@
 
 use std::sync::Arc;
 
-use async_trait::async_trait;
 use backstitch::kernel::delivery::Status;
 use backstitch::{Answered, Payload, StepError, Subject, secs};
-use backstitch_modules::webhooks::{Counter, Describe, Error, Lane, Leased, QUEUE};
+use backstitch_modules::webhooks::{Counter, QUEUE};
 
 use crate::stage::{BASE, Stage};
-
-struct Signed;
-
-#[async_trait]
-impl Describe for Signed {
-    async fn headers(&self, _: &Lane, leased: &Leased) -> Result<Vec<(String, String)>, Error> {
-        Ok(vec![("webhook-id".to_owned(), leased.webhook_id.clone())])
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
     for stage in Stage::each().await {
         let engine = &stage.engine;
-        assert!(engine.open_desk(Arc::new(Counter::of(stage.webhooks.jobs.clone(), Arc::new(Signed)))));
+        assert!(engine.open_desk(Arc::new(Counter::of(stage.dispatch()))));
         let queues = [QUEUE.to_owned(), "builders".to_owned()];
         stage.subscribe(&["*"], 2).await;
         let event = stage.tell("o-1").await.event;
@@ -36,8 +26,9 @@ async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
         assert_eq!((work.attempt, &work.idempotency_key), (1, &saga.webhook_id));
         let body: serde_json::Value = work.body.decode().unwrap();
         assert_eq!(body["url"], "https://example.com/hooks");
-        assert_eq!(body["headers"][0][1], saga.webhook_id);
-        assert!(work.body.as_str().contains(r#""payload":{"order" : "o-1"}"#), "{body}");
+        assert_eq!(body["headers"]["webhook-id"], saga.webhook_id);
+        assert!(body["headers"]["webhook-signature"].as_str().unwrap().starts_with("v1,"), "{body}");
+        assert_eq!(body["body"], r#"{"order" : "o-1"}"#, "byte by byte what was signed");
 
         engine.extend_lease(work.job, work.token, secs(60)).await.unwrap();
         let stale = engine.extend_lease(work.job, work.token + 1, secs(60)).await.unwrap_err();

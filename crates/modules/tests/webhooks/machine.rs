@@ -69,7 +69,7 @@ async fn s6_2_waits_double_from_the_base_delay_up_to_the_longest_and_a_receiver_
             max_delay: Duration::from_secs(12),
             ..Terms::to("https://example.com", vec!["*".to_owned()])
         };
-        stage.webhooks.subscriptions.create(&terms, Vec::new()).await.unwrap();
+        stage.webhooks.subscriptions.create(&terms, |_| Ok(Vec::new())).await.unwrap();
         let event = stage.tell("o-1").await.event;
         for (asked, wait) in [(None, 5), (None, 10), (None, 12), (Some(1), 12), (Some(99), 12)] {
             stage.decide().await;

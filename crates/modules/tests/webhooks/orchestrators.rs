@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Answered, Filter};
+use backstitch_modules::webhooks::{Answered, Filter, Nobody};
 
 use crate::stage::{BASE, Stage, order_created};
 
@@ -94,7 +94,7 @@ async fn the_orchestrator_is_woken_by_whoever_leaves_it_something_to_decide() {
     for stage in Stage::each().await {
         stage.subscribe(&["*"], 2).await;
         let orchestrator = stage.webhooks.orchestrator.clone();
-        let running = tokio::spawn(async move { orchestrator.run().await });
+        let running = tokio::spawn(async move { orchestrator.run(&Nobody).await });
         let jobs = stage.webhooks.jobs.clone();
         let mut seen = HashMap::new();
         for number in 0..3 {

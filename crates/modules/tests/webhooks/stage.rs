@@ -9,8 +9,13 @@ use backstitch::store::Store;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::{Engine, Options, Payload, Timestamp};
+use backstitch_modules::randomness::SystemRandomness;
+use backstitch_modules::webhooks::egress::Egress;
+use backstitch_modules::webhooks::lanes::{self, Lanes};
+use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    self, Accepted, Answered, Leased, NewEvent, Report, Saga, Subscription, Terms, Webhooks,
+    self, Accepted, Answered, Dispatch, Leased, NewEvent, Registrar, Report, Saga, Subscription, Terms,
+    Webhooks,
 };
 use backstitch_testkit::postgres;
 use tokio_postgres::{Client, NoTls};
@@ -152,7 +157,19 @@ impl Stage {
             base_delay: BASE,
             ..Terms::to("https://example.com/hooks", types)
         };
-        self.webhooks.subscriptions.create(&terms, b"sealed".to_vec()).await.unwrap()
+        self.registrar().create(&terms, None).await.unwrap().0
+    }
+
+    /// Makes subscriptions that can be called.
+    pub(crate) fn registrar(&self) -> Registrar {
+        let (subscriptions, randomness) = (self.webhooks.subscriptions.clone(), Arc::new(SystemRandomness));
+        Registrar::new(subscriptions, Egress::default(), vault(), randomness)
+    }
+
+    /// Hands out what waits, by the usual limits.
+    pub(crate) fn dispatch(&self) -> Arc<Dispatch> {
+        let lanes = Lanes::new(lanes::Settings::default());
+        Arc::new(Dispatch::new(self.webhooks.jobs.clone(), lanes, vault(), self.clock.clone()))
     }
 
     /// Tells of an order.
@@ -254,4 +271,8 @@ pub(crate) fn success(leased: &Leased) -> Report {
 
 pub(crate) fn failure(leased: &Leased, code: &str) -> Report {
     Report { error_code: Some(code.to_owned()), response_code: Some(500), ..success(leased) }
+}
+
+fn vault() -> Vault {
+    Vault::new(&[7; 32]).unwrap()
 }

@@ -19,7 +19,7 @@ fn terms() -> Terms {
 async fn a_subscription_is_kept_as_it_was_made_and_changed_by_one_at_a_time() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
-        let made = subscriptions.create(&terms(), vec![0, 1, 255]).await.unwrap();
+        let made = subscriptions.create(&terms(), |_| Ok(vec![0, 1, 255])).await.unwrap();
         assert_eq!((&made.terms, made.created_at, made.updated_at), (&terms(), stage.now(), stage.now()));
         assert_eq!((made.terms.max_retry_limit, made.terms.base_delay), (8, Duration::from_secs(5)));
         assert_eq!(made.terms.max_delay, Duration::from_secs(3600));
@@ -41,7 +41,7 @@ async fn subscriptions_are_listed_newest_first_without_the_deleted() {
         let subscriptions = &stage.webhooks.subscriptions;
         let mut ids = Vec::new();
         for _ in 0..5 {
-            ids.push(subscriptions.create(&terms(), Vec::new()).await.unwrap().id);
+            ids.push(subscriptions.create(&terms(), |_| Ok(Vec::new())).await.unwrap().id);
         }
         subscriptions.delete(ids[2]).await.unwrap();
         let first = subscriptions.list(2, None).await.unwrap();
@@ -66,7 +66,7 @@ async fn subscriptions_are_listed_newest_first_without_the_deleted() {
 async fn an_old_secret_stays_live_for_a_while_after_the_new_one() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
-        let made = subscriptions.create(&terms(), b"first".to_vec()).await.unwrap();
+        let made = subscriptions.create(&terms(), |_| Ok(b"first".to_vec())).await.unwrap();
         let day = Duration::from_secs(24 * 3600);
         let rotated = subscriptions.rotate_secret(made.id, b"second".to_vec(), day).await.unwrap();
         assert_eq!(rotated.secrets.current, b"second");
@@ -80,7 +80,7 @@ async fn an_old_secret_stays_live_for_a_while_after_the_new_one() {
 async fn a_disabled_subscription_says_since_when_and_why_and_keeps_its_first_reason() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
-        let made = subscriptions.create(&terms(), Vec::new()).await.unwrap();
+        let made = subscriptions.create(&terms(), |_| Ok(Vec::new())).await.unwrap();
         let gone = subscriptions.gone(made.id).await.unwrap().disabled.unwrap();
         assert_eq!((gone.at, gone.reason.as_str()), (stage.now(), GONE));
         stage.advance(Duration::from_secs(9)).await;
@@ -105,7 +105,7 @@ async fn terms_that_cannot_be_are_refused_by_name() {
         ("rate_limit", Terms { rate_limit: Some(0), ..terms() }),
     ];
     for (name, terms) in wrong {
-        let refused = stage.webhooks.subscriptions.create(&terms, Vec::new()).await.unwrap_err();
+        let refused = stage.webhooks.subscriptions.create(&terms, |_| Ok(Vec::new())).await.unwrap_err();
         assert!(matches!(refused, Error::Invalid { field, .. } if field == name), "{name}: {refused}");
     }
 }

@@ -17,4 +17,4 @@ pub(crate) use keyring::{Holder, Keyring};
 pub(crate) use leave::{Leave, Leaves, watch_leaves};
 pub(crate) use rates::{Rates, is_limited};
 pub(crate) use role::Role;
-pub(crate) use secret::{Hasher, random};
+pub(crate) use secret::{Hasher, random, server_secret};

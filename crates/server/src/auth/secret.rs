@@ -8,6 +8,7 @@ use backstitch_modules::key_file::{self, Key};
 use backstitch_modules::randomness::{Randomness, SystemRandomness};
 use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
+use zeroize::Zeroizing;
 
 use super::keys::{self, Kept, Standing};
 use crate::config::Secret;
@@ -15,6 +16,24 @@ use crate::database::Database;
 
 /// Bytes of a secret that is made here.
 const LENGTH: usize = 32;
+
+/// The secret of the server on this database: the one of the settings, or else, beside a `SQLite` file, one that is made
+/// on first use and kept in a file of its own. `None` where there is neither.
+pub(crate) async fn server_secret(
+    database: &Database,
+    secret: Option<&Secret>,
+    now: Timestamp,
+) -> Result<Option<Zeroizing<Vec<u8>>>, Error> {
+    match (secret, database) {
+        (Some(secret), _) => Ok(Some(Zeroizing::new(secret.as_bytes().to_vec()))),
+        (None, Database::Sqlite(file)) => {
+            let is_good = |key: &Kept| key.standing(now) == Standing::Good;
+            let needed = keys::list(database).await?.iter().any(is_good);
+            Ok(Some(Zeroizing::new(kept_beside(file.path(), needed)?.to_vec())))
+        }
+        (None, Database::Postgres(_)) => Ok(None),
+    }
+}
 
 /// Keyed hashes, each for one purpose, so that none can pass for another.
 #[derive(Clone)]
@@ -31,24 +50,6 @@ impl Hasher {
     pub(crate) fn new(secret: &[u8]) -> Result<Self, Error> {
         let keyed = Hmac::new_from_slice(secret);
         keyed.map(Self).map_err(|why| Error::Refused(format!("the secret cannot be used: {why}")))
-    }
-
-    /// The hasher of the server on this database: with the secret of the settings, or else, beside a `SQLite` file, with
-    /// one that is made on first use and kept in a file of its own. `None` where there is neither.
-    pub(crate) async fn of(
-        database: &Database,
-        secret: Option<&Secret>,
-        now: Timestamp,
-    ) -> Result<Option<Self>, Error> {
-        match (secret, database) {
-            (Some(secret), _) => Self::new(secret.as_bytes()).map(Some),
-            (None, Database::Sqlite(file)) => {
-                let is_good = |key: &Kept| key.standing(now) == Standing::Good;
-                let needed = keys::list(database).await?.iter().any(is_good);
-                Self::new(&*kept_beside(file.path(), needed)?).map(Some)
-            }
-            (None, Database::Postgres(_)) => Ok(None),
-        }
     }
 
     /// A hasher that nobody else has: what it hashed is worth nothing after this process.

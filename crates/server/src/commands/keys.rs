@@ -8,7 +8,7 @@ use backstitch::clock::{Clock, SystemClock};
 
 use super::{Failure, Sources};
 use crate::auth::keys::{Kept, New, Standing};
-use crate::auth::{Hasher, Role, key, keys, random};
+use crate::auth::{Hasher, Role, key, keys, random, server_secret};
 use crate::database::Database;
 use crate::time::rfc3339;
 
@@ -59,10 +59,11 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     let now = clock.now();
     match args.action {
         Action::Create { role, name, expires } => {
-            let hasher = Hasher::of(&database, config.secret.as_ref(), now).await?.ok_or(
+            let secret = server_secret(&database, config.secret.as_ref(), now).await?.ok_or(
                 "keys on PostgreSQL need a secret: set `secret` or BACKSTITCH_SECRET, to the same value here and for every \
                  server; `openssl rand -base64 32` makes one",
             )?;
+            let hasher = Hasher::new(&secret)?;
             let key = key::from_random(random()?);
             let id = create(&database, &hasher, &key, role, name, now, expires).await?;
             eprintln!("key {id} with the role {role}; it is shown only now:");

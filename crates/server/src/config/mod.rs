@@ -4,6 +4,7 @@ mod alerts;
 mod layers;
 mod orders;
 mod text;
+mod webhooks;
 
 use std::net::{Ipv4Addr, SocketAddr};
 use std::time::Duration;
@@ -17,6 +18,7 @@ pub use alerts::{Alerts, Email, Security, Webhook};
 pub use layers::{Error, Overrides, Setting, settings};
 pub use orders::{Orders, Service};
 pub use text::Secret;
+pub use webhooks::{Egress, Webhooks};
 
 /// All settings. `docs/configuration.md` says what each means to an operator.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -43,6 +45,10 @@ pub struct Config {
     pub orders: Orders,
     /// Where alerts go.
     pub alerts: Alerts,
+    /// How webhooks are sent.
+    pub webhooks: Webhooks,
+    /// Where webhooks may go.
+    pub egress: Egress,
     /// Where messages go, topic by topic: only the file can say it.
     #[serde(skip_serializing)]
     pub outbox: outbox::Config,
@@ -168,6 +174,8 @@ impl Default for Config {
             calls: Calls::default(),
             orders: Orders::default(),
             alerts: Alerts::default(),
+            webhooks: Webhooks::default(),
+            egress: Egress::default(),
             outbox: outbox::Config::default(),
         }
     }
@@ -265,6 +273,7 @@ impl Config {
         }
         mistakes.extend(self.orders.mistakes());
         mistakes.extend(self.alerts.mistakes());
+        mistakes.extend(self.egress.mistakes());
         mistakes.extend(self.outbox.check().err().into_iter().flat_map(|bad| bad.mistakes));
         if self.secret.as_ref().is_some_and(|secret| secret.len() < Secret::SHORTEST) {
             mistakes.push(format!(

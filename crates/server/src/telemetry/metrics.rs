@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use backstitch::outbox::{Attempt, Observer, Outcome};
 use backstitch::{Engine, Event};
-use metrics::{Counter, Gauge, Key, Label, Level, Metadata, Recorder as _, SharedString, Unit};
+use backstitch_modules::webhooks::{self, Attempted, Progress};
+use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder as _, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
 /// How often what was measured is put into its buckets.
@@ -12,6 +13,7 @@ pub(crate) const UPKEEP: Duration = Duration::from_secs(5);
 
 const REQUESTS: &str = "backstitch_http_requests_total";
 const LATENCY: &str = "backstitch_http_request_duration_seconds";
+const ATTEMPT_LATENCY: &str = "backstitch_webhook_attempt_duration_seconds";
 /// From a tenth of a millisecond to the longest wait.
 const LATENCY_BUCKETS: [f64; 14] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
@@ -120,6 +122,24 @@ impl Metrics {
         }
     }
 
+    /// Counts what becomes of webhooks.
+    pub(crate) fn webhooks(&self) -> WebhookCounters {
+        let counter = |name, help| self.counter(name, help, Vec::new());
+        let latency = "Time that an attempt to deliver a webhook took.";
+        self.recorder.describe_histogram(ATTEMPT_LATENCY.into(), Some(Unit::Seconds), latency.into());
+        let took = self.recorder.register_histogram(&Key::from_static_name(ATTEMPT_LATENCY), &METADATA);
+        WebhookCounters {
+            arrived: counter("backstitch_webhook_attempts_succeeded_total", "Attempts that arrived."),
+            failed: counter("backstitch_webhook_attempts_failed_total", "Attempts that failed."),
+            completed: counter("backstitch_webhook_deliveries_completed_total", "Deliveries that arrived."),
+            dead_lettered: counter(
+                "backstitch_webhook_deliveries_dead_lettered_total",
+                "Deliveries given up.",
+            ),
+            took,
+        }
+    }
+
     /// To be called now and then.
     pub(crate) fn upkeep(&self) {
         self.handle.run_upkeep();
@@ -215,6 +235,30 @@ impl Observer for OutboxCounters {
 
     fn taken_over(&self, messages: u64) {
         self.taken_over.increment(messages);
+    }
+}
+
+/// Counters for what becomes of webhooks.
+pub(crate) struct WebhookCounters {
+    arrived: Counter,
+    failed: Counter,
+    completed: Counter,
+    dead_lettered: Counter,
+    took: Histogram,
+}
+
+impl webhooks::Observer for WebhookCounters {
+    fn attempted(&self, attempt: &Attempted<'_>) {
+        let counter = if attempt.error_code.is_none() { &self.arrived } else { &self.failed };
+        counter.increment(1);
+        self.took.record(attempt.duration.as_secs_f64());
+    }
+
+    fn progressed(&self, progress: &Progress) {
+        let increment =
+            |counter: &Counter, by: usize| counter.increment(u64::try_from(by).unwrap_or(u64::MAX));
+        increment(&self.completed, progress.completed);
+        increment(&self.dead_lettered, progress.dead_lettered);
     }
 }
 

@@ -70,6 +70,15 @@ impl Lane {
         }
     }
 
+    /// Gives a place back that nothing was sent from: it does not count.
+    pub(super) fn leave_unused(&mut self, ticket: Ticket, now: Duration, settings: &Settings) {
+        if let Some(meter) = &mut self.meter {
+            meter.uncount();
+            self.paced_until = Duration::ZERO;
+        }
+        self.leave(ticket, Verdict::Unknown, None, now, settings);
+    }
+
     /// How many could enter now, before the rate is asked.
     pub(super) fn room(&self, limits: &Limits, now: Duration) -> usize {
         if self.closed(now).is_some() {
@@ -96,10 +105,10 @@ impl Lane {
 
     fn pace(&mut self, limits: &Limits, now: Duration) -> Result<(), (Why, Option<Duration>)> {
         if self.meter.as_ref().map(Meter::rate) != limits.rate {
-            self.meter = limits.rate.and_then(|rate| Meter::new(rate, now));
+            self.meter = limits.rate.and_then(Meter::new);
             self.paced_until = Duration::ZERO;
         }
-        let Some(meter) = &self.meter else { return Ok(()) };
+        let Some(meter) = &mut self.meter else { return Ok(()) };
         meter.count(now).map_err(|until| {
             self.paced_until = until;
             (Why::Paced, Some(until))

@@ -192,12 +192,18 @@ impl Lanes {
         }
     }
 
-    fn leave(&self, endpoint: i64, ticket: Ticket, verdict: Verdict, quiet_for: Option<Duration>) {
+    /// How many places nobody has.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.0.settings.places.saturating_sub(self.state().taken)
+    }
+
+    fn leave(&self, endpoint: i64, leave: impl FnOnce(&mut Lane, Duration, &Settings)) {
         let now = self.now();
         let mut state = self.state();
         state.taken -= 1;
         let Some(lane) = state.lanes.get_mut(&endpoint) else { return };
-        lane.leave(ticket, verdict, quiet_for, now, &self.0.settings);
+        leave(lane, now, &self.0.settings);
         state.in_use -= usize::from(lane.held() == 0);
     }
 
@@ -224,7 +230,7 @@ impl State {
     }
 }
 
-/// A place in a lane. Dropped without a word, it tells nothing about the endpoint.
+/// A place in a lane. Dropped without a word, nothing was sent from it.
 pub struct Place {
     lanes: Lanes,
     endpoint: i64,
@@ -235,7 +241,9 @@ impl Place {
     /// Gives the place back. An endpoint that asked for it is left alone for a while.
     pub fn leave(mut self, verdict: Verdict, quiet_for: Option<Duration>) {
         if let Some(ticket) = self.ticket.take() {
-            self.lanes.leave(self.endpoint, ticket, verdict, quiet_for);
+            self.lanes.leave(self.endpoint, |lane, now, settings| {
+                lane.leave(ticket, verdict, quiet_for, now, settings);
+            });
         }
     }
 }
@@ -243,7 +251,7 @@ impl Place {
 impl Drop for Place {
     fn drop(&mut self) {
         if let Some(ticket) = self.ticket.take() {
-            self.lanes.leave(self.endpoint, ticket, Verdict::Unknown, None);
+            self.lanes.leave(self.endpoint, |lane, now, settings| lane.leave_unused(ticket, now, settings));
         }
     }
 }

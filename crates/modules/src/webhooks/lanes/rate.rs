@@ -1,30 +1,24 @@
 //! How many requests in a time.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
-
-use governor::clock::Clock;
-use governor::middleware::NoOpMiddleware;
-use governor::state::{InMemoryState, NotKeyed};
-use governor::{Quota, RateLimiter};
 
 use super::Rate;
 
-/// Counts against a rate.
+/// Counts against a rate, by the generic cell rate algorithm. Unlike a limiter that only admits, it gives back what was
+/// taken for a request that was then not made.
 pub(super) struct Meter {
     rate: Rate,
-    hand: Hand,
-    limiter: RateLimiter<NotKeyed, InMemoryState, Hand, NoOpMiddleware<Duration>>,
+    /// What one request uses up.
+    share: Duration,
+    /// When all that was used will have come back.
+    even_at: Duration,
 }
 
 impl Meter {
     /// Nothing for a rate that limits nothing.
-    pub(super) fn new(rate: Rate, now: Duration) -> Option<Self> {
-        let quota = Quota::with_period(rate.every / rate.requests.get())?.allow_burst(rate.requests);
-        let hand = Hand::default();
-        hand.set(now);
-        Some(Self { rate, limiter: RateLimiter::direct_with_clock(quota, hand.clone()), hand })
+    pub(super) fn new(rate: Rate) -> Option<Self> {
+        let share = rate.every / rate.requests.get();
+        (!share.is_zero()).then_some(Self { rate, share, even_at: Duration::ZERO })
     }
 
     pub(super) fn rate(&self) -> Rate {
@@ -32,27 +26,19 @@ impl Meter {
     }
 
     /// Counts one, or says until when there is none to be had.
-    pub(super) fn count(&self, now: Duration) -> Result<(), Duration> {
-        self.hand.set(now);
-        self.limiter.check().map_err(|until| now + until.wait_time_from(now))
+    pub(super) fn count(&mut self, now: Duration) -> Result<(), Duration> {
+        let even_at = self.even_at.max(now) + self.share;
+        let possible_at = even_at.saturating_sub(self.share * self.rate.requests.get());
+        if possible_at > now {
+            return Err(possible_at);
+        }
+        self.even_at = even_at;
+        Ok(())
     }
-}
 
-/// A clock that shows what it is set to.
-#[derive(Clone, Default)]
-struct Hand(Arc<AtomicU64>);
-
-impl Hand {
-    fn set(&self, now: Duration) {
-        self.0.store(u64::try_from(now.as_nanos()).unwrap_or(u64::MAX), Ordering::Relaxed);
-    }
-}
-
-impl Clock for Hand {
-    type Instant = Duration;
-
-    fn now(&self) -> Duration {
-        Duration::from_nanos(self.0.load(Ordering::Relaxed))
+    /// Takes back one that was counted.
+    pub(super) fn uncount(&mut self) {
+        self.even_at = self.even_at.saturating_sub(self.share);
     }
 }
 
@@ -63,17 +49,29 @@ mod tests {
     use super::*;
 
     fn meter(requests: u32, every: Duration) -> Option<Meter> {
-        Meter::new(Rate { requests: NonZeroU32::new(requests).unwrap(), every }, Duration::from_secs(100))
+        Meter::new(Rate { requests: NonZeroU32::new(requests).unwrap(), every })
+    }
+
+    fn at(seconds: u64) -> Duration {
+        Duration::from_secs(100 + seconds)
     }
 
     #[test]
     fn after_a_rest_all_come_at_once_and_then_evenly() {
-        let meter = meter(60, Duration::from_secs(60)).unwrap();
-        let at = |seconds: u64| Duration::from_secs(100 + seconds);
+        let mut meter = meter(60, Duration::from_secs(60)).unwrap();
         assert_eq!((0..100).filter(|_| meter.count(at(0)).is_ok()).count(), 60);
         assert_eq!(meter.count(at(0)), Err(at(1)));
         assert_eq!((0..100).filter(|_| meter.count(at(10)).is_ok()).count(), 10);
         assert_eq!((0..100).filter(|_| meter.count(at(1000)).is_ok()).count(), 60, "no more is saved up");
+    }
+
+    #[test]
+    fn what_was_not_used_can_be_had_again() {
+        let mut meter = meter(2, Duration::from_secs(10)).unwrap();
+        assert!(meter.count(at(0)).is_ok() && meter.count(at(0)).is_ok() && meter.count(at(0)).is_err());
+        meter.uncount();
+        assert!(meter.count(at(0)).is_ok());
+        assert_eq!(meter.count(at(0)), Err(at(5)));
     }
 
     #[test]

@@ -53,13 +53,19 @@ impl Exchange {
         }
     }
 
+    /// How long the receiver asked to wait before this event comes again.
+    #[must_use]
+    pub fn retry_after(&self) -> Option<Duration> {
+        match &self.outcome {
+            Outcome::Arrived => None,
+            Outcome::Failed { retry_after, .. } => *retry_after,
+        }
+    }
+
     /// How long the receiver wants to be left alone: all of it, and not only with this event.
     #[must_use]
     pub fn quiet_for(&self) -> Option<Duration> {
-        match &self.outcome {
-            Outcome::Failed { retry_after, .. } if matches!(self.status, Some(429 | 503)) => *retry_after,
-            _ => None,
-        }
+        self.retry_after().filter(|_| matches!(self.status, Some(429 | 503)))
     }
 
     /// What the attempt tells about the endpoint. One that refuses this very event is there and does its work.

@@ -40,9 +40,9 @@ pub mod code {
 
 /// Why an attempt failed.
 #[derive(Debug)]
-pub(super) struct Failure {
+pub(in crate::webhooks) struct Failure {
     pub(super) code: Cow<'static, str>,
-    pub(super) message: String,
+    pub(in crate::webhooks) message: String,
 }
 
 impl Failure {

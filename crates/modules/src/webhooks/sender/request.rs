@@ -38,7 +38,8 @@ pub struct Request {
 }
 
 impl Request {
-    pub(super) fn into_http(self, now: Timestamp) -> Result<HttpRequest<Full<Bytes>>, Failure> {
+    /// Every header of this request, the signatures among them.
+    pub(in crate::webhooks) fn signed_headers(&self, now: Timestamp) -> Result<HeaderMap, Failure> {
         // Nobody could tell it from a forgery.
         if self.secrets.is_empty() {
             return Err(Failure::unsigned());
@@ -52,6 +53,11 @@ impl Request {
         headers.insert(ATTEMPT, HeaderValue::from(self.attempt));
         signature::insert(&mut headers, &self.secrets, &self.id, now, &self.payload)
             .map_err(|why| Failure::unsendable(&why))?;
+        Ok(headers)
+    }
+
+    pub(super) fn into_http(self, now: Timestamp) -> Result<HttpRequest<Full<Bytes>>, Failure> {
+        let headers = self.signed_headers(now)?;
         let mut request = HttpRequest::new(Full::new(self.payload));
         *request.method_mut() = Method::POST;
         *request.uri_mut() = self.endpoint.uri().clone();

@@ -1,0 +1,77 @@
+//! How an endpoint is called: read from its lane once, used for every job of it.
+
+use std::collections::BTreeMap;
+
+use backstitch::Timestamp;
+use bytes::Bytes;
+use http::header::HeaderMap;
+
+use super::egress::Endpoint;
+use super::headers::Headers;
+use super::jobs::{Lane, Leased};
+use super::sender::Request;
+use super::signature::{Secret, WebhookId};
+use super::subscription::Secrets;
+use super::vault::{self, Vault};
+
+/// Why an endpoint cannot be called at all. Nothing is sent to it then, and nothing is lost.
+#[derive(Debug, thiserror::Error)]
+pub(super) enum Uncallable {
+    #[error(transparent)]
+    Secret(#[from] vault::Error),
+    #[error("its address cannot be read: {0}; change the subscription's url")]
+    Address(String),
+    #[error("its headers cannot be read: {0}; change the subscription's headers")]
+    Headers(String),
+}
+
+/// Everything that the requests to one endpoint have in common.
+pub(super) struct Call {
+    lane: Lane,
+    endpoint: Endpoint,
+    headers: Headers,
+    secrets: Vec<Secret>,
+}
+
+impl Call {
+    pub(super) fn of(lane: Lane, vault: &Vault, now: Timestamp) -> Result<Self, Uncallable> {
+        let secrets = good(vault, lane.id, &lane.secrets, now)?;
+        let endpoint = Endpoint::read(&lane.url).map_err(|why| Uncallable::Address(why.join("; ")))?;
+        let written: BTreeMap<String, String> = lane.headers.iter().cloned().collect();
+        let headers = Headers::check(&written).map_err(|mistakes| {
+            let said = mistakes.into_iter().map(|mistake| format!("{}: {}", mistake.name, mistake.message));
+            Uncallable::Headers(said.collect::<Vec<_>>().join("; "))
+        })?;
+        Ok(Self { lane, endpoint, headers, secrets })
+    }
+
+    pub(super) fn lane(&self) -> &Lane {
+        &self.lane
+    }
+
+    /// The request of one attempt.
+    pub(super) fn request(&self, id: WebhookId, payload: Bytes, attempt: u32) -> Request {
+        Request {
+            endpoint: self.endpoint.clone(),
+            id,
+            payload,
+            headers: self.headers.clone(),
+            secrets: self.secrets.clone(),
+            attempt,
+            timeout: self.lane.timeout,
+        }
+    }
+
+    /// The same, as headers for somebody else to send.
+    pub(super) fn signed_headers(&self, leased: &Leased, now: Timestamp) -> Result<HeaderMap, String> {
+        let id = WebhookId::new(&leased.webhook_id).map_err(|why| why.to_string())?;
+        let request = self.request(id, leased.payload.clone().into(), leased.attempt);
+        request.signed_headers(now).map_err(|failure| failure.message)
+    }
+}
+
+/// The secrets that are good now, the newest first.
+fn good(vault: &Vault, id: i64, secrets: &Secrets, now: Timestamp) -> Result<Vec<Secret>, vault::Error> {
+    let previous = secrets.previous.iter().filter(|(_, until)| *until > now).map(|(sealed, _)| sealed);
+    std::iter::once(&secrets.current).chain(previous).map(|sealed| vault.open(id, sealed)).collect()
+}

@@ -1,0 +1,188 @@
+//! The workers of this process: lease attempts, make them, and report what came of them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::sync::Notify;
+use tokio::task::JoinSet;
+use tokio::time::Instant;
+
+use super::call::Uncallable;
+use super::dispatch::{Dispatch, Dispatched, Found, Term};
+use super::error::Error;
+use super::jobs::{Lane, Leased, Report};
+use super::observer::{Attempted, Observer};
+use super::sender::{Exchange, Sender};
+use super::signature::WebhookId;
+use super::subscription::Subscription;
+use super::subscriptions::Subscriptions;
+
+/// Attempts taken up at once at most.
+const BATCH: usize = 256;
+/// How often is looked for work that others made, and for leases that ran out.
+const TICK: Duration = Duration::from_secs(1);
+/// The pause after a look that the database did not answer.
+const STORE_RETRY: Duration = Duration::from_millis(500);
+/// A lease outlives its request by this much: time to report what came of it.
+const TO_REPORT: Duration = Duration::from_secs(10);
+/// Kept for what nothing was sent for, because its message id cannot be one.
+const BAD_ID: &str = "bad_request";
+
+/// Makes attempts for as long as it is run.
+pub struct Courier {
+    dispatch: Arc<Dispatch>,
+    maker: Arc<Maker>,
+}
+
+/// Makes one attempt and reports it.
+struct Maker {
+    dispatch: Arc<Dispatch>,
+    sender: Sender,
+    subscriptions: Arc<Subscriptions>,
+    observer: Arc<dyn Observer>,
+    /// A place is free again.
+    freed: Notify,
+}
+
+impl Courier {
+    /// A courier that makes the attempts handed out here.
+    #[must_use]
+    pub fn new(
+        dispatch: Arc<Dispatch>,
+        sender: Sender,
+        subscriptions: Arc<Subscriptions>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        let maker =
+            Maker { dispatch: dispatch.clone(), sender, subscriptions, observer, freed: Notify::new() };
+        Self { dispatch, maker: Arc::new(maker) }
+    }
+
+    /// Makes attempts until `closing`; then finishes those under way. Dropped before that, it leaves them to be made again
+    /// when their leases have run out.
+    pub async fn run(&self, closing: impl Future<Output = ()>) {
+        let mut closing = std::pin::pin!(closing);
+        let mut attempts = JoinSet::new();
+        let mut looked_for_expired = Instant::now();
+        loop {
+            while attempts.try_join_next().is_some() {}
+            // Asked for before looking, so that nothing is missed.
+            let offered = self.dispatch.jobs.offered();
+            let freed = self.maker.freed.notified();
+            let wait = match self.look(&mut looked_for_expired).await {
+                Ok(found) => {
+                    let wait = if found.more { Duration::ZERO } else { until(found.opens_at) };
+                    for dispatched in found.work {
+                        attempts.spawn(self.maker.clone().make(dispatched));
+                    }
+                    wait
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "webhooks wait for the database");
+                    STORE_RETRY
+                }
+            };
+            tokio::select! {
+                biased;
+                () = &mut closing => break,
+                () = offered => {}
+                () = freed => {}
+                () = tokio::time::sleep(wait) => {}
+            }
+        }
+        while attempts.join_next().await.is_some() {}
+    }
+
+    async fn look(&self, looked_for_expired: &mut Instant) -> Result<Found, Error> {
+        if looked_for_expired.elapsed() >= TICK {
+            self.dispatch.jobs.expire().await?;
+            *looked_for_expired = Instant::now();
+        }
+        self.dispatch.lease(BATCH, Term::RequestAnd(TO_REPORT)).await
+    }
+
+    /// Sends this to a subscription now, whatever its limits, and tells what came of it. It is no delivery: nothing of it
+    /// is kept, and it is not tried again.
+    ///
+    /// # Errors
+    /// When the subscription cannot be called.
+    pub async fn try_out(
+        &self,
+        subscription: &Subscription,
+        id: WebhookId,
+        payload: String,
+    ) -> Result<Exchange, Error> {
+        let call = self.dispatch.call(Lane::of(subscription)).map_err(|why| match why {
+            Uncallable::Secret(why) => Error::Secret(why),
+            why => Error::invalid("subscription", why.to_string()),
+        })?;
+        Ok(self.maker.sender.send(call.request(id, payload.into(), 1)).await)
+    }
+}
+
+impl Maker {
+    async fn make(self: Arc<Self>, Dispatched { call, leased, place }: Dispatched) {
+        let Leased { job, token, until, .. } = leased;
+        let started_at = self.dispatch.clock.now();
+        let mut report = Report { job, token, started_at: Some(started_at), ..Report::default() };
+        let lane = leased.lane;
+        let mut gone = false;
+        match WebhookId::new(leased.webhook_id) {
+            Ok(id) => {
+                let request = call.request(id, leased.payload.into(), leased.attempt);
+                let exchange = self.sender.send(request).await;
+                place.leave(exchange.verdict(), exchange.quiet_for());
+                self.freed.notify_one();
+                let (error_code, duration) = (exchange.error_code(), exchange.duration);
+                self.observer.attempted(&Attempted { error_code, duration });
+                gone = exchange.gone;
+                fill(&mut report, exchange);
+            }
+            Err(why) => {
+                report.error_code = Some(BAD_ID.to_owned());
+                report.error = Some(why.to_string());
+            }
+        }
+        self.report(report, until.since(started_at)).await;
+        if gone && let Err(error) = self.subscriptions.gone(lane).await {
+            tracing::warn!(subscription = lane, %error, "the endpoint is gone, and its subscription could not be disabled");
+        }
+    }
+
+    /// Reports, again and again while the lease lasts; after that the job is another's.
+    async fn report(&self, report: Report, lease: Duration) {
+        let job = report.job;
+        let until = Instant::now() + lease;
+        loop {
+            match self.dispatch.jobs.report(report.clone()).await {
+                Ok(answered) => {
+                    tracing::debug!(job, ?answered, "reported");
+                    return;
+                }
+                Err(error) if Instant::now() < until => {
+                    tracing::warn!(job, %error, "what came of an attempt cannot be written yet");
+                    tokio::time::sleep(STORE_RETRY).await;
+                }
+                Err(error) => {
+                    tracing::error!(job, %error, "what came of an attempt was not written: it is made again");
+                    return;
+                }
+            }
+        }
+    }
+}
+
+fn fill(report: &mut Report, exchange: Exchange) {
+    report.error_code = exchange.error_code().map(str::to_owned);
+    report.retry_after = exchange.retry_after();
+    report.error = exchange.error;
+    report.response_code = exchange.status;
+    report.body = Some(exchange.body_start).filter(|body| !body.is_empty());
+    report.duration = Some(exchange.duration);
+}
+
+/// How long until then, and never longer than a tick.
+fn until(opens_at: Option<Instant>) -> Duration {
+    let wait = opens_at.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
+    wait.clamp(Duration::from_millis(1), TICK)
+}

@@ -1,0 +1,132 @@
+//! Webhooks as the server runs them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::Engine;
+use backstitch::clock::Clock;
+use backstitch_modules::http_call::SetupError;
+use backstitch_modules::randomness::SystemRandomness;
+use backstitch_modules::webhooks::egress::{BadEgress, Egress};
+use backstitch_modules::webhooks::lanes::{self, Lanes};
+use backstitch_modules::webhooks::sender::{Sender, Settings};
+use backstitch_modules::webhooks::vault::{self, Vault};
+use backstitch_modules::webhooks::{self, Counter, Courier, Dispatch, Observer, Registrar, Webhooks};
+use tokio::sync::Mutex;
+use tokio::task::JoinHandle;
+use tokio_util::sync::CancellationToken;
+
+use crate::config::Config;
+
+/// Why webhooks cannot be run.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    /// The tables cannot be used.
+    #[error(transparent)]
+    Webhooks(#[from] webhooks::Error),
+    /// The settings of egress are wrong.
+    #[error(transparent)]
+    Egress(#[from] BadEgress),
+    /// Endpoints cannot be called.
+    #[error(transparent)]
+    Sender(#[from] SetupError),
+    /// Signing secrets cannot be kept.
+    #[error(transparent)]
+    Vault(#[from] vault::Error),
+}
+
+/// Webhooks, and what makes their attempts.
+pub(crate) struct Hooks {
+    pub(crate) parts: Webhooks,
+    /// Nothing where the server has no secret to keep signing secrets with.
+    pub(crate) sending: Option<Sending>,
+    tasks: Mutex<Tasks>,
+}
+
+/// What knows signing secrets.
+pub(crate) struct Sending {
+    pub(crate) registrar: Registrar,
+    pub(crate) dispatch: Arc<Dispatch>,
+    pub(crate) courier: Arc<Courier>,
+}
+
+#[derive(Default)]
+struct Tasks {
+    courier: Option<JoinHandle<()>>,
+    orchestrator: Option<JoinHandle<()>>,
+}
+
+impl Hooks {
+    /// Takes up webhooks: decides about deliveries, and makes attempts until `closing`.
+    pub(crate) async fn start(
+        engine: &Engine,
+        config: &Config,
+        secret: Option<&[u8]>,
+        observer: Arc<dyn Observer>,
+        clock: Arc<dyn Clock>,
+        closing: CancellationToken,
+    ) -> Result<Self, Error> {
+        let parts = Webhooks::open(engine).await?;
+        let mut tasks = Tasks::default();
+        let sending =
+            secret.map(|secret| Sending::new(&parts, config, secret, observer.clone(), clock)).transpose()?;
+        match &sending {
+            Some(sending) => {
+                engine.open_desk(Arc::new(Counter::of(sending.dispatch.clone())));
+                if config.webhooks.concurrency > 0 {
+                    let courier = sending.courier.clone();
+                    let closing = async move { closing.cancelled().await };
+                    tasks.courier = Some(tokio::spawn(async move { courier.run(closing).await }));
+                }
+            }
+            None => tracing::warn!(
+                "webhooks are kept and not sent: set `secret`, which their signing secrets are encrypted with"
+            ),
+        }
+        let orchestrator = parts.orchestrator.clone();
+        tasks.orchestrator = Some(tokio::spawn(async move { orchestrator.run(&*observer).await }));
+        Ok(Self { parts, sending, tasks: Mutex::new(tasks) })
+    }
+
+    /// Waits for attempts under way, up to `grace`, and decides about nothing more. Those that take longer are made again.
+    pub(crate) async fn stop(&self, grace: Duration) {
+        let tasks = std::mem::take(&mut *self.tasks.lock().await);
+        if let Some(mut courier) = tasks.courier
+            && tokio::time::timeout(grace, &mut courier).await.is_err()
+        {
+            tracing::warn!("webhooks that were on their way are sent again after the restart");
+            courier.abort();
+            let _ = courier.await;
+        }
+        if let Some(orchestrator) = tasks.orchestrator {
+            orchestrator.abort();
+            let _ = orchestrator.await;
+        }
+    }
+}
+
+impl Sending {
+    fn new(
+        parts: &Webhooks,
+        config: &Config,
+        secret: &[u8],
+        observer: Arc<dyn Observer>,
+        clock: Arc<dyn Clock>,
+    ) -> Result<Self, Error> {
+        let egress = Egress::allowing(&config.egress.allow)?;
+        let vault = Vault::new(secret)?;
+        let places = config.webhooks.concurrency;
+        let lanes = Lanes::new(lanes::Settings {
+            // Outside workers need places too where nothing is sent from here.
+            places: if places > 0 { places } else { lanes::Settings::default().places },
+            ..lanes::Settings::default()
+        });
+        let settings = Settings { connect_within: config.calls.connect_timeout, ..Settings::default() };
+        let sender = Sender::new(egress.clone(), settings, clock.clone())?;
+        let subscriptions = parts.subscriptions.clone();
+        let dispatch = Arc::new(Dispatch::new(parts.jobs.clone(), lanes, vault.clone(), clock));
+        let courier = Arc::new(Courier::new(dispatch.clone(), sender, subscriptions.clone(), observer));
+        let registrar = Registrar::new(subscriptions, egress, vault, Arc::new(SystemRandomness));
+        Ok(Self { registrar, dispatch, courier })
+    }
+}
