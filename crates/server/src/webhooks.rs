@@ -70,18 +70,17 @@ impl Hooks {
         let mut tasks = Tasks::default();
         let sending =
             secret.map(|secret| Sending::new(&parts, config, secret, observer.clone(), clock)).transpose()?;
-        match &sending {
-            Some(sending) => {
-                engine.open_desk(Arc::new(Counter::of(sending.dispatch.clone())));
-                if config.webhooks.concurrency > 0 {
-                    let courier = sending.courier.clone();
-                    let closing = async move { closing.cancelled().await };
-                    tasks.courier = Some(tokio::spawn(async move { courier.run(closing).await }));
-                }
+        if let Some(sending) = &sending {
+            engine.open_desk(Arc::new(Counter::of(sending.dispatch.clone())));
+            if config.webhooks.concurrency > 0 {
+                let courier = sending.courier.clone();
+                let closing = async move { closing.cancelled().await };
+                tasks.courier = Some(tokio::spawn(async move { courier.run(closing).await }));
             }
-            None => tracing::warn!(
+        } else {
+            tracing::warn!(
                 "webhooks are kept and not sent: set `secret`, which their signing secrets are encrypted with"
-            ),
+            );
         }
         let orchestrator = parts.orchestrator.clone();
         tasks.orchestrator = Some(tokio::spawn(async move { orchestrator.run(&*observer).await }));

@@ -6,6 +6,7 @@ mod load;
 mod outbox;
 mod report;
 mod target;
+mod webhooks;
 mod workload;
 
 use clap::ValueEnum;
@@ -43,6 +44,9 @@ pub(crate) struct Args {
     /// Fill an outbox with so many messages and measure how fast it empties into the log.
     #[arg(long, value_name = "MESSAGES", num_args = 0..=1, default_missing_value = "50000")]
     outbox: Option<usize>,
+    /// Tell of so many events and measure how fast their webhooks are delivered to endpoints on this machine.
+    #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "20000")]
+    webhooks: Option<usize>,
     #[command(flatten)]
     http: http::OverHttp,
 }
@@ -79,6 +83,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     if let Some(messages) = args.outbox {
         return outbox::run(&args, messages).await;
+    }
+    if let Some(events) = args.webhooks {
+        return webhooks::run(&args, events).await;
     }
     if args.is_over_http() {
         return http::run(&args).await;
