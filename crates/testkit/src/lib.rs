@@ -5,6 +5,7 @@ pub mod conformance;
 pub mod nats;
 pub mod oracle;
 pub mod postgres;
+pub mod service;
 pub mod simulate;
 pub mod smtp;
 mod throwaway;

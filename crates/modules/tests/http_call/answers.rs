@@ -4,8 +4,8 @@ use backstitch::{ErrorKind, Status, StepStatus, secs};
 use backstitch_modules::http_call::Limits;
 use serde_json::{Value, json};
 
-use crate::service::{Reply, Service};
 use crate::stage::{Stage, error, one_step, outcome};
+use backstitch_testkit::service::{Reply, Service};
 
 #[tokio::test]
 async fn a_success_gives_its_body_as_the_result() {

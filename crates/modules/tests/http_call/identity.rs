@@ -2,8 +2,8 @@
 
 use serde_json::{Value, json};
 
-use crate::service::{Reply, Service};
 use crate::stage::{Stage, one_step};
+use backstitch_testkit::service::{Reply, Service};
 
 #[tokio::test]
 async fn every_attempt_says_who_it_is_and_all_have_the_same_key() {

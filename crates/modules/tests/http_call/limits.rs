@@ -7,8 +7,8 @@ use backstitch::{ErrorKind, Status, StepStatus};
 use backstitch_modules::http_call::Limits;
 use tokio::sync::Semaphore;
 
-use crate::service::{Reply, Service};
 use crate::stage::{Stage, once, one_step};
+use backstitch_testkit::service::{Reply, Service};
 
 fn gated(gate: &Arc<Semaphore>) -> impl Fn() -> Reply + Send + Sync + 'static + use<> {
     let gate = gate.clone();

@@ -4,8 +4,8 @@ use backstitch::{Draft, ErrorKind, Payload, Performer, Status, StepStatus, secs}
 use backstitch_modules::http_call::Limits;
 use serde_json::Value;
 
-use crate::service::{Reply, Service, babbler, nobody};
 use crate::stage::{Stage, error, once, one_step};
+use backstitch_testkit::service::{Reply, Service, babbler, nobody};
 
 #[tokio::test]
 async fn a_refused_connection_means_not_done() {

@@ -6,5 +6,4 @@ mod answers;
 mod identity;
 mod limits;
 mod losses;
-mod service;
 mod stage;

@@ -8,8 +8,8 @@ use backstitch_modules::outbox::{Http, Secret};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
-use crate::service::{Reply, Service, babbler, nobody};
 use crate::stage::{PATIENT, SHORT, answer, code, http, message, sink};
+use backstitch_testkit::service::{Reply, Service, babbler, nobody};
 
 #[tokio::test]
 async fn a_message_is_posted_with_its_key_its_topic_and_the_operators_headers() {

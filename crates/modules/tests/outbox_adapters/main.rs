@@ -8,7 +8,5 @@ mod nats_faults;
 mod nats_logins;
 mod proxy;
 #[expect(dead_code, reason = "the tests of calls need more of it")]
-#[path = "../http_call/service.rs"]
-mod service;
 mod settings;
 mod stage;

@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use backstitch::kernel::delivery::Outcome;
 
-use crate::service::{Reply, Service};
 use crate::stage::{request, send, sender, short};
+use backstitch_testkit::service::{Reply, Service};
 
 /// What comes of a webhook that is answered in this way.
 async fn answered(

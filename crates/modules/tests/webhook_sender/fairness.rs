@@ -6,8 +6,8 @@ use backstitch::kernel::delivery::Outcome;
 use backstitch_modules::webhooks::lanes::{Lanes, Limits, Settings, Verdict, Why};
 use tokio::sync::Semaphore;
 
-use crate::service::{Reply, Service, nobody};
 use crate::stage::{request, sender};
+use backstitch_testkit::service::{Reply, Service, nobody};
 
 const SLOW: i64 = 1;
 const QUICK: i64 = 2;

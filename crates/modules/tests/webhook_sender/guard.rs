@@ -6,8 +6,8 @@ use std::process::Command;
 use backstitch_modules::webhooks::egress::{Egress, Lookup};
 use backstitch_modules::webhooks::sender::Settings;
 
-use crate::service::{Reply, Service};
 use crate::stage::{Names, loopback, request, sender_asking, sender_finding, sender_with};
+use backstitch_testkit::service::{Reply, Service};
 
 async fn receiver() -> (Service, String) {
     let service = Service::always(|| Reply::http(200, "")).await;

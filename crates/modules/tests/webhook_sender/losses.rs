@@ -6,8 +6,8 @@ use backstitch_modules::webhooks::sender::{Request, Settings};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::{TcpListener, TcpStream};
 
-use crate::service::{Reply, Service, babbler, nobody};
 use crate::stage::{code, loopback, request, sender, sender_finding, sender_with, short};
+use backstitch_testkit::service::{Reply, Service, babbler, nobody};
 
 /// Somebody who does this with every connection.
 async fn anybody<F>(meet: impl Fn(TcpStream) -> F + Send + 'static) -> String

@@ -6,8 +6,6 @@ mod answers;
 mod fairness;
 mod guard;
 mod losses;
-#[path = "../http_call/service.rs"]
-mod service;
 mod stage;
 mod tls;
 mod what_is_sent;

@@ -13,8 +13,8 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio_rustls::TlsAcceptor;
 
-use crate::service::{Reply, Service};
 use crate::stage::{loopback, request, sender_with};
+use backstitch_testkit::service::{Reply, Service};
 
 /// A receiver behind TLS, its address and its certificate.
 async fn receiver() -> (Service, String, CertificateDer<'static>) {

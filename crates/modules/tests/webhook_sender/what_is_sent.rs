@@ -9,8 +9,8 @@ use http::header::{HeaderMap, HeaderName, HeaderValue};
 use standardwebhooks::Webhook;
 use std::sync::Arc;
 
-use crate::service::{Heard, Reply, Service};
 use crate::stage::{NOW, SECRET, headers, loopback, request, sender};
+use backstitch_testkit::service::{Heard, Reply, Service};
 
 fn headers_of(heard: &Heard) -> HeaderMap {
     let entry = |(name, value): (&String, &String)| {

@@ -4,7 +4,8 @@ use std::sync::Arc;
 
 use backstitch::kernel::delivery::Status;
 use backstitch::{Answered, Payload, StepError, Subject, secs};
-use backstitch_modules::webhooks::{Counter, QUEUE};
+use backstitch_modules::webhooks::egress::Egress;
+use backstitch_modules::webhooks::{Counter, QUEUE, Terms};
 
 use crate::stage::{BASE, Stage};
 
@@ -54,4 +55,26 @@ async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
         let nobody = engine.complete_work(999, 1, Payload::null()).await.unwrap_err();
         assert!(matches!(nobody, backstitch::Error::NoSuchJob(999)), "{nobody}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
+    let stage = Stage::sqlite().await;
+    let engine = &stage.engine;
+    assert!(engine.open_desk(Arc::new(Counter::of(stage.dispatch()))));
+    let terms = Terms { max_concurrency: 2, ..Terms::to("https://example.com/hooks", vec!["*".to_owned()]) };
+    stage.registrar_to(Egress::default()).create(&terms, None).await.unwrap();
+    for number in 0..4 {
+        stage.tell(&format!("o-{number}")).await;
+    }
+    stage.decide().await;
+    let queues = [QUEUE.to_owned()];
+    let lease = || engine.lease_work(&queues, 10, secs(30), secs(0));
+    let first = lease().await.unwrap();
+    assert_eq!((first.len(), lease().await.unwrap().len()), (2, 0));
+    engine.complete_work(first[0].job, first[0].token, Payload::null()).await.unwrap();
+    let third = lease().await.unwrap();
+    assert_eq!(third.len(), 1, "its place is free again");
+    stage.advance(secs(31)).await;
+    assert_eq!(lease().await.unwrap().len(), 2, "who never came back holds no place");
 }

@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod couriers;
 mod dead_letters;
 mod desk;
 mod ingest;

@@ -157,18 +157,22 @@ impl Stage {
             base_delay: BASE,
             ..Terms::to("https://example.com/hooks", types)
         };
-        self.registrar().create(&terms, None).await.unwrap().0
+        self.registrar_to(Egress::default()).create(&terms, None).await.unwrap().0
     }
 
-    /// Makes subscriptions that can be called.
-    pub(crate) fn registrar(&self) -> Registrar {
+    /// Makes subscriptions that lead where this egress lets them.
+    pub(crate) fn registrar_to(&self, egress: Egress) -> Registrar {
         let (subscriptions, randomness) = (self.webhooks.subscriptions.clone(), Arc::new(SystemRandomness));
-        Registrar::new(subscriptions, Egress::default(), vault(), randomness)
+        Registrar::new(subscriptions, egress, vault(), randomness)
     }
 
     /// Hands out what waits, by the usual limits.
     pub(crate) fn dispatch(&self) -> Arc<Dispatch> {
-        let lanes = Lanes::new(lanes::Settings::default());
+        self.dispatch_within(Lanes::new(lanes::Settings::default()))
+    }
+
+    /// Hands out what waits, as far as these lanes have room.
+    pub(crate) fn dispatch_within(&self, lanes: Lanes) -> Arc<Dispatch> {
         Arc::new(Dispatch::new(self.webhooks.jobs.clone(), lanes, vault(), self.clock.clone()))
     }
 

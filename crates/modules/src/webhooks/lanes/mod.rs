@@ -342,6 +342,18 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
+    async fn a_place_that_nothing_was_sent_from_does_not_count_against_the_rate() {
+        let lanes = lanes(100);
+        let rate = Rate { requests: NonZeroU32::new(2).unwrap(), every: Duration::from_secs(10) };
+        let limits = Limits { concurrency: 10, rate: Some(rate) };
+        for _ in 0..5 {
+            assert_eq!(fill(&lanes, ONE, &limits).len(), 2);
+        }
+        lanes.enter(ONE, &limits).ok().unwrap().leave(Verdict::Well, None);
+        assert_eq!(fill(&lanes, ONE, &limits).len(), 1);
+    }
+
+    #[tokio::test(start_paused = true)]
     async fn a_broken_endpoint_is_left_alone_and_tried_once_in_a_while() {
         let lanes = lanes(100);
         for _ in 0..3 {

@@ -1,5 +1,7 @@
 //! A service that answers as told, byte by byte.
 
+#![expect(clippy::unwrap_used, clippy::missing_panics_doc, reason = "a test fails by panicking")]
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::SocketAddr;
 use std::sync::{Arc, Mutex};
@@ -9,7 +11,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Semaphore;
 
 /// What is done about a call.
-pub(crate) enum Reply {
+pub enum Reply {
     /// These bytes; the connection stays open for the next call.
     Bytes(Vec<u8>),
     /// These bytes, then the connection is closed.
@@ -22,12 +24,14 @@ pub(crate) enum Reply {
 
 impl Reply {
     /// A proper answer.
-    pub(crate) fn http(status: u16, body: &str) -> Self {
+    #[must_use]
+    pub fn http(status: u16, body: &str) -> Self {
         Self::with_headers(status, "", body)
     }
 
     /// A proper answer with headers, each ended by CRLF.
-    pub(crate) fn with_headers(status: u16, headers: &str, body: &str) -> Self {
+    #[must_use]
+    pub fn with_headers(status: u16, headers: &str, body: &str) -> Self {
         let length = body.len();
         let head = format!("HTTP/1.1 {status} Said\r\n{headers}Content-Length: {length}\r\n\r\n");
         Self::Bytes([head.as_bytes(), body.as_bytes()].concat())
@@ -36,21 +40,25 @@ impl Reply {
 
 /// A call as it came in.
 #[derive(Clone, Debug)]
-pub(crate) struct Heard {
-    pub(crate) line: String,
-    pub(crate) headers: BTreeMap<String, String>,
-    pub(crate) body: String,
+pub struct Heard {
+    /// Its method, path and version.
+    pub line: String,
+    /// By name, in lower case.
+    pub headers: BTreeMap<String, String>,
+    /// What it says.
+    pub body: String,
     from: SocketAddr,
 }
 
 impl Heard {
-    pub(crate) fn json(&self) -> serde_json::Value {
+    #[must_use]
+    pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap()
     }
 }
 
 /// A listening service.
-pub(crate) struct Service {
+pub struct Service {
     address: SocketAddr,
     books: Arc<Books>,
 }
@@ -66,7 +74,7 @@ type Script = Arc<dyn Fn(usize, &Heard) -> Reply + Send + Sync>;
 
 impl Service {
     /// One that answers every call by what the script says; calls count from 1.
-    pub(crate) async fn scripted(script: impl Fn(usize, &Heard) -> Reply + Send + Sync + 'static) -> Self {
+    pub async fn scripted(script: impl Fn(usize, &Heard) -> Reply + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = listener.local_addr().unwrap();
         let books = Arc::new(Books::default());
@@ -80,37 +88,41 @@ impl Service {
     }
 
     /// One that answers all calls alike.
-    pub(crate) async fn always(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Self {
+    pub async fn always(reply: impl Fn() -> Reply + Send + Sync + 'static) -> Self {
         Self::scripted(move |_, _| reply()).await
     }
 
-    pub(crate) fn url(&self) -> String {
+    #[must_use]
+    pub fn url(&self) -> String {
         format!("http://{}/call", self.address)
     }
 
-    pub(crate) fn heard(&self) -> Vec<Heard> {
+    #[must_use]
+    pub fn heard(&self) -> Vec<Heard> {
         self.books.heard.lock().unwrap().clone()
     }
 
     /// How many connections the calls came over.
-    pub(crate) fn connections(&self) -> usize {
+    #[must_use]
+    pub fn connections(&self) -> usize {
         self.heard().iter().map(|heard| heard.from).collect::<BTreeSet<_>>().len()
     }
 
     /// The most calls that were under way at the same time.
-    pub(crate) fn busiest(&self) -> usize {
+    #[must_use]
+    pub fn busiest(&self) -> usize {
         self.books.busy.lock().unwrap().1
     }
 }
 
 /// An address where nobody listens.
-pub(crate) async fn nobody() -> String {
+pub async fn nobody() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     format!("http://{}/call", listener.local_addr().unwrap())
 }
 
 /// Somebody who speaks before being asked, and not TLS.
-pub(crate) async fn babbler() -> String {
+pub async fn babbler() -> String {
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let address = listener.local_addr().unwrap();
     tokio::spawn(async move {

@@ -1,0 +1,207 @@
+//! Attempts made in this process: who gets a place, what is sent, and what is kept of it.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::kernel::delivery::Status;
+use backstitch_modules::webhooks::egress::Egress;
+use backstitch_modules::webhooks::lanes::{self, Lanes};
+use backstitch_modules::webhooks::sender::{self, Sender};
+use backstitch_modules::webhooks::signature::WebhookId;
+use backstitch_modules::webhooks::vault::Vault;
+use backstitch_modules::webhooks::{
+    Courier, Dispatch, Error, Filter, GONE, Nobody, Saga, Subscription, Terms,
+};
+use tokio::sync::Semaphore;
+use tokio_util::task::AbortOnDropHandle;
+
+use crate::stage::{BASE, Stage};
+use backstitch_testkit::service::{Reply, Service};
+
+/// A courier at work, until it is dropped.
+struct Working {
+    courier: Arc<Courier>,
+    _running: [AbortOnDropHandle<()>; 2],
+}
+
+fn loopback() -> Egress {
+    Egress::allowing(&["127.0.0.0/8"]).unwrap()
+}
+
+fn courier(stage: &Stage, dispatch: Arc<Dispatch>) -> Courier {
+    let sender = Sender::new(loopback(), sender::Settings::default(), stage.clock.clone()).unwrap();
+    Courier::new(dispatch, sender, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
+}
+
+fn work(stage: &Stage, dispatch: Arc<Dispatch>) -> Working {
+    let courier = Arc::new(courier(stage, dispatch));
+    let (running, orchestrator) = (courier.clone(), stage.webhooks.orchestrator.clone());
+    let running = [
+        tokio::spawn(async move { running.run(std::future::pending()).await }),
+        tokio::spawn(async move { orchestrator.run(&Nobody).await }),
+    ];
+    Working { courier, _running: running.map(AbortOnDropHandle::new) }
+}
+
+/// Somebody on this machine who wants orders.
+async fn subscribe(stage: &Stage, url: String, change: impl FnOnce(&mut Terms)) -> Subscription {
+    let mut terms = Terms { base_delay: BASE, ..Terms::to(url, vec!["order.*".to_owned()]) };
+    change(&mut terms);
+    stage.registrar_to(loopback()).create(&terms, None).await.unwrap().0
+}
+
+/// Waits until the delivery of this event is at this status.
+async fn until(stage: &Stage, event: i64, status: Status) -> Saga {
+    loop {
+        let saga = stage.saga_of(event).await;
+        if saga.status == status {
+            return saga;
+        }
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_1_an_event_is_sent_reported_and_completed() {
+    for stage in Stage::each().await {
+        let service = Service::always(|| Reply::http(200, "thanks")).await;
+        subscribe(&stage, service.url(), |terms| {
+            terms.headers = vec![("X-Tenant".to_owned(), "t-1".to_owned())]
+        })
+        .await;
+        let _working = work(&stage, stage.dispatch());
+        let event = stage.tell("o-1").await;
+        let saga = until(&stage, event.event, Status::Completed).await;
+        assert_eq!((saga.attempt_count, saga.final_error_code), (1, None));
+        let heard = service.heard();
+        assert_eq!(heard.len(), 1);
+        assert_eq!(heard[0].body, r#"{"order" : "o-1"}"#, "byte by byte as it came");
+        assert_eq!(
+            (&*heard[0].headers["webhook-id"], &*heard[0].headers["x-tenant"]),
+            (&*event.webhook_id, "t-1")
+        );
+        let attempts = stage.webhooks.deliveries.attempts(saga.id).await.unwrap();
+        assert_eq!((attempts.len(), attempts[0].response_code), (1, Some(200)));
+        assert_eq!(attempts[0].body.as_deref(), Some("thanks"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s6_a_failure_is_kept_with_its_answer_and_tried_again_when_it_is_due() {
+    for stage in Stage::each().await {
+        let reply = |nth: usize| if nth == 1 { Reply::http(500, "not today") } else { Reply::http(204, "") };
+        let service = Service::scripted(move |nth, _| reply(nth)).await;
+        subscribe(&stage, service.url(), |_| ()).await;
+        let _working = work(&stage, stage.dispatch());
+        let event = stage.tell("o-1").await.event;
+        let saga = until(&stage, event, Status::PendingRetry).await;
+        assert_eq!((saga.attempt_count, saga.final_error_code.as_deref()), (1, Some("http_500")));
+        stage.advance(BASE).await;
+        let saga = until(&stage, event, Status::Completed).await;
+        assert_eq!(saga.attempt_count, 2);
+        let attempts = stage.webhooks.deliveries.attempts(saga.id).await.unwrap();
+        assert_eq!(attempts[0].body.as_deref(), Some("not today"));
+        let ids: Vec<_> = service.heard().iter().map(|heard| heard.headers["webhook-id"].clone()).collect();
+        assert_eq!(ids[0], ids[1]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_that_is_gone_is_disabled_and_its_events_are_kept() {
+    for stage in Stage::each().await {
+        let service = Service::always(|| Reply::http(410, "")).await;
+        let subscription = subscribe(&stage, service.url(), |_| ()).await;
+        let _working = work(&stage, stage.dispatch());
+        let event = stage.tell("o-1").await.event;
+        assert_eq!(
+            until(&stage, event, Status::PendingRetry).await.final_error_code.as_deref(),
+            Some("http_410")
+        );
+        let disabled = loop {
+            match stage.webhooks.subscriptions.get(subscription.id).await.unwrap().disabled {
+                Some(disabled) => break disabled,
+                None => tokio::time::sleep(Duration::from_millis(5)).await,
+            }
+        };
+        assert_eq!(disabled.reason, GONE);
+        stage.advance(BASE).await;
+        until(&stage, event, Status::InProgress).await;
+        assert_eq!(service.heard().len(), 1, "nobody calls it again");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_whose_secret_cannot_be_read_is_left_alone_and_nothing_is_lost() {
+    for stage in Stage::each().await {
+        let service = Service::always(|| Reply::http(204, "")).await;
+        subscribe(&stage, service.url(), |_| ()).await;
+        let event = stage.tell("o-1").await.event;
+        stage.decide().await;
+        let lanes = Lanes::new(lanes::Settings::default());
+        let other = Vault::new(&[8; 32]).unwrap();
+        let blind = Dispatch::new(stage.webhooks.jobs.clone(), lanes, other, stage.clock.clone());
+        let working = work(&stage, Arc::new(blind));
+        tokio::time::sleep(Duration::from_millis(50)).await;
+        let saga = stage.saga_of(event).await;
+        assert_eq!((saga.status, saga.attempt_count, service.heard().len()), (Status::InProgress, 0, 0));
+        drop(working);
+        let _working = work(&stage, stage.dispatch());
+        until(&stage, event, Status::Completed).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn with_few_places_every_endpoint_has_its_turn() {
+    let stage = Stage::sqlite().await;
+    let service = Service::always(|| Reply::http(204, "")).await;
+    for _ in 0..7 {
+        subscribe(&stage, service.url(), |_| ()).await;
+    }
+    for number in 0..5 {
+        assert_eq!(stage.tell(&format!("o-{number}")).await.deliveries, 7);
+    }
+    let lanes = Lanes::new(lanes::Settings { places: 2, ..lanes::Settings::default() });
+    let _working = work(&stage, stage.dispatch_within(lanes));
+    while service.heard().len() < 35 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    assert!(service.busiest() <= 2, "{}", service.busiest());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_sent_when_it_is_stopped_is_reported_first() {
+    let stage = Stage::sqlite().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let gated = gate.clone();
+    let service = Service::always(move || Reply::Gated(gated.clone(), Box::new(Reply::http(204, "")))).await;
+    subscribe(&stage, service.url(), |_| ()).await;
+    let event = stage.tell("o-1").await.event;
+    stage.decide().await;
+    let courier = courier(&stage, stage.dispatch());
+    let heard = async {
+        while service.heard().is_empty() {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+        gate.add_permits(1);
+    };
+    courier.run(heard).await;
+    stage.decide().await;
+    assert_eq!(stage.saga_of(event).await.status, Status::Completed);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_endpoint_can_be_tried_out_and_nothing_of_it_is_kept() {
+    let stage = Stage::sqlite().await;
+    let service = Service::always(|| Reply::http(418, "short and stout")).await;
+    let subscription = subscribe(&stage, service.url(), |_| ()).await;
+    let working = work(&stage, stage.dispatch());
+    let id = WebhookId::new("msg_test").unwrap();
+    let exchange = working.courier.try_out(&subscription, id.clone(), "{}".to_owned()).await.unwrap();
+    assert_eq!((exchange.status, &*exchange.body_start), (Some(418), "short and stout"));
+    assert_eq!(service.heard()[0].headers["webhook-id"], "msg_test");
+    let kept = stage.webhooks.deliveries.list(&Filter::default(), 1, None).await.unwrap();
+    assert!(kept.items.is_empty());
+    let foreign = Subscription { id: subscription.id + 1, ..subscription };
+    let refused = working.courier.try_out(&foreign, id, "{}".to_owned()).await.unwrap_err();
+    assert!(matches!(refused, Error::Secret(_)), "{refused}");
+}
