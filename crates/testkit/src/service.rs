@@ -51,6 +51,7 @@ pub struct Heard {
 }
 
 impl Heard {
+    /// Its body as JSON.
     #[must_use]
     pub fn json(&self) -> serde_json::Value {
         serde_json::from_str(&self.body).unwrap()
@@ -92,11 +93,13 @@ impl Service {
         Self::scripted(move |_, _| reply()).await
     }
 
+    /// Where it is called.
     #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}/call", self.address)
     }
 
+    /// What came, in its order.
     #[must_use]
     pub fn heard(&self) -> Vec<Heard> {
         self.books.heard.lock().unwrap().clone()

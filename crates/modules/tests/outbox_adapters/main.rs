@@ -7,6 +7,5 @@ mod nats;
 mod nats_faults;
 mod nats_logins;
 mod proxy;
-#[expect(dead_code, reason = "the tests of calls need more of it")]
 mod settings;
 mod stage;

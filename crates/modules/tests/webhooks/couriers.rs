@@ -66,7 +66,7 @@ async fn s4_1_an_event_is_sent_reported_and_completed() {
     for stage in Stage::each().await {
         let service = Service::always(|| Reply::http(200, "thanks")).await;
         subscribe(&stage, service.url(), |terms| {
-            terms.headers = vec![("X-Tenant".to_owned(), "t-1".to_owned())]
+            terms.headers = vec![("X-Tenant".to_owned(), "t-1".to_owned())];
         })
         .await;
         let _working = work(&stage, stage.dispatch());
