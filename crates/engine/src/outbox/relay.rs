@@ -47,17 +47,25 @@ impl Relay {
     }
 
     async fn run(mut self) {
+        let shared = self.shared.clone();
+        let mut over = Vec::new();
         while !self.shared.is_stopping() {
-            let looked = self.look().await;
+            // At the same time: a server hands out what is next while it takes in what is over.
+            let (settled, looked) = tokio::join!(settle(&shared, &mut over), self.look());
+            if settled {
+                // What was behind may go now.
+                self.next_look = Instant::now();
+            }
             if let Err(error) = looked {
                 tracing::warn!(%error, "the outbox cannot be read");
                 self.next_look = Instant::now() + self.shared.options.tick;
             }
-            self.settle_some().await;
+            over = self.some_over().await;
         }
+        settle(&shared, &mut over).await;
         // What has not begun is given back, what has begun is over soon; then the lanes are gone.
         self.lanes.clear();
-        let Self { shared, mut ended, finished, .. } = self;
+        let Self { mut ended, finished, .. } = self;
         drop(finished);
         let mut rest = Vec::new();
         while ended.recv_many(&mut rest, SETTLED_AT_ONCE).await > 0 {
@@ -142,43 +150,45 @@ impl Relay {
         Ok(())
     }
 
-    /// Waits until something has been sent or there may be more to send. What has ended by then is settled at once.
-    async fn settle_some(&mut self) {
-        let mut ended = Vec::new();
+    /// Waits until something has been sent or there may be more to send; what is over by then.
+    async fn some_over(&mut self) -> Vec<Finished> {
+        let mut over = Vec::new();
         let until = self.next_look.saturating_duration_since(Instant::now());
         tokio::select! {
-            _ = self.ended.recv_many(&mut ended, SETTLED_AT_ONCE) => {}
+            _ = self.ended.recv_many(&mut over, SETTLED_AT_ONCE) => {}
             nudged = self.shared.outbox.wait(until) => {
                 if nudged {
                     self.next_look = Instant::now();
                 }
             }
         }
-        if !ended.is_empty() {
-            // There is room again, or something may go that was behind.
+        if !over.is_empty() {
+            // There is room again.
             self.next_look = Instant::now();
         }
-        for finished in ended.iter().filter(|finished| finished.was_given_back()) {
+        for finished in over.iter().filter(|finished| finished.was_given_back()) {
             if let Some(lane) = self.lanes.get_mut(finished.topic()) {
                 lane.slow_down();
             }
         }
-        settle(&self.shared, &mut ended).await;
+        over
     }
 }
 
-async fn settle(shared: &Shared, ended: &mut Vec<Finished>) {
-    if ended.is_empty() {
-        return;
+/// Puts on disk what is over; whether there was any.
+async fn settle(shared: &Shared, over: &mut Vec<Finished>) -> bool {
+    if over.is_empty() {
+        return false;
     }
-    let sent: Vec<Sent> = ended.iter().map(|finished| finished.sent.clone()).collect();
+    let sent: Vec<Sent> = over.iter().map(|finished| finished.sent.clone()).collect();
     match shared.store.settle_outbox(&sent).await {
         Ok(()) => {
-            for attempt in ended.iter().filter_map(Finished::attempt) {
+            for attempt in over.iter().filter_map(Finished::attempt) {
                 shared.options.observer.attempted(&attempt);
             }
         }
         Err(error) => tracing::warn!(%error, "what was sent is not on disk: it will be sent again"),
     }
-    ended.clear();
+    over.clear();
+    true
 }
