@@ -86,6 +86,7 @@ macro_rules! every_store {
             }
             adoption {
                 a_dead_nodes_saga_is_taken_over_and_its_log_says_so
+                an_announced_adoption_is_told_with_it
                 the_old_owners_decision_is_fenced
                 nothing_is_adopted_twice
                 adoption_goes_in_batches_until_nothing_is_left

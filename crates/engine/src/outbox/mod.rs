@@ -1,5 +1,6 @@
 //! The outbox: what is to be said to the world is written with the decision that causes it, and sent afterwards.
 
+mod announced;
 mod lane;
 mod looking;
 mod observer;
@@ -9,6 +10,7 @@ mod relay;
 mod route;
 pub mod sink;
 
+pub use announced::{Announced, NoSuchEvent};
 pub(crate) use observer::Nobody;
 pub use observer::{Attempt, Observer, Outcome};
 pub use publish::{Publishing, Receiving};

@@ -121,7 +121,8 @@ pub(crate) struct Counters {
 impl Shared {
     /// Joins the nodes of this store and starts the loops.
     pub(crate) async fn start(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, store::Error> {
-        let node = Node { name: options.node.clone(), lease: options.lease };
+        let node =
+            Node { name: options.node.clone(), lease: options.lease, announced: options.announced.clone() };
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(&store)?;
@@ -270,6 +271,9 @@ impl Shared {
 
     /// These messages are on disk.
     pub(crate) fn told(&self, messages: &[NewMessage]) {
+        if messages.is_empty() {
+            return;
+        }
         for message in messages {
             self.options.observer.enqueued(&message.topic, 1);
         }

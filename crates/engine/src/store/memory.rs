@@ -372,7 +372,9 @@ impl Store for MemoryStore {
     ) -> Result<Vec<SagaId>, Error> {
         let now = self.clock.now();
         let mut adopted = Vec::new();
-        for (id, saga) in &mut self.tables().sagas {
+        let mut tables = self.tables();
+        let Tables { sagas, outbox, .. } = &mut *tables;
+        for (id, saga) in sagas {
             if adopted.len() == limit {
                 break;
             }
@@ -385,7 +387,11 @@ impl Store for MemoryStore {
             }
             let at = saga.log.last().map_or(at, |head| head.at.max(at));
             let event = Event::SagaAdopted { node: node.name.clone(), epoch };
-            saga.log.push(Recorded { seq: saga.log.len() as u64 + 1, at, event });
+            let recorded = Recorded { seq: saga.log.len() as u64 + 1, at, event };
+            if let Some(message) = node.announced.message(*id, &saga.summary.definition, &recorded) {
+                outbox.enqueue(&message, None, at);
+            }
+            saga.log.push(recorded);
             saga.summary.owner = Some(epoch);
             saga.summary.wake_at = None;
             adopted.push(*id);

@@ -10,6 +10,9 @@ use crate::outbox::sink::Undelivered;
 /// The topic of messages to whoever looks after this installation.
 pub const ALERTS: &str = "backstitch.alerts";
 
+/// The topic of what happens to sagas, as far as it is [announced](crate::Announced).
+pub const SAGAS: &str = "backstitch.sagas";
+
 /// Why a message that was not sent in time is given up.
 pub const TOO_LATE: &str = "it was not sent before it expired";
 

@@ -205,7 +205,7 @@ fn kept(row: &Row) -> Result<Kept, Error> {
         locked_by: get(row, "locked_by")?,
         locked_at: optional("locked_at")?,
         retry_of: get(row, "retry_of")?,
-        last_error: code.zip(said).map(|(code, message)| Undelivered { code, message }),
+        last_error: code.zip(said).map(|(code, said)| Undelivered::new(code, said)),
         result: result.map(|text| payload(row, "result", text)).transpose()?,
         created_at: get_time(row, "created_at")?,
         updated_at: get_time(row, "updated_at")?,

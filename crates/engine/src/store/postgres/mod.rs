@@ -5,6 +5,7 @@
 
 mod acting;
 mod address;
+mod adopt;
 mod batch;
 mod commit;
 mod declared;
@@ -183,7 +184,7 @@ impl Store for PostgresStore {
         at: Timestamp,
         limit: usize,
     ) -> Result<Vec<SagaId>, Error> {
-        change!(self.sessions.to_ask(), |session| nodes::adopt(session, node, epoch, known, at, limit))
+        change!(self.sessions.to_ask(), |session| adopt::adopt(session, node, epoch, known, at, limit))
     }
 
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {

@@ -153,7 +153,7 @@ fn kept(row: &Row<'_>) -> Result<Kept, Corrupt> {
         locked_by: row.get(11, "locked_by")?,
         locked_at: row.optional_time(12, "locked_at")?,
         retry_of: row.get(13, "retry_of")?,
-        last_error: code.zip(said).map(|(code, message)| Undelivered { code, message }),
+        last_error: code.zip(said).map(|(code, said)| Undelivered::new(code, said)),
         result,
         created_at: row.time(17, "created_at")?,
         updated_at: row.time(18, "updated_at")?,
