@@ -81,12 +81,15 @@ fn sagas() -> Vec<Saga> {
     let waits = Step::new("waits", |ctx: Context<Value>| async move {
         if ctx.attempt() == 1 { std::future::pending().await } else { Ok(()) }
     });
+    let hangs = Step::new("hangs", |_: Context<Value>| std::future::pending::<Result<(), StepError>>());
+    let hangs = hangs.timeout(Duration::from_millis(200)).retry(Retry::none());
     let undo = |_: Context<Value>, _: Undo<String>| async { Ok(()) };
     let stuck = |_: Context<Value>, _: Undo<String>| async { Err(StepError::refused("it stays")) };
     let build = |saga: backstitch::Builder| saga.build().unwrap();
     vec![
         build(Saga::builder("succeeds").step(good("a")).step(good("b"))),
         build(Saga::builder("rolls-back").step(good("a").compensate(undo)).step(bad.retry(Retry::none()))),
+        build(Saga::builder("hangs").step(good("a").compensate(undo)).step(hangs)),
         build(Saga::builder("waits").step(good("a")).step(waits)),
         build(
             Saga::builder("sticks")
@@ -138,7 +141,7 @@ async fn play(place: &Place, post: &Post, events: &[&str]) -> Engine {
     let engine = place.open(post, events).await;
     reaches(&engine, interrupted, "saga.adopted").await;
     assert_eq!(ends(&engine, interrupted).await, Status::Succeeded);
-    let cancelled = engine.start("waits", &Value::Null).await.unwrap().id();
+    let cancelled = engine.start("hangs", &Value::Null).await.unwrap().id();
     engine.cancel(cancelled, "not any more").await.unwrap();
     assert_eq!(ends(&engine, cancelled).await, Status::Compensated);
     engine

@@ -156,6 +156,13 @@ macro_rules! every_store {
                 nobody_is_told_of_a_lost_job_that_no_saga_waits_for
                 the_job_of_a_paused_saga_waits_until_it_goes_on
             }
+            retention {
+                what_is_over_is_removed_at_its_time
+                a_key_outlives_its_message_and_can_then_be_used_anew
+                what_is_not_over_is_never_removed
+                a_retry_and_what_it_stands_for_go_in_their_order
+                old_messages_are_removed_in_batches
+            }
             outbox {
                 a_sender_gets_the_message_as_it_was_written
                 a_message_is_claimed_by_one_sender_only

@@ -7,6 +7,7 @@ mod observer;
 mod publish;
 mod publisher;
 mod relay;
+mod retention;
 mod route;
 pub mod sink;
 
@@ -16,4 +17,6 @@ pub use observer::{Attempt, Observer, Outcome};
 pub use publish::{Publishing, Receiving};
 pub(crate) use publisher::{Publisher, keep_publishing};
 pub(crate) use relay::relay;
+pub use retention::Retention;
+pub(crate) use retention::keep_pruning;
 pub use route::{Route, Routes};

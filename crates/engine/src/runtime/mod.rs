@@ -170,6 +170,7 @@ impl Shared {
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::outbox::relay);
         keep_going(self, "publisher", crate::outbox::keep_publishing);
+        keep_going(self, "retention", crate::outbox::keep_pruning);
         keep_going(self, "onlookers", crate::onlookers::keep_looking);
         // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
         keep_going(self, "definitions", crate::definitions::keep_following);

@@ -18,8 +18,8 @@ use super::jobs::{
 };
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
-    ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
-    Waiting,
+    ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, Rescued, Retried,
+    Sent, Share, Waiting,
 };
 use super::{
     Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
@@ -27,6 +27,7 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted, Received};
+use crate::outbox::Retention;
 use outbox::Outbox;
 
 /// Keeps everything in memory.
@@ -651,6 +652,10 @@ impl Store for MemoryStore {
 
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         Ok(self.tables().outbox.rescue(limit, self.clock.now()))
+    }
+
+    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
+        Ok(self.tables().outbox.prune(retention, limit, self.clock.now()))
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

@@ -16,6 +16,9 @@ pub const SAGAS: &str = "backstitch.sagas";
 /// Why a message that was not sent in time is given up.
 pub const TOO_LATE: &str = "it was not sent before it expired";
 
+/// The number that stands for a message that was removed for its age.
+pub const REMOVED: i64 = 0;
+
 /// Where the ledger keeps the keys of a topic.
 #[must_use]
 pub fn scope(topic: &str) -> String {
@@ -51,7 +54,7 @@ pub struct Publication {
 pub enum Published {
     /// It is written, under this number.
     Accepted(i64),
-    /// It was there: the newest message of its key.
+    /// It was there: the newest message of its key, or [`REMOVED`].
     Replay(i64),
     /// The key belongs to another request.
     Conflict {
@@ -150,6 +153,15 @@ pub struct Rescued {
     pub abandoned: u64,
     /// Messages given up because they were not sent in time.
     pub expired: u64,
+}
+
+/// What was removed for its age.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Messages.
+    pub messages: u64,
+    /// Keys of messages.
+    pub keys: u64,
 }
 
 /// Where a message stands.

@@ -3,6 +3,7 @@
 mod alerts;
 mod layers;
 mod orders;
+mod retention;
 mod text;
 
 use std::net::{Ipv4Addr, SocketAddr};
@@ -16,6 +17,7 @@ use serde::{Deserialize, Serialize};
 pub use alerts::{Alerts, Email, Security, Webhook};
 pub use layers::{Error, Overrides, Setting, settings};
 pub use orders::{Orders, Service};
+pub use retention::Retention;
 pub use text::Secret;
 
 /// All settings. `docs/configuration.md` says what each means to an operator.
@@ -43,6 +45,8 @@ pub struct Config {
     pub orders: Orders,
     /// Where alerts go.
     pub alerts: Alerts,
+    /// How long what is over is kept.
+    pub retention: Retention,
     /// Where messages go, topic by topic: only the file can say it.
     #[serde(skip_serializing)]
     pub outbox: outbox::Config,
@@ -168,6 +172,7 @@ impl Default for Config {
             calls: Calls::default(),
             orders: Orders::default(),
             alerts: Alerts::default(),
+            retention: Retention::default(),
             outbox: outbox::Config::default(),
         }
     }
@@ -222,6 +227,7 @@ impl Config {
             tick: self.sagas.tick,
             send_timeout: self.sagas.send_timeout,
             grace: self.limits.grace,
+            retention: self.retention.of_outbox(),
             ..Options::default()
         }
     }
@@ -265,6 +271,7 @@ impl Config {
         }
         mistakes.extend(self.orders.mistakes());
         mistakes.extend(self.alerts.mistakes());
+        mistakes.extend(self.retention.mistakes());
         mistakes.extend(self.outbox.check().err().into_iter().flat_map(|bad| bad.mistakes));
         if self.secret.as_ref().is_some_and(|secret| secret.len() < Secret::SHORTEST) {
             mistakes.push(format!(

@@ -1,0 +1,74 @@
+//! How long what is over is kept.
+
+use std::time::Duration;
+
+use backstitch::outbox;
+use serde::{Deserialize, Serialize};
+
+use super::text;
+
+/// How long what is over is kept before it is removed.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct Retention {
+    /// Messages of the outbox that the other side has.
+    #[serde(with = "text::duration")]
+    pub outbox_sent: Duration,
+    /// Messages of the outbox that were given up.
+    #[serde(with = "text::duration")]
+    pub outbox_aborted: Duration,
+    /// Keys of messages: for so long a repeated request is known.
+    #[serde(with = "text::duration")]
+    pub idempotency: Duration,
+}
+
+impl Default for Retention {
+    fn default() -> Self {
+        let outbox::Retention { sent, aborted, keys } = outbox::Retention::default();
+        Self { outbox_sent: sent, outbox_aborted: aborted, idempotency: keys }
+    }
+}
+
+impl Retention {
+    /// What the engine is told.
+    #[must_use]
+    pub fn of_outbox(&self) -> outbox::Retention {
+        outbox::Retention { sent: self.outbox_sent, aborted: self.outbox_aborted, keys: self.idempotency }
+    }
+
+    pub(super) fn mistakes(&self) -> Vec<String> {
+        let ages = [
+            ("outbox_sent", self.outbox_sent),
+            ("outbox_aborted", self.outbox_aborted),
+            ("idempotency", self.idempotency),
+        ];
+        let empty = ages.iter().filter(|(_, age)| age.is_zero());
+        let mut mistakes: Vec<String> =
+            empty.map(|(name, _)| format!("retention.{name} must be longer than nothing")).collect();
+        let longest = self.outbox_sent.max(self.outbox_aborted);
+        if self.idempotency < longest {
+            mistakes.push(format!(
+                "retention.idempotency must not be shorter than the messages whose keys it keeps: at least {}",
+                humantime::format_duration(longest)
+            ));
+        }
+        mistakes
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_key_is_kept_at_least_as_long_as_its_message() {
+        let hour = Duration::from_secs(3600);
+        assert!(Retention::default().mistakes().is_empty());
+        let short = Retention { idempotency: hour, ..Retention::default() };
+        assert!(short.mistakes()[0].contains("at least 30days"), "{:?}", short.mistakes());
+        let none = Retention { outbox_sent: Duration::ZERO, ..Retention::default() };
+        assert_eq!(none.mistakes(), ["retention.outbox_sent must be longer than nothing"]);
+        let all = Retention { outbox_sent: hour, outbox_aborted: hour, idempotency: hour };
+        assert!(all.mistakes().is_empty());
+    }
+}
