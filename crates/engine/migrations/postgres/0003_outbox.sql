@@ -384,9 +384,18 @@ begin
         select l.at, l.digest = given as same into claim
         from backstitch.idempotency_ledger l
         where l.scope = 'outbox/' || topic and l.key = idempotency_key;
-        select max(o.id) into kept
-        from backstitch.outbox o
-        where o.topic = topic and o.idempotency_key = idempotency_key;
+        select coalesce(
+            (
+                select max(o.id)
+                from backstitch.outbox o
+                where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is not null
+            ),
+            (
+                select o.id
+                from backstitch.outbox o
+                where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is null
+            )
+        ) into kept;
         if claim.same then
             return kept;
         end if;

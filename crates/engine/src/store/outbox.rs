@@ -277,9 +277,15 @@ pub(super) mod reading {
         format!("{COLUMNS} where o.id = $1")
     }
 
+    /// The number of the newest message of a topic's key: its last retry, or else the first one. Each has an index.
+    pub(in crate::store) const NEWEST: &str = "coalesce(
+        (select max(id) from outbox where topic = $1 and idempotency_key = $2 and retry_of is not null),
+        (select id from outbox where topic = $1 and idempotency_key = $2 and retry_of is null)
+    )";
+
     /// The newest message of a topic's key.
     pub(in crate::store) fn by_key() -> String {
-        format!("{COLUMNS} where o.topic = $1 and o.idempotency_key = $2 order by o.id desc limit 1")
+        format!("{COLUMNS} where o.id = {NEWEST}")
     }
 
     /// A list, whose values come in this order: status, topic, number, limit, those that there are.

@@ -1,6 +1,7 @@
 //! Events of sagas leave through the outbox: what the log says, in its order, whatever crashes in between.
 
 use std::collections::{HashMap, HashSet};
+use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
@@ -71,7 +72,7 @@ async fn arrive(desk: &Desk, open: &Open, sagas: &[String], told: impl Fn(&str) 
     let all: usize = expected.values().map(Vec::len).sum();
     within(async {
         while received(&desk.broker.heard()).values().map(Vec::len).sum::<usize>() < all {
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
     .await;
@@ -102,8 +103,8 @@ async fn events_of_sagas_arrive_as_the_log_has_them_in_its_order_and_only_those_
 
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_sagas_arrive_each_and_in_order_although_the_server_is_killed() {
-    on_both_stores(Mood::TakesSlowly(std::time::Duration::from_millis(3)), async |desk| {
-        let service = Broker::start(Mood::TakesSlowly(std::time::Duration::from_millis(20))).await;
+    on_both_stores(Mood::TakesSlowly(Duration::from_millis(3)), async |desk| {
+        let service = Broker::start(Mood::TakesSlowly(Duration::from_millis(200))).await;
         let settings = announcing(&desk, "\"*\"");
         let soon = [("BACKSTITCH_SAGAS_LEASE", "1s")];
         let mut sagas = Vec::new();
@@ -115,8 +116,14 @@ async fn events_of_sagas_arrive_each_and_in_order_although_the_server_is_killed(
             for _ in 0..SAGAS {
                 sagas.push(start(&open).await);
             }
-            let heard = desk.broker.heard().len();
-            desk.broker.has_heard(heard + SAGAS).await;
+            // Each of them has begun, and waits for its first step.
+            let started = |heard: &Heard| heard.body["type"] == "saga.started";
+            within(async {
+                while desk.broker.heard().iter().filter(|heard| started(heard)).count() < sagas.len() {
+                    tokio::time::sleep(Duration::from_millis(5)).await;
+                }
+            })
+            .await;
             open.program.child.kill().await.unwrap();
         }
         let open = desk.open_with(&settings, &soon).await;

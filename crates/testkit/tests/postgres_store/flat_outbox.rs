@@ -42,7 +42,7 @@ async fn fill(client: &Client, messages: i64) {
 /// How many pages a statement looks at, beside what it does after its answer under these names.
 async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str) -> i64 {
     client.batch_execute(&format!("prepare looked_at as {statement}")).await.unwrap();
-    let explained = format!("explain (analyze, buffers, format json) execute looked_at({values})");
+    let explained = format!("explain (analyze, buffers, format json) execute looked_at {values}");
     let explained = client.query_one(&explained, &[]).await.unwrap();
     client.batch_execute("deallocate looked_at").await.unwrap();
     let plan: Value = serde_json::from_str(explained.get::<_, &str>(0)).unwrap();
@@ -64,7 +64,7 @@ async fn costs(messages: i64) -> [i64; 3] {
     let client = pool_at(&address, 1).unwrap().get().await.unwrap();
     fill(&client, messages).await;
     let looking = pages(&client, query!("waiting_topics"), "", "").await;
-    let claim = "array['topic-3', 'topic-4'], array[25, 25], array[10000, 10000], 'tester'";
+    let claim = "(array['topic-3', 'topic-4'], array[25, 25], array[10000, 10000], 'tester')";
     let claiming = pages(&client, query!("due_messages"), claim, "CTE put_aside").await;
     let claimed = "select id from outbox where status = 'sending' order by id";
     let claimed = client.query(claimed, &[]).await.unwrap();
@@ -72,8 +72,8 @@ async fn costs(messages: i64) -> [i64; 3] {
     assert_eq!(claimed.len(), 50, "there is enough to do");
     let nothing = |kind: &str| format!("array_fill(null::{kind}, array[50])");
     let ends = format!(
-        "array[{}], array_fill(1, array[50]),
-         array_fill('succeeded'::text, array[50]), array_fill(1, array[50]), {}, {}, {}, {}",
+        "(array[{}], array_fill(1, array[50]),
+         array_fill('succeeded'::text, array[50]), array_fill(1, array[50]), {}, {}, {}, {})",
         claimed.join(","),
         nothing("timestamptz"),
         nothing("text"),

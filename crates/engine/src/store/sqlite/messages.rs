@@ -101,8 +101,7 @@ fn ledger(connection: &Connection, message: &NewMessage) -> Result<Option<(Diges
 
 /// The newest message of this one's key.
 fn newest(connection: &Connection, message: &NewMessage) -> Result<i64, Fault> {
-    let mut statement =
-        connection.prepare_cached("select max(id) from outbox where topic = ?1 and idempotency_key = ?2")?;
+    let mut statement = connection.prepare_cached(&format!("select {}", reading::NEWEST))?;
     let found: Option<i64> =
         statement.query_row(params![message.topic, message.idempotency_key], |row| row.get(0))?;
     Ok(found.unwrap_or(REMOVED))
