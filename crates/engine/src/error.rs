@@ -89,6 +89,12 @@ pub enum Error {
         /// When the first one came.
         at: Timestamp,
     },
+    /// The same message was published before, and is not kept any more.
+    #[error(
+        "the idempotency key was used for this very message before, which is over and was removed for its age: use a new \
+         key for a new message"
+    )]
+    MessageRemoved,
     /// Somebody's transaction that is still open has the idempotency key.
     #[error(
         "the idempotency key is held by a transaction that is still open ({0}): nothing was started; ask again in a \

@@ -56,6 +56,8 @@ impl Starting {
         let saga = shared.options.ids.next(at);
         // Be it late already: its end is for whoever drives it to decide.
         let decision = saga::accept(&definition.definition, start, at);
+        let announced = &shared.options.announced;
+        let messages = announced.messages(saga, &definition.name, &decision.events);
         let started = &decision.state.started;
         let row = NewRow {
             definition: Arc::clone(&definition.name),
@@ -74,7 +76,7 @@ impl Starting {
             row: Some(RowWrite::Insert(row)),
             consume_inbox_through: None,
             jobs: Vec::new(),
-            messages: Vec::new(),
+            messages,
             rows,
             claim,
         })

@@ -6,7 +6,7 @@ use std::time::Duration;
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::declared::Caller;
 use crate::error::Error;
-use crate::outbox::{Nobody, Observer, Routes};
+use crate::outbox::{Announced, Nobody, Observer, Retention, Routes};
 use crate::store::product::Schema;
 
 /// No time in the settings makes sense beyond a day.
@@ -49,6 +49,10 @@ pub struct Options {
     pub caller: Option<Arc<dyn Caller>>,
     /// Where outgoing messages go: to the log, unless told.
     pub routes: Routes,
+    /// Which events of sagas are published, to the topic [`SAGAS`](crate::store::outbox::SAGAS): none, unless told.
+    pub announced: Announced,
+    /// How long messages are kept that are over.
+    pub retention: Retention,
     /// Who counts what becomes of them.
     pub observer: Arc<dyn Observer>,
     /// Where the time comes from.
@@ -71,6 +75,8 @@ impl Default for Options {
             products: Vec::new(),
             caller: None,
             routes: Routes::default(),
+            announced: Announced::default(),
+            retention: Retention::default(),
             observer: Arc::new(Nobody),
             clock: Arc::new(SystemClock),
             ids: Arc::new(RandomIds::default()),
@@ -98,6 +104,7 @@ impl Options {
             }
         }
         mistakes.extend(self.routes.mistakes());
+        mistakes.extend(self.retention.mistake().map(str::to_owned));
         if mistakes.is_empty() { Ok(()) } else { Err(Error::BadOptions(mistakes.join("; "))) }
     }
 }

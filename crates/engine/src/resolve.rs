@@ -39,6 +39,7 @@ pub(crate) async fn resolve(
     let on = Circumstances {
         saga,
         definition: &definition,
+        announced: &shared.options.announced,
         before: Some(&state),
         epoch,
         inbox_seen: stored.inbox_seq,

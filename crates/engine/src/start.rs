@@ -152,6 +152,7 @@ async fn start(
     let on = Circumstances {
         saga,
         definition: &definition,
+        announced: &shared.options.announced,
         before: None,
         epoch,
         inbox_seen: 0,

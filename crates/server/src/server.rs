@@ -102,11 +102,12 @@ impl Server {
         let caller: Arc<dyn Caller> = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
         let alerts = Arc::new(AlertSink::new(&config.alerts.channels())?);
         let metrics = Metrics::new();
-        let topics = topics(&config.outbox)?.with(ALERTS, Route::to(alerts.clone()));
+        let topics = topics(&config.outbox, &clock)?.with(ALERTS, Route::to(alerts.clone()));
         let options = Options {
             caller: Some(caller.clone()),
             products: vec![&orders::SCHEMA, &alerts::SCHEMA, &SCHEMA],
             routes: topics.clone(),
+            announced: config.outbox.announced()?,
             observer: Arc::new(metrics.outbox()),
             clock: clock.clone(),
             ..config.engine_options()
@@ -188,9 +189,12 @@ impl Server {
 }
 
 /// Where messages go. Where no topic is configured, all go to the log; otherwise the others go nowhere.
-fn topics(config: &outbox::Config) -> Result<Routes, outbox::BadConfig> {
+fn topics(config: &outbox::Config, clock: &Arc<dyn Clock>) -> Result<Routes, outbox::BadConfig> {
     let none = if config.topics.is_empty() { Routes::default() } else { Routes::none() };
-    config.topics.iter().try_fold(none, |routes, (name, topic)| Ok(routes.with(name, topic.route(name)?)))
+    config
+        .topics
+        .iter()
+        .try_fold(none, |routes, (name, topic)| Ok(routes.with(name, topic.route(name, clock)?)))
 }
 
 /// Who is let in. An address that others can reach is opened only where somebody has a key.

@@ -2,7 +2,7 @@
 
 use std::fmt;
 
-use backstitch::Timestamp;
+use backstitch::{Rfc3339, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 /// A time in an answer or a request.
@@ -16,11 +16,7 @@ pub(crate) fn rfc3339(at: Timestamp) -> Time {
 
 impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match jiff::Timestamp::from_microsecond(self.0.as_micros()) {
-            Ok(at) => write!(f, "{at:.6}"),
-            // Beyond what calendars go to; the number still tells it.
-            Err(_) => write!(f, "{}", self.0.as_micros()),
-        }
+        Rfc3339(self.0).fmt(f)
     }
 }
 

@@ -11,12 +11,19 @@ use backstitch_modules::webhooks::egress::{BadEgress, Egress};
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{Sender, Settings};
 use backstitch_modules::webhooks::vault::{self, Vault};
-use backstitch_modules::webhooks::{self, Counter, Courier, Dispatch, Observer, Registrar, Webhooks};
+use backstitch_modules::webhooks::{
+    self, Ages, Counter, Courier, Dispatch, Observer, Pruned, Registrar, Retention, Webhooks,
+};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
+
+/// How often is looked for what is old enough to be removed.
+const PRUNED_EVERY: Duration = Duration::from_secs(60);
+/// And no more often than this, however short things are kept.
+const PRUNED_AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 /// Why webhooks cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -54,6 +61,7 @@ pub(crate) struct Sending {
 struct Tasks {
     courier: Option<JoinHandle<()>>,
     orchestrator: Option<JoinHandle<()>>,
+    retention: Option<JoinHandle<()>>,
 }
 
 impl Hooks {
@@ -84,6 +92,8 @@ impl Hooks {
         }
         let orchestrator = parts.orchestrator.clone();
         tasks.orchestrator = Some(tokio::spawn(async move { orchestrator.run(&*observer).await }));
+        let (retention, ages) = (parts.retention.clone(), config.retention.of_webhooks());
+        tasks.retention = Some(tokio::spawn(async move { prune_now_and_then(&retention, &ages).await }));
         Ok(Self { parts, sending, tasks: Mutex::new(tasks) })
     }
 
@@ -97,9 +107,22 @@ impl Hooks {
             courier.abort();
             let _ = courier.await;
         }
-        if let Some(orchestrator) = tasks.orchestrator {
-            orchestrator.abort();
-            let _ = orchestrator.await;
+        for task in tasks.orchestrator.into_iter().chain(tasks.retention) {
+            task.abort();
+            let _ = task.await;
+        }
+    }
+}
+
+/// Removes what is over and old enough, for as long as it is polled.
+async fn prune_now_and_then(retention: &Retention, ages: &Ages) {
+    let shortest = ages.completed.min(ages.dead_lettered).min(ages.events);
+    loop {
+        tokio::time::sleep(shortest.clamp(PRUNED_AT_MOST_EVERY, PRUNED_EVERY)).await;
+        match retention.prune(ages).await {
+            Ok(pruned) if pruned == Pruned::default() => {}
+            Ok(pruned) => tracing::info!(?pruned, "webhooks that are over for long were removed"),
+            Err(error) => tracing::warn!(%error, "webhooks that are over cannot be removed"),
         }
     }
 }

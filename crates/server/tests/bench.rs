@@ -4,6 +4,7 @@
 
 use std::process::{Command, Output};
 
+use backstitch_testkit::nats::NatsServer;
 use serde_json::Value;
 
 fn bench(arguments: &[&str]) -> Output {
@@ -98,4 +99,24 @@ fn a_server_of_its_own_is_measured_over_http_and_every_clause_has_a_figure() {
         let figure = figures.iter().find(|figure| figure["clause"] == clause).unwrap();
         assert_eq!(figure["holds"], true, "{figure}");
     }
+}
+
+#[tokio::test]
+async fn an_outbox_is_emptied_into_a_stream_that_has_every_message_and_is_removed_afterwards() {
+    let broker = NatsServer::start().await;
+    let url = broker.url();
+    let run = tokio::task::spawn_blocking(move || reports(&["--outbox", "500", "--nats", &url]));
+    let reports = run.await.unwrap();
+    let [report] = &reports[..] else { panic!("{reports:?}") };
+    assert_eq!((&report["adapter"], &report["messages"]), (&"nats".into(), &500.into()));
+    assert!(report["drained_per_s"].as_f64().unwrap() > 0.0, "{report}");
+    let streams = broker.directory().join("jetstream").join("$G").join("streams");
+    let left = std::fs::read_dir(streams).map_or(0, Iterator::count);
+    assert_eq!(left, 0, "the stream is gone");
+}
+
+#[test]
+fn a_broker_without_an_outbox_to_empty_is_refused() {
+    let refused = bench(&["--nats", "nats://127.0.0.1:4222"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", String::from_utf8_lossy(&refused.stderr));
 }

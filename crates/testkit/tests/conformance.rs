@@ -86,6 +86,7 @@ macro_rules! every_store {
             }
             adoption {
                 a_dead_nodes_saga_is_taken_over_and_its_log_says_so
+                an_announced_adoption_is_told_with_it
                 the_old_owners_decision_is_fenced
                 nothing_is_adopted_twice
                 adoption_goes_in_batches_until_nothing_is_left
@@ -154,6 +155,13 @@ macro_rules! every_store {
                 a_saga_is_told_of_an_attempt_that_nobody_brings_back
                 nobody_is_told_of_a_lost_job_that_no_saga_waits_for
                 the_job_of_a_paused_saga_waits_until_it_goes_on
+            }
+            retention {
+                what_is_over_is_removed_at_its_time
+                a_key_outlives_its_message_and_can_then_be_used_anew
+                what_is_not_over_is_never_removed
+                a_retry_and_what_it_stands_for_go_in_their_order
+                old_messages_are_removed_in_batches
             }
             outbox {
                 a_sender_gets_the_message_as_it_was_written

@@ -24,6 +24,8 @@ begin
 end;
 $$;
 
+create index ledger_of_messages on idempotency_ledger (at) where saga_id is null;
+
 create table outbox (
     id              bigint generated always as identity primary key,
     lock            bigint           not null default 0,
@@ -59,6 +61,8 @@ create index outbox_expiring on outbox (expires_at)
 create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
     where ordering_key is not null and status in ('pending', 'sending', 'failed');
 create index outbox_topic on outbox (topic, id);
+create index outbox_retries on outbox (topic, idempotency_key) where retry_of is not null;
+create index outbox_settled on outbox (status, updated_at) where status in ('succeeded', 'aborted');
 
 create trigger outbox_settled_never_changes
     before update on outbox
@@ -380,9 +384,18 @@ begin
         select l.at, l.digest = given as same into claim
         from backstitch.idempotency_ledger l
         where l.scope = 'outbox/' || topic and l.key = idempotency_key;
-        select max(o.id) into kept
-        from backstitch.outbox o
-        where o.topic = topic and o.idempotency_key = idempotency_key;
+        select coalesce(
+            (
+                select max(o.id)
+                from backstitch.outbox o
+                where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is not null
+            ),
+            (
+                select o.id
+                from backstitch.outbox o
+                where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is null
+            )
+        ) into kept;
         if claim.same then
             return kept;
         end if;

@@ -12,6 +12,8 @@ create table idempotency_ledger (
     primary key (scope, key)
 ) strict, without rowid;
 
+create index ledger_of_messages on idempotency_ledger (at) where saga_id is null;
+
 create table outbox (
     id              integer primary key autoincrement,
     topic           text    not null,
@@ -50,6 +52,8 @@ create index outbox_expiring on outbox (expires_at)
 create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
     where ordering_key is not null and status in ('pending', 'sending', 'failed');
 create index outbox_topic on outbox (topic, id);
+create index outbox_retries on outbox (topic, idempotency_key) where retry_of is not null;
+create index outbox_settled on outbox (status, updated_at) where status in ('succeeded', 'aborted');
 
 create trigger outbox_settled_never_changes before update on outbox
 when old.status in ('succeeded', 'aborted')

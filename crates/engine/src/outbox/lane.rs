@@ -191,7 +191,7 @@ impl Sending {
             job: outgoing.lock,
             final_error_code: None,
         };
-        let outcome = delivery::Outcome::Failed { code: error.code.clone(), retry_after: None };
+        let outcome = delivery::Outcome::Failed { code: error.code.clone(), retry_after: error.retry_after };
         let input = Input::Reported { job: outgoing.lock, outcome };
         let policy = self.route.policy(outgoing.message.expires_at);
         match decide(&under_way, input, &policy, outgoing.id.unsigned_abs(), now) {

@@ -1,17 +1,22 @@
 //! The outbox: what is to be said to the world is written with the decision that causes it, and sent afterwards.
 
+mod announced;
 mod lane;
 mod looking;
 mod observer;
 mod publish;
 mod publisher;
 mod relay;
+mod retention;
 mod route;
 pub mod sink;
 
+pub use announced::{Announced, NoSuchEvent};
 pub(crate) use observer::Nobody;
 pub use observer::{Attempt, Observer, Outcome};
 pub use publish::{Publishing, Receiving};
 pub(crate) use publisher::{Publisher, keep_publishing};
 pub(crate) use relay::relay;
+pub use retention::Retention;
+pub(crate) use retention::keep_pruning;
 pub use route::{Route, Routes};

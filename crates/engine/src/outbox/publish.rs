@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::runtime::Shared;
 use crate::start::check_name;
 use crate::store;
-use crate::store::outbox::{NewMessage, Publication, Published};
+use crate::store::outbox::{NewMessage, Publication, Published, REMOVED};
 
 /// A message about to be published: await it, or write it in a transaction of your own.
 #[must_use = "nothing is published until this is awaited"]
@@ -161,6 +161,7 @@ impl IntoFuture for Publishing {
 fn received(published: Published, publication: &Publication) -> Result<Receiving, Error> {
     match published {
         Published::Accepted(id) => Ok(Receiving::Accepted(id)),
+        Published::Replay(REMOVED) => Err(Error::MessageRemoved),
         Published::Replay(id) => Ok(Receiving::Replay(id)),
         Published::Conflict { id, digest, at } => {
             Err(Error::MessageConflict { id, first: digest, now: publication.digest, at })

@@ -14,6 +14,8 @@ use crate::store::outbox::ALERTS;
 const BACKOFF: [u64; 6] = [5, 10, 20, 40, 80, 160];
 const MAX_ATTEMPTS: u32 = 6;
 const CONCURRENCY: usize = 4;
+/// A receiver may ask for this long a wait, be every wait of the route's own shorter.
+const LONGEST_WISH: Duration = Duration::from_secs(3600);
 
 /// How the messages of a topic are sent.
 #[derive(Clone)]
@@ -44,7 +46,9 @@ impl Route {
     }
 
     pub(super) fn policy(&self, expires_at: Option<Timestamp>) -> Policy {
-        Policy { expires_at, ..Policy::after_each(self.max_attempts, self.backoff.clone()) }
+        let policy = Policy::after_each(self.max_attempts, self.backoff.clone());
+        let last = self.backoff.last().copied().unwrap_or_default();
+        Policy { expires_at, max_delay: last.max(LONGEST_WISH), ..policy }
     }
 
     fn mistakes(&self, topic: &str) -> Vec<String> {

@@ -1,6 +1,7 @@
 //! Where messages of the outbox go.
 
 use std::fmt;
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch_kernel::Payload;
@@ -34,13 +35,21 @@ pub struct Undelivered {
     pub code: String,
     /// What people read.
     pub message: String,
+    /// The other side asked not to be sent it again sooner.
+    pub retry_after: Option<Duration>,
 }
 
 impl Undelivered {
     /// For this reason.
     #[must_use]
     pub fn new(code: impl Into<String>, message: impl Into<String>) -> Self {
-        Self { code: code.into(), message: message.into() }
+        Self { code: code.into(), message: message.into(), retry_after: None }
+    }
+
+    /// The same with the other side's wish not to be sent it again sooner.
+    #[must_use]
+    pub fn with_retry_after(self, delay: Option<Duration>) -> Self {
+        Self { retry_after: delay, ..self }
     }
 
     /// As the ledger keeps it for a message that is given up.

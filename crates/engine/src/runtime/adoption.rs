@@ -13,6 +13,7 @@ use super::driver::STORE_RETRY;
 use super::{Driver, Seat, Shared};
 use crate::registry::Runnable;
 use crate::store::nodes::Notice;
+use crate::store::outbox::SAGAS;
 use crate::store::{self, Stored};
 
 /// Sagas taken over in one transaction.
@@ -73,6 +74,10 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
             let adopted = shared.store.adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH).await?;
             for saga in &adopted {
                 shared.backlog.push(*saga);
+            }
+            if !adopted.is_empty() && shared.options.announced.includes("saga.adopted") {
+                shared.options.observer.enqueued(SAGAS, adopted.len() as u64);
+                shared.outbox.nudge();
             }
             if adopted.len() < ADOPT_BATCH || shared.is_stopping() {
                 break;

@@ -355,7 +355,6 @@ impl Driver {
             if is_planted(Bug::EffectBeforeCommit) {
                 self.perform(std::mem::take(&mut decision.effects));
             }
-            let tells = !commit.messages.is_empty();
             // What was offered before the pause is to be had again.
             let goes_on = |recorded: &Recorded| matches!(recorded.event, Event::SagaResumed { .. });
             let offers = !commit.jobs.is_empty() || commit.events.iter().any(goes_on);
@@ -364,9 +363,7 @@ impl Driver {
             };
             match verdict {
                 Verdict::Applied => {
-                    if tells {
-                        self.shared.told(&commit.messages);
-                    }
+                    self.shared.told(&commit.messages);
                     if offers {
                         self.shared.work.notify_waiters();
                     }
@@ -415,6 +412,7 @@ impl Driver {
         Circumstances {
             saga: self.saga,
             definition: &self.definition,
+            announced: &self.shared.options.announced,
             before: Some(&self.state),
             epoch: self.epoch,
             inbox_seen: self.inbox_seen,

@@ -38,6 +38,9 @@ impl Launch {
             // It may be on its way: the driver finds out.
             Err(_) => false,
         };
+        if written {
+            shared.told(&commit.messages);
+        }
         if written && !commit.jobs.is_empty() {
             shared.work.notify_waiters();
         }

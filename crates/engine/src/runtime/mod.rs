@@ -121,7 +121,8 @@ pub(crate) struct Counters {
 impl Shared {
     /// Joins the nodes of this store and starts the loops.
     pub(crate) async fn start(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, store::Error> {
-        let node = Node { name: options.node.clone(), lease: options.lease };
+        let node =
+            Node { name: options.node.clone(), lease: options.lease, announced: options.announced.clone() };
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(&store)?;
@@ -169,6 +170,7 @@ impl Shared {
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::outbox::relay);
         keep_going(self, "publisher", crate::outbox::keep_publishing);
+        keep_going(self, "retention", crate::outbox::keep_pruning);
         keep_going(self, "onlookers", crate::onlookers::keep_looking);
         // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
         keep_going(self, "definitions", crate::definitions::keep_following);
@@ -270,6 +272,9 @@ impl Shared {
 
     /// These messages are on disk.
     pub(crate) fn told(&self, messages: &[NewMessage]) {
+        if messages.is_empty() {
+            return;
+        }
         for message in messages {
             self.options.observer.enqueued(&message.topic, 1);
         }

@@ -6,6 +6,7 @@ use backstitch_kernel::saga::{Decision, Event, Phase, Recorded, State};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
+use crate::outbox::Announced;
 use crate::planting::{Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::jobs::NewJob;
@@ -24,6 +25,7 @@ pub(crate) struct Planned {
 pub(crate) struct Circumstances<'a> {
     pub(crate) saga: SagaId,
     pub(crate) definition: &'a Registered,
+    pub(crate) announced: &'a Announced,
     /// The saga before the decision; `None` for a start.
     pub(crate) before: Option<&'a State>,
     pub(crate) epoch: Epoch,
@@ -69,6 +71,7 @@ pub(crate) fn plan(
             });
             messages.extend(alert(format!("{}:{}", on.saga, recorded.seq), &body));
         }
+        messages.extend(on.announced.message(on.saga, &on.definition.name, recorded));
         jobs.extend(hook(on, recorded));
         jobs.extend(offer(recorded));
     }

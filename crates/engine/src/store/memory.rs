@@ -18,8 +18,8 @@ use super::jobs::{
 };
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
-    ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
-    Waiting,
+    ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, Rescued, Retried,
+    Sent, Share, Waiting,
 };
 use super::{
     Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
@@ -27,6 +27,7 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted, Received};
+use crate::outbox::Retention;
 use outbox::Outbox;
 
 /// Keeps everything in memory.
@@ -372,7 +373,9 @@ impl Store for MemoryStore {
     ) -> Result<Vec<SagaId>, Error> {
         let now = self.clock.now();
         let mut adopted = Vec::new();
-        for (id, saga) in &mut self.tables().sagas {
+        let mut tables = self.tables();
+        let Tables { sagas, outbox, .. } = &mut *tables;
+        for (id, saga) in sagas {
             if adopted.len() == limit {
                 break;
             }
@@ -385,7 +388,11 @@ impl Store for MemoryStore {
             }
             let at = saga.log.last().map_or(at, |head| head.at.max(at));
             let event = Event::SagaAdopted { node: node.name.clone(), epoch };
-            saga.log.push(Recorded { seq: saga.log.len() as u64 + 1, at, event });
+            let recorded = Recorded { seq: saga.log.len() as u64 + 1, at, event };
+            if let Some(message) = node.announced.message(*id, &saga.summary.definition, &recorded) {
+                outbox.enqueue(&message, None, at);
+            }
+            saga.log.push(recorded);
             saga.summary.owner = Some(epoch);
             saga.summary.wake_at = None;
             adopted.push(*id);
@@ -645,6 +652,10 @@ impl Store for MemoryStore {
 
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         Ok(self.tables().outbox.rescue(limit, self.clock.now()))
+    }
+
+    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
+        Ok(self.tables().outbox.prune(retention, limit, self.clock.now()))
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

@@ -25,12 +25,15 @@ pub use error::{Corrupt, Error};
 pub use query::{Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
 
 use crate::inbox::{Message, Posted};
+use crate::outbox::Retention;
 use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Known, Node, Notice, Registered};
-use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
+use outbox::{
+    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+};
 use tokio::sync::mpsc;
 
 /// Who writes to a store.
@@ -292,6 +295,13 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be written.
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error>;
+
+    /// Removes up to `limit` messages of each kind that have been over for as long as they are kept, and as many keys whose
+    /// messages are gone. What is not over stays, and so does what an unfinished message stands for.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error>;
 
     /// A message as it stands.
     ///

@@ -5,6 +5,8 @@ use std::time::Duration;
 
 use backstitch_kernel::{Payload, SagaId};
 
+use crate::outbox::Announced;
+
 /// One life of a process: every start gets a higher number than all before it.
 pub type Epoch = i64;
 
@@ -15,6 +17,8 @@ pub struct Node {
     pub name: String,
     /// Unrenewed for this long it counts as dead, by the database's clock.
     pub lease: Duration,
+    /// What it tells of the sagas that it takes over.
+    pub announced: Announced,
 }
 
 /// A definition that a node can run.

@@ -10,8 +10,14 @@ use crate::outbox::sink::Undelivered;
 /// The topic of messages to whoever looks after this installation.
 pub const ALERTS: &str = "backstitch.alerts";
 
+/// The topic of what happens to sagas, as far as it is [announced](crate::Announced).
+pub const SAGAS: &str = "backstitch.sagas";
+
 /// Why a message that was not sent in time is given up.
 pub const TOO_LATE: &str = "it was not sent before it expired";
+
+/// The number that stands for a message that was removed for its age.
+pub const REMOVED: i64 = 0;
 
 /// Where the ledger keeps the keys of a topic.
 #[must_use]
@@ -48,7 +54,7 @@ pub struct Publication {
 pub enum Published {
     /// It is written, under this number.
     Accepted(i64),
-    /// It was there: the newest message of its key.
+    /// It was there: the newest message of its key, or [`REMOVED`].
     Replay(i64),
     /// The key belongs to another request.
     Conflict {
@@ -147,6 +153,15 @@ pub struct Rescued {
     pub abandoned: u64,
     /// Messages given up because they were not sent in time.
     pub expired: u64,
+}
+
+/// What was removed for its age.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Pruned {
+    /// Messages.
+    pub messages: u64,
+    /// Keys of messages.
+    pub keys: u64,
 }
 
 /// Where a message stands.
@@ -262,9 +277,15 @@ pub(super) mod reading {
         format!("{COLUMNS} where o.id = $1")
     }
 
+    /// The number of the newest message of a topic's key: its last retry, or else the first one. Each has an index.
+    pub(in crate::store) const NEWEST: &str = "coalesce(
+        (select max(id) from outbox where topic = $1 and idempotency_key = $2 and retry_of is not null),
+        (select id from outbox where topic = $1 and idempotency_key = $2 and retry_of is null)
+    )";
+
     /// The newest message of a topic's key.
     pub(in crate::store) fn by_key() -> String {
-        format!("{COLUMNS} where o.topic = $1 and o.idempotency_key = $2 order by o.id desc limit 1")
+        format!("{COLUMNS} where o.id = {NEWEST}")
     }
 
     /// A list, whose values come in this order: status, topic, number, limit, those that there are.

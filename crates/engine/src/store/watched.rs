@@ -14,11 +14,12 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{
-    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::Database;
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
+use crate::outbox::Retention;
 
 /// Who watches a store.
 #[async_trait]
@@ -272,6 +273,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         self.admitted().await?.rescue_outbox(limit).await
+    }
+
+    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
+        self.admitted().await?.prune_outbox(retention, limit).await
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

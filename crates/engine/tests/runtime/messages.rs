@@ -1,7 +1,8 @@
 //! Messages to the world.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::outbox::Routes;
@@ -277,4 +278,44 @@ async fn a_shutdown_lets_messages_on_their_way_arrive() {
     let _engine = bench.open_with(saga()).await;
     tokio::time::sleep(secs(600)).await;
     assert_eq!(sink.post.topics(), ["t"], "it is not sent again");
+}
+
+/// Asks for more time the first time, and notes when it was asked.
+#[derive(Clone)]
+struct Busy {
+    asks_for: Duration,
+    asked: Arc<Mutex<Vec<Instant>>>,
+}
+
+#[async_trait]
+impl Sink for Busy {
+    async fn send(&self, _: &Message) -> Result<Receipt, Undelivered> {
+        let mut asked = self.asked.lock().unwrap();
+        asked.push(Instant::now());
+        if asked.len() > 1 {
+            return Ok(Receipt::default());
+        }
+        Err(Undelivered::new("http_429", "not now").with_retry_after(Some(self.asks_for)))
+    }
+}
+
+/// How long a message waits for its second send if the receiver asks for this.
+async fn wait_when_asked_for(asks_for: Duration) -> Duration {
+    let busy = Busy { asks_for, asked: Arc::default() };
+    let bench = Bench::with(|options| options.routes = Routes::all_to(Arc::new(busy.clone())));
+    let engine = bench.open().await;
+    engine.publish("t", "k", &1).await.unwrap();
+    tokio::time::sleep(secs(2 * 3600)).await;
+    let asked = busy.asked.lock().unwrap().clone();
+    assert_eq!(asked.len(), 2);
+    asked[1] - asked[0]
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_receiver_may_ask_for_a_later_send_but_neither_for_a_sooner_one_nor_for_ever() {
+    let tick = secs(1);
+    for (asked, least) in [(120, 120), (0, 5), (24 * 3600, 3600)] {
+        let waited = wait_when_asked_for(secs(asked)).await;
+        assert!((secs(least)..secs(least) + tick).contains(&waited), "{asked}: {waited:?}");
+    }
 }

@@ -213,6 +213,27 @@ pub struct Recorded {
 }
 
 impl Event {
+    /// The names of all events there are.
+    pub const NAMES: [&'static str; 17] = [
+        "saga.started",
+        "saga.succeeded",
+        "saga.failed",
+        "saga.compensating",
+        "saga.compensated",
+        "saga.paused",
+        "saga.resumed",
+        "saga.adopted",
+        "step.started",
+        "step.succeeded",
+        "step.failed",
+        "step.timed_out",
+        "step.retry",
+        "step.compensating",
+        "step.compensated",
+        "step.compensation_failed",
+        "step.resolved",
+    ];
+
     /// The event's name in logs, streams and the database.
     #[must_use]
     pub fn name(&self) -> &'static str {

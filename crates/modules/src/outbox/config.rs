@@ -1,12 +1,15 @@
-//! What can be set about topics, as it stands under `[outbox.topics.NAME]` in the server's configuration.
+//! What can be set about the outbox, as it stands under `[outbox.topics.NAME]` and `[outbox.sagas]` in the server's
+//! configuration.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::Retry;
+use backstitch::clock::Clock;
 use backstitch::outbox::Route;
 use backstitch::sink::{LogSink, Sink};
+use backstitch::store::outbox::SAGAS;
+use backstitch::{Announced, Retry};
 use serde::de::{DeserializeOwned, Error as _};
 use serde::{Deserialize, Deserializer};
 use serde_json::{Map, Value};
@@ -26,12 +29,22 @@ const MOST_ATTEMPTS: u32 = 1_000;
 const MOST_WAITS: usize = 100;
 const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// Where messages go, by topic.
+/// What is said, and where messages go, by topic.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
     /// Every topic that goes somewhere.
     pub topics: BTreeMap<String, TopicConfig>,
+    /// What is said of sagas.
+    pub sagas: SagaEvents,
+}
+
+/// What is said of sagas, to the topic `backstitch.sagas`.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(default, deny_unknown_fields)]
+pub struct SagaEvents {
+    /// The events that are published, such as `saga.*`.
+    pub events: Vec<String>,
 }
 
 /// Where messages of one topic go, and how.
@@ -92,7 +105,32 @@ impl Config {
     /// # Errors
     /// Every mistake there is, in all topics.
     pub fn check(&self) -> Result<(), BadConfig> {
-        BadConfig::none_of(self.topics.iter().flat_map(|(name, topic)| topic.mistakes(name)).collect())
+        let topics = self.topics.iter().flat_map(|(name, topic)| topic.mistakes(name));
+        let unknown = self.announced().err().into_iter().flat_map(|bad| bad.mistakes);
+        BadConfig::none_of(topics.chain(unknown).chain(self.at_odds()).collect())
+    }
+
+    /// Which events of sagas are published.
+    ///
+    /// # Errors
+    /// When no event is called so.
+    pub fn announced(&self) -> Result<Announced, BadConfig> {
+        Announced::matching(&self.sagas.events)
+            .map_err(|unknown| BadConfig { mistakes: vec![format!("outbox.sagas.events: {unknown}")] })
+    }
+
+    /// Events that go nowhere, or somewhere to go without events.
+    fn at_odds(&self) -> Option<String> {
+        match (self.sagas.events.is_empty(), self.topics.contains_key(SAGAS)) {
+            (true, true) => Some(format!(
+                "{}: nothing is published to it: list events under outbox.sagas.events, or leave it out",
+                place(SAGAS)
+            )),
+            (false, false) if !self.topics.is_empty() => Some(format!(
+                "outbox.sagas.events: the topic `{SAGAS}` goes nowhere: add [outbox.topics.\"{SAGAS}\"]"
+            )),
+            _ => None,
+        }
     }
 }
 
@@ -116,10 +154,11 @@ impl TopicConfig {
     ///
     /// # Errors
     /// Every mistake there is, also in the files that the settings name.
-    pub fn sink(&self, name: &str) -> Result<Arc<dyn Sink>, BadConfig> {
+    pub fn sink(&self, name: &str, clock: &Arc<dyn Clock>) -> Result<Arc<dyn Sink>, BadConfig> {
         self.check(name)?;
         let place = place(name);
-        let topic = Topic { name, timeout: self.pace.timeout, retry_span: self.pace.retry_span() };
+        let (timeout, retry_span) = (self.pace.timeout, self.pace.retry_span());
+        let topic = Topic { name, timeout, clock: clock.clone(), retry_span };
         self.adapter
             .sink(&topic)
             .map_err(|mistake| BadConfig { mistakes: vec![format!("{place}.{mistake}")] })
@@ -129,9 +168,9 @@ impl TopicConfig {
     ///
     /// # Errors
     /// As [`TopicConfig::sink`].
-    pub fn route(&self, name: &str) -> Result<Route, BadConfig> {
+    pub fn route(&self, name: &str, clock: &Arc<dyn Clock>) -> Result<Route, BadConfig> {
         Ok(Route {
-            sink: self.sink(name)?,
+            sink: self.sink(name, clock)?,
             concurrency: self.pace.concurrency,
             max_attempts: Some(self.pace.max_attempts),
             backoff: self.pace.backoff.clone(),
@@ -191,7 +230,7 @@ fn misnamed(name: &str) -> Option<String> {
     if name.contains(|char: char| char.is_whitespace() || char.is_control()) {
         return Some("a topic's name has no blanks and no control characters: write a `-`".to_owned());
     }
-    name.starts_with(RESERVED)
+    (name.starts_with(RESERVED) && name != SAGAS)
         .then(|| format!("names that begin with `{RESERVED}` belong to the engine: choose another"))
 }
 
@@ -232,6 +271,10 @@ pub(super) fn read<T: DeserializeOwned>(written: Map<String, Value>) -> Result<T
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn clock() -> Arc<dyn Clock> {
+        Arc::new(backstitch::clock::SystemClock)
+    }
 
     fn secs(count: u64) -> Duration {
         Duration::from_secs(count)
@@ -275,7 +318,7 @@ mod tests {
         let orders = &config.topics["orders"].pace;
         assert_eq!((orders.timeout, orders.concurrency, orders.max_attempts), (secs(5), 16, 3));
         assert_eq!(orders.retry_span(), secs(1 + 60 + 3 * 5));
-        let route = config.topics["orders"].route("orders").unwrap();
+        let route = config.topics["orders"].route("orders", &clock()).unwrap();
         assert_eq!((route.sink.name(), route.concurrency, route.max_attempts), ("http", 16, Some(3)));
         assert_eq!(route.backoff, [secs(1), secs(60)]);
         assert!(route.timeout > Some(secs(5)), "the adapter has the last word");
@@ -308,9 +351,41 @@ mod tests {
     fn the_engines_own_topics_go_where_the_engine_sends_them() {
         let log = TopicConfig::by(super::super::Log {});
         log.check("backstitches").unwrap();
-        for name in ["backstitch.alerts", "backstitch.", "backstitch.sagas", "", "a b", "a\nb"] {
+        for name in ["backstitch.alerts", "backstitch.", "backstitch.saga", "", "a b", "a\nb"] {
             assert!(log.check(name).is_err(), "{name:?}");
         }
+    }
+
+    fn config(toml: &str) -> Config {
+        toml::from_str(toml).unwrap()
+    }
+
+    fn complaint(toml: &str) -> String {
+        config(toml).check().unwrap_err().to_string()
+    }
+
+    #[test]
+    fn events_of_sagas_and_their_topic_go_together() {
+        let events = "[sagas]\nevents = ['saga.*', 'step.failed']\n";
+        let topic = "[topics.\"backstitch.sagas\"]\nadapter = 'log'\n";
+        let other = "[topics.orders]\nadapter = 'log'\n";
+        for good in ["", events, other, &[events, topic].concat(), &[events, topic, other].concat()] {
+            config(good).check().unwrap();
+        }
+        let announced = config(events).announced().unwrap();
+        assert!(announced.includes("saga.failed") && announced.includes("step.failed"));
+        assert!(!announced.includes("step.started"));
+        assert!(config("").announced().unwrap().is_empty());
+        let nothing = complaint(topic);
+        assert!(nothing.contains("list events under outbox.sagas.events"), "{nothing}");
+        let nowhere = complaint(&[events, other].concat());
+        assert!(nowhere.contains("add [outbox.topics.\"backstitch.sagas\"]"), "{nowhere}");
+    }
+
+    #[test]
+    fn an_event_that_does_not_exist_is_refused() {
+        let refused = complaint("[sagas]\nevents = ['saga.finished']");
+        assert!(refused.contains("outbox.sagas.events: no event is called `saga.finished`"), "{refused}");
     }
 
     #[test]

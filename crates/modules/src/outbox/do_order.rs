@@ -106,11 +106,7 @@ impl OrderRequest {
 }
 
 async fn kept(engine: &Engine, id: i64) -> Result<Kept, Error> {
-    let gone = || {
-        let why = format!("message {id} was removed for its age: its key is used up; use a new one");
-        backstitch::store::Error::Refused(why)
-    };
-    Ok(engine.message(id).await?.ok_or_else(gone)?)
+    engine.message(id).await?.ok_or(Error::MessageRemoved)
 }
 
 #[cfg(test)]

@@ -154,3 +154,12 @@ async fn a_receiver_that_reads_half_of_a_large_message_and_hangs_up_leaves_it_un
     assert_eq!(code(sent), "connection_lost");
     assert_eq!(hung_up.load(Ordering::Relaxed), 1, "it is for the relay to send it again");
 }
+
+#[tokio::test]
+async fn a_refusal_may_say_when_to_send_again() {
+    for (header, asked) in [("Retry-After: 7\r\n", Some(7)), ("Retry-After: soon\r\n", None), ("", None)] {
+        let service = Service::always(move || Reply::with_headers(503, header, "")).await;
+        let refused = sink(http(&service.url()), PATIENT).send(&message("k", "1")).await.unwrap_err();
+        assert_eq!(refused.retry_after, asked.map(backstitch::secs), "{header}");
+    }
+}

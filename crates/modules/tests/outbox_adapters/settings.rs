@@ -4,7 +4,7 @@ use std::path::PathBuf;
 
 use backstitch_modules::outbox::{Config, Http, Nats, Secret, TopicConfig};
 
-use crate::stage::{http, nats};
+use crate::stage::{clock, http, nats};
 
 #[test]
 fn all_mistakes_of_all_topics_are_told_at_once_each_with_its_place() {
@@ -81,7 +81,7 @@ fn topics_that_cannot_work_make_no_sink() {
         (TopicConfig::by(Nats { credentials: not_creds, ..nats("nats://host") }), "a JWT and its seed"),
         (TopicConfig::by(Nats { password: Some(Secret::new("hush")), ..nats("nats://host") }), "go together"),
     ] {
-        let refused = topic.sink("orders").err().unwrap().to_string();
+        let refused = topic.sink("orders", &clock()).err().unwrap().to_string();
         assert!(refused.contains(complaint) && !refused.contains("hush"), "{refused}");
     }
 }

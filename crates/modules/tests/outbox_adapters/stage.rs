@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_nats::ConnectOptions;
 use async_nats::jetstream::{self, stream};
 use backstitch::Payload;
+use backstitch::clock::{Clock, SystemClock};
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch_modules::outbox::{Adapter, Http, Nats, Pace, TopicConfig};
 use backstitch_testkit::nats::NatsServer;
@@ -26,9 +27,13 @@ pub(crate) fn message(key: &str, payload: &str) -> Message {
     }
 }
 
+pub(crate) fn clock() -> Arc<dyn Clock> {
+    Arc::new(SystemClock)
+}
+
 pub(crate) fn sink(adapter: impl Into<Adapter>, timeout: Duration) -> Arc<dyn Sink> {
     let pace = Pace { timeout, ..Pace::default() };
-    TopicConfig { adapter: adapter.into(), pace }.sink("orders").unwrap()
+    TopicConfig { adapter: adapter.into(), pace }.sink("orders", &clock()).unwrap()
 }
 
 pub(crate) fn http(url: &str) -> Http {

@@ -5,6 +5,7 @@ mod http;
 mod load;
 mod outbox;
 mod report;
+mod stream;
 mod target;
 mod webhooks;
 mod workload;
@@ -44,6 +45,10 @@ pub(crate) struct Args {
     /// Fill an outbox with so many messages and measure how fast it empties into the log.
     #[arg(long, value_name = "MESSAGES", num_args = 0..=1, default_missing_value = "50000")]
     outbox: Option<usize>,
+    /// Empty it into a stream of this NATS server instead, which must have `JetStream`: the run makes a stream of its own
+    /// there and removes it afterwards.
+    #[arg(long, value_name = "URL", requires = "outbox")]
+    nats: Option<String>,
     /// Tell of so many events and measure how fast their webhooks are delivered to endpoints on this machine.
     #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "20000")]
     webhooks: Option<usize>,

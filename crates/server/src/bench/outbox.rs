@@ -14,6 +14,7 @@ use backstitch::{Engine, Options};
 use futures::{StreamExt as _, TryStreamExt as _, stream};
 use serde::Serialize;
 
+use super::stream::Stream;
 use super::target::Target;
 use super::{Args, Failure};
 
@@ -31,6 +32,7 @@ const GLANCE: Duration = Duration::from_millis(5);
 #[derive(Serialize)]
 struct Figures {
     store: String,
+    adapter: &'static str,
     messages: usize,
     published_per_s: f64,
     drained_per_s: f64,
@@ -61,12 +63,13 @@ pub(super) async fn run(args: &Args, messages: usize) -> Result<(), Failure> {
         return Ok(());
     }
     println!(
-        "{:<9} {:>9} {:>12} {:>10} {:>10} {:>6} {:>8}",
-        "store", "messages", "published/s", "drained/s", "floor/s", "ratio", "B/msg"
+        "{:<9} {:<7} {:>9} {:>12} {:>10} {:>10} {:>6} {:>8}",
+        "store", "adapter", "messages", "published/s", "drained/s", "floor/s", "ratio", "B/msg"
     );
     println!(
-        "{:<9} {:>9} {:>12.0} {:>10.0} {:>10.0} {:>6.2} {:>8}",
+        "{:<9} {:<7} {:>9} {:>12.0} {:>10.0} {:>10.0} {:>6.2} {:>8}",
         best.store,
+        best.adapter,
         best.messages,
         best.published_per_s,
         best.drained_per_s,
@@ -80,7 +83,10 @@ pub(super) async fn run(args: &Args, messages: usize) -> Result<(), Failure> {
 async fn round(args: &Args, messages: usize) -> Result<Figures, Failure> {
     let target = Target::make(&args.store).await?;
     let published = publish(&target, messages).await?;
-    let drained = drain(&target, messages).await?;
+    let drained = match &args.nats {
+        None => drain(&target, messages, Route::to(Arc::new(LogSink))).await?,
+        Some(url) => drain_into_stream(&target, messages, url).await?,
+    };
     let bytes = target.bytes().await?;
     let bare = target.sibling().await?;
     publish(&bare, messages).await?;
@@ -91,6 +97,7 @@ async fn round(args: &Args, messages: usize) -> Result<Figures, Failure> {
     let rate = |time: Duration| messages as f64 / time.as_secs_f64();
     Ok(Figures {
         store: args.store.split([':', '/']).next().unwrap_or_default().to_owned(),
+        adapter: if args.nats.is_some() { "nats" } else { "log" },
         messages,
         published_per_s: rate(published),
         drained_per_s: rate(drained),
@@ -128,9 +135,21 @@ async fn publish(target: &Target, messages: usize) -> Result<Duration, Failure> 
     Ok(elapsed)
 }
 
-/// Lets the engine send all of it to the log, and looks that every one is settled.
-async fn drain(target: &Target, messages: usize) -> Result<Duration, Failure> {
-    let route = Route { concurrency: AT_ONCE, ..Route::to(Arc::new(LogSink)) };
+/// Lets the engine send all of it to a stream, and looks that the stream has it.
+async fn drain_into_stream(target: &Target, messages: usize, url: &str) -> Result<Duration, Failure> {
+    let stream = Stream::make(url).await?;
+    let drained = drain(target, messages, stream.route(TOPIC)?).await;
+    let arrived = stream.messages().await;
+    stream.remove().await?;
+    match (drained?, arrived?) {
+        (elapsed, arrived) if arrived == messages as u64 => Ok(elapsed),
+        (_, arrived) => Err(format!("the stream has {arrived} of {messages}").into()),
+    }
+}
+
+/// Lets the engine send all of it, and looks that every one is settled.
+async fn drain(target: &Target, messages: usize, route: Route) -> Result<Duration, Failure> {
+    let route = Route { concurrency: AT_ONCE, ..route };
     let began = Instant::now();
     let engine = open(target, Routes::none().with(TOPIC, route)).await?;
     while engine.outbox_ages().await?.oldest.is_some() {

@@ -3,6 +3,7 @@
 mod alerts;
 mod layers;
 mod orders;
+mod retention;
 mod text;
 mod webhooks;
 
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 pub use alerts::{Alerts, Email, Security, Webhook};
 pub use layers::{Error, Overrides, Setting, settings};
 pub use orders::{Orders, Service};
+pub use retention::Retention;
 pub use text::Secret;
 pub use webhooks::{Egress, Webhooks};
 
@@ -49,6 +51,8 @@ pub struct Config {
     pub webhooks: Webhooks,
     /// Where webhooks may go.
     pub egress: Egress,
+    /// How long what is over is kept.
+    pub retention: Retention,
     /// Where messages go, topic by topic: only the file can say it.
     #[serde(skip_serializing)]
     pub outbox: outbox::Config,
@@ -176,6 +180,7 @@ impl Default for Config {
             alerts: Alerts::default(),
             webhooks: Webhooks::default(),
             egress: Egress::default(),
+            retention: Retention::default(),
             outbox: outbox::Config::default(),
         }
     }
@@ -230,6 +235,7 @@ impl Config {
             tick: self.sagas.tick,
             send_timeout: self.sagas.send_timeout,
             grace: self.limits.grace,
+            retention: self.retention.of_outbox(),
             ..Options::default()
         }
     }
@@ -274,6 +280,7 @@ impl Config {
         mistakes.extend(self.orders.mistakes());
         mistakes.extend(self.alerts.mistakes());
         mistakes.extend(self.egress.mistakes());
+        mistakes.extend(self.retention.mistakes());
         mistakes.extend(self.outbox.check().err().into_iter().flat_map(|bad| bad.mistakes));
         if self.secret.as_ref().is_some_and(|secret| secret.len() < Secret::SHORTEST) {
             mistakes.push(format!(

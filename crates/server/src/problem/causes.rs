@@ -87,6 +87,7 @@ impl From<Error> for Problem {
                 );
                 Self::new(Kind::IdempotencyConflict, detail).with("message_id", &id)
             }
+            Error::MessageRemoved => Self::new(Kind::IdempotencyConflict, said),
             Error::KeyHeld(_) => {
                 let detail = "the idempotency key is held by a transaction that is still open: nothing was started; \
                               ask again in a moment with the same key";

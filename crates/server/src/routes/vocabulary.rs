@@ -1,7 +1,12 @@
-//! The words that answers use, as the description lists them. The engine's own types write them.
+//! What the description says of things that the engine's own types write: the words, events and errors.
 #![expect(dead_code, reason = "they describe what other types write")]
 
+use std::collections::BTreeMap;
+
+use serde_json::Value;
 use utoipa::ToSchema;
+
+use crate::time::Time;
 
 /// Where a saga stands.
 #[derive(ToSchema)]
@@ -73,4 +78,56 @@ pub(super) enum TransactionCode {
     R,
     D,
     Rf,
+}
+
+/// What happened to a saga. Which members there are depends on the type.
+#[derive(ToSchema)]
+pub(super) struct Event {
+    /// The saga; only in the stream of everything.
+    #[schema(format = Uuid)]
+    saga_id: Option<String>,
+    /// Its number in the saga's log, from 1.
+    seq: u64,
+    at: Time,
+    /// What happened, as in `step.succeeded`.
+    r#type: String,
+    step: Option<String>,
+    attempt: Option<u32>,
+    definition: Option<String>,
+    version: Option<u32>,
+    #[schema(required = false)]
+    input: Value,
+    correlation_id: Option<String>,
+    deadline: Option<Time>,
+    attributes: Option<BTreeMap<String, String>>,
+    #[schema(required = false)]
+    result: Value,
+    failed_step: Option<String>,
+    error: Option<StepError>,
+    in_doubt: Option<bool>,
+    phase: Option<Phase>,
+    max_attempts: Option<u32>,
+    retry_at: Option<Time>,
+    action: Option<Resolution>,
+    note: Option<String>,
+    node: Option<String>,
+    epoch: Option<i64>,
+    /// The queue from which an outside worker takes the attempt.
+    queue: Option<String>,
+    /// Without a worker's answer by then the attempt has timed out.
+    until: Option<Time>,
+    /// What a customer reads about it; only for orders.
+    message: Option<String>,
+}
+
+/// Why something failed.
+#[derive(ToSchema)]
+pub(super) struct StepError {
+    /// What is known.
+    kind: ErrorKind,
+    /// A code that programs can tell apart.
+    code: Option<String>,
+    message: String,
+    /// The service asked not to be called again sooner, in seconds.
+    retry_after: Option<f64>,
 }

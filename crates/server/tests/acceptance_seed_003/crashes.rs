@@ -1,9 +1,10 @@
 //! §0 and §4: whatever crashes in between, an accepted request reaches the broker, and several workers share the work.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::time::Duration;
 
 use crate::broker::Mood;
-use crate::desk::{Open, on_both_stores};
+use crate::desk::{Open, on_both_stores, order};
 use crate::support::within;
 
 const SOON: &str = "timeout = \"400ms\"\nconcurrency = 16";
@@ -31,25 +32,55 @@ async fn s0_a_message_whose_worker_was_killed_while_sending_is_sent_again_in_dou
     .await;
 }
 
+/// How often the server is killed: a few times, or as often as a long run asks for.
+fn kills() -> u64 {
+    std::env::var("BACKSTITCH_OUTBOX_KILLS").map_or(6, |kills| kills.parse().unwrap())
+}
+
+/// Asks for one message after the other, for as long as nobody interrupts. The key whose answer was lost is asked for again.
+async fn ask_on(open: &Open, accepted: &mut BTreeMap<String, i64>) {
+    loop {
+        let key = format!("k-{}", accepted.len());
+        let answer = open.ask(&order(&key)).await;
+        assert!(matches!(answer.status, 200 | 202), "{answer:?}");
+        accepted.insert(key, answer.json()["id"].as_i64().unwrap());
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn s0_kill_after_kill_every_accepted_request_arrives_and_none_is_given_up() {
     on_both_stores(Mood::TakesSlowly(Duration::from_millis(5)), async |desk| {
-        let mut accepted = Vec::new();
-        for round in 0..6 {
+        let mut accepted = BTreeMap::new();
+        for round in 0..kills() {
             let open = desk.open_with(SOON, &[]).await;
-            for nth in 0..25 {
-                accepted.push(open.accepted(&format!("k-{round}-{nth}")).await);
-            }
+            // At another moment each time.
+            let life = Duration::from_millis(30 + round * 37 % 200);
+            let _ = tokio::time::timeout(life, ask_on(&open, &mut accepted)).await;
             kill(open).await;
         }
         let open = desk.open_with(SOON, &[]).await;
-        for id in &accepted {
-            open.becomes(*id, "succeeded").await;
+        let last = format!("k-{}", accepted.len());
+        accepted.insert(last.clone(), open.ask(&order(&last)).await.json()["id"].as_i64().unwrap());
+        let heard_of = |key: &str| {
+            let heard = desk.broker.heard();
+            heard.into_iter().filter(|heard| heard.key == key).collect::<Vec<_>>()
+        };
+        for (key, id) in &accepted {
+            let arrived = open.becomes(*id, "succeeded").await;
+            assert_eq!(arrived["attempts"], 1, "a send that nobody finished is none");
+            let heard = heard_of(key);
+            let mut expected = order(key);
+            expected.as_object_mut().unwrap().remove("idempotency_key");
+            assert!(heard.iter().all(|heard| heard.body == expected), "{heard:?}");
+            assert!(heard.iter().skip(1).all(|again| again.in_doubt), "a repeat says that it may be one");
+            assert!(heard.len() == 1 || arrived["in_doubt"] == true, "only what is in doubt is sent twice");
         }
-        let counts = desk.broker.counts();
-        assert_eq!(counts.len(), accepted.len(), "each key reached the broker");
+        let keys: BTreeSet<String> = desk.broker.counts().into_keys().collect();
+        assert_eq!(keys, accepted.into_keys().collect(), "told apart by their keys, each arrived once");
         let unsettled = "select count(*) from idempotency_ledger where state <> 'succeeded'";
         assert_eq!(desk.value(unsettled).await.as_deref(), Some("0"));
+        let others = "select count(*) from outbox where status <> 'succeeded'";
+        assert_eq!(desk.value(others).await.as_deref(), Some("0"));
     })
     .await;
 }

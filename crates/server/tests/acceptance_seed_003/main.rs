@@ -13,5 +13,6 @@ mod desk;
 mod crashes;
 mod observability;
 mod requests;
+mod saga_events;
 mod sending;
 mod tables;

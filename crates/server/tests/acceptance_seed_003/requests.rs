@@ -1,10 +1,13 @@
 //! §2, §4 and §7: what `/do/order` answers.
 
+use std::time::Duration;
+
 use hyper::Method;
 use serde_json::json;
 
 use crate::broker::Mood;
 use crate::desk::{on_both_stores, order};
+use crate::support::within;
 
 const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 
@@ -150,6 +153,41 @@ async fn a_message_of_any_topic_is_published_listed_and_followed() {
         assert_eq!((rest["items"].as_array().unwrap().len(), &rest["next_cursor"]), (1, &json!(null)));
         let done = open.client.get("/v1/outbox?status=aborted").await.json();
         assert_eq!(done["items"], json!([]));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_arrived_is_removed_after_its_time_and_its_key_after_its_own() {
+    on_both_stores(Mood::Takes, async |desk| {
+        let ages = |sent, keys| {
+            [
+                ("BACKSTITCH_RETENTION_OUTBOX_SENT", sent),
+                ("BACKSTITCH_RETENTION_OUTBOX_ABORTED", sent),
+                ("BACKSTITCH_RETENTION_IDEMPOTENCY", keys),
+            ]
+        };
+        let gone = async |sql: &str| {
+            within(async {
+                while desk.value(sql).await.as_deref() != Some("0") {
+                    tokio::time::sleep(Duration::from_millis(20)).await;
+                }
+            })
+            .await;
+        };
+        let mut open = desk.open_with("", &ages("1s", "1h")).await;
+        open.accepted("k-1").await;
+        gone("select count(*) from outbox").await;
+        assert_eq!(desk.ledger("k-1").await.as_deref(), Some("succeeded"));
+        let known = open.ask(&order("k-1")).await;
+        assert_eq!((known.status, known.problem().as_str()), (409, "idempotency-conflict"));
+        assert!(known.detail().contains("removed for its age"), "{known:?}");
+        open.program.terminate();
+        open.program.exit_code().await;
+        let open = desk.open_with("", &ages("1s", "1s")).await;
+        gone("select count(*) from idempotency_ledger").await;
+        open.accepted("k-1").await;
+        desk.broker.has_heard(2).await;
     })
     .await;
 }

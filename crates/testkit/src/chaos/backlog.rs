@@ -8,7 +8,7 @@ use backstitch::kernel::Payload;
 use backstitch::kernel::saga::{Definition, Now, Start, start};
 use backstitch::store::nodes::{Epoch, Node, Registered};
 use backstitch::store::{Commit, NewRow, RowWrite, Store, Verdict};
-use backstitch::{Context, Saga, SagaId, Step, StepError};
+use backstitch::{Announced, Context, Saga, SagaId, Step, StepError};
 
 use super::check::Failure;
 
@@ -40,7 +40,7 @@ pub async fn leave_behind(store: &dyn Store, count: usize, lease: Duration) -> R
             body: Payload::encode(definition.draft())?,
         })
         .await?;
-    let epoch = store.join(&Node { name: "gone".to_owned(), lease }).await?;
+    let epoch = store.join(&Node { name: "gone".to_owned(), lease, announced: Announced::default() }).await?;
     let ids = RandomIds::default();
     let mut left = count;
     while left > 0 {

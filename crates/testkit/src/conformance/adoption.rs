@@ -5,15 +5,17 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use backstitch::Announced;
 use backstitch::store::nodes::{Epoch, Known, Node};
+use backstitch::store::outbox::SAGAS;
 use backstitch::store::{Store, Verdict};
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Event, Status};
 
 use super::Fixture;
 use super::make::{
-    A_MOMENT, LEASE, appended, apply, deploy, ended, known, loaded, node, owned, saga, seqs, started,
-    started_with, updated, verdict,
+    A_MOMENT, LEASE, appended, apply, claim_messages, deploy, ended, known, loaded, node, owned, saga, seqs,
+    started, started_with, updated, verdict,
 };
 
 /// A life that ends without a word, and the next one.
@@ -211,4 +213,30 @@ pub async fn the_next_process_takes_up_what_was_left(fixture: &dyn Fixture) {
     fixture.advance(LEASE + A_MOMENT).await;
     let epoch = fixture.store().join(&successor()).await.unwrap();
     assert_eq!(adopt(fixture, epoch, &[deploy()], 10).await, [saga(1)].into());
+}
+
+/// A node that announces adoptions writes the message with the event, after whatever was said of the saga before.
+pub async fn an_announced_adoption_is_told_with_it(fixture: &dyn Fixture) {
+    let now = fixture.now();
+    let dying = async |store: &dyn Store, dead| {
+        apply(store, owned(saga(1), now, dead)).await;
+        apply(store, owned(saga(2), now, dead)).await;
+        apply(store, ended(saga(2), 2, now)).await;
+    };
+    let epoch = two_lives(fixture, dying).await;
+    let store = fixture.store();
+    let node = Node { announced: Announced::matching(["saga.adopted"]).unwrap(), ..successor() };
+    let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    assert_eq!(adopted, [saga(1)]);
+    let said = claim_messages(&*store, 10).await;
+    let [told] = &said[..] else { panic!("{said:?}") };
+    let message = &told.message;
+    assert_eq!(message.topic, SAGAS);
+    assert_eq!(message.idempotency_key, format!("{}:2", saga(1)));
+    assert_eq!(message.ordering_key, Some(saga(1).to_string()));
+    let said: serde_json::Value = message.payload.decode().unwrap();
+    assert_eq!((&said["type"], &said["seq"]), (&"saga.adopted".into(), &2.into()));
+    assert_eq!((&said["definition"], &said["node"]), (&"deploy".into(), &"b".into()));
+    assert!(store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().is_empty());
+    assert!(claim_messages(&*store, 10).await.is_empty(), "what is not taken over is not told");
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -68,6 +68,8 @@ pub async fn every_kind_of_event_is_read_back(fixture: &dyn Fixture) {
     commit.events.clone_from(&events);
     apply(&*store, commit).await;
     assert_eq!(store.log(saga(1), 0, 100).await.unwrap(), events);
+    let names: BTreeSet<&str> = events.iter().map(|recorded| recorded.event.name()).collect();
+    assert_eq!(names, BTreeSet::from(Event::NAMES), "these are all the kinds there are");
 }
 
 fn every_event(now: Timestamp) -> Vec<Event> {

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::Announced;
 use backstitch::store::jobs::NewJob;
 use backstitch::store::nodes::{Epoch, Known, Node};
 use backstitch::store::outbox::{NewMessage, Outgoing, Share, Waiting};
@@ -31,7 +32,7 @@ pub fn saga(number: u64) -> SagaId {
 /// A process named `a`.
 #[must_use]
 pub fn node() -> Node {
-    Node { name: "a".to_owned(), lease: LEASE }
+    Node { name: "a".to_owned(), lease: LEASE, announced: Announced::default() }
 }
 
 /// A definition that a node can run.

@@ -15,16 +15,16 @@ use backstitch_kernel::{Payload, Timestamp};
 use super::Fixture;
 use super::make::{LEASE, apply, claim_messages, message, saga, started};
 
-fn publication(key: &str, digest: u8) -> Publication {
+pub(super) fn publication(key: &str, digest: u8) -> Publication {
     Publication { message: message(key), digest: Digest([digest; 32]) }
 }
 
-async fn publish(fixture: &dyn Fixture, batch: &[Publication]) -> Vec<Published> {
+pub(super) async fn publish(fixture: &dyn Fixture, batch: &[Publication]) -> Vec<Published> {
     fixture.store().publish(batch, fixture.now()).await.unwrap()
 }
 
 /// Publishes what must be new.
-async fn published(fixture: &dyn Fixture, publication: Publication) -> i64 {
+pub(super) async fn published(fixture: &dyn Fixture, publication: Publication) -> i64 {
     match publish(fixture, &[publication]).await.as_slice() {
         [Published::Accepted(id)] => *id,
         other => panic!("{other:?}"),
@@ -35,13 +35,13 @@ async fn kept(fixture: &dyn Fixture, id: i64) -> Kept {
     fixture.store().message(id).await.unwrap().unwrap()
 }
 
-async fn claim_one(fixture: &dyn Fixture) -> Outgoing {
+pub(super) async fn claim_one(fixture: &dyn Fixture) -> Outgoing {
     let mut claimed = claim_messages(&*fixture.store(), 10).await;
     assert_eq!(claimed.len(), 1);
     claimed.remove(0)
 }
 
-async fn report(fixture: &dyn Fixture, outgoing: &Outgoing, report: Report) {
+pub(super) async fn report(fixture: &dyn Fixture, outgoing: &Outgoing, report: Report) {
     let sent = Sent { id: outgoing.id, lock: outgoing.lock, report };
     fixture.store().settle_outbox(&[sent]).await.unwrap();
 }
@@ -51,7 +51,7 @@ fn error() -> Undelivered {
 }
 
 /// Publishes, sends and gives it up.
-async fn aborted(fixture: &dyn Fixture, key: &str) -> i64 {
+pub(super) async fn aborted(fixture: &dyn Fixture, key: &str) -> i64 {
     let id = published(fixture, publication(key, 1)).await;
     report(fixture, &claim_one(fixture).await, Report::Aborted(error())).await;
     id

@@ -20,6 +20,7 @@ pub mod messages;
 pub mod nodes;
 pub mod outbox;
 mod postgres_fixture;
+pub mod retention;
 pub mod rules;
 pub mod work;
 

@@ -4,6 +4,7 @@
 
 mod batches;
 mod encryption;
+mod flat_outbox;
 mod functions;
 mod listening;
 mod lost_answers;

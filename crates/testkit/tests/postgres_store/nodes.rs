@@ -4,6 +4,7 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::Announced;
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Event;
 use backstitch::store::nodes::{Epoch, Known, Node};
@@ -13,7 +14,7 @@ use backstitch::store::{Store as _, Verdict};
 use crate::support::{end, fresh_store, go_on, log, new_id, now, row, session, start, until_blocked};
 
 fn node(name: &str) -> Node {
-    Node { name: name.to_owned(), lease: Duration::from_secs(600) }
+    Node { name: name.to_owned(), lease: Duration::from_secs(600), announced: Announced::default() }
 }
 
 fn known() -> [Known; 1] {

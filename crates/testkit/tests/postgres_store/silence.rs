@@ -7,7 +7,7 @@ use backstitch::store::nodes::Node;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::product::{ProductRow, RowKind};
 use backstitch::store::{Commit, Cursor, Error, Filter, Store as _, Verdict};
-use backstitch::{Context, Engine, Options, Payload, Saga, Step};
+use backstitch::{Announced, Context, Engine, Options, Payload, Saga, Step};
 use backstitch_testkit::postgres::{ThrowawayPostgres, fresh_database};
 
 use crate::network::{FALL_SILENT, Network, STAND_STILL_BEFORE_COMMIT, SWALLOW_REQUEST};
@@ -57,7 +57,7 @@ async fn a_heartbeat_is_given_up_in_time_for_the_next() {
 
 /// A third of this lease is below the limit of other questions, and the whole is long enough for a slow machine.
 fn node() -> Node {
-    Node { name: "slow".to_owned(), lease: Duration::from_secs(5) }
+    Node { name: "slow".to_owned(), lease: Duration::from_secs(5), announced: Announced::default() }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
+mod flat_outbox;
 mod queries;
 mod rules;
 mod support;

@@ -1,14 +1,16 @@
 //! Messages to the world.
 
 use std::collections::{BTreeMap, HashMap, HashSet};
+use std::time::Duration;
 
 use backstitch_kernel::idempotency::{self, Digest};
 use backstitch_kernel::{Payload, Timestamp, delivery};
 
+use crate::outbox::Retention;
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Report, Rescued, Retried, Sent, Share,
-    Status, TOO_LATE, Waiting,
+    Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, REMOVED, Report, Rescued,
+    Retried, Sent, Share, Status, TOO_LATE, Waiting,
 };
 
 /// A topic's key.
@@ -20,6 +22,8 @@ pub(super) struct Outbox {
     /// The first message of each key.
     keys: HashMap<Name, i64>,
     ledger: HashMap<Name, Entry>,
+    /// The highest number so far: none is given twice.
+    numbers: i64,
 }
 
 struct Row {
@@ -62,7 +66,8 @@ impl Outbox {
         in_doubt: bool,
         at: Timestamp,
     ) -> i64 {
-        let id = self.messages.last_key_value().map_or(1, |(id, _)| id + 1);
+        self.numbers += 1;
+        let id = self.numbers;
         let kept = Kept {
             id,
             message,
@@ -86,7 +91,7 @@ impl Outbox {
     pub(super) fn publish(&mut self, publication: &Publication, at: Timestamp) -> Published {
         let Publication { message, digest } = publication;
         if let Some(entry) = self.ledger.get(&name(message)) {
-            let id = self.newest(&message.topic, &message.idempotency_key).map_or(0, |kept| kept.id);
+            let id = self.newest(&message.topic, &message.idempotency_key).map_or(REMOVED, |kept| kept.id);
             return match idempotency::judge(Some(&entry.digest), digest) {
                 idempotency::Verdict::Conflict => {
                     Published::Conflict { id, digest: entry.digest, at: entry.at }
@@ -229,7 +234,7 @@ impl Outbox {
             if expired > 0 && is_late && matches!(kept.status, Status::Pending | Status::Failed) {
                 let error = Undelivered::new(delivery::EXPIRED, TOO_LATE);
                 kept.status = Status::Aborted;
-                kept.due_at = None;
+                (kept.due_at, kept.updated_at) = (None, now);
                 if let Some(entry) = self.ledger.get_mut(&name(&kept.message)) {
                     entry.result = Some(error.as_result());
                 }
@@ -239,6 +244,46 @@ impl Outbox {
             }
         }
         rescued
+    }
+
+    /// What an unfinished retry stands for is kept, and a retry for as long as what it stands for.
+    pub(super) fn prune(&mut self, retention: &Retention, limit: usize, now: Timestamp) -> Pruned {
+        let mut pruned = Pruned::default();
+        for (status, age) in [(Status::Succeeded, retention.sent), (Status::Aborted, retention.aborted)] {
+            for id in self.prunable(status, age, limit, now) {
+                if let Some(row) = self.messages.remove(&id)
+                    && row.kept.retry_of.is_none()
+                {
+                    self.keys.remove(&name(&row.kept.message));
+                }
+                pruned.messages += 1;
+            }
+        }
+        let kept: HashSet<Name> = self.messages.values().map(|row| name(&row.kept.message)).collect();
+        let gone = |(name, entry): &(&Name, &Entry)| {
+            is_older(entry.at, retention.keys, now) && !kept.contains(*name)
+        };
+        let gone: Vec<Name> =
+            self.ledger.iter().filter(gone).map(|(name, _)| name.clone()).take(limit).collect();
+        for name in &gone {
+            self.ledger.remove(name);
+        }
+        pruned.keys = gone.len() as u64;
+        pruned
+    }
+
+    fn prunable(&self, status: Status, age: Duration, limit: usize, now: Timestamp) -> Vec<i64> {
+        let stands_for = |row: &Row| row.kept.retry_of.filter(|_| !row.kept.status.is_settled());
+        let retried: HashSet<i64> = self.messages.values().filter_map(stands_for).collect();
+        let rows = self.messages.iter().filter(|(id, row)| {
+            let kept = &row.kept;
+            let stands_for_kept = kept.retry_of.is_some_and(|first| self.messages.contains_key(&first));
+            kept.status == status
+                && is_older(kept.updated_at, age, now)
+                && !retried.contains(id)
+                && !stands_for_kept
+        });
+        rows.map(|(id, _)| *id).take(limit).collect()
     }
 
     pub(super) fn retry(&mut self, id: i64, at: Timestamp) -> Retried {
@@ -273,6 +318,10 @@ impl Outbox {
             old: old.map(|kept| kept.created_at),
         }
     }
+}
+
+fn is_older(at: Timestamp, age: Duration, now: Timestamp) -> bool {
+    at.plus(age) < now
 }
 
 fn waiting_status(attempts: u32) -> Status {

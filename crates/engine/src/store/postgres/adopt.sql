@@ -78,10 +78,10 @@ appended as (
             limit 1
         ) as head
     on conflict do nothing
-    returning saga_id
+    returning saga_id, seq, at
 )
 update sagas
 set owner = $3, wake_at = null
 from appended
 where sagas.id = appended.saga_id
-returning sagas.id
+returning sagas.id, sagas.definition, appended.seq, appended.at

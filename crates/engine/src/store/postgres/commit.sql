@@ -152,9 +152,12 @@ new_messages as (
         select
             unnest($51::timestamptz[]) as at, unnest($52::uuid[]) as saga_id, unnest($53::text[]) as topic,
             unnest($54::text[]) as idempotency_key, unnest($55::text[]) as ordering_key,
-            unnest($56::text[]) as payload, unnest($58::timestamptz[]) as expires_at
+            unnest($56::text[]) as payload, unnest($58::timestamptz[]) as expires_at,
+            generate_subscripts($53::text[], 1) as place
     ) as m
         join gate using (saga_id)
+    -- In the order in which they are to arrive.
+    order by m.place
     on conflict do nothing
 )
 -- Nothing to say about those that passed. One that took its key and then lost its fence to somebody who was quicker

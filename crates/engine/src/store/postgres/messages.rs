@@ -14,7 +14,7 @@ use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, is_text, limit, time, timestamp};
 use crate::outbox::sink::Undelivered;
-use crate::store::outbox::{Kept, Listing, Publication, Published, Retried, Status, reading};
+use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, reading};
 use crate::store::{Corrupt, Error};
 
 /// Writes a message inside the caller's own transaction, and its key into the ledger: both stand or fall with that
@@ -101,7 +101,7 @@ async fn publish_on(
                     key.0, key.1
                 ));
             };
-            let id = id.unwrap_or(0);
+            let id = id.unwrap_or(REMOVED);
             match idempotency::judge(Some(digest), &publication.digest) {
                 idempotency::Verdict::Conflict => Published::Conflict { id, digest: *digest, at: *at },
                 idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Published::Replay(id),
@@ -205,7 +205,7 @@ fn kept(row: &Row) -> Result<Kept, Error> {
         locked_by: get(row, "locked_by")?,
         locked_at: optional("locked_at")?,
         retry_of: get(row, "retry_of")?,
-        last_error: code.zip(said).map(|(code, message)| Undelivered { code, message }),
+        last_error: code.zip(said).map(|(code, said)| Undelivered::new(code, said)),
         result: result.map(|text| payload(row, "result", text)).transpose()?,
         created_at: get_time(row, "created_at")?,
         updated_at: get_time(row, "updated_at")?,

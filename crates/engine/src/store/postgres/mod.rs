@@ -5,6 +5,7 @@
 
 mod acting;
 mod address;
+mod adopt;
 mod batch;
 mod commit;
 mod declared;
@@ -18,6 +19,7 @@ mod messages;
 mod nodes;
 mod outbox;
 mod read;
+mod retention;
 mod schema;
 mod session;
 mod settle;
@@ -37,11 +39,12 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{
-    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::inbox::{Message, Posted};
+use crate::outbox::Retention;
 use session::{Sessions, change, read};
 
 pub use acting::{Acting, Unit};
@@ -183,7 +186,7 @@ impl Store for PostgresStore {
         at: Timestamp,
         limit: usize,
     ) -> Result<Vec<SagaId>, Error> {
-        change!(self.sessions.to_ask(), |session| nodes::adopt(session, node, epoch, known, at, limit))
+        change!(self.sessions.to_ask(), |session| adopt::adopt(session, node, epoch, known, at, limit))
     }
 
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
@@ -281,6 +284,10 @@ impl Store for PostgresStore {
 
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         change!(self.sessions.to_ask(), |session| outbox::rescue(session, limit))
+    }
+
+    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
+        change!(self.sessions.to_ask(), |session| retention::prune(session, retention, limit))
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

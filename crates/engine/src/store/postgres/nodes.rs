@@ -1,11 +1,10 @@
 //! Who lives, and who runs what. Only the database's clock decides.
 
-use backstitch_kernel::saga::{Event, codec};
 use backstitch_kernel::{SagaId, Timestamp};
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, limit, millis, readable, time, timestamp};
+use super::value::{get, millis, readable, timestamp};
 use crate::store::Error;
 use crate::store::nodes::{Epoch, Known, Node};
 
@@ -14,9 +13,6 @@ const JOIN: &str = "insert into nodes (name, lease_ms) values ($1, $2) returning
 /// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
 const BEAT: &str = "update nodes set heartbeat_at = clock()
     where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > clock() returning epoch";
-
-/// Whoever is struck off can never come back, so from then on its sagas can be taken.
-const STRIKE: &str = "delete from nodes where heartbeat_at + lease_ms * interval '1 ms' <= clock()";
 
 pub(super) async fn join(session: &Session, node: &Node) -> Result<Epoch, Error> {
     let name = readable(&node.name);
@@ -33,23 +29,6 @@ pub(super) async fn leave(session: &Session, epoch: Epoch) -> Result<(), Error> 
     session.query(sql!("release_sagas"), &[&epoch]).await.map(|_| ())
 }
 
-pub(super) async fn adopt(
-    session: &Session,
-    node: &Node,
-    epoch: Epoch,
-    known: &[Known],
-    at: Timestamp,
-    rows: usize,
-) -> Result<Vec<SagaId>, Error> {
-    let (names, versions) = columns(known);
-    let event = codec::data(&Event::SagaAdopted { node: node.name.clone(), epoch });
-    session.query(STRIKE, &[]).await?;
-    let adopted = session
-        .query(include_str!("adopt.sql"), &[&names, &versions, &epoch, &limit(rows), &time(at), &event])
-        .await?;
-    adopted.iter().map(|row| get(row, "id").map(SagaId)).collect()
-}
-
 pub(super) async fn next_wake(session: &Session, known: &[Known]) -> Result<Option<Timestamp>, Error> {
     let (names, versions) = columns(known);
     let rows = session.query(sql!("next_wake"), &[&names, &versions]).await?;
@@ -58,7 +37,7 @@ pub(super) async fn next_wake(session: &Session, known: &[Known]) -> Result<Opti
 }
 
 /// A version that no column can hold is the version of no saga.
-fn columns(known: &[Known]) -> (Vec<&str>, Vec<i32>) {
+pub(super) fn columns(known: &[Known]) -> (Vec<&str>, Vec<i32>) {
     let holdable = known.iter().filter_map(|it| Some((&*it.name, i32::try_from(it.version).ok()?)));
     holdable.filter(|(name, _)| super::value::is_text(name)).unzip()
 }

@@ -216,7 +216,7 @@ fn status(row: &Row, saga: Option<SagaId>) -> Result<Status, Error> {
     Status::parse(name).ok_or_else(unknown)
 }
 
-fn recorded(row: &Row, saga: SagaId) -> Result<Recorded, Error> {
+pub(super) fn recorded(row: &Row, saga: SagaId) -> Result<Recorded, Error> {
     let attempt: Option<i32> = get(row, "attempt")?;
     let event =
         codec::event(get(row, "type")?, get(row, "step")?, attempt.map(i32::unsigned_abs), get(row, "data")?);

@@ -9,7 +9,7 @@ use super::sql;
 use super::values::{Reading, limit};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Kept, Listing, NewMessage, Publication, Published, Retried, Status, reading, scope,
+    Kept, Listing, NewMessage, Publication, Published, REMOVED, Retried, Status, reading, scope,
 };
 use crate::store::{Corrupt, Error};
 
@@ -99,13 +99,12 @@ fn ledger(connection: &Connection, message: &NewMessage) -> Result<Option<(Diges
     Ok(Some((Digest(row.bytes(0, "digest")?), row.time(2, "at")?)))
 }
 
-/// The newest message of this one's key; 0 when it was removed for its age.
+/// The newest message of this one's key.
 fn newest(connection: &Connection, message: &NewMessage) -> Result<i64, Fault> {
-    let mut statement =
-        connection.prepare_cached("select max(id) from outbox where topic = ?1 and idempotency_key = ?2")?;
+    let mut statement = connection.prepare_cached(&format!("select {}", reading::NEWEST))?;
     let found: Option<i64> =
         statement.query_row(params![message.topic, message.idempotency_key], |row| row.get(0))?;
-    Ok(found.unwrap_or(0))
+    Ok(found.unwrap_or(REMOVED))
 }
 
 pub(super) fn message(connection: &Connection, id: i64) -> Result<Option<Kept>, Fault> {
@@ -153,7 +152,7 @@ fn kept(row: &Row<'_>) -> Result<Kept, Corrupt> {
         locked_by: row.get(11, "locked_by")?,
         locked_at: row.optional_time(12, "locked_at")?,
         retry_of: row.get(13, "retry_of")?,
-        last_error: code.zip(said).map(|(code, message)| Undelivered { code, message }),
+        last_error: code.zip(said).map(|(code, said)| Undelivered::new(code, said)),
         result,
         created_at: row.time(17, "created_at")?,
         updated_at: row.time(18, "updated_at")?,

@@ -17,6 +17,7 @@ mod list;
 mod messages;
 mod nodes;
 mod outbox;
+mod retention;
 mod sagas;
 mod schema;
 mod values;
@@ -38,12 +39,13 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
-    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
+use crate::outbox::Retention;
 use connections::Connections;
 use file::Held;
 
@@ -297,6 +299,11 @@ impl Store for SqliteStore {
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         let now = self.clock.now();
         self.connections.write(move |connection| outbox::rescue(connection, limit, now)).await
+    }
+
+    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
+        let (retention, now) = (*retention, self.clock.now());
+        self.connections.write(move |connection| retention::prune(connection, &retention, limit, now)).await
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

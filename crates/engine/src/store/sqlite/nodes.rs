@@ -9,6 +9,7 @@ use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::commit::append;
 use super::fault::Fault;
+use super::messages;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::nodes::{Epoch, Known, Node};
@@ -48,16 +49,20 @@ pub(super) fn adopt(
     at_most: usize,
 ) -> Result<Vec<SagaId>, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut sagas = Vec::new();
-    for known in known {
-        candidates(&transaction, epoch, known, at, at_most - sagas.len(), &mut sagas)?;
-    }
+    let mut adopted = Vec::new();
     let event = Event::SagaAdopted { node: node.name.clone(), epoch };
-    for saga in &sagas {
-        take_over(&transaction, *saga, epoch, &event, at)?;
+    for known in known {
+        let sagas = candidates(&transaction, epoch, known, at, at_most - adopted.len())?;
+        for saga in &sagas {
+            let recorded = take_over(&transaction, *saga, epoch, &event, at)?;
+            if let Some(message) = node.announced.message(*saga, &known.name, &recorded) {
+                messages::insert(&transaction, &message, None, recorded.at)?;
+            }
+        }
+        adopted.extend(sagas);
     }
     transaction.commit()?;
-    Ok(sagas)
+    Ok(adopted)
 }
 
 fn candidates(
@@ -66,15 +71,15 @@ fn candidates(
     known: &Known,
     at: Timestamp,
     at_most: usize,
-    found: &mut Vec<SagaId>,
-) -> Result<(), Fault> {
+) -> Result<Vec<SagaId>, Fault> {
     let mut statement = connection.prepare_cached(include_str!("adopt_candidates.sql"))?;
     let values = params![known.name, known.version, epoch, at.as_micros(), limit(at_most)];
     let mut rows = statement.query(values)?;
+    let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         found.push(Reading::of("sagas", &"?", row).saga(0, "id")?);
     }
-    Ok(())
+    Ok(found)
 }
 
 /// Appending at the next number is what keeps the old owner's decisions out, whenever they arrive.
@@ -84,7 +89,7 @@ fn take_over(
     epoch: Epoch,
     event: &Event,
     at: Timestamp,
-) -> Result<(), Fault> {
+) -> Result<Recorded, Fault> {
     let head = "select seq, at from saga_events where saga_id = ?1 order by seq desc limit 1";
     let mut head = connection.prepare_cached(head)?;
     let mut rows = head.query([saga.0.as_bytes()])?;
@@ -105,7 +110,7 @@ fn take_over(
     connection
         .prepare_cached("update or fail sagas set owner = ?2, wake_at = null where id = ?1")?
         .execute(params![saga.0.as_bytes(), epoch])?;
-    Ok(())
+    Ok(adopted)
 }
 
 pub(super) fn next_wake(connection: &Connection, known: &[Known]) -> Result<Option<Timestamp>, Fault> {

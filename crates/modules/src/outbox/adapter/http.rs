@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::Payload;
+use backstitch::clock::Clock;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -20,7 +21,7 @@ use tokio::time::{Instant, timeout_at};
 
 use super::{Settings, Topic};
 use crate::outgoing::reach::Anywhere;
-use crate::outgoing::{self, Address, Body, Client, Connections, certificates, header, reason};
+use crate::outgoing::{self, Address, Body, Client, Connections, certificates, header, reason, retry_after};
 use crate::settings::Secret;
 
 /// The longest answer that is kept, in bytes.
@@ -65,7 +66,8 @@ impl Settings for Http {
         let connections =
             Connections { made_within, kept_per_host: KEPT, trusted, reach: Arc::new(Anywhere) };
         let client = connections.client().map_err(|why| format!("root_certificate: {why}"))?;
-        Ok(Arc::new(Post { client, uri: address.uri, headers, timeout: topic.timeout }))
+        let clock = topic.clock.clone();
+        Ok(Arc::new(Post { client, uri: address.uri, headers, timeout: topic.timeout, clock }))
     }
 }
 
@@ -96,6 +98,7 @@ struct Post {
     uri: Uri,
     headers: HeaderMap,
     timeout: Duration,
+    clock: Arc<dyn Clock>,
 }
 
 #[async_trait]
@@ -114,9 +117,10 @@ impl Sink for Post {
             }
         };
         let status = response.status().as_u16();
+        let retry_after = retry_after::read(response.headers(), || self.clock.now());
         // The status says it all: a body that does not end changes nothing.
         let body = timeout_at(deadline, Body::read(response, ANSWER)).await.unwrap_or_else(|_| Body::late());
-        judge(status, &body)
+        judge(status, &body).map_err(|error| error.with_retry_after(retry_after))
     }
 }
 

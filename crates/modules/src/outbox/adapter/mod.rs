@@ -10,6 +10,7 @@ mod nats;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::clock::Clock;
 use backstitch::sink::Sink;
 use serde_json::{Map, Value};
 
@@ -34,6 +35,8 @@ pub(super) struct Topic<'a> {
     pub(super) name: &'a str,
     /// How long one send may take.
     pub(super) timeout: Duration,
+    /// By which it tells how far off a time is.
+    pub(super) clock: Arc<dyn Clock>,
     /// How long after its first send a message may be sent again.
     pub(super) retry_span: Duration,
 }

@@ -6,8 +6,8 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::super::sagas::event::EventView;
 use super::super::streams::{SentEvent, Told, sse, ws};
+use super::super::vocabulary;
 use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{OrderInPath, Query};
@@ -50,7 +50,7 @@ pub(in crate::routes) async fn order_events(
         ("token" = Option<String>, Query, description = "The order's stream token, instead of a key"),
     ),
     responses(
-        (status = 101, description = "The events", body = EventView),
+        (status = 101, description = "The events", body = vocabulary::Event),
         (status = 400, description = "Not a WebSocket, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
         (status = 404, description = "There is no such order", body = Described, content_type = "application/problem+json"),
     ))]

@@ -3,11 +3,11 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch::Payload;
 use backstitch::outbox::Receiving;
+use backstitch::{Error, Payload};
 use serde::Deserialize;
 
-use super::message::{Item, not_found};
+use super::message::Item;
 use crate::app::App;
 use crate::http::{Json, Query, json};
 use crate::problem::{Described, Kind, Problem};
@@ -61,7 +61,7 @@ pub(in crate::routes) async fn publish(
         Receiving::Accepted(id) => (StatusCode::ACCEPTED, id),
         Receiving::Replay(id) => (StatusCode::OK, id),
     };
-    let kept = app.engine.message(id).await?.ok_or_else(|| not_found(id))?;
+    let kept = app.engine.message(id).await?.ok_or(Error::MessageRemoved)?;
     Ok(json(status, &Item::of(&kept)))
 }
 

@@ -3,9 +3,10 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use backstitch::EventView;
 use serde::Serialize;
 
-use super::event::EventView;
+use super::super::vocabulary;
 use crate::app::App;
 use crate::http::{Query, SagaInPath, json};
 use crate::problem::{Described, Problem};
@@ -16,6 +17,7 @@ const MOST: usize = 1000;
 /// A part of a saga's log.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct LogPage<'a> {
+    #[schema(value_type = Vec<vocabulary::Event>)]
     items: Vec<EventView<'a>>,
     /// Give it as `cursor` to get the next part; `null` at the end of the log as it stands.
     next_cursor: Option<String>,

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use backstitch::{ErrorKind, Payload, SagaId, SagaState, StepError, StepId, StepStatus, StepView};
-use serde::{Serialize, Serializer};
+use backstitch::{ErrorView, Payload, SagaId, SagaState, StepId, StepStatus, StepView};
+use serde::Serialize;
 
 use super::super::vocabulary;
 use crate::time::{Time, rfc3339};
@@ -36,6 +36,7 @@ pub(crate) struct SagaView<'a> {
     #[schema(value_type = Option<String>)]
     failed_step: Option<&'a StepId>,
     /// Why it is, or was, rolled back.
+    #[schema(value_type = Option<vocabulary::StepError>)]
     error: Option<ErrorView<'a>>,
     /// Its steps, in the order of the definition.
     steps: Vec<StepInView<'a>>,
@@ -58,26 +59,11 @@ pub(crate) struct StepInView<'a> {
     #[schema(value_type = Value)]
     result: Option<&'a Payload>,
     /// Why its action failed last.
+    #[schema(value_type = Option<vocabulary::StepError>)]
     error: Option<ErrorView<'a>>,
     /// Why its compensation failed last.
+    #[schema(value_type = Option<vocabulary::StepError>)]
     compensation_error: Option<ErrorView<'a>>,
-}
-
-/// Why something failed.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = StepError)]
-pub(crate) struct ErrorView<'a> {
-    /// What is known.
-    #[schema(value_type = vocabulary::ErrorKind)]
-    kind: ErrorKind,
-    /// A code that programs can tell apart.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    code: Option<&'a str>,
-    message: &'a str,
-    /// The service asked not to be called again sooner, in seconds.
-    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
-    #[schema(value_type = Option<f64>)]
-    retry_after: Option<std::time::Duration>,
 }
 
 impl<'a> SagaView<'a> {
@@ -113,20 +99,4 @@ impl<'a> StepInView<'a> {
             compensation_error: step.compensation_error.as_ref().map(ErrorView::of),
         }
     }
-}
-
-impl<'a> ErrorView<'a> {
-    pub(super) fn of(error: &'a StepError) -> Self {
-        Self {
-            kind: error.kind,
-            code: error.code.as_deref(),
-            message: &error.message,
-            retry_after: error.retry_after,
-        }
-    }
-}
-
-#[expect(clippy::ref_option, reason = "serde calls it with a reference")]
-fn seconds<S: Serializer>(value: &Option<std::time::Duration>, to: S) -> Result<S::Ok, S::Error> {
-    to.serialize_f64(value.unwrap_or_default().as_secs_f64())
 }

@@ -5,11 +5,10 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use backstitch::FeedEvent;
+use backstitch::{EventView, FeedEvent};
 use bytes::Bytes;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::super::sagas::event::EventView;
 use super::SentEvent;
 use super::sse::{frame, stream};
 use crate::app::App;
@@ -61,5 +60,6 @@ pub(in crate::routes) async fn all_events(
 
 /// An event among all others, as it is sent.
 pub(crate) fn live_frame(event: &FeedEvent) -> Option<Bytes> {
-    frame(None, event.recorded.event.name(), &EventView::among_all(event))
+    let FeedEvent { saga, definition, recorded } = event;
+    frame(None, recorded.event.name(), &EventView::among_all(*saga, definition, recorded))
 }

@@ -10,11 +10,10 @@ pub(super) use sent::SentEvent;
 use std::pin::Pin;
 use std::time::Duration;
 
-use backstitch::{Error, Event, Recorded, Run, SagaId};
+use backstitch::{Error, Event, EventView, Recorded, Run, SagaId};
 use backstitch_modules::orders::{Outcome, message};
 use futures::{Stream, StreamExt};
 
-use super::sagas::event::EventView;
 use crate::app::App;
 use crate::problem::Problem;
 

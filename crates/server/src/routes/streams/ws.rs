@@ -8,8 +8,8 @@ use backstitch::Run;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::sagas::event::EventView;
 use super::super::sagas::log::MAX_SEQ;
+use super::super::vocabulary;
 use super::{Events, HEARTBEAT, Told};
 use crate::app::App;
 use crate::auth::Leave;
@@ -27,7 +27,7 @@ const LARGEST_MESSAGE: usize = 4096;
         ("token" = Option<String>, Query, description = "The saga's stream token, instead of a key"),
     ),
     responses(
-        (status = 101, description = "The events", body = EventView),
+        (status = 101, description = "The events", body = vocabulary::Event),
         (status = 400, description = "Not a WebSocket, or a parameter is wrong", body = Described, content_type = "application/problem+json"),
         (status = 404, description = "There is no such saga", body = Described, content_type = "application/problem+json"),
     ))]

@@ -1,30 +1,24 @@
-//! An event as it is answered and streamed.
+//! An event as it is told outside: in answers, in streams and through the outbox.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use backstitch::kernel::saga::event::Phase;
-use backstitch::{Event, FeedEvent, Payload, Recorded, Resolution, SagaId, StepId};
-use serde::Serialize;
+use backstitch_kernel::saga::event::Phase;
+use backstitch_kernel::saga::{Event, Recorded, Resolution};
+use backstitch_kernel::{ErrorKind, Payload, SagaId, StepError, StepId};
+use serde::{Serialize, Serializer};
 
-use super::super::vocabulary;
-use super::view::ErrorView;
-use crate::time::{Time, rfc3339};
+use crate::rfc3339::Rfc3339;
 
-/// What happened to a saga. Which members there are depends on the type.
-#[derive(Default, Serialize, utoipa::ToSchema)]
-#[schema(as = Event)]
-pub(crate) struct EventView<'a> {
-    /// The saga; only in the stream of everything.
+/// What happened to a saga, to be written as JSON. Which members there are depends on the type.
+#[derive(Default, Serialize)]
+pub struct EventView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>, format = Uuid)]
     saga_id: Option<SagaId>,
-    /// Its number in the saga's log, from 1.
     seq: u64,
-    at: Time,
-    /// What happened, as in `step.succeeded`.
+    at: Rfc3339,
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     step: Option<&'a StepId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attempt: Option<u32>,
@@ -33,33 +27,28 @@ pub(crate) struct EventView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
     input: Option<&'a Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    deadline: Option<Time>,
+    deadline: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     attributes: Option<&'a BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Value, required = false)]
     result: Option<&'a Payload>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<String>)]
     failed_step: Option<&'a StepId>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<ErrorView<'a>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     in_doubt: Option<bool>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<vocabulary::Phase>)]
     phase: Option<Phase>,
     #[serde(skip_serializing_if = "Option::is_none")]
     max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    retry_at: Option<Time>,
+    retry_at: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
-    #[schema(value_type = Option<vocabulary::Resolution>)]
     action: Option<Resolution>,
     #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<&'a str>,
@@ -67,24 +56,22 @@ pub(crate) struct EventView<'a> {
     node: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     epoch: Option<i64>,
-    /// The queue from which an outside worker takes the attempt.
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<&'a str>,
-    /// Without a worker's answer by then the attempt has timed out.
     #[serde(skip_serializing_if = "Option::is_none")]
-    until: Option<Time>,
-    /// What a customer reads about it; only for orders.
+    until: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
 }
 
 impl<'a> EventView<'a> {
     /// An event of a saga that is known from the context.
-    pub(crate) fn of(recorded: &'a Recorded) -> Self {
+    #[must_use]
+    pub fn of(recorded: &'a Recorded) -> Self {
         let event = &recorded.event;
         let view = Self {
             seq: recorded.seq,
-            at: rfc3339(recorded.at),
+            at: Rfc3339(recorded.at),
             r#type: event.name(),
             step: event.step(),
             attempt: event.attempt(),
@@ -93,14 +80,16 @@ impl<'a> EventView<'a> {
         view.with_particulars(event)
     }
 
-    /// The same with what a customer reads about it.
-    pub(crate) fn with_message(self, message: Option<&'static str>) -> Self {
-        Self { message, ..self }
+    /// An event among those of all sagas.
+    #[must_use]
+    pub fn among_all(saga: SagaId, definition: &'a str, recorded: &'a Recorded) -> Self {
+        Self { saga_id: Some(saga), definition: Some(definition), ..Self::of(recorded) }
     }
 
-    /// An event among those of all sagas.
-    pub(crate) fn among_all(live: &'a FeedEvent) -> Self {
-        Self { saga_id: Some(live.saga), definition: Some(&live.definition), ..Self::of(&live.recorded) }
+    /// The same with what a person reads about it.
+    #[must_use]
+    pub fn with_message(self, message: Option<&'static str>) -> Self {
+        Self { message, ..self }
     }
 
     fn with_particulars(self, event: &'a Event) -> Self {
@@ -110,7 +99,7 @@ impl<'a> EventView<'a> {
                 version: Some(started.version),
                 input: Some(&started.input),
                 correlation_id: started.correlation_id.as_deref(),
-                deadline: started.deadline.map(rfc3339),
+                deadline: started.deadline.map(Rfc3339),
                 attributes: Some(&started.attributes).filter(|attributes| !attributes.is_empty()),
                 ..self
             },
@@ -130,7 +119,7 @@ impl<'a> EventView<'a> {
                 phase: Some(*phase),
                 max_attempts: Some(*max_attempts),
                 error: Some(ErrorView::of(error)),
-                retry_at: Some(rfc3339(*retry_at)),
+                retry_at: Some(Rfc3339(*retry_at)),
                 ..self
             },
             Event::SagaPaused { note } | Event::SagaResumed { note } => Self { note: Some(note), ..self },
@@ -140,7 +129,7 @@ impl<'a> EventView<'a> {
             Event::SagaAdopted { node, epoch } => Self { node: Some(node), epoch: Some(*epoch), ..self },
             Event::StepStarted { outside: Some(outside), .. }
             | Event::StepCompensating { outside: Some(outside), .. } => {
-                Self { queue: Some(&outside.queue), until: Some(rfc3339(outside.until)), ..self }
+                Self { queue: Some(&outside.queue), until: Some(Rfc3339(outside.until)), ..self }
             }
             Event::SagaSucceeded
             | Event::SagaCompensated
@@ -149,4 +138,34 @@ impl<'a> EventView<'a> {
             | Event::StepCompensated { .. } => self,
         }
     }
+}
+
+/// Why something failed, to be written as JSON.
+#[derive(Serialize)]
+pub struct ErrorView<'a> {
+    kind: ErrorKind,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    code: Option<&'a str>,
+    message: &'a str,
+    /// In seconds.
+    #[serde(skip_serializing_if = "Option::is_none", serialize_with = "seconds")]
+    retry_after: Option<Duration>,
+}
+
+impl<'a> ErrorView<'a> {
+    /// This error.
+    #[must_use]
+    pub fn of(error: &'a StepError) -> Self {
+        Self {
+            kind: error.kind,
+            code: error.code.as_deref(),
+            message: &error.message,
+            retry_after: error.retry_after,
+        }
+    }
+}
+
+#[expect(clippy::ref_option, reason = "serde calls it with a reference")]
+fn seconds<S: Serializer>(value: &Option<Duration>, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_f64(value.unwrap_or_default().as_secs_f64())
 }

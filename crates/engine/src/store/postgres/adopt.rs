@@ -1,0 +1,107 @@
+//! Taking sagas over, and telling the world where that is asked for.
+
+use backstitch_kernel::saga::{Event, Recorded, codec};
+use backstitch_kernel::{SagaId, Timestamp};
+use deadpool_postgres::Transaction;
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::nodes::columns;
+use super::read::recorded;
+use super::session::Session;
+use super::value::{get, limit, time, timestamp};
+use crate::outbox::Announced;
+use crate::store::Error;
+use crate::store::nodes::{Epoch, Known, Node};
+use crate::store::outbox::NewMessage;
+
+/// Whoever is struck off can never come back, so from then on its sagas can be taken.
+const STRIKE: &str = "delete from nodes where heartbeat_at + lease_ms * interval '1 ms' <= clock()";
+
+const ADOPT: &str = include_str!("adopt.sql");
+
+pub(super) async fn adopt(
+    session: &mut Session,
+    node: &Node,
+    epoch: Epoch,
+    known: &[Known],
+    at: Timestamp,
+    rows: usize,
+) -> Result<Vec<SagaId>, Error> {
+    let (names, versions) = columns(known);
+    let event = Event::SagaAdopted { node: node.name.clone(), epoch };
+    session.query(STRIKE, &[]).await?;
+    let (rows, at, data) = (limit(rows), time(at), codec::data(&event));
+    let values: [&(dyn ToSql + Sync); 6] = [&names, &versions, &epoch, &rows, &at, &data];
+    let adopted = if node.announced.is_empty() {
+        session.query(ADOPT, &values).await?
+    } else {
+        let told = adopt_and_tell(session, &values, &event, &node.announced).await;
+        told.map_err(|why| session.told(&why))?
+    };
+    adopted.iter().map(|row| get(row, "id").map(SagaId)).collect()
+}
+
+async fn adopt_and_tell(
+    session: &mut Session,
+    values: &[&(dyn ToSql + Sync)],
+    event: &Event,
+    announced: &Announced,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
+    let transaction = session.transaction().await?;
+    let statement = transaction.prepare_cached(ADOPT).await?;
+    let adopted = transaction.query(&statement, values).await?;
+    let mut said = starts(&transaction, &adopted, announced).await?;
+    for row in &adopted {
+        let seq = row.get::<_, i32>("seq").unsigned_abs().into();
+        let recorded = Recorded { seq, at: timestamp(row.get("at")), event: event.clone() };
+        let message = announced.message(SagaId(row.get("id")), row.get("definition"), &recorded);
+        said.extend(message.map(|message| (recorded.at, message)));
+    }
+    if !said.is_empty() {
+        write(&transaction, &said).await?;
+    }
+    transaction.commit().await?;
+    Ok(adopted)
+}
+
+/// `backstitch.start` in SQL knows of no engine's settings: what it started is told by whoever takes it up first. What was
+/// told already keeps its first message.
+async fn starts(
+    transaction: &Transaction<'_>,
+    adopted: &[Row],
+    announced: &Announced,
+) -> Result<Vec<(Timestamp, NewMessage)>, tokio_postgres::Error> {
+    let new = adopted.iter().filter(|row| row.get::<_, i32>("seq") == 2);
+    let new: Vec<Uuid> = new.map(|row| row.get("id")).collect();
+    if new.is_empty() || !announced.includes("saga.started") {
+        return Ok(Vec::new());
+    }
+    let statement = transaction.prepare_cached(include_str!("first_events.sql")).await?;
+    let starts = transaction.query(&statement, &[&new]).await?;
+    let message = |row: &Row| {
+        let saga = SagaId(row.get("saga_id"));
+        // One that cannot be read is told of by whoever runs the saga.
+        let start = recorded(row, saga).ok()?;
+        let Event::SagaStarted(started) = &start.event else { return None };
+        Some((start.at, announced.message(saga, &started.definition, &start)?))
+    };
+    Ok(starts.iter().filter_map(message).collect())
+}
+
+async fn write(
+    transaction: &Transaction<'_>,
+    said: &[(Timestamp, NewMessage)],
+) -> Result<(), tokio_postgres::Error> {
+    let column = |of: fn(&NewMessage) -> &str| said.iter().map(|(_, message)| of(message)).collect();
+    let times: Vec<_> = said.iter().map(|(at, _)| time(*at)).collect();
+    let topics: Vec<&str> = column(|message| &message.topic);
+    let keys: Vec<&str> = column(|message| &message.idempotency_key);
+    let payloads: Vec<&str> = column(|message| message.payload.as_str());
+    let ordering: Vec<Option<&str>> =
+        said.iter().map(|(_, message)| message.ordering_key.as_deref()).collect();
+    let statement = transaction.prepare_cached(include_str!("write_messages.sql")).await?;
+    transaction.query(&statement, &[&times, &topics, &keys, &ordering, &payloads]).await?;
+    Ok(())
+}

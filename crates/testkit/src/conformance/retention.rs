@@ -1,0 +1,122 @@
+//! What is over is removed after its time, and nothing else is.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use std::time::Duration;
+
+use backstitch::outbox::Retention;
+use backstitch::store::outbox::{Listing, Pruned, Published, REMOVED, Report, Retried};
+use backstitch_kernel::idempotency::Digest;
+
+use super::Fixture;
+use super::make::A_MOMENT;
+use super::messages::{aborted, claim_one, publication, publish, published, report};
+
+const HOUR: Duration = Duration::from_secs(3600);
+const RETENTION: Retention =
+    Retention { sent: HOUR, aborted: HOUR.saturating_mul(2), keys: HOUR.saturating_mul(3) };
+
+async fn prune(fixture: &dyn Fixture, limit: usize) -> Pruned {
+    fixture.store().prune_outbox(&RETENTION, limit).await.unwrap()
+}
+
+fn pruned(messages: u64, keys: u64) -> Pruned {
+    Pruned { messages, keys }
+}
+
+/// The numbers of all messages there are, oldest first.
+async fn numbers(fixture: &dyn Fixture) -> Vec<i64> {
+    let found = fixture.store().messages(&Listing::default(), 1000).await.unwrap();
+    found.iter().rev().map(|kept| kept.id).collect()
+}
+
+async fn sent(fixture: &dyn Fixture, key: &str) -> i64 {
+    let id = published(fixture, publication(key, 1)).await;
+    report(fixture, &claim_one(fixture).await, Report::Delivered(None)).await;
+    id
+}
+
+/// Each kind at its time: what arrived, what was given up, and the keys last of all.
+pub async fn what_is_over_is_removed_at_its_time(fixture: &dyn Fixture) {
+    let (arrived, given_up) = (sent(fixture, "k1").await, aborted(fixture, "k2").await);
+    fixture.advance(HOUR.saturating_sub(A_MOMENT)).await;
+    assert_eq!(prune(fixture, 10).await, pruned(0, 0));
+    assert_eq!(numbers(fixture).await, [arrived, given_up]);
+    fixture.advance(2 * A_MOMENT).await;
+    assert_eq!(prune(fixture, 10).await, pruned(1, 0));
+    assert_eq!(numbers(fixture).await, [given_up]);
+    fixture.advance(HOUR).await;
+    assert_eq!(prune(fixture, 10).await, pruned(1, 0));
+    fixture.advance(HOUR).await;
+    assert_eq!(prune(fixture, 10).await, pruned(0, 2));
+    assert_eq!(prune(fixture, 10).await, pruned(0, 0));
+}
+
+/// While the key is known a repeated request is told apart; from then on it is a new one, under a new number.
+pub async fn a_key_outlives_its_message_and_can_then_be_used_anew(fixture: &dyn Fixture) {
+    let first = sent(fixture, "k1").await;
+    let at = fixture.now();
+    fixture.advance(2 * HOUR).await;
+    assert_eq!(prune(fixture, 10).await, pruned(1, 0));
+    assert_eq!(publish(fixture, &[publication("k1", 1)]).await, [Published::Replay(REMOVED)]);
+    let conflict = Published::Conflict { id: REMOVED, digest: Digest([1; 32]), at };
+    assert_eq!(publish(fixture, &[publication("k1", 2)]).await, [conflict]);
+    fixture.advance(2 * HOUR).await;
+    assert_eq!(prune(fixture, 10).await, pruned(0, 1));
+    let second = published(fixture, publication("k1", 2)).await;
+    assert!(second > first, "no number is given twice");
+}
+
+/// What waits, is being sent or is to be sent again stays, however old it is, and so does its key.
+pub async fn what_is_not_over_is_never_removed(fixture: &dyn Fixture) {
+    let failed = published(fixture, publication("k1", 1)).await;
+    let later = fixture.now().plus(100 * HOUR);
+    let error = backstitch::sink::Undelivered::new("http_503", "not now");
+    report(fixture, &claim_one(fixture).await, Report::Retry { at: later, error }).await;
+    let sending = published(fixture, publication("k2", 1)).await;
+    claim_one(fixture).await;
+    let waiting = published(fixture, publication("k3", 1)).await;
+    fixture.advance(10 * HOUR).await;
+    assert_eq!(prune(fixture, 10).await, pruned(0, 0));
+    assert_eq!(numbers(fixture).await, [failed, sending, waiting]);
+    assert_eq!(publish(fixture, &[publication("k3", 1)]).await, [Published::Replay(waiting)]);
+}
+
+/// An aborted message stays while the one that stands for it is not over, and that one for as long as it does: asked to
+/// send it again, the store finds that it did.
+pub async fn a_retry_and_what_it_stands_for_go_in_their_order(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let first = aborted(fixture, "k1").await;
+    let Retried::Accepted(retry) = store.retry_message(first, fixture.now()).await.unwrap() else { panic!() };
+    fixture.advance(10 * HOUR).await;
+    assert_eq!(prune(fixture, 10).await, pruned(0, 0), "the retry is not over");
+    report(fixture, &claim_one(fixture).await, Report::Delivered(None)).await;
+    assert_eq!(prune(fixture, 1).await, pruned(1, 0));
+    assert_eq!(numbers(fixture).await, [retry]);
+    fixture.advance(HOUR + A_MOMENT).await;
+    assert_eq!(prune(fixture, 10).await, pruned(1, 1));
+
+    let first = aborted(fixture, "k2").await;
+    let Retried::Accepted(retry) = store.retry_message(first, fixture.now()).await.unwrap() else { panic!() };
+    report(fixture, &claim_one(fixture).await, Report::Delivered(None)).await;
+    fixture.advance(HOUR + A_MOMENT).await;
+    assert_eq!(prune(fixture, 10).await, pruned(0, 0), "what it stands for is still kept");
+    assert_eq!(store.retry_message(first, fixture.now()).await.unwrap(), Retried::Replay(retry));
+}
+
+/// At most so many at a time, the oldest first.
+pub async fn old_messages_are_removed_in_batches(fixture: &dyn Fixture) {
+    let mut all = Vec::new();
+    for nth in 0..5 {
+        all.push(sent(fixture, &format!("k{nth}")).await);
+        fixture.advance(A_MOMENT).await;
+    }
+    fixture.advance(HOUR).await;
+    assert_eq!(prune(fixture, 2).await, pruned(2, 0));
+    assert_eq!(numbers(fixture).await, all[2..]);
+    assert_eq!(prune(fixture, 2).await, pruned(2, 0));
+    assert_eq!(prune(fixture, 2).await, pruned(1, 0));
+    fixture.advance(3 * HOUR).await;
+    assert_eq!(prune(fixture, 4).await, pruned(0, 4));
+    assert_eq!(prune(fixture, 4).await, pruned(0, 1));
+}
