@@ -44,7 +44,7 @@ pub(crate) struct Args {
     /// Fill an outbox with so many messages and measure how fast it empties into the log.
     #[arg(long, value_name = "MESSAGES", num_args = 0..=1, default_missing_value = "50000")]
     outbox: Option<usize>,
-    /// Empty it into a stream of this NATS server instead, which must have JetStream: the run makes a stream of its own
+    /// Empty it into a stream of this NATS server instead, which must have `JetStream`: the run makes a stream of its own
     /// there and removes it afterwards.
     #[arg(long, value_name = "URL", requires = "outbox")]
     nats: Option<String>,
