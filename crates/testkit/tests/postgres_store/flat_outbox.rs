@@ -3,7 +3,7 @@
 use backstitch::store::postgres::{PostgresStore, pool_at};
 use backstitch_testkit::postgres::fresh_database;
 use serde_json::Value;
-use tokio_postgres::Client;
+use tokio_postgres::{Client, SimpleQueryMessage};
 
 macro_rules! query {
     ($name:literal) => {
@@ -29,7 +29,7 @@ async fn fill(client: &Client, messages: i64) {
              'topic-' || (n % 10), 'key-' || n, case when n % 3 = 0 then 'order-' || n end, '{{}}',
              clock() + (n * 7919 % 1000 + 1) * case n / 10 % 2 when 0 then -1 else 1 end * interval '1 hour',
              clock(), clock()
-         from generate_series(1, {messages}) as n"
+         from generate_series(1::bigint, {messages}) as n"
     );
     client.batch_execute("set statement_timeout = 0").await.unwrap();
     client.batch_execute(&rows).await.unwrap();
@@ -43,9 +43,13 @@ async fn fill(client: &Client, messages: i64) {
 async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str) -> i64 {
     client.batch_execute(&format!("prepare looked_at as {statement}")).await.unwrap();
     let explained = format!("explain (analyze, buffers, format json) execute looked_at {values}");
-    let explained = client.query_one(&explained, &[]).await.unwrap();
+    let explained = client.simple_query(&explained).await.unwrap();
     client.batch_execute("deallocate looked_at").await.unwrap();
-    let plan: Value = serde_json::from_str(explained.get::<_, &str>(0)).unwrap();
+    let text = explained.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let plan: Value = serde_json::from_str(text.unwrap()).unwrap();
     let top = &plan[0]["Plan"];
     let of = |plan: &Value| {
         plan["Shared Hit Blocks"].as_i64().unwrap() + plan["Shared Read Blocks"].as_i64().unwrap()
