@@ -47,12 +47,17 @@ pub(super) struct Wish {
     max_delay: Option<Duration>,
     timeout: Option<Duration>,
     max_concurrency: Option<u32>,
-    /// Nothing within: without a limit.
-    rate_limit: Option<Option<u32>>,
+    rate_limit: Option<RateLimit>,
     pub(super) enabled: Option<bool>,
     pub(super) secret: Option<Secret>,
     /// What could not be read.
     unread: Vec<Problem>,
+}
+
+#[derive(Clone, Copy, Debug)]
+enum RateLimit {
+    None,
+    PerSecond(u32),
 }
 
 impl From<Tree> for NewSubscription {
@@ -141,7 +146,11 @@ impl Wish {
             max_delay: self.max_delay.unwrap_or(before.max_delay),
             timeout: self.timeout.unwrap_or(before.timeout),
             max_concurrency: self.max_concurrency.unwrap_or(before.max_concurrency),
-            rate_limit: self.rate_limit.unwrap_or(before.rate_limit),
+            rate_limit: match self.rate_limit {
+                Some(RateLimit::None) => None,
+                Some(RateLimit::PerSecond(requests)) => Some(requests),
+                None => before.rate_limit,
+            },
         }
     }
 
@@ -174,8 +183,8 @@ fn pairs(node: &Node<'_>) -> Option<Vec<(String, String)>> {
     Some(pairs)
 }
 
-fn rate(node: &Node<'_>) -> Option<Option<u32>> {
-    if node.value().is_null() { Some(None) } else { node.number().map(Some) }
+fn rate(node: &Node<'_>) -> Option<RateLimit> {
+    if node.value().is_null() { Some(RateLimit::None) } else { node.number().map(RateLimit::PerSecond) }
 }
 
 #[cfg(test)]

@@ -129,7 +129,6 @@ async fn take(
     let before = receiver.heard.borrow().iter().filter(is_same).count();
     receiver.heard.send_modify(|all| all.push(heard.clone()));
     let status = match receiver.mood(&endpoint) {
-        Mood::Takes => StatusCode::NO_CONTENT,
         Mood::TakesSlowly(time) => {
             tokio::time::sleep(time).await;
             StatusCode::NO_CONTENT
@@ -140,7 +139,7 @@ async fn take(
             return (StatusCode::SERVICE_UNAVAILABLE, headers).into_response();
         }
         Mood::FailsFirst(times) if before < times => StatusCode::INTERNAL_SERVER_ERROR,
-        Mood::Busy { .. } | Mood::FailsFirst(_) => StatusCode::NO_CONTENT,
+        Mood::Takes | Mood::Busy { .. } | Mood::FailsFirst(_) => StatusCode::NO_CONTENT,
         Mood::LeadsTo(place) => {
             return (StatusCode::TEMPORARY_REDIRECT, [("location", place)]).into_response();
         }

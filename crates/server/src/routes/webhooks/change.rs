@@ -1,49 +1,47 @@
 //! `PATCH /v1/webhooks/subscriptions/{id}` and `DELETE /v1/webhooks/subscriptions/{id}`
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
 use backstitch_modules::webhooks::SubscriptionChange;
-use serde::Deserialize;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-use super::super::vocabulary::WrittenDuration;
-use super::sending;
 use super::subscriptions::View;
+use super::{sending, subscribe};
 use crate::app::App;
 use crate::http::{Json, Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
 
-/// A change, for the description: `backstitch_modules::webhooks` reads it, and tells every mistake with its place.
-#[derive(Deserialize, utoipa::ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = SubscriptionChange, example = json!({ "enabled": true }))]
-#[expect(dead_code, reason = "describes what is read elsewhere")]
-pub(in crate::routes) struct Written {
-    #[schema(value_type = String, required = false, example = "http://127.0.0.1:7431/hooks", min_length = 1)]
-    url: Option<String>,
-    #[schema(value_type = Vec<String>, required = false, min_items = 1)]
-    event_types: Option<Vec<String>>,
-    /// In place of all that it had.
-    #[schema(value_type = BTreeMap<String, String>, required = false)]
-    headers: Option<BTreeMap<String, String>>,
-    #[schema(value_type = u32, required = false, minimum = 1, maximum = 1000)]
-    max_retry_limit: Option<u32>,
-    #[schema(value_type = WrittenDuration, required = false)]
-    base_delay: Option<WrittenDuration>,
-    #[schema(value_type = WrittenDuration, required = false)]
-    max_delay: Option<WrittenDuration>,
-    #[schema(value_type = WrittenDuration, required = false)]
-    timeout: Option<WrittenDuration>,
-    #[schema(value_type = u32, required = false, minimum = 1, maximum = 10_000)]
-    max_concurrency: Option<u32>,
-    /// `null` takes the limit away.
-    #[schema(minimum = 1, maximum = 1_000_000)]
-    rate_limit: Option<u32>,
-    /// Whether deliveries are sent. While they are not they wait, and events go on being routed.
-    #[schema(value_type = bool, required = false)]
-    enabled: Option<bool>,
+/// It is rotated, not changed.
+const SECRET: &str = "secret";
+
+/// A change, for the description: what a new subscription may name, and none of it has to be.
+pub(in crate::routes) struct Written;
+
+impl PartialSchema for Written {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = subscribe::Written::schema();
+        if let RefOr::T(Schema::Object(change)) = &mut schema {
+            change.description = Some("A change of a subscription: what is not named stays.".to_owned());
+            change.required.clear();
+            change.properties.remove(SECRET);
+            change.examples = vec![serde_json::json!({ "enabled": true })];
+        }
+        schema
+    }
+}
+
+impl ToSchema for Written {
+    fn name() -> Cow<'static, str> {
+        "SubscriptionChange".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        subscribe::Written::schemas(schemas);
+    }
 }
 
 /// Changes a subscription: what is not named stays. Deliveries under way go by the new terms from their next attempt on, and

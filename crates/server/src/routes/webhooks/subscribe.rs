@@ -20,7 +20,7 @@ use crate::problem::{Described, Problem};
 /// A new subscription, for the description: `backstitch_modules::webhooks` reads it, and tells every mistake with its place.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = NewSubscription)]
+#[schema(as = NewSubscription, example = json!({ "url": "http://127.0.0.1:7431/hooks", "event_types": ["order.*"] }))]
 #[expect(dead_code, reason = "describes what is read elsewhere")]
 pub(in crate::routes) struct Written {
     /// Where to: http or https, without a user or password. Addresses inside are closed unless the operator opens them.
@@ -29,28 +29,28 @@ pub(in crate::routes) struct Written {
     /// Which events: types, `order.*` for everything below `order`, or `*` for all.
     #[schema(min_items = 1, example = json!(["order.*"]))]
     event_types: Vec<String>,
-    /// Headers of its own, such as a key of the receiver.
+    /// All headers of its own, such as a key of the receiver.
     #[schema(value_type = BTreeMap<String, String>, required = false)]
     headers: Option<BTreeMap<String, String>>,
-    /// Attempts of a delivery in all; 8 unless given.
+    /// Attempts of a delivery in all; usually 8.
     #[schema(value_type = u32, required = false, minimum = 1, maximum = 1000)]
     max_retry_limit: Option<u32>,
-    /// The wait after the first failure, which doubles with each further one; 5s unless given, 30 days at most.
+    /// The wait after the first failure, which doubles with each further one; usually 5s, 30 days at most.
     #[schema(value_type = WrittenDuration, required = false)]
     base_delay: Option<WrittenDuration>,
-    /// The longest wait; 1h unless given, 30 days at most.
+    /// The longest wait; usually 1h, 30 days at most.
     #[schema(value_type = WrittenDuration, required = false)]
     max_delay: Option<WrittenDuration>,
-    /// How long an attempt may take; 15s unless given, 1h at most.
+    /// How long an attempt may take; usually 15s, 1h at most.
     #[schema(value_type = WrittenDuration, required = false)]
     timeout: Option<WrittenDuration>,
-    /// Requests at once; 16 unless given.
+    /// Requests at once; usually 16.
     #[schema(value_type = u32, required = false, minimum = 1, maximum = 10_000)]
     max_concurrency: Option<u32>,
-    /// Requests a second; without a limit unless given.
+    /// Requests a second; `null` is without a limit, which is usual.
     #[schema(minimum = 1, maximum = 1_000_000)]
     rate_limit: Option<u32>,
-    /// Whether deliveries are sent from the beginning; `true` unless given.
+    /// Whether deliveries are sent, as usual. While they are not they wait, and events go on being routed.
     #[schema(value_type = bool, required = false)]
     enabled: Option<bool>,
     /// A signing secret that the receiver has already, `whsec_` and base64 of 24 to 64 bytes; one is made unless given.
