@@ -11,7 +11,7 @@ use crate::stage::{number, on_both_stores, with};
 async fn s10_2_kill_after_kill_every_accepted_event_arrives_and_attempts_are_counted_exactly() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
-        open.subscribe(&with(stage.terms("a"), json!({ "timeout": "1s" }))).await;
+        open.subscribe(&with(stage.terms("a"), json!({ "timeout": "4s" }))).await;
         stage.receiver.be("a", Mood::TakesSlowly(Duration::from_millis(20)));
         let (mut accepted, mut unanswered, mut open) = (Vec::new(), 0, Some(open));
         for round in 0..4 {

@@ -10,7 +10,8 @@ use crate::support::within;
 async fn a_receiver_that_is_gone_is_disabled_and_gets_everything_once_it_is_enabled_again() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
-        let made = open.subscribe(&stage.terms("a")).await;
+        // Nothing is tried again before it is disabled.
+        let made = open.subscribe(&with(stage.terms("a"), json!({ "base_delay": "2s" }))).await;
         let path = format!("/v1/webhooks/subscriptions/{}", made["id"]);
         stage.receiver.be("a", Mood::Answers(410));
         let first = open.tell("o-1").await;
@@ -60,25 +61,31 @@ async fn a_redirect_is_not_followed() {
 async fn a_receiver_that_hangs_times_out_and_holds_up_nobody_else() {
     on_both_stores(async |stage| {
         let open = stage.open_with(&[("BACKSTITCH_WEBHOOKS_CONCURRENCY", "8")]).await;
-        let slow = json!({ "event_types": ["slow.*"], "timeout": "1s", "max_retry_limit": 1, "max_concurrency": 100 });
+        let slow = json!({ "event_types": ["slow.*"], "timeout": "60s", "max_concurrency": 100 });
         open.subscribe(&with(stage.terms("slow"), slow)).await;
+        let late = json!({ "event_types": ["late.*"], "timeout": "500ms", "max_retry_limit": 1 });
+        open.subscribe(&with(stage.terms("late"), late)).await;
         open.subscribe(&with(stage.terms("quick"), json!({ "event_types": ["quick.*"] }))).await;
         stage.receiver.be("slow", Mood::Hangs);
-        let mut late = Vec::new();
+        stage.receiver.be("late", Mood::Hangs);
+        let mut hanging = Vec::new();
         for nth in 0..20 {
-            late.push(open.tell_of("slow.event", &format!("s-{nth}")).await);
+            hanging.push(open.tell_of("slow.event", &format!("s-{nth}")).await);
         }
         stage.receiver.has_heard("slow", 1).await;
-        let mut quick = Vec::new();
         for nth in 0..20 {
-            quick.push(open.tell_of("quick.event", &format!("q-{nth}")).await);
+            let quick = open.tell_of("quick.event", &format!("q-{nth}")).await;
+            open.becomes(&quick, "Completed").await;
         }
-        for told in &quick {
+        assert!(stage.receiver.heard("slow").len() < 8, "the last places are for others");
+        let given_up = open.tell_of("late.event", "l-1").await;
+        let dead = open.becomes(&given_up, "DeadLettered").await;
+        let attempt = &dead["attempts"][0];
+        assert_eq!((&dead["final_error_code"], &attempt["response_code"]), (&json!("timeout"), &Value::Null));
+        stage.receiver.be("slow", Mood::Takes);
+        for told in &hanging {
             open.becomes(told, "Completed").await;
         }
-        assert!(stage.receiver.heard("slow").len() < 20, "the others had not even been tried");
-        let dead = open.becomes(&late[0], "DeadLettered").await;
-        assert_eq!((&dead["final_error_code"], &dead["attempts"][0]["response_code"]), (&json!("timeout"), &Value::Null));
     })
     .await;
 }
