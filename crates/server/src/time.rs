@@ -1,6 +1,7 @@
 //! Times as they are read and written outside: RFC 3339, UTC.
 
 use std::fmt;
+use std::str::FromStr;
 
 use backstitch::{Rfc3339, Timestamp};
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
@@ -29,11 +30,19 @@ impl Serialize for Time {
 impl<'de> Deserialize<'de> for Time {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let text = String::deserialize(deserializer)?;
-        let at: jiff::Timestamp = text.parse().map_err(|_| {
+        text.parse().map_err(|_| {
             serde::de::Error::custom(format!(
                 "`{text}` is not a time: write it in RFC 3339, like 2030-01-31T12:00:00Z"
             ))
-        })?;
+        })
+    }
+}
+
+impl FromStr for Time {
+    type Err = jiff::Error;
+
+    fn from_str(text: &str) -> Result<Self, jiff::Error> {
+        let at: jiff::Timestamp = text.parse()?;
         Ok(Self(Timestamp::from_micros(at.as_microsecond())))
     }
 }

@@ -10,6 +10,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::error::Mistakes;
 use crate::only_object::OnlyObject;
 use crate::outgoing::Address;
+use crate::reading::written_duration;
 
 /// One of them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
@@ -204,7 +205,7 @@ impl TimeoutsChange {
             mistakes.add("", "changes nothing: name a service and its timeout");
         }
         for (name, value) in self.0 {
-            match (Service::named(&name), duration(&value)) {
+            match (Service::named(&name), written_duration(&value)) {
                 (None, _) => mistakes.add(name, unknown()),
                 (Some(_), Err(why)) => mistakes.add(name, why),
                 (Some(_), Ok(time)) if time.is_zero() => {
@@ -217,18 +218,6 @@ impl TimeoutsChange {
             }
         }
         mistakes.or(Timeouts(times))
-    }
-}
-
-fn duration(value: &serde_json::Value) -> Result<Duration, String> {
-    let wrong = || format!("`{value}` is no duration: write it like \"45s\", or as a number of seconds");
-    match value {
-        serde_json::Value::String(text) => humantime::parse_duration(text).map_err(|_| wrong()),
-        serde_json::Value::Number(seconds) => {
-            let seconds = seconds.as_f64().ok_or_else(wrong)?;
-            Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
-        }
-        _ => Err(wrong()),
     }
 }
 

@@ -41,7 +41,7 @@ impl Mistakes {
             (_, 0) => Err(Problems(found)),
             (_, left_out) => {
                 let message = format!("has {left_out} more; correct these first");
-                found.push(Problem { place: "the definition".to_owned(), message });
+                found.push(Problem { place: "the rest".to_owned(), message });
                 Err(Problems(found))
             }
         }

@@ -3,7 +3,10 @@
 mod hint;
 mod mistakes;
 mod node;
+mod tree;
 
 pub use hint::nearest;
 pub(crate) use mistakes::Mistakes;
+pub use node::written_duration;
 pub(crate) use node::{Node, Object, quoted};
+pub(crate) use tree::Tree;

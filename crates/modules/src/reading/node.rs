@@ -87,6 +87,15 @@ impl<'a> Node<'a> {
         duration.ok()
     }
 
+    /// The same, or a number of seconds.
+    pub(crate) fn duration_or_seconds(&self) -> Option<Duration> {
+        let duration = written_duration(self.value);
+        if let Err(why) = &duration {
+            self.wrong(why.as_str());
+        }
+        duration.ok()
+    }
+
     /// One of these words.
     pub(crate) fn one_of<T: Clone>(&self, choices: &[(&str, T)]) -> Option<T> {
         let written = self.text()?;
@@ -172,6 +181,25 @@ impl<'a> Object<'a> {
         // Even a field without a name is somewhere.
         let name = if name.is_empty() { "\"\"".to_owned() } else { quoted(name) };
         if self.place.is_empty() { name } else { format!("{}.{name}", self.place) }
+    }
+}
+
+/// A duration as people write it, or as a number of seconds.
+///
+/// # Errors
+/// When it is neither: what to write instead.
+pub fn written_duration(value: &Value) -> Result<Duration, String> {
+    let wrong = || {
+        let shown = quoted(&value.to_string());
+        format!("`{shown}` is no duration: write it like \"45s\", or as a number of seconds")
+    };
+    match value {
+        Value::String(text) => humantime::parse_duration(text).map_err(|_| wrong()),
+        Value::Number(seconds) => {
+            let seconds = seconds.as_f64().ok_or_else(wrong)?;
+            Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
+        }
+        _ => Err(wrong()),
     }
 }
 

@@ -6,7 +6,7 @@ use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part};
 use super::error::Error;
-use super::page::{Conditions, Page};
+use super::page::{Conditions, Page, beyond};
 use super::statement::{Record, Value, statement};
 
 const COLUMNS: &str = "select saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at, \
@@ -96,7 +96,7 @@ impl DeadLetters {
     ) -> Result<Page<DeadLetter>, Error> {
         let mut asked = which.conditions();
         asked.and("saga_id < ?", before.unwrap_or(i64::MAX));
-        let items = self.read(asked, "order by saga_id desc", limit).await?;
+        let items = self.read(asked, "order by saga_id desc", beyond(limit)).await?;
         Ok(Page::of(items, limit, |letter| letter.saga_id))
     }
 

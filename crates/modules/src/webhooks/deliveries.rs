@@ -8,7 +8,7 @@ use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part};
 use super::error::Error;
-use super::page::{Conditions, Page};
+use super::page::{Conditions, Page, beyond};
 use super::statement::{Record, statement};
 use super::status::{delivery_status, delivery_word};
 
@@ -174,7 +174,7 @@ impl Deliveries {
             until_where(statement!("load_delivery").sqlite),
             until_where(statement!("load_delivery").postgres),
         );
-        let (sqlite, postgres, values) = asked.after(sqlite, postgres, "order by id desc", limit);
+        let (sqlite, postgres, values) = asked.after(sqlite, postgres, "order by id desc", beyond(limit));
         let rows = self.base.read_text(Part::Reading, sqlite, &postgres, values).await?;
         let items = rows.iter().map(Saga::read).collect::<Result<Vec<_>, _>>()?;
         Ok(Page::of(items, limit, |saga| saga.id))

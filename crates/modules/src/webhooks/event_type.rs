@@ -28,18 +28,17 @@ pub fn check_type(name: &str) -> Result<(), Error> {
 /// Checks the patterns of a subscription.
 ///
 /// # Errors
-/// When there are none, or one is no pattern.
-pub fn check_patterns(patterns: &[String]) -> Result<(), Error> {
+/// When there are none, or one is no pattern: what to do.
+pub fn check_patterns(patterns: &[String]) -> Result<(), String> {
     if patterns.is_empty() {
-        return Err(Error::invalid("event_types", "is empty: name at least one type, or * for all"));
+        return Err("is empty: name at least one type, or * for all".to_owned());
     }
     let is_pattern = |pattern: &str| pattern == ALL || is_type(pattern.strip_suffix(".*").unwrap_or(pattern));
     match patterns.iter().find(|pattern| !is_pattern(pattern)) {
         None => Ok(()),
-        Some(wrong) => Err(Error::invalid(
-            "event_types",
-            format!("holds `{}`: use a type, order.* for all below it, or * for all", shown(wrong)),
-        )),
+        Some(wrong) => {
+            Err(format!("holds `{}`: use a type, order.* for all below it, or * for all", shown(wrong)))
+        }
     }
 }
 

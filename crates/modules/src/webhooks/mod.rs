@@ -56,6 +56,7 @@ mod status;
 mod subscription;
 mod subscriptions;
 pub mod vault;
+mod wish;
 
 use std::sync::Arc;
 
@@ -82,6 +83,7 @@ pub use schema::SCHEMA;
 pub use status::{delivery_status, delivery_word};
 pub use subscription::{Disabled, Secrets, Subscription, Terms};
 pub use subscriptions::{GONE, Subscriptions};
+pub use wish::{MASK, NewSubscription, SubscriptionChange};
 
 use base::Base;
 

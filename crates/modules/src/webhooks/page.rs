@@ -11,10 +11,17 @@ pub struct Page<T> {
     pub next: Option<i64>,
 }
 
+/// How many are asked for, so that it is known whether there is another page.
+pub(super) fn beyond(limit: usize) -> usize {
+    limit.saturating_add(1)
+}
+
 impl<T> Page<T> {
-    /// A page that is full may have another after it.
-    pub(super) fn of(items: Vec<T>, limit: usize, number: impl Fn(&T) -> i64) -> Self {
-        let next = items.last().map(number).filter(|_| items.len() >= limit);
+    /// A page of what was found when [one more](beyond) was asked for.
+    pub(super) fn of(mut items: Vec<T>, limit: usize, number: impl Fn(&T) -> i64) -> Self {
+        let more = items.len() > limit;
+        items.truncate(limit);
+        let next = items.last().filter(|_| more).map(number);
         Self { items, next }
     }
 }

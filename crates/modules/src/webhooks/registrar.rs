@@ -10,7 +10,13 @@ use super::signature::Secret;
 use super::subscription::{Subscription, Terms};
 use super::subscriptions::Subscriptions;
 use super::vault::{self, Vault};
+use super::wish::{NewSubscription, SubscriptionChange};
 use crate::randomness::Randomness;
+
+/// Why a subscription is disabled that somebody asked to be.
+const ON_REQUEST: &str = "disabled on request";
+/// How often a change is tried that others get in the way of.
+const TRIES: usize = 5;
 
 /// Makes subscriptions whose terms hold, and whose secret is told once.
 pub struct Registrar {
@@ -47,6 +53,57 @@ impl Registrar {
         Ok((made, secret))
     }
 
+    /// Makes a subscription as it is written.
+    ///
+    /// # Errors
+    /// Everything that is wrong with what is written, or that the database cannot be written.
+    pub async fn register(
+        &self,
+        NewSubscription(wish): NewSubscription,
+    ) -> Result<(Subscription, Secret), Error> {
+        let terms = wish.over(Terms::to("", Vec::new()));
+        refuse(wish.mistakes(self.mistakes(&terms)))?;
+        let secret = self.or_new(wish.secret)?;
+        let seal = |id| self.sealed(id, &secret);
+        let made = match wish.enabled {
+            Some(false) => self.subscriptions.create_disabled(&terms, ON_REQUEST, seal).await?,
+            _ => self.subscriptions.create(&terms, seal).await?,
+        };
+        Ok((made, secret))
+    }
+
+    /// Changes a subscription as it is written: its terms first, and then whether it is enabled.
+    ///
+    /// # Errors
+    /// Everything that is wrong with what is written, that there is no such subscription, that others change it all the
+    /// time, or that the database cannot be written.
+    pub async fn amend(
+        &self,
+        id: i64,
+        SubscriptionChange(wish): SubscriptionChange,
+    ) -> Result<Subscription, Error> {
+        let mut now = self.subscriptions.get(id).await?;
+        let wrong =
+            if wish.names_terms() { self.mistakes(&wish.over(now.terms.clone())) } else { Vec::new() };
+        refuse(wish.mistakes(wrong))?;
+        if wish.names_terms() {
+            let mut tries = 1..TRIES;
+            now = loop {
+                match self.change(&now, &wish.over(now.terms.clone())).await {
+                    Err(Error::ChangedMeanwhile(_)) if tries.next().is_some() => {
+                        now = self.subscriptions.get(id).await?;
+                    }
+                    changed => break changed?,
+                }
+            };
+        }
+        match wish.enabled {
+            Some(true) => self.subscriptions.enable(id).await,
+            Some(false) => self.subscriptions.disable(id, ON_REQUEST).await,
+            None => Ok(now),
+        }
+    }
+
     /// Gives a subscription other terms.
     ///
     /// # Errors
@@ -80,8 +137,12 @@ impl Registrar {
         Ok(self.vault.seal(id, secret, &*self.randomness)?)
     }
 
-    /// Everything that is wrong, at once.
     fn check(&self, terms: &Terms) -> Result<(), Error> {
+        refuse(self.mistakes(terms))
+    }
+
+    /// Everything that is wrong, at once.
+    fn mistakes(&self, terms: &Terms) -> Vec<Mistake> {
         let mistake = |place: String, message| Mistake { place, message };
         let mut mistakes = Vec::new();
         if let Err(wrong) = self.egress.check(&terms.url) {
@@ -92,11 +153,14 @@ impl Registrar {
                 |name: &str| if name.is_empty() { "headers".to_owned() } else { format!("headers.{name}") };
             mistakes.extend(wrong.into_iter().map(|wrong| mistake(place(&wrong.name), wrong.message)));
         }
-        match terms.check() {
-            Err(Error::Invalid { field, why }) => mistakes.push(mistake(field.to_owned(), why)),
-            Err(other) => return Err(other),
-            Ok(()) => {}
+        if let Err(BadTerms(wrong)) = terms.check() {
+            // What is wrong with an address was said above.
+            mistakes.extend(wrong.into_iter().filter(|wrong| wrong.place != "url"));
         }
-        if mistakes.is_empty() { Ok(()) } else { Err(BadTerms(mistakes).into()) }
+        mistakes
     }
+}
+
+fn refuse(mistakes: Vec<Mistake>) -> Result<(), Error> {
+    if mistakes.is_empty() { Ok(()) } else { Err(BadTerms(mistakes).into()) }
 }

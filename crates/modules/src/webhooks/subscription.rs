@@ -6,7 +6,7 @@ use backstitch::{Timestamp, store};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use super::error::Error;
+use super::error::{BadTerms, Error, Mistake};
 use super::event_type::check_patterns;
 use super::statement::{Record, Value};
 
@@ -53,32 +53,46 @@ impl Terms {
     /// Checks what can be checked without the network: what may be called is the sender's to say.
     ///
     /// # Errors
-    /// When something cannot be, and what to do.
-    pub fn check(&self) -> Result<(), Error> {
-        check_patterns(&self.event_types)?;
-        if self.url.is_empty() || self.url.contains('\0') {
-            return Err(Error::invalid("url", "is empty or holds a zero byte"));
+    /// Everything that cannot be, and what to do.
+    pub fn check(&self) -> Result<(), BadTerms> {
+        let mut mistakes = Vec::new();
+        let mut wrong =
+            |place: &str, message: String| mistakes.push(Mistake { place: place.to_owned(), message });
+        if let Err(why) = check_patterns(&self.event_types) {
+            wrong("event_types", why);
         }
-        let limits = [
-            ("max_retry_limit", u128::from(self.max_retry_limit), 1_000),
-            ("base_delay", self.base_delay.as_millis(), DAYS_30.as_millis()),
-            ("max_delay", self.max_delay.as_millis(), DAYS_30.as_millis()),
-            ("timeout", self.timeout.as_millis(), HOUR.as_millis()),
-            ("max_concurrency", u128::from(self.max_concurrency), 10_000),
-            ("rate_limit", u128::from(self.rate_limit.unwrap_or(1)), 1_000_000),
+        if self.url.is_empty() || self.url.contains('\0') {
+            wrong("url", "is empty or holds a zero byte".to_owned());
+        }
+        let numbers = [
+            ("max_retry_limit", self.max_retry_limit, 1_000),
+            ("max_concurrency", self.max_concurrency, 10_000),
+            ("rate_limit", self.rate_limit.unwrap_or(1), 1_000_000),
         ];
-        for (field, value, most) in limits {
+        for (field, value, most) in numbers {
             if value == 0 || value > most {
-                return Err(Error::invalid(field, format!("is {value}: use 1 to {most}")));
+                wrong(field, format!("is {value}: use 1 to {most}"));
+            }
+        }
+        let times = [
+            ("base_delay", self.base_delay, DAYS_30),
+            ("max_delay", self.max_delay, DAYS_30),
+            ("timeout", self.timeout, HOUR),
+        ];
+        for (field, value, most) in times {
+            if value < SHORTEST || value > most {
+                let [value, least, most] = [value, SHORTEST, most].map(humantime::format_duration);
+                wrong(field, format!("is {value}: use {least} to {most}"));
             }
         }
         if self.max_delay < self.base_delay {
-            return Err(Error::invalid(
+            let [longest, base] = [self.max_delay, self.base_delay].map(humantime::format_duration);
+            wrong(
                 "max_delay",
-                "is shorter than base_delay: the longest wait is the longest",
-            ));
+                format!("is {longest}, shorter than base_delay, {base}: the longest wait is the longest"),
+            );
         }
-        Ok(())
+        if mistakes.is_empty() { Ok(()) } else { Err(BadTerms(mistakes)) }
     }
 
     /// As the table has them, in the order of its columns.
@@ -99,6 +113,8 @@ impl Terms {
     }
 }
 
+/// The tables keep milliseconds.
+const SHORTEST: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAYS_30: Duration = Duration::from_secs(30 * 24 * 3600);
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use super::base::{Base, Part};
 use super::error::Error;
-use super::page::Page;
+use super::page::{Page, beyond};
 use super::statement::{Record, Statement, Value, statement, tidied};
 use super::subscription::{Subscription, Terms};
 
@@ -32,13 +32,37 @@ impl Subscriptions {
         terms: &Terms,
         seal: impl FnOnce(i64) -> Result<Vec<u8>, Error>,
     ) -> Result<Subscription, Error> {
+        self.insert(terms, None, seal).await
+    }
+
+    /// The same for one whose events wait until it is enabled.
+    ///
+    /// # Errors
+    /// See [`Subscriptions::create`].
+    pub async fn create_disabled(
+        &self,
+        terms: &Terms,
+        reason: &str,
+        seal: impl FnOnce(i64) -> Result<Vec<u8>, Error>,
+    ) -> Result<Subscription, Error> {
+        self.insert(terms, Some(tidied(reason)), seal).await
+    }
+
+    async fn insert(
+        &self,
+        terms: &Terms,
+        disabled: Option<String>,
+        seal: impl FnOnce(i64) -> Result<Vec<u8>, Error>,
+    ) -> Result<Subscription, Error> {
         let columns = terms.columns()?;
         let reserved =
             self.base.change(Part::Subscriptions, statement!("next_subscription"), Vec::new()).await?;
         let id = reserved.first().ok_or(Error::UnknownSubscription(0))?.integer(0)?;
         let mut values = vec![id.into()];
         values.extend(columns);
-        values.extend([seal(id)?.into(), self.base.now().into()]);
+        let now = self.base.now();
+        let disabled_at = Value::Time(disabled.is_some().then_some(now));
+        values.extend([seal(id)?.into(), now.into(), disabled_at, Value::Text(disabled)]);
         let rows = self.base.change(Part::Subscriptions, statement!("insert_subscription"), values).await?;
         one(id, &rows)
     }
@@ -56,7 +80,7 @@ impl Subscriptions {
     /// # Errors
     /// When the database cannot be read.
     pub async fn list(&self, limit: usize, before: Option<i64>) -> Result<Page<Subscription>, Error> {
-        let values = vec![before.unwrap_or(i64::MAX).into(), limit.into()];
+        let values = vec![before.unwrap_or(i64::MAX).into(), beyond(limit).into()];
         let rows = self.base.read(Part::Subscriptions, statement!("list_subscriptions"), values).await?;
         let items = rows.iter().map(Subscription::read).collect::<Result<Vec<_>, _>>()?;
         Ok(Page::of(items, limit, |subscription| subscription.id))

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_modules::webhooks::{Error, GONE, Terms};
+use backstitch_modules::webhooks::{BadTerms, Error, GONE, Terms};
 
 use crate::stage::Stage;
 
@@ -106,6 +106,8 @@ async fn terms_that_cannot_be_are_refused_by_name() {
     ];
     for (name, terms) in wrong {
         let refused = stage.webhooks.subscriptions.create(&terms, |_| Ok(Vec::new())).await.unwrap_err();
-        assert!(matches!(refused, Error::Invalid { field, .. } if field == name), "{name}: {refused}");
+        let Error::Terms(BadTerms(wrong)) = refused else { panic!("{name}: {refused}") };
+        let places: Vec<&str> = wrong.iter().map(|wrong| wrong.place.as_str()).collect();
+        assert_eq!(places, [name]);
     }
 }

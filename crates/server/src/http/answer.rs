@@ -1,6 +1,6 @@
 //! Answers in JSON.
 
-use axum::http::header::CONTENT_TYPE;
+use axum::http::header::{CONTENT_TYPE, LOCATION};
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use serde::Serialize;
@@ -18,4 +18,13 @@ pub(crate) fn json<T: Serialize + ?Sized>(status: StatusCode, value: &T) -> Resp
             Problem::internal().into_response()
         }
     }
+}
+
+/// The same answer, saying where what it is about is to be found.
+pub(crate) fn located(place: &str, mut response: Response) -> Response {
+    // Paths are made of plain text, so this cannot fail.
+    if let Ok(place) = HeaderValue::from_str(place) {
+        response.headers_mut().insert(LOCATION, place);
+    }
+    response
 }

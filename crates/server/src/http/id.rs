@@ -12,12 +12,6 @@ pub(crate) struct SagaInPath(pub(crate) SagaId);
 /// The order in `{tx_id}`.
 pub(crate) struct OrderInPath(pub(crate) SagaId);
 
-/// The job in `{id}`.
-pub(crate) struct JobInPath(pub(crate) i64);
-
-/// The message in `{id}`.
-pub(crate) struct MessageInPath(pub(crate) i64);
-
 /// The name in `{name}`.
 pub(crate) struct NameInPath(pub(crate) String);
 
@@ -40,20 +34,29 @@ impl<S: Send + Sync> FromRequestParts<S> for OrderInPath {
     }
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for JobInPath {
-    type Rejection = Problem;
+/// What is known by a number.
+macro_rules! numbered {
+    ($($name:ident $of:literal;)*) => {$(
+        #[doc = concat!("The number in `{id}` of ", $of, ".")]
+        pub(crate) struct $name(pub(crate) i64);
 
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        number(&read(parts, state).await?, "a job: use the job_id that a lease answered").map(Self)
-    }
+        impl<S: Send + Sync> FromRequestParts<S> for $name {
+            type Rejection = Problem;
+
+            async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+                number(&read(parts, state).await?, $of).map(Self)
+            }
+        }
+    )*};
 }
 
-impl<S: Send + Sync> FromRequestParts<S> for MessageInPath {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
-        number(&read(parts, state).await?, "a message: use the id that GET /v1/outbox lists").map(Self)
-    }
+numbered! {
+    JobInPath "a job: use the job_id that a lease answered";
+    MessageInPath "a message: use the id that GET /v1/outbox lists";
+    SubscriptionInPath "a subscription: use the id that GET /v1/webhooks/subscriptions lists";
+    EventInPath "an event: use the event_id that POST /v1/webhooks/events answered";
+    DeliveryInPath "a delivery: use the id that GET /v1/webhooks/deliveries lists";
+    DeadLetterInPath "a dead letter: use the id that GET /v1/webhooks/dead-letters lists";
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for NameInPath {

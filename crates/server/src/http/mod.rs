@@ -13,9 +13,12 @@ mod unique;
 mod version;
 
 pub(crate) use accept::{Acceptor, Peer};
-pub(crate) use answer::json;
+pub(crate) use answer::{json, located};
 pub(crate) use body::{Json, JsonOrNothing, read as read_body};
 pub(crate) use header::idempotency_key;
-pub(crate) use id::{JobInPath, MessageInPath, NameInPath, OrderInPath, SagaAndStep, SagaInPath};
+pub(crate) use id::{
+    DeadLetterInPath, DeliveryInPath, EventInPath, JobInPath, MessageInPath, NameInPath, OrderInPath,
+    SagaAndStep, SagaInPath, SubscriptionInPath,
+};
 pub(crate) use query::Query;
 pub(crate) use unique::each_name_once;

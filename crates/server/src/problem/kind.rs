@@ -56,6 +56,10 @@ kinds! {
     JobNotFound "job-not-found" NOT_FOUND "There is no such job";
     MessageNotFound "message-not-found" NOT_FOUND "There is no such message";
     OrderNotFound "order-not-found" NOT_FOUND "There is no such order";
+    SubscriptionNotFound "subscription-not-found" NOT_FOUND "There is no such subscription";
+    EventNotFound "event-not-found" NOT_FOUND "There is no such event";
+    DeliveryNotFound "delivery-not-found" NOT_FOUND "There is no such delivery";
+    DeadLetterNotFound "dead-letter-not-found" NOT_FOUND "There is no such dead letter";
     StepNotFound "step-not-found" NOT_FOUND "There is no such step";
     MethodNotAllowed "method-not-allowed" METHOD_NOT_ALLOWED "The method does nothing here";
     RequestTimeout "request-timeout" REQUEST_TIMEOUT "The request took too long to arrive";
@@ -69,6 +73,7 @@ kinds! {
     StaleLease "stale-lease" CONFLICT "The lease is another's by now, or the work is not wanted any more";
     MessageNotAborted "message-not-aborted" CONFLICT "The message is not aborted";
     OrdersNotConfigured "orders-not-configured" CONFLICT "Nobody has said where the services are";
+    WebhooksNotConfigured "webhooks-not-configured" CONFLICT "Signing secrets cannot be kept";
     TooLarge "too-large" PAYLOAD_TOO_LARGE "The request is too large";
     UnsupportedMediaType "unsupported-media-type" UNSUPPORTED_MEDIA_TYPE "The body is of another type";
     InvalidFields "invalid-fields" UNPROCESSABLE_ENTITY "The body does not fit";

@@ -14,6 +14,7 @@ mod sagas;
 mod streams;
 mod table;
 mod vocabulary;
+mod webhooks;
 
 use axum::Router;
 use axum::middleware::from_fn_with_state;
@@ -68,6 +69,22 @@ fn all() -> Routes {
         .needs(Role::Viewer, routes!(outbox::list::list))
         .needs(Role::Viewer, routes!(outbox::message::show))
         .audited(Role::Operator, routes!(outbox::retry::retry))
+        .audited(Role::Admin, routes!(webhooks::subscribe::create))
+        .needs(Role::Viewer, routes!(webhooks::subscriptions::list))
+        .needs(Role::Viewer, routes!(webhooks::subscriptions::show))
+        .audited(Role::Admin, routes!(webhooks::change::change))
+        .audited(Role::Admin, routes!(webhooks::change::delete))
+        .audited(Role::Admin, routes!(webhooks::rotate::rotate))
+        .audited(Role::Admin, routes!(webhooks::try_out::test))
+        .audited(Role::Operator, routes!(webhooks::replay::replay))
+        .needs(Role::Client, routes!(webhooks::events::tell))
+        .needs(Role::Viewer, routes!(webhooks::events::show))
+        .needs(Role::Viewer, routes!(webhooks::deliveries::list))
+        .needs(Role::Viewer, routes!(webhooks::deliveries::show))
+        .needs(Role::Viewer, routes!(webhooks::dead_letters::list))
+        .needs(Role::Viewer, routes!(webhooks::dead_letters::show))
+        .audited(Role::Operator, routes!(webhooks::requeue::one))
+        .audited(Role::Operator, routes!(webhooks::requeue::many))
         .needs(Role::Client, routes!(orders::confirm::confirm))
         .needs_or_token(Role::Viewer, routes!(orders::show::show))
         .needs_or_token(Role::Viewer, routes!(orders::log::log))
@@ -95,6 +112,7 @@ fn all() -> Routes {
         (name = "definitions", description = "Declare sagas: stage, apply, discard"),
         (name = "jobs", description = "Work for outside workers"),
         (name = "outbox", description = "Send messages, at least once and in one transaction with their key"),
+        (name = "webhooks", description = "Send events to whoever wants to hear of them, at least once and signed"),
         (name = "orders", description = "Confirm orders and follow them"),
         (name = "configuration", description = "How orders are worked off: stage, apply, discard"),
         (name = "health", description = "How the server is doing"),

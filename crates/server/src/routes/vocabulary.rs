@@ -131,3 +131,47 @@ pub(super) struct StepError {
     /// The service asked not to be called again sooner, in seconds.
     retry_after: Option<f64>,
 }
+
+/// A duration: text like `45s`, or a number of seconds.
+#[derive(serde::Deserialize, ToSchema)]
+#[serde(untagged)]
+#[schema(as = Duration)]
+pub(super) enum WrittenDuration {
+    Text(String),
+    Seconds(Seconds),
+}
+
+/// A time in seconds.
+#[derive(serde::Deserialize, ToSchema)]
+#[schema(exclusive_minimum = 0, maximum = 31_622_400)]
+pub(super) struct Seconds(f64);
+
+/// How long two secrets are good: text like `24h`, or a number of seconds.
+#[derive(serde::Deserialize, ToSchema)]
+#[serde(untagged)]
+pub(super) enum Overlap {
+    Text(String),
+    Seconds(OverlapSeconds),
+}
+
+/// A time in seconds, or none.
+#[derive(serde::Deserialize, ToSchema)]
+#[schema(minimum = 0, maximum = 2_592_000)]
+pub(super) struct OverlapSeconds(f64);
+
+/// Where a delivery stands.
+#[derive(ToSchema)]
+pub(super) enum DeliveryStatus {
+    Pending,
+    InProgress,
+    PendingRetry,
+    Completed,
+    DeadLettered,
+}
+
+/// What came of an attempt.
+#[derive(ToSchema)]
+pub(super) enum AttemptStatus {
+    Completed,
+    Failed,
+}

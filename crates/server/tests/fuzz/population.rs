@@ -4,15 +4,18 @@ use backstitch_server::demo::services::{Phase, Service, Services};
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::support::Client;
+use crate::support::{Client, within};
 
-/// Sagas in every state, an order, and a job that somebody has.
+/// Sagas in every state, an order, a job that somebody has, and a webhook that nobody takes.
 pub(crate) struct Population {
     pub(crate) waiting: Vec<String>,
     pub(crate) ended: Vec<String>,
     pub(crate) orders: Vec<String>,
     pub(crate) jobs: Vec<i64>,
     pub(crate) tokens: Vec<i64>,
+    pub(crate) subscriptions: Vec<i64>,
+    pub(crate) events: Vec<i64>,
+    pub(crate) deliveries: Vec<i64>,
 }
 
 /// The names that definitions have.
@@ -53,7 +56,17 @@ impl Population {
             ended.push(saga["id"].as_str().unwrap().to_owned());
         }
         let number = |name: &str| job[name].as_i64().unwrap_or_else(|| panic!("{job}"));
-        Self { waiting, ended, orders, jobs: vec![number("job_id")], tokens: vec![number("token")] }
+        let (subscription, event, delivery) = give_up_a_webhook(admin, services).await;
+        Self {
+            waiting,
+            ended,
+            orders,
+            jobs: vec![number("job_id")],
+            tokens: vec![number("token")],
+            subscriptions: vec![subscription],
+            events: vec![event],
+            deliveries: vec![delivery],
+        }
     }
 
     fn sagas(&self) -> impl Iterator<Item = &String> {
@@ -83,6 +96,27 @@ impl Population {
             assert!(listed.contains(id), "{id} is not listed");
         }
     }
+}
+
+/// A subscription, an event, and its delivery, which is a dead letter.
+async fn give_up_a_webhook(admin: &Client, services: &Services) -> (i64, i64, i64) {
+    let url = format!("http://{}/nothing", services.address());
+    let terms = json!({ "url": url, "event_types": ["order.*"], "max_retry_limit": 1 });
+    let made = admin.post("/v1/webhooks/subscriptions", &terms).await.json();
+    let told = json!({ "type": "order.created", "id": "o-1", "payload": { "order": 1 } });
+    let told = admin.post("/v1/webhooks/events", &told).await.json();
+    let number = |of: &Value, name: &str| of[name].as_i64().unwrap_or_else(|| panic!("{of}"));
+    let delivery = within(async {
+        loop {
+            let given_up = admin.get("/v1/webhooks/dead-letters").await.json();
+            if let Some(id) = given_up["items"][0]["id"].as_i64() {
+                return id;
+            }
+            tokio::task::yield_now().await;
+        }
+    })
+    .await;
+    (number(&made, "id"), number(&told, "event_id"), delivery)
 }
 
 fn order(sku: &str) -> Value {

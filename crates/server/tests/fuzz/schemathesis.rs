@@ -32,6 +32,9 @@ impl Fuzzer {
             dictionary("definitions", format!("{DEFINITIONS:?}")),
             dictionary("jobs", format!("{:?}", there.jobs)),
             dictionary("tokens", format!("{:?}", there.tokens)),
+            dictionary("subscriptions", format!("{:?}", there.subscriptions)),
+            dictionary("events", format!("{:?}", there.events)),
+            dictionary("deliveries", format!("{:?}", there.deliveries)),
         ];
         std::fs::write(folder.join(DESCRIPTION), description.to_string()).unwrap();
         std::fs::write(&settings, format!("{SETTINGS}{}", known.concat())).unwrap();

@@ -61,8 +61,15 @@ async fn every_change_that_somebody_asks_for_is_recorded_with_its_answer() {
         admin.send(Method::POST, &format!("{path}/apply"), &[], "").await;
         admin.send(Method::DELETE, &format!("{path}/staged"), &[], "").await;
     }
+    let webhooks = |path: &str| format!("/v1/webhooks/{path}");
+    admin.post(&webhooks("subscriptions"), &json!({})).await;
+    admin.send(Method::DELETE, &webhooks("subscriptions/9"), &[], "").await;
+    operator.post(&webhooks("dead-letters/9/requeue"), &json!({})).await;
+    operator.post(&webhooks("dead-letters/requeue"), &json!({ "all": true })).await;
     // These change nothing that anybody has to account for, or are not let through.
     admin.get("/v1/sagas").await;
+    admin.get(&webhooks("subscriptions")).await;
+    operator.post(&webhooks("subscriptions"), &json!({})).await;
     client.post(&saga("pause"), &note).await;
     server.client.post(&saga("cancel"), &note).await;
 
@@ -87,6 +94,10 @@ async fn every_change_that_somebody_asks_for_is_recorded_with_its_answer() {
         config("PUT", "timeouts", 200),
         config("POST", "timeouts/apply", 409),
         config("DELETE", "timeouts/staged", 200),
+        "admin POST /v1/webhooks/subscriptions about -: 422".to_owned(),
+        "admin DELETE /v1/webhooks/subscriptions/9 about 9: 404".to_owned(),
+        "operator POST /v1/webhooks/dead-letters/9/requeue about 9: 404".to_owned(),
+        "operator POST /v1/webhooks/dead-letters/requeue about -: 200".to_owned(),
     ];
     assert_eq!(found, expected);
     for entry in &recorded {

@@ -89,6 +89,22 @@ async fn the_roles_are_those_of_the_contract() {
         ("POST", "/v1/sagas/{id}/pause", "operator"),
         ("POST", "/v1/sagas/{id}/resume", "operator"),
         ("POST", "/v1/sagas/{id}/steps/{step}/resolve", "operator"),
+        ("POST", "/v1/webhooks/subscriptions", "admin"),
+        ("GET", "/v1/webhooks/subscriptions", "viewer"),
+        ("GET", "/v1/webhooks/subscriptions/{id}", "viewer"),
+        ("PATCH", "/v1/webhooks/subscriptions/{id}", "admin"),
+        ("DELETE", "/v1/webhooks/subscriptions/{id}", "admin"),
+        ("POST", "/v1/webhooks/subscriptions/{id}/rotate-secret", "admin"),
+        ("POST", "/v1/webhooks/subscriptions/{id}/test", "admin"),
+        ("POST", "/v1/webhooks/subscriptions/{id}/replay", "operator"),
+        ("POST", "/v1/webhooks/events", "client"),
+        ("GET", "/v1/webhooks/events/{id}", "viewer"),
+        ("GET", "/v1/webhooks/deliveries", "viewer"),
+        ("GET", "/v1/webhooks/deliveries/{id}", "viewer"),
+        ("GET", "/v1/webhooks/dead-letters", "viewer"),
+        ("GET", "/v1/webhooks/dead-letters/{id}", "viewer"),
+        ("POST", "/v1/webhooks/dead-letters/{id}/requeue", "operator"),
+        ("POST", "/v1/webhooks/dead-letters/requeue", "operator"),
     ] {
         let found = routes.get(&(method.to_owned(), path.to_owned())).map(String::as_str);
         assert_eq!(found, Some(role), "{method} {path}");

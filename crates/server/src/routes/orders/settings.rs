@@ -31,6 +31,7 @@ pub(super) fn applied<T: Serialize>(standing: Standing<T>, applied: &backstitch:
 pub(in crate::routes) mod described {
     #![expect(dead_code, reason = "they describe what other types read and write")]
 
+    use super::super::super::vocabulary::WrittenDuration;
     use super::{BTreeMap, InFlight, ToSchema};
 
     /// One of the services that orders need.
@@ -152,24 +153,11 @@ pub(in crate::routes) mod described {
     #[serde(deny_unknown_fields)]
     #[schema(min_properties = 1, example = json!({ "payment": "45s" }))]
     pub(in crate::routes) struct TimeoutsChange {
-        #[schema(value_type = Timeout, required = false)]
-        payment: Option<Timeout>,
-        #[schema(value_type = Timeout, required = false)]
-        inventory: Option<Timeout>,
-        #[schema(value_type = Timeout, required = false)]
-        logistics: Option<Timeout>,
+        #[schema(value_type = WrittenDuration, required = false)]
+        payment: Option<WrittenDuration>,
+        #[schema(value_type = WrittenDuration, required = false)]
+        inventory: Option<WrittenDuration>,
+        #[schema(value_type = WrittenDuration, required = false)]
+        logistics: Option<WrittenDuration>,
     }
-
-    /// How long a service may take: text like `45s`, or a number of seconds.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[serde(untagged)]
-    enum Timeout {
-        Text(String),
-        Seconds(Seconds),
-    }
-
-    /// A time in seconds.
-    #[derive(serde::Deserialize, ToSchema)]
-    #[schema(exclusive_minimum = 0, maximum = 31_622_400)]
-    struct Seconds(f64);
 }

@@ -3,8 +3,7 @@
 use std::collections::BTreeMap;
 
 use axum::extract::State;
-use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, HeaderValue, StatusCode};
+use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use backstitch::{Accepted, Payload, Run, SagaId, SagaState};
 use serde::{Deserialize, Serialize};
@@ -15,7 +14,7 @@ use super::view::SagaView;
 use super::wait;
 use crate::app::App;
 use crate::auth::Leave;
-use crate::http::{Json, Query, each_name_once, idempotency_key, json};
+use crate::http::{Json, Query, each_name_once, idempotency_key, json, located};
 use crate::problem::{Described, Problem};
 use crate::time::Time;
 
@@ -84,16 +83,17 @@ pub(in crate::routes) async fn start(
     query.finish("wait")?;
     let run = begin(&app, request, idempotency_key(&headers)?).await?;
     let id = run.id();
+    let place = format!("/v1/sagas/{id}");
     if wait.is_none()
         && let Some(accepted) = run.accepted()
     {
-        return Ok(located(id, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted))));
+        return Ok(located(&place, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted))));
     }
     let state = wait::at_end(&app, &leave, run, wait).await?;
     if wait.is_some() && state.status.is_terminal() {
-        return Ok(located(id, json(StatusCode::OK, &SagaView::of(&state))));
+        return Ok(located(&place, json(StatusCode::OK, &SagaView::of(&state))));
     }
-    Ok(located(id, json(StatusCode::ACCEPTED, &started(&app, &state))))
+    Ok(located(&place, json(StatusCode::ACCEPTED, &started(&app, &state))))
 }
 
 async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Run, Problem> {
@@ -132,12 +132,4 @@ fn started<'a>(app: &App, state: &'a SagaState) -> Started<'a> {
         version: state.version,
         stream_token: app.gate.stream_token(state.id),
     }
-}
-
-fn located(saga: SagaId, mut response: Response) -> Response {
-    // An id is plain text, so this cannot fail.
-    if let Ok(place) = HeaderValue::from_str(&format!("/v1/sagas/{saga}")) {
-        response.headers_mut().insert(LOCATION, place);
-    }
-    response
 }

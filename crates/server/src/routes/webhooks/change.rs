@@ -1,0 +1,85 @@
+//! `PATCH /v1/webhooks/subscriptions/{id}` and `DELETE /v1/webhooks/subscriptions/{id}`
+
+use std::borrow::Cow;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::{IntoResponse, Response};
+use backstitch_modules::webhooks::SubscriptionChange;
+use utoipa::openapi::{RefOr, Schema};
+use utoipa::{PartialSchema, ToSchema};
+
+use super::subscriptions::View;
+use super::{sending, subscribe};
+use crate::app::App;
+use crate::http::{Json, Query, SubscriptionInPath, json};
+use crate::problem::{Described, Problem};
+
+/// It is rotated, not changed.
+const SECRET: &str = "secret";
+
+/// A change, for the description: what a new subscription may name, and none of it has to be.
+pub(in crate::routes) struct Written;
+
+impl PartialSchema for Written {
+    fn schema() -> RefOr<Schema> {
+        let mut schema = subscribe::Written::schema();
+        if let RefOr::T(Schema::Object(change)) = &mut schema {
+            change.description = Some("A change of a subscription: what is not named stays.".to_owned());
+            change.required.clear();
+            change.properties.remove(SECRET);
+            change.examples = vec![serde_json::json!({ "enabled": true })];
+        }
+        schema
+    }
+}
+
+impl ToSchema for Written {
+    fn name() -> Cow<'static, str> {
+        "SubscriptionChange".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        subscribe::Written::schemas(schemas);
+    }
+}
+
+/// Changes a subscription: what is not named stays. Deliveries under way go by the new terms from their next attempt on, and
+/// what was held against the endpoint is forgotten.
+#[utoipa::path(patch, path = "/v1/webhooks/subscriptions/{id}", tag = "webhooks", request_body = Written,
+    params(("id" = i64, Path, description = "The subscription", minimum = 1)),
+    responses(
+        (status = 200, description = "The subscription as it stands now", body = View),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Others change it all the time, or the server has no secret to keep signing secrets with", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "It cannot be so: every mistake with its place", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn change(
+    State(app): State<App>,
+    SubscriptionInPath(id): SubscriptionInPath,
+    query: Query,
+    Json(change): Json<SubscriptionChange>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let sending = sending(&app)?;
+    let changed = sending.registrar.amend(id, change).await?;
+    sending.dispatch.forgive(id);
+    Ok(json(StatusCode::OK, &View::of(changed, app.clock.now())))
+}
+
+/// Deletes a subscription. What was on its way to it is given up as dead letters with the code `subscription_deleted`.
+#[utoipa::path(delete, path = "/v1/webhooks/subscriptions/{id}", tag = "webhooks",
+    params(("id" = i64, Path, description = "The subscription", minimum = 1)),
+    responses(
+        (status = 204, description = "It is gone"),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn delete(
+    State(app): State<App>,
+    SubscriptionInPath(id): SubscriptionInPath,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    app.webhooks.parts.subscriptions.delete(id).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}

@@ -1,0 +1,147 @@
+//! `GET /v1/webhooks/deliveries`, `GET /v1/webhooks/deliveries/{id}`, and a delivery as every route shows it.
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch_modules::webhooks::{Attempt, Filter, Saga, delivery_status, delivery_word};
+use serde::Serialize;
+
+use super::super::vocabulary::{AttemptStatus, DeliveryStatus};
+use super::page::{Asked, Page, number};
+use crate::app::App;
+use crate::http::{DeliveryInPath, Query, json};
+use crate::problem::{Described, Problem};
+use crate::time::{Time, rfc3339};
+
+/// A delivery as it stands.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Delivery)]
+pub(in crate::routes) struct View {
+    id: i64,
+    event_id: i64,
+    subscription_id: i64,
+    #[schema(value_type = DeliveryStatus)]
+    status: &'static str,
+    /// Attempts whose results counted.
+    attempt_count: u32,
+    /// When the next attempt may begin; of one that is over, when the last might have begun.
+    next_attempt_at: Time,
+    /// Why the last attempt failed; `null` once it has arrived.
+    final_error_code: Option<String>,
+    created_at: Time,
+    updated_at: Time,
+    /// What the receiver tells repeats by.
+    webhook_id: String,
+    /// The dead letter that it was made from.
+    requeue_of: Option<i64>,
+    /// The replay that it was made by.
+    replay_id: Option<String>,
+}
+
+impl From<Saga> for View {
+    fn from(saga: Saga) -> Self {
+        Self {
+            id: saga.id,
+            event_id: saga.event_id,
+            subscription_id: saga.subscription_id,
+            status: delivery_word(saga.status),
+            attempt_count: saga.attempt_count,
+            next_attempt_at: rfc3339(saga.next_attempt_at),
+            final_error_code: saga.final_error_code,
+            created_at: rfc3339(saga.created_at),
+            updated_at: rfc3339(saga.updated_at),
+            webhook_id: saga.webhook_id,
+            requeue_of: saga.requeue_of,
+            replay_id: saga.replay_id,
+        }
+    }
+}
+
+/// An attempt that was made.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeliveryAttempt)]
+pub(in crate::routes) struct AttemptView {
+    job_id: i64,
+    /// Which attempt, from 1.
+    number: u32,
+    #[schema(value_type = AttemptStatus)]
+    status: &'static str,
+    response_code: Option<u16>,
+    /// The start of what the receiver answered.
+    body: Option<String>,
+    duration_ms: Option<u64>,
+    error_code: Option<String>,
+    error: Option<String>,
+    started_at: Option<Time>,
+    finished_at: Time,
+}
+
+impl From<Attempt> for AttemptView {
+    fn from(attempt: Attempt) -> Self {
+        let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        Self {
+            job_id: attempt.job_id,
+            number: attempt.number,
+            status: if attempt.arrived { "Completed" } else { "Failed" },
+            response_code: attempt.response_code,
+            body: attempt.body,
+            duration_ms: attempt.duration.map(millis),
+            error_code: attempt.error_code,
+            error: attempt.error,
+            started_at: attempt.started_at.map(rfc3339),
+            finished_at: rfc3339(attempt.finished_at),
+        }
+    }
+}
+
+/// A delivery with its attempts.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = DeliveryWithAttempts)]
+pub(in crate::routes) struct WithAttempts {
+    #[serde(flatten)]
+    delivery: View,
+    /// What came of its attempts, in their order.
+    attempts: Vec<AttemptView>,
+}
+
+/// Deliveries, newest first, a page at a time.
+#[utoipa::path(get, path = "/v1/webhooks/deliveries", tag = "webhooks",
+    params(
+        ("status" = Option<DeliveryStatus>, Query, description = "In this status"),
+        ("subscription_id" = Option<i64>, Query, description = "To this subscription", minimum = 1),
+        ("event_id" = Option<i64>, Query, description = "Of this event", minimum = 1),
+        ("limit" = Option<usize>, Query, description = "At most this many, 50 unless given", minimum = 1, maximum = 500),
+        ("cursor" = Option<i64>, Query, description = "The `next_cursor` of the page before", minimum = 1),
+    ),
+    responses((status = 200, description = "A page", body = Page<View>)))]
+pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
+    let statuses = "use Pending, InProgress, PendingRetry, Completed or DeadLettered";
+    let filter = Filter {
+        status: query.read("status", delivery_status, statuses)?,
+        subscription_id: number(&mut query, "subscription_id")?,
+        event_id: number(&mut query, "event_id")?,
+    };
+    let Asked { limit, before } = Asked::read(&mut query)?;
+    query.finish("status, subscription_id, event_id, limit or cursor")?;
+    let page = app.webhooks.parts.deliveries.list(&filter, limit, before).await?;
+    Ok(json(StatusCode::OK, &Page::of(page, View::from)))
+}
+
+/// A delivery as it stands, with what came of its attempts.
+#[utoipa::path(get, path = "/v1/webhooks/deliveries/{id}", tag = "webhooks",
+    params(("id" = i64, Path, description = "The delivery", minimum = 1)),
+    responses(
+        (status = 200, description = "The delivery", body = WithAttempts),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    DeliveryInPath(id): DeliveryInPath,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let deliveries = &app.webhooks.parts.deliveries;
+    let delivery = deliveries.get(id).await?.into();
+    let attempts = deliveries.attempts(id).await?.into_iter().map(AttemptView::from).collect();
+    Ok(json(StatusCode::OK, &WithAttempts { delivery, attempts }))
+}

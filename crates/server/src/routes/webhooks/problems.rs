@@ -1,0 +1,52 @@
+//! From what went wrong with webhooks to what is said outside.
+
+use backstitch_modules::webhooks::{self, BadTerms, Error};
+
+use crate::problem::{Kind, Mistake, Problem};
+use crate::time::rfc3339;
+
+impl From<Error> for Problem {
+    fn from(error: Error) -> Self {
+        let said = error.to_string();
+        match error {
+            Error::Store(why) => Self::of_store(&why),
+            Error::Batch(why) => Self::of_store(&why),
+            Error::Closed => Self::shutting_down(),
+            Error::Conflict { event, at } => {
+                let at = rfc3339(at);
+                let detail = format!(
+                    "the id was first used for another event, number {event}, at {at}: send that one again, or use a new \
+                     id for a new event"
+                );
+                Self::new(Kind::IdempotencyConflict, detail).with("event_id", &event).with("first_at", &at)
+            }
+            Error::Invalid { field, why } => Self::field(field, why),
+            Error::Terms(BadTerms(mistakes)) => refused(mistakes),
+            Error::UnknownSubscription(id) => {
+                let detail = format!("{said}; GET /v1/webhooks/subscriptions lists them");
+                Self::new(Kind::SubscriptionNotFound, detail).with("subscription_id", &id)
+            }
+            Error::ChangedMeanwhile(_) => Self::new(Kind::Raced, said),
+            Error::UnknownDelivery(_) => {
+                Self::new(Kind::DeliveryNotFound, format!("{said}; GET /v1/webhooks/deliveries lists them"))
+            }
+            Error::UnknownDeadLetter(_) => Self::new(
+                Kind::DeadLetterNotFound,
+                format!("{said}; GET /v1/webhooks/dead-letters lists them"),
+            ),
+            _ => {
+                tracing::error!(%said, "webhooks cannot be used");
+                Self::internal()
+            }
+        }
+    }
+}
+
+fn refused(mistakes: Vec<webhooks::Mistake>) -> Problem {
+    let told = |webhooks::Mistake { place, message }| Mistake { place, message };
+    let mistakes: Vec<Mistake> = mistakes.into_iter().map(told).collect();
+    let first: Vec<String> =
+        mistakes.iter().take(3).map(|it| format!("{}: {}", it.place, it.message)).collect();
+    let detail = format!("the subscription cannot be so: {}", first.join("; "));
+    Problem::listing(Kind::InvalidFields, detail, &mistakes)
+}

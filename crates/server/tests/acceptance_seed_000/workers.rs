@@ -1,0 +1,87 @@
+//! Outside workers take deliveries from the queue `webhooks`, and call the endpoints themselves.
+
+use hyper::HeaderMap;
+use hyper::header::{HeaderName, HeaderValue};
+use serde_json::{Value, json};
+use standardwebhooks::Webhook;
+
+use crate::stage::{Open, expect, number, on_both_stores, with};
+
+const OUTSIDE: [(&str, &str); 1] = [("BACKSTITCH_WEBHOOKS_CONCURRENCY", "0")];
+
+async fn lease(open: &Open, lease_seconds: u64) -> Value {
+    let asked = json!({ "queues": ["webhooks"], "lease_seconds": lease_seconds, "wait_seconds": 20 });
+    let leased = expect(&open.client.post("/v1/jobs/lease", &asked).await, 200);
+    leased["jobs"][0].clone()
+}
+
+async fn report(open: &Open, job: &Value, what: &str, more: Value) -> crate::support::Answer {
+    let path = format!("/v1/jobs/{}/{what}", job["job_id"]);
+    open.client.post(&path, &with(json!({ "token": job["token"] }), more)).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s4_1_s6_4_an_outside_worker_gets_the_signed_request_and_its_results_count_once() {
+    on_both_stores(async |stage| {
+        let open = stage.open_with(&OUTSIDE).await;
+        let made = open.subscribe(&with(stage.terms("a"), json!({ "headers": { "x-tenant": "t-1" } }))).await;
+        let told = open.tell("o-1").await;
+        let job = lease(&open, 30).await;
+        let delivery = number(&job, "delivery_id");
+        let request = &job["payload"];
+        assert_eq!((&request["url"], &request["type"]), (&made["url"], &json!("order.created")));
+        assert_eq!((&request["webhook_id"], &job["attempt"]), (&told["webhook_id"], &json!(1)));
+        let mut headers = HeaderMap::new();
+        for (name, value) in request["headers"].as_object().unwrap() {
+            let value = HeaderValue::from_str(value.as_str().unwrap()).unwrap();
+            headers.insert(name.parse::<HeaderName>().unwrap(), value);
+        }
+        assert_eq!(headers["x-tenant"], "t-1");
+        let body = request["body"].as_str().unwrap();
+        assert_eq!(body, r#"{"order":"o-1"}"#);
+        Webhook::new(made["secret"].as_str().unwrap()).unwrap().verify(body.as_bytes(), &headers).unwrap();
+
+        assert_eq!(report(&open, &job, "heartbeat", json!({ "lease_seconds": 60 })).await.status, 200);
+        let failure = json!({ "error": { "message": "it says no", "code": "http_418" } });
+        let failed = expect(&report(&open, &job, "fail", failure.clone()).await, 200);
+        assert_eq!(failed["repeated"], false);
+        let again = expect(&report(&open, &job, "fail", failure).await, 200);
+        assert_eq!(again["repeated"], true);
+        let second = lease(&open, 30).await;
+        assert_eq!((&second["attempt"], &second["delivery_id"]), (&json!(2), &json!(delivery)));
+        assert_eq!(second["payload"]["body"], request["body"]);
+        let waits = open.delivery(delivery).await;
+        assert_eq!((&waits["attempt_count"], &waits["final_error_code"]), (&json!(1), &json!("http_418")));
+        assert_eq!(report(&open, &second, "complete", json!({})).await.status, 200);
+        let arrived = open.becomes(&told, "Completed").await;
+        assert_eq!(
+            (&arrived["attempt_count"], arrived["attempts"].as_array().unwrap().len()),
+            (&json!(2), 2)
+        );
+        assert_eq!(expect(&report(&open, &second, "complete", json!({})).await, 200)["repeated"], true);
+        assert_eq!(open.delivery(delivery).await, arrived);
+        assert!(stage.receiver.heard("a").is_empty(), "the server itself calls nobody");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_whose_lease_ran_out_is_refused_and_costs_no_attempt() {
+    on_both_stores(async |stage| {
+        let open = stage.open_with(&OUTSIDE).await;
+        open.subscribe(&stage.terms("a")).await;
+        let told = open.tell("o-1").await;
+        let lost = lease(&open, 1).await;
+        let taken_over = lease(&open, 30).await;
+        assert_eq!((&taken_over["job_id"], &taken_over["attempt"]), (&lost["job_id"], &json!(1)));
+        assert!(number(&taken_over, "token") > number(&lost, "token"));
+        for what in ["heartbeat", "complete"] {
+            let refused = report(&open, &lost, what, json!({})).await;
+            assert_eq!((refused.status, refused.problem()), (409, "stale-lease".to_owned()), "{what}");
+        }
+        assert_eq!(report(&open, &taken_over, "complete", json!({})).await.status, 200);
+        let arrived = open.becomes(&told, "Completed").await;
+        assert_eq!(arrived["attempt_count"], 1);
+    })
+    .await;
+}
