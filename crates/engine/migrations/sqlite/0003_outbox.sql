@@ -53,7 +53,6 @@ create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
     where ordering_key is not null and status in ('pending', 'sending', 'failed');
 create index outbox_topic on outbox (topic, id);
 create index outbox_retries on outbox (topic, idempotency_key) where retry_of is not null;
-create index outbox_settled on outbox (status, updated_at) where status in ('succeeded', 'aborted');
 
 create trigger outbox_settled_never_changes before update on outbox
 when old.status in ('succeeded', 'aborted')

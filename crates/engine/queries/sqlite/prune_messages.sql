@@ -1,15 +1,28 @@
 -- What an unfinished retry stands for is kept, and a retry for as long as what it stands for: asked for again, it is found.
+-- Numbers go up with time, so where the first one is that cannot be old enough is found by halving, and no index has to
+-- tell it with every message that is settled.
+with recursive
+horizon (low, high) as (
+    select min(id), max(id) + 1 from outbox
+    union all
+    select
+        case when probe.created_at < ?2 then probe.id + 1 else low end,
+        case when probe.created_at < ?2 then high else (low + high) / 2 end
+    from horizon
+        join outbox as probe on probe.id = (select min(id) from outbox where id >= (low + high) / 2)
+    where low < high
+)
 delete from outbox
 where id in (
     select o.id
     from outbox o
-    where o.status in ('succeeded', 'aborted')
-        and o.status = ?1
+    where o.status = ?1
+        and o.id < (select max(low) from horizon)
         and o.updated_at < ?2
         and not exists (
             select 1 from outbox r where r.retry_of = o.id and r.status in ('pending', 'sending', 'failed')
         )
         and not exists (select 1 from outbox a where a.id = o.retry_of)
-    order by o.updated_at
+    order by o.id
     limit ?3
 )

@@ -51,9 +51,9 @@ impl Part {
     /// Connections it needs at most: those who work in batches need few.
     fn connections(self) -> usize {
         match self {
-            Self::Ingest | Self::Subscriptions | Self::Reading => 2,
+            Self::Ingest | Self::Orchestrator | Self::Subscriptions | Self::Reading => 2,
             Self::Worker => 4,
-            Self::Orchestrator | Self::DeadLetter | Self::Retention => 1,
+            Self::DeadLetter | Self::Retention => 1,
         }
     }
 }

@@ -80,13 +80,9 @@ impl Orchestrator {
         let mut all = Progress::default();
         loop {
             let progress = self.tick().await?;
-            all.begun += progress.begun;
-            all.applied += progress.applied;
-            all.ignored += progress.ignored;
-            all.completed += progress.completed;
-            all.dead_lettered += progress.dead_lettered;
+            all = all.and(progress);
             if !progress.more {
-                return Ok(all);
+                return Ok(Progress { more: false, ..all });
             }
         }
     }
@@ -188,6 +184,18 @@ impl Read {
 }
 
 impl Progress {
+    /// Both together.
+    fn and(self, other: Self) -> Self {
+        Self {
+            begun: self.begun + other.begun,
+            applied: self.applied + other.applied,
+            ignored: self.ignored + other.ignored,
+            completed: self.completed + other.completed,
+            dead_lettered: self.dead_lettered + other.dead_lettered,
+            more: self.more || other.more,
+        }
+    }
+
     fn count_result(&mut self, next: Option<&Delivery>) {
         match next {
             None => self.ignored += 1,

@@ -13,13 +13,25 @@ use crate::webhooks::jobs::QUEUE;
 use crate::webhooks::statement::column_unreadable;
 use crate::webhooks::status::{delivery_status, delivery_word};
 
+/// Takes in what came of attempts while it begins others: these are never the same deliveries, and neither has to wait for
+/// the other's turn at the disk.
 pub(super) async fn tick(server: &Acting) -> Result<Progress, store::Error> {
+    let (applied, begun) = tokio::try_join!(apply(server), begin(server))?;
+    Ok(applied.and(begun))
+}
+
+async fn apply(server: &Acting) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
     let unit = server.begin().await?;
     apply_results(&unit, &mut progress).await?;
-    for status in [Status::Pending, Status::PendingRetry] {
-        begin_attempts(&unit, status, &mut progress).await?;
-    }
+    unit.commit().await?;
+    Ok(progress)
+}
+
+async fn begin(server: &Acting) -> Result<Progress, store::Error> {
+    let mut progress = Progress::default();
+    let unit = server.begin().await?;
+    begin_attempts(&unit, &mut progress).await?;
     unit.commit().await?;
     Ok(progress)
 }
@@ -70,18 +82,23 @@ impl Changes {
     }
 }
 
-async fn begin_attempts(unit: &Unit, status: Status, progress: &mut Progress) -> Result<(), store::Error> {
-    let was = delivery_word(status);
-    let rows = unit.query(include_str!("../postgres/due.sql"), &[&was, &i64::from(BATCH)]).await?;
-    if rows.is_empty() {
+async fn begin_attempts(unit: &Unit, progress: &mut Progress) -> Result<(), store::Error> {
+    let waiting = [Status::Pending, Status::PendingRetry].map(delivery_word);
+    let due_in = |was: &'static str| async move {
+        unit.query(include_str!("../postgres/due.sql"), &[&was, &i64::from(BATCH)]).await
+    };
+    let (new, failed) = tokio::try_join!(due_in(waiting[0]), due_in(waiting[1]))?;
+    if new.is_empty() && failed.is_empty() {
         return Ok(());
     }
     let mut steps = Steps::default();
-    for row in &rows {
-        let (job, read, now) = due(row).map_err(|why| column_unreadable(&why))?;
-        if let Some(next) = read.woken(job, now) {
-            progress.count_end(next.status);
-            steps.add(&read, was, next);
+    for (was, rows) in waiting.into_iter().zip([&new, &failed]) {
+        for row in rows {
+            let (job, read, now) = due(row).map_err(|why| column_unreadable(&why))?;
+            if let Some(next) = read.woken(job, now) {
+                progress.count_end(next.status);
+                steps.add(&read, was, next);
+            }
         }
     }
     let Steps { id, was, newest_job, status, job, lane, final_error_code } = &steps;
@@ -89,7 +106,8 @@ async fn begin_attempts(unit: &Unit, status: Status, progress: &mut Progress) ->
     let begun = unit.query(include_str!("../postgres/begin_attempts.sql"), &values).await?;
     progress.begun += begun.len();
     // One that waits though a job of it is active would be looked at again and again.
-    progress.more |= rows.len() == BATCH as usize && !begun.is_empty();
+    let is_full = [&new, &failed].iter().any(|rows| rows.len() == BATCH as usize);
+    progress.more |= is_full && !begun.is_empty();
     Ok(())
 }
 
