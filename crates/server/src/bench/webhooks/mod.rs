@@ -26,6 +26,8 @@ const SHARE: f64 = 0.6;
 const GLANCE: Duration = Duration::from_millis(2);
 /// Events of a paced run come at these intervals, all that are due at once.
 const BEAT: Duration = Duration::from_millis(2);
+/// So long a paced run goes on before it counts: connections are made, statements prepared.
+const WARM_UP: Duration = Duration::from_secs(1);
 /// What never arrives ends the run.
 const PATIENCE: Duration = Duration::from_secs(120);
 
@@ -145,7 +147,7 @@ async fn at_full_speed(
 async fn paced(args: &Args, per_second: f64) -> Result<Histogram<u64>, Failure> {
     #[expect(clippy::cast_possible_truncation, clippy::cast_sign_loss, reason = "a number of events")]
     let due = |elapsed: Duration| (per_second * elapsed.as_secs_f64()) as usize;
-    let events = due(Duration::from_secs(args.seconds)).max(1);
+    let events = due(WARM_UP + Duration::from_secs(args.seconds)).max(1);
     let target = Target::make(&args.store).await?;
     let stage = Arc::new(Stage::set(&target, &[Manner::Takes; ENDPOINTS], events).await?);
     let (began, mut told, mut telling) =
@@ -165,7 +167,7 @@ async fn paced(args: &Args, per_second: f64) -> Result<Histogram<u64>, Failure> 
     }
     wait(began, || stage.arrivals.count() >= events).await?;
     let mut latencies = Histogram::new(3)?;
-    for (number, told) in told.into_iter().enumerate() {
+    for (number, told) in told.into_iter().enumerate().skip(due(WARM_UP)) {
         let arrived = stage.arrivals.of_event(number).ok_or("an event is missing")?;
         let micros = arrived.duration_since(told).as_micros();
         latencies.record(u64::try_from(micros).unwrap_or(u64::MAX))?;
