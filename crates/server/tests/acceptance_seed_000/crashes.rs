@@ -7,6 +7,11 @@ use serde_json::{Value, json};
 use crate::receiver::Mood;
 use crate::stage::{number, on_both_stores, with};
 
+/// How often the server is killed: a few times, or as often as a long run asks for.
+fn kills() -> u64 {
+    std::env::var("BACKSTITCH_WEBHOOK_KILLS").map_or(4, |kills| kills.parse().unwrap())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn s10_2_kill_after_kill_every_accepted_event_arrives_and_attempts_are_counted_exactly() {
     on_both_stores(async |stage| {
@@ -14,7 +19,7 @@ async fn s10_2_kill_after_kill_every_accepted_event_arrives_and_attempts_are_cou
         open.subscribe(&with(stage.terms("a"), json!({ "timeout": "4s" }))).await;
         stage.receiver.be("a", Mood::TakesSlowly(Duration::from_millis(20)));
         let (mut accepted, mut unanswered, mut open) = (Vec::new(), 0, Some(open));
-        for round in 0..4 {
+        for round in 0..kills() {
             let server = match open.take() {
                 Some(open) => open,
                 None => stage.open().await,
