@@ -62,6 +62,7 @@ struct Tasks {
     courier: Option<JoinHandle<()>>,
     orchestrator: Option<JoinHandle<()>>,
     retention: Option<JoinHandle<()>>,
+    counter: Option<JoinHandle<()>>,
 }
 
 impl Hooks {
@@ -79,7 +80,9 @@ impl Hooks {
         let sending =
             secret.map(|secret| Sending::new(&parts, config, secret, observer.clone(), clock)).transpose()?;
         if let Some(sending) = &sending {
-            engine.open_desk(Arc::new(Counter::of(sending.dispatch.clone())));
+            let counter = Arc::new(Counter::of(sending.dispatch.clone(), parts.subscriptions.clone()));
+            engine.open_desk(counter.clone());
+            tasks.counter = Some(tokio::spawn(async move { counter.run().await }));
             if config.webhooks.concurrency > 0 {
                 let courier = sending.courier.clone();
                 let closing = async move { closing.cancelled().await };
@@ -107,7 +110,7 @@ impl Hooks {
             courier.abort();
             let _ = courier.await;
         }
-        for task in tasks.orchestrator.into_iter().chain(tasks.retention) {
+        for task in [tasks.orchestrator, tasks.retention, tasks.counter].into_iter().flatten() {
             task.abort();
             let _ = task.await;
         }

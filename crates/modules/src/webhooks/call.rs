@@ -11,7 +11,6 @@ use super::headers::Headers;
 use super::jobs::{Lane, Leased};
 use super::sender::Request;
 use super::signature::{Secret, WebhookId};
-use super::subscription::Secrets;
 use super::vault::{self, Vault};
 
 /// Why an endpoint cannot be called at all. Nothing is sent to it then, and nothing is lost.
@@ -30,33 +29,40 @@ pub(super) struct Call {
     lane: Lane,
     endpoint: Endpoint,
     headers: Headers,
-    secrets: Vec<Secret>,
+    secret: Secret,
+    /// The one before, and until when it is good too.
+    previous: Option<(Secret, Timestamp)>,
 }
 
 impl Call {
-    pub(super) fn of(lane: Lane, vault: &Vault, now: Timestamp) -> Result<Self, Uncallable> {
-        let secrets = good(vault, lane.id, &lane.secrets, now)?;
+    pub(super) fn of(lane: Lane, vault: &Vault) -> Result<Self, Uncallable> {
+        let secret = vault.open(lane.id, &lane.secrets.current)?;
+        let previous = lane.secrets.previous.as_ref();
+        let previous =
+            previous.map(|(sealed, until)| Ok::<_, vault::Error>((vault.open(lane.id, sealed)?, *until)));
+        let previous = previous.transpose()?;
         let endpoint = Endpoint::read(&lane.url).map_err(|why| Uncallable::Address(why.join("; ")))?;
         let written: BTreeMap<String, String> = lane.headers.iter().cloned().collect();
         let headers = Headers::check(&written).map_err(|mistakes| {
             let said = mistakes.into_iter().map(|mistake| format!("{}: {}", mistake.name, mistake.message));
             Uncallable::Headers(said.collect::<Vec<_>>().join("; "))
         })?;
-        Ok(Self { lane, endpoint, headers, secrets })
+        Ok(Self { lane, endpoint, headers, secret, previous })
     }
 
     pub(super) fn lane(&self) -> &Lane {
         &self.lane
     }
 
-    /// The request of one attempt.
-    pub(super) fn request(&self, id: WebhookId, payload: Bytes, attempt: u32) -> Request {
+    /// The request of one attempt, signed with every secret that is good now.
+    pub(super) fn request(&self, id: WebhookId, payload: Bytes, attempt: u32, now: Timestamp) -> Request {
+        let previous = self.previous.iter().filter(|(_, until)| *until > now).map(|(secret, _)| secret);
         Request {
             endpoint: self.endpoint.clone(),
             id,
             payload,
             headers: self.headers.clone(),
-            secrets: self.secrets.clone(),
+            secrets: std::iter::once(&self.secret).chain(previous).cloned().collect(),
             attempt,
             timeout: self.lane.timeout,
         }
@@ -65,13 +71,7 @@ impl Call {
     /// The same, as headers for somebody else to send.
     pub(super) fn signed_headers(&self, leased: &Leased, now: Timestamp) -> Result<HeaderMap, String> {
         let id = WebhookId::new(&leased.webhook_id).map_err(|why| why.to_string())?;
-        let request = self.request(id, leased.payload.clone().into(), leased.attempt);
+        let request = self.request(id, leased.payload.clone().into(), leased.attempt, now);
         request.signed_headers(now).map_err(|failure| failure.message)
     }
-}
-
-/// The secrets that are good now, the newest first.
-fn good(vault: &Vault, id: i64, secrets: &Secrets, now: Timestamp) -> Result<Vec<Secret>, vault::Error> {
-    let previous = secrets.previous.iter().filter(|(_, until)| *until > now).map(|(sealed, _)| sealed);
-    std::iter::once(&secrets.current).chain(previous).map(|sealed| vault.open(id, sealed)).collect()
 }

@@ -8,7 +8,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::call::Uncallable;
-use super::dispatch::{Dispatch, Dispatched, Found, Term};
+use super::dispatch::{Dispatch, Dispatched, Found};
 use super::error::Error;
 use super::jobs::{Lane, Leased, Report};
 use super::observer::{Attempted, Observer};
@@ -23,8 +23,6 @@ const BATCH: usize = 256;
 const TICK: Duration = Duration::from_secs(1);
 /// The pause after a look that the database did not answer.
 const STORE_RETRY: Duration = Duration::from_millis(500);
-/// A lease outlives its request by this much: time to report what came of it.
-const TO_REPORT: Duration = Duration::from_secs(10);
 /// Kept for what nothing was sent for, because its message id cannot be one.
 const BAD_ID: &str = "bad_request";
 
@@ -98,7 +96,7 @@ impl Courier {
             self.dispatch.jobs.expire().await?;
             *looked_for_expired = Instant::now();
         }
-        self.dispatch.lease(BATCH, Term::RequestAnd(TO_REPORT)).await
+        self.dispatch.lease(BATCH, Duration::ZERO).await
     }
 
     /// Sends this to a subscription now, whatever its limits, and tells what came of it. It is no delivery: nothing of it
@@ -116,20 +114,21 @@ impl Courier {
             Uncallable::Secret(why) => Error::Secret(why),
             why => Error::invalid("subscription", why.to_string()),
         })?;
-        Ok(self.maker.sender.send(call.request(id, payload.into(), 1)).await)
+        let now = self.dispatch.clock.now();
+        Ok(self.maker.sender.send(call.request(id, payload.into(), 1, now)).await)
     }
 }
 
 impl Maker {
-    async fn make(self: Arc<Self>, Dispatched { call, leased, place }: Dispatched) {
-        let Leased { job, token, until, .. } = leased;
+    async fn make(self: Arc<Self>, Dispatched { call, leased, place, ours_until }: Dispatched) {
+        let Leased { job, token, .. } = leased;
         let started_at = self.dispatch.clock.now();
         let mut report = Report { job, token, started_at: Some(started_at), ..Report::default() };
         let lane = leased.lane;
         let mut gone = false;
         match WebhookId::new(leased.webhook_id) {
             Ok(id) => {
-                let request = call.request(id, leased.payload.into(), leased.attempt);
+                let request = call.request(id, leased.payload.into(), leased.attempt, started_at);
                 let exchange = self.sender.send(request).await;
                 place.leave(exchange.verdict(), exchange.quiet_for());
                 self.freed.notify_one();
@@ -143,16 +142,15 @@ impl Maker {
                 report.error = Some(why.to_string());
             }
         }
-        self.report(report, until.since(started_at)).await;
-        if gone && let Err(error) = self.subscriptions.gone(lane).await {
+        self.report(report, ours_until).await;
+        if gone && let Err(error) = self.subscriptions.gone(lane, &call.lane().url).await {
             tracing::warn!(subscription = lane, %error, "the endpoint is gone, and its subscription could not be disabled");
         }
     }
 
     /// Reports, again and again while the lease lasts; after that the job is another's.
-    async fn report(&self, report: Report, lease: Duration) {
+    async fn report(&self, report: Report, until: Instant) {
         let job = report.job;
-        let until = Instant::now() + lease;
         loop {
             match self.dispatch.jobs.report(report.clone()).await {
                 Ok(answered) => {

@@ -8,47 +8,64 @@ use async_trait::async_trait;
 use backstitch::inbox::Answer;
 use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, store};
 
-use super::dispatch::{Dispatch, Dispatched, Term};
+use super::dispatch::{Dispatch, Dispatched};
 use super::error::Error;
 use super::jobs::{Answered, Report};
 use super::lanes::{Place, Verdict};
+use super::sender::{is_gone, refuses_one_event, wants_quiet};
+use super::subscriptions::Subscriptions;
 
 /// The queue that workers name.
 pub const QUEUE: &str = "webhooks";
+/// How often is looked for workers that do not come back.
+const FREED_EVERY: Duration = Duration::from_secs(1);
 /// The code of a failure that its worker gives none for.
 const WORKER_FAILED: &str = "worker_failed";
 
 /// Hands deliveries to outside workers.
 pub struct Counter {
     dispatch: Arc<Dispatch>,
-    /// What workers of this process's callers hold, until when; a place is free again once they have answered.
-    held: Mutex<HashMap<i64, (Place, Timestamp)>>,
+    subscriptions: Arc<Subscriptions>,
+    /// What workers have got here and not answered here, by job.
+    held: Mutex<HashMap<i64, Held>>,
+}
+
+/// What a worker holds.
+struct Held {
+    token: i64,
+    lane: i64,
+    url: String,
+    place: Place,
 }
 
 impl Counter {
-    /// The deliveries that are handed out here; for [`Engine::open_desk`](backstitch::Engine::open_desk).
+    /// The deliveries that are handed out here; for [`Engine::open_desk`](backstitch::Engine::open_desk). Somebody has to
+    /// [free](Self::free_places) the places of workers that do not come back.
     #[must_use]
-    pub fn of(dispatch: Arc<Dispatch>) -> Self {
-        Self { dispatch, held: Mutex::default() }
+    pub fn of(dispatch: Arc<Dispatch>, subscriptions: Arc<Subscriptions>) -> Self {
+        Self { dispatch, subscriptions, held: Mutex::default() }
     }
 
-    fn work(&self, Dispatched { call, leased, place }: Dispatched) -> Result<Work, EngineError> {
+    fn work(&self, Dispatched { call, leased, place, .. }: Dispatched) -> Result<Work, EngineError> {
         let refused = |why: String| EngineError::BadInput(why);
         let signed = call.signed_headers(&leased, self.dispatch.clock.now()).map_err(refused)?;
         let headers = signed.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        let lane = call.lane();
         let described = Described {
             delivery_id: leased.delivery,
             event_id: leased.event,
             subscription_id: leased.lane,
             attempt: leased.attempt,
-            url: &call.lane().url,
+            url: &lane.url,
+            timeout_seconds: lane.timeout.as_secs_f64(),
             headers: headers.collect(),
             webhook_id: &leased.webhook_id,
             kind: &leased.kind,
             body: &leased.payload,
         };
         let body = Payload::encode(&described).map_err(|why| refused(why.to_string()))?;
-        self.held().insert(leased.job, (place, leased.until));
+        let held = Held { token: leased.token, lane: lane.id, url: lane.url.clone(), place };
+        self.held().insert(leased.job, held);
         Ok(Work {
             job: leased.job,
             token: leased.token,
@@ -61,17 +78,61 @@ impl Counter {
         })
     }
 
-    /// Frees the places of workers who never came back.
-    fn forget_lost(&self) {
-        let now = self.dispatch.clock.now();
-        for (_, (place, _)) in self.held().extract_if(|_, (_, until)| *until <= now) {
-            place.leave(Verdict::Unknown, None);
+    /// Frees places for as long as it is polled.
+    pub async fn run(&self) {
+        loop {
+            tokio::time::sleep(FREED_EVERY).await;
+            if self.held().is_empty() {
+                continue;
+            }
+            if let Err(error) = self.free_places().await {
+                tracing::warn!(%error, "who still has deliveries cannot be found out");
+            }
         }
     }
 
-    fn held(&self) -> MutexGuard<'_, HashMap<i64, (Place, Timestamp)>> {
+    /// Puts back what workers did not come back for, and frees their places; those too of whom another node has heard.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn free_places(&self) -> Result<(), Error> {
+        self.dispatch.jobs.expire().await?;
+        let jobs: HashMap<i64, i64> = self.held().iter().map(|(job, held)| (*job, held.token)).collect();
+        if jobs.is_empty() {
+            return Ok(());
+        }
+        let leased = self.dispatch.jobs.still_leased(&jobs).await?;
+        let over = |job: &i64, held: &mut Held| jobs.get(job) == Some(&held.token) && !leased.contains(job);
+        for (_, held) in self.held().extract_if(over) {
+            held.place.leave(Verdict::Unknown, None);
+        }
+        Ok(())
+    }
+
+    /// What the answer to a delivery says about its endpoint.
+    async fn judge(&self, held: Held, report: &Report) {
+        let status = report.response_code;
+        let verdict = match &report.error_code {
+            Some(_) if !status.is_some_and(refuses_one_event) => Verdict::Ill,
+            _ => Verdict::Well,
+        };
+        let quiet_for = report.retry_after.filter(|_| status.is_some_and(wants_quiet));
+        held.place.leave(verdict, quiet_for);
+        if status.is_some_and(is_gone)
+            && let Err(error) = self.subscriptions.gone(held.lane, &held.url).await
+        {
+            tracing::warn!(subscription = held.lane, %error, "the endpoint is gone, and could not be disabled");
+        }
+    }
+
+    fn held(&self) -> MutexGuard<'_, HashMap<i64, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
     }
+}
+
+/// The status in a code such as `http_503`.
+fn status_in(code: &str) -> Option<u16> {
+    code.strip_prefix("http_")?.parse().ok()
 }
 
 #[derive(serde::Serialize)]
@@ -81,6 +142,8 @@ struct Described<'a> {
     subscription_id: i64,
     attempt: u32,
     url: &'a str,
+    /// How long the request may take; the lease is longer.
+    timeout_seconds: f64,
     headers: BTreeMap<&'a str, &'a str>,
     webhook_id: &'a str,
     #[serde(rename = "type")]
@@ -96,9 +159,8 @@ impl Desk for Counter {
     }
 
     async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
-        self.forget_lost();
-        self.dispatch.jobs.expire().await.map_err(told)?;
-        let found = self.dispatch.lease(limit, Term::Exactly(lease)).await.map_err(told)?;
+        self.free_places().await.map_err(told)?;
+        let found = self.dispatch.lease(limit, lease).await.map_err(told)?;
         let mut work = Vec::with_capacity(found.work.len());
         for dispatched in found.work {
             let job = dispatched.leased.job;
@@ -113,12 +175,7 @@ impl Desk for Counter {
 
     async fn extend(&self, job: i64, token: i64, lease: Duration) -> Result<Option<Timestamp>, EngineError> {
         match self.dispatch.jobs.extend(job, token, lease).await.map_err(told)? {
-            Ok(until) => {
-                if let Some(held) = self.held().get_mut(&job) {
-                    held.1 = until;
-                }
-                Ok(Some(until))
-            }
+            Ok(until) => Ok(Some(until)),
             Err(Answered::Unknown) => Ok(None),
             Err(Answered::Before(_)) => Err(EngineError::JobOver(job)),
             Err(Answered::Stale(_) | Answered::Now) => Err(EngineError::StaleLease(job)),
@@ -135,17 +192,17 @@ impl Desk for Counter {
         match answer {
             Answer::Succeeded(result) => report.body = (result != "null").then(|| result.clone()),
             Answer::Failed(error) => {
-                report.error_code = Some(error.code.clone().unwrap_or_else(|| WORKER_FAILED.to_owned()));
+                let code = error.code.as_deref().unwrap_or(WORKER_FAILED);
+                report.error_code = Some(code.to_owned());
+                report.response_code = status_in(code);
                 report.error = Some(error.message.clone());
                 report.retry_after = error.retry_after;
             }
         }
-        let verdict = if report.error_code.is_some() { Verdict::Ill } else { Verdict::Well };
-        let answered = self.dispatch.jobs.report(report).await.map_err(told)?;
-        if answered == Answered::Now
-            && let Some((place, _)) = self.held().remove(&job)
-        {
-            place.leave(verdict, None);
+        let answered = self.dispatch.jobs.report(report.clone()).await.map_err(told)?;
+        let held = if answered == Answered::Now { self.held().remove(&job) } else { None };
+        if let Some(held) = held {
+            self.judge(held, &report).await;
         }
         match answered {
             Answered::Now => Ok(Some(backstitch::Answered::Now)),

@@ -9,12 +9,16 @@ use tokio::time::Instant;
 
 use super::call::{Call, Uncallable};
 use super::error::Error;
-use super::jobs::{Jobs, Lane, Leased};
+use super::jobs::{Ask, Jobs, Lane, Leased};
 use super::lanes::{Lanes, Limits, Place, Rate};
 use super::vault::Vault;
 
 /// Lanes looked at with one question.
-const PAGE: usize = 100;
+const PAGE: usize = 500;
+/// A lease outlives its request by this much: time to report what came of it.
+const TO_REPORT: Duration = Duration::from_secs(10);
+/// How endpoints are called is forgotten when more than this are known.
+const MANY_CALLS: usize = 10_000;
 /// How often the log repeats that an endpoint cannot be called.
 const COMPLAINED_EVERY: Duration = Duration::from_secs(60);
 
@@ -28,6 +32,8 @@ pub struct Dispatch {
     served: Mutex<i64>,
     /// When it was last said that a lane cannot be called.
     complained: Mutex<HashMap<i64, Instant>>,
+    /// How endpoints are called, as long as nobody changes them.
+    calls: Mutex<HashMap<i64, Arc<Call>>>,
 }
 
 /// An attempt that somebody is to make.
@@ -35,6 +41,8 @@ pub(super) struct Dispatched {
     pub(super) call: Arc<Call>,
     pub(super) leased: Leased,
     pub(super) place: Place,
+    /// Until then it is nobody else's, by the clock of this process.
+    pub(super) ours_until: Instant,
 }
 
 /// What one look gave.
@@ -47,20 +55,19 @@ pub(super) struct Found {
     pub(super) opens_at: Option<Instant>,
 }
 
-/// How long work is leased for.
-#[derive(Clone, Copy)]
-pub(super) enum Term {
-    /// For as long as its request may take, and this much more.
-    RequestAnd(Duration),
-    /// For this long.
-    Exactly(Duration),
-}
-
 impl Dispatch {
     /// Hands out these jobs within the limits of these lanes, signed with the secrets of this vault.
     #[must_use]
     pub fn new(jobs: Arc<Jobs>, lanes: Lanes, vault: Vault, clock: Arc<dyn Clock>) -> Self {
-        Self { jobs, lanes, vault, clock, served: Mutex::default(), complained: Mutex::default() }
+        Self {
+            jobs,
+            lanes,
+            vault,
+            clock,
+            served: Mutex::default(),
+            complained: Mutex::default(),
+            calls: Mutex::default(),
+        }
     }
 
     /// Forgets what is known against an endpoint: it was changed, or switched on again.
@@ -68,22 +75,43 @@ impl Dispatch {
         self.lanes.forgive(subscription);
     }
 
-    /// Reads how an endpoint is called.
-    pub(super) fn call(&self, lane: Lane) -> Result<Call, Uncallable> {
-        Call::of(lane, &self.vault, self.clock.now())
+    /// How an endpoint is called.
+    pub(super) fn call(&self, lane: Lane) -> Result<Arc<Call>, Uncallable> {
+        let mut calls = held(&self.calls);
+        if let Some(call) = calls.get(&lane.id)
+            && call.lane().updated_at == lane.updated_at
+        {
+            return Ok(call.clone());
+        }
+        if calls.len() >= MANY_CALLS {
+            calls.clear();
+        }
+        let (id, call) = (lane.id, Arc::new(Call::of(lane, &self.vault)?));
+        calls.insert(id, call.clone());
+        Ok(call)
     }
 
-    /// Leases up to so many, from all lanes in which something waits. What an error interrupts is left to its lease.
-    pub(super) async fn lease(&self, most: usize, term: Term) -> Result<Found, Error> {
+    /// Leases up to so many, from all lanes in which something waits, each for as long as its request may take and then
+    /// some, and at least for `lease`.
+    pub(super) async fn lease(&self, most: usize, lease: Duration) -> Result<Found, Error> {
         let mut found = Found::default();
+        match self.look(most, lease, &mut found).await {
+            // What is leased is made; the error comes again, or is gone, with the next look.
+            Err(_) if !found.work.is_empty() => found.more = true,
+            looked => looked?,
+        }
+        Ok(found)
+    }
+
+    async fn look(&self, most: usize, lease: Duration, found: &mut Found) -> Result<(), Error> {
         let begun_after = *held(&self.served);
         let (mut after, mut wrapped) = (begun_after, begun_after == 0);
         while found.work.len() < most && self.lanes.free() > 0 {
             let page = self.jobs.lanes(after, PAGE).await?;
             for lane in page.deleted {
-                self.jobs.close_lane(lane).await?;
+                found.more |= self.jobs.close_lane(lane).await? > 0;
             }
-            self.lease_page(page.open, most, term, &mut found).await?;
+            self.lease_page(page.open, most, lease, found).await?;
             after = match page.next {
                 Some(next) if wrapped && next >= begun_after && begun_after > 0 => break,
                 Some(next) => next,
@@ -94,54 +122,61 @@ impl Dispatch {
                 }
             };
         }
-        Ok(found)
+        Ok(())
     }
 
     async fn lease_page(
         &self,
         page: Vec<Lane>,
         most: usize,
-        term: Term,
+        lease: Duration,
         found: &mut Found,
     ) -> Result<(), Error> {
         let wanted = most - found.work.len();
+        let open: Vec<Lane> = page.into_iter().filter(|lane| self.may_enter(lane, found)).collect();
         // Places are taken before it is known how much waits: no lane takes so many that the others of the page get none.
-        let share = (self.lanes.free().min(wanted) / page.len().max(1)).max(1);
+        let share = (self.lanes.free().min(wanted) / open.len().max(1)).max(1);
         let mut held_places = HashMap::new();
-        let (mut asked, mut longest, mut taken) = (Vec::new(), Duration::ZERO, 0);
-        for lane in page {
-            let (id, limits) = (lane.id, limits_of(&lane));
+        let (mut asks, mut taken) = (Vec::new(), 0);
+        for lane in open {
             if taken >= wanted {
                 break;
             }
+            let (id, timeout) = (lane.id, lane.timeout);
+            let places = self.places(id, &limits_of(&lane), share.min(wanted - taken), found);
+            if places.is_empty() {
+                continue;
+            }
             let call = match self.call(lane) {
-                Ok(call) => Arc::new(call),
+                Ok(call) => call,
                 Err(why) => {
                     self.complain(id, &why);
                     continue;
                 }
             };
-            let places = self.places(id, &limits, share.min(wanted - taken), found);
-            if places.is_empty() {
-                continue;
-            }
             taken += places.len();
-            longest = longest.max(call.lane().timeout);
-            asked.push((id, places.len()));
-            held_places.insert(id, (call, places));
+            let lease = lease.max(timeout + TO_REPORT);
+            asks.push(Ask { lane: id, most: places.len(), lease });
+            held_places.insert(id, (call, places, Instant::now() + lease));
             *held(&self.served) = id;
         }
-        let lease = match term {
-            Term::RequestAnd(more) => longest + more,
-            Term::Exactly(lease) => lease,
-        };
-        for leased in self.jobs.lease(&asked, lease).await? {
-            let Some((call, places)) = held_places.get_mut(&leased.lane) else { continue };
+        for leased in self.jobs.lease(&asks).await? {
+            let Some((call, places, ours_until)) = held_places.get_mut(&leased.lane) else { continue };
             let Some(place) = places.pop() else { continue };
-            found.work.push(Dispatched { call: call.clone(), leased, place });
+            found.work.push(Dispatched { call: call.clone(), leased, place, ours_until: *ours_until });
         }
-        found.more |= held_places.values().any(|(_, left)| left.is_empty());
+        found.more |= held_places.values().any(|(_, left, _)| left.is_empty());
         Ok(())
+    }
+
+    /// Whether a lane could take a request now. Those that could not are no reason to give the others less.
+    fn may_enter(&self, lane: &Lane, found: &mut Found) -> bool {
+        if self.lanes.room(lane.id, &limits_of(lane)) > 0 {
+            return true;
+        }
+        let opens_at = self.lanes.closed(lane.id).and_then(|wait| wait.until);
+        found.opens_at = found.opens_at.into_iter().chain(opens_at).min();
+        false
     }
 
     /// Up to so many places in a lane.

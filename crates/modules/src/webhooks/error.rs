@@ -71,6 +71,17 @@ pub enum Error {
     /// Somebody else has changed the subscription meanwhile.
     #[error("subscription {0} was changed by somebody else just now: read it again")]
     ChangedMeanwhile(i64),
+    /// An earlier secret of the subscription is still good.
+    #[error(
+        "subscription {subscription} is being rotated: its secret before is good for a while yet, and receivers may \
+         still check with it; wait, or replace it"
+    )]
+    Rotating {
+        /// Which.
+        subscription: i64,
+        /// Until when.
+        until: Timestamp,
+    },
     /// There is no such delivery.
     #[error("there is no delivery {0}: it was pruned, or never made")]
     UnknownDelivery(i64),

@@ -61,7 +61,24 @@ struct Given {
     digest: Digest,
 }
 
-type Outcome = Result<Accepted, (i64, Timestamp)>;
+type Outcome = Result<Accepted, NotTaken>;
+
+/// Why one event of a batch was not taken.
+enum NotTaken {
+    /// Its id is another event's.
+    Conflict { event: i64, at: Timestamp },
+    /// Its id is known, and what it was first used for cannot be told now.
+    Unread(Arc<store::Error>),
+}
+
+impl From<NotTaken> for Error {
+    fn from(why: NotTaken) -> Self {
+        match why {
+            NotTaken::Conflict { event, at } => Self::Conflict { event, at },
+            NotTaken::Unread(why) => Self::Batch(why),
+        }
+    }
+}
 
 impl Ingest {
     pub(super) fn on(base: Arc<Base>) -> Self {
@@ -78,7 +95,7 @@ impl Ingest {
         let given = self.given(event)?;
         let outcome = self.batcher.write(given).await?;
         self.base.decide_soon();
-        outcome.map_err(|(event, at)| Error::Conflict { event, at })
+        Ok(outcome?)
     }
 
     /// Takes several at once, each on its own or not at all.
@@ -145,7 +162,7 @@ struct Known {
 impl Known {
     fn answers(&self, given: &Given) -> Outcome {
         match judge(Some(&self.digest), &given.digest) {
-            Verdict::Conflict => Err((self.event, self.at)),
+            Verdict::Conflict => Err(NotTaken::Conflict { event: self.event, at: self.at }),
             Verdict::Fresh | Verdict::Replay => Ok(Accepted {
                 event: self.event,
                 webhook_id: self.webhook_id.clone(),
@@ -236,15 +253,20 @@ async fn on_server(server: &Acting, batch: &[Given]) -> Result<Vec<Outcome>, sto
         .filter(|given| !fresh.contains_key(&given.webhook_id))
         .map(|given| given.uid.as_str())
         .collect();
-    let known = if repeated.is_empty() { HashMap::new() } else { known_on_server(server, &repeated).await? };
-    let gone = || store::Error::Unavailable("an event was pruned at this very moment".to_owned());
-    batch
-        .iter()
-        .map(|given| match fresh.remove(&given.webhook_id) {
-            Some(accepted) => Ok(Ok(accepted)),
-            None => Ok(known.get(&given.uid).ok_or_else(gone)?.answers(given)),
-        })
-        .collect()
+    // What is new is on disk, whatever is found out about the others.
+    let known =
+        if repeated.is_empty() { Ok(HashMap::new()) } else { known_on_server(server, &repeated).await };
+    let known = known.map_err(Arc::new);
+    let gone =
+        || store::Error::Unavailable("an event was pruned at this very moment: tell it again".to_owned());
+    let answer = |given: &Given| match (fresh.remove(&given.webhook_id), &known) {
+        (Some(accepted), _) => Ok(accepted),
+        (None, Ok(known)) => {
+            known.get(&given.uid).ok_or_else(|| NotTaken::Unread(Arc::new(gone())))?.answers(given)
+        }
+        (None, Err(why)) => Err(NotTaken::Unread(why.clone())),
+    };
+    Ok(batch.iter().map(answer).collect())
 }
 
 /// Each under the message id that was made for it alone: of two tellings in a batch one is fresh, and this says which.

@@ -7,7 +7,7 @@
 mod on_file;
 mod on_server;
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -17,6 +17,7 @@ use tokio::sync::futures::Notified;
 
 use super::base::{Base, Part, Side};
 use super::batcher::Batcher;
+use super::dead_letters::chosen;
 use super::error::Error;
 use super::statement::{statement, tidied};
 use super::subscription::{Secrets, Subscription, headers_of};
@@ -31,6 +32,9 @@ pub const SUBSCRIPTION_DELETED: &str = "subscription_deleted";
 const LONGEST_CODE: usize = 100;
 /// Jobs put back or given up in one transaction at most.
 const BATCH: u32 = 256;
+/// What is kept of an answer's body, and of what people read about an error.
+const LONGEST_BODY: usize = 4096;
+const LONGEST_ERROR: usize = 500;
 
 /// The jobs of deliveries.
 pub struct Jobs {
@@ -55,12 +59,25 @@ pub struct Lane {
     pub rate_limit: Option<u32>,
     /// What requests are signed with, encrypted.
     pub secrets: Secrets,
+    /// When the subscription was last changed.
+    pub updated_at: Timestamp,
+}
+
+/// So many jobs of a lane, for so long.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Ask {
+    /// The lane.
+    pub lane: i64,
+    /// How many at most.
+    pub most: usize,
+    /// How long they are leased.
+    pub lease: Duration,
 }
 
 impl Lane {
     /// The lane of this subscription.
     pub(super) fn of(subscription: &Subscription) -> Self {
-        let Subscription { id, terms, secrets, .. } = subscription.clone();
+        let Subscription { id, terms, secrets, updated_at, .. } = subscription.clone();
         Self {
             id,
             url: terms.url,
@@ -69,6 +86,7 @@ impl Lane {
             max_concurrency: terms.max_concurrency,
             rate_limit: terms.rate_limit,
             secrets,
+            updated_at,
         }
     }
 }
@@ -227,6 +245,7 @@ impl Jobs {
                     max_concurrency: row.count(6)?,
                     rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),
                     secrets: Secrets::read(row, 8)?,
+                    updated_at: row.time(11)?,
                 });
             }
         }
@@ -234,23 +253,22 @@ impl Jobs {
         Ok(lanes)
     }
 
-    /// Leases up to so many jobs of each of these lanes, oldest first. A lane that was closed meanwhile gives none.
+    /// Leases what is asked for of each lane, oldest first. A lane that was closed meanwhile gives none.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn lease(&self, lanes: &[(i64, usize)], lease: Duration) -> Result<Vec<Leased>, Error> {
+    pub async fn lease(&self, asks: &[Ask]) -> Result<Vec<Leased>, Error> {
         let mut seen = HashSet::new();
-        let lanes: Vec<_> =
-            lanes.iter().copied().filter(|(lane, most)| *most > 0 && seen.insert(*lane)).collect();
-        if lanes.is_empty() {
+        let asks: Vec<_> = asks.iter().copied().filter(|ask| ask.most > 0 && seen.insert(ask.lane)).collect();
+        if asks.is_empty() {
             return Ok(Vec::new());
         }
         Ok(match self.base.side(Part::Worker)? {
             Side::Sqlite(file) => {
                 let now = self.base.now();
-                file.write_product(move |transaction| on_file::lease(transaction, &lanes, lease, now)).await?
+                file.write_product(move |transaction| on_file::lease(transaction, &asks, now)).await?
             }
-            Side::Postgres(server) => on_server::lease(server, &lanes, lease).await?,
+            Side::Postgres(server) => on_server::lease(server, &asks).await?,
         })
     }
 
@@ -261,8 +279,9 @@ impl Jobs {
     pub async fn report(&self, mut report: Report) -> Result<Answered, Error> {
         let code = report.error_code.as_deref().map(|code| tidied(code).chars().take(LONGEST_CODE).collect());
         report.error_code = code;
-        report.error = report.error.as_deref().map(tidied);
-        report.body = report.body.as_deref().map(tidied);
+        let cut = |text: &str, longest| tidied(text).chars().take(longest).collect();
+        report.error = report.error.as_deref().map(|error| cut(error, LONGEST_ERROR));
+        report.body = report.body.as_deref().map(|body| cut(body, LONGEST_BODY));
         let answered = self.batcher.write(report).await?;
         if answered == Answered::Now {
             self.base.decide_soon();
@@ -334,29 +353,40 @@ impl Jobs {
         Ok(all)
     }
 
-    /// Gives up what waits in the lane of a deleted subscription, as [`SUBSCRIPTION_DELETED`]; how much that was.
+    /// Which of these jobs are still leased under their tokens, wherever they were answered or expired.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub(super) async fn still_leased(&self, jobs: &HashMap<i64, i64>) -> Result<HashSet<i64>, Error> {
+        let ids: Vec<i64> = jobs.keys().copied().collect();
+        let rows = self.base.read(Part::Worker, statement!("still_leased"), vec![chosen(&ids)]).await?;
+        let mut leased = HashSet::new();
+        for row in &rows {
+            let (job, token) = (row.integer(0)?, row.integer(1)?);
+            if jobs.get(&job) == Some(&token) {
+                leased.insert(job);
+            }
+        }
+        Ok(leased)
+    }
+
+    /// Gives up some of what waits in the lane of a deleted subscription, as [`SUBSCRIPTION_DELETED`]; how much that was.
+    /// There may be more until it is nothing.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn close_lane(&self, lane: i64) -> Result<usize, Error> {
-        let mut all = 0;
-        loop {
-            let closed = match self.base.side(Part::Worker)? {
-                Side::Sqlite(file) => {
-                    let now = self.base.now();
-                    file.write_product(move |transaction| on_file::close_lane(transaction, lane, now)).await?
-                }
-                Side::Postgres(server) => on_server::close_lane(server, lane).await?,
-            };
-            all += closed;
-            if closed < BATCH as usize {
-                break;
+        let closed = match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.write_product(move |transaction| on_file::close_lane(transaction, lane, now)).await?
             }
-        }
-        if all > 0 {
+            Side::Postgres(server) => on_server::close_lane(server, lane).await?,
+        };
+        if closed > 0 {
             self.base.decide_soon();
         }
-        Ok(all)
+        Ok(closed)
     }
 }
 

@@ -71,7 +71,7 @@ pub use error::{BadTerms, Error, Mistake};
 pub use event_type::{check_patterns, check_type};
 pub use ingest::{Accepted, Ingest, NewEvent};
 pub use jobs::{
-    Answered, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Won,
+    Answered, Ask, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Won,
 };
 pub use observer::{Attempted, Nobody, Observer};
 pub use orchestrator::{Orchestrator, Progress};

@@ -123,9 +123,11 @@ impl Registrar {
         id: i64,
         secret: Option<Secret>,
         overlap: Duration,
+        replace: bool,
     ) -> Result<(Subscription, Secret), Error> {
         let secret = self.or_new(secret)?;
-        let rotated = self.subscriptions.rotate_secret(id, self.sealed(id, &secret)?, overlap).await?;
+        let sealed = self.sealed(id, &secret)?;
+        let rotated = self.subscriptions.rotate_secret(id, sealed, overlap, replace).await?;
         Ok((rotated, secret))
     }
 

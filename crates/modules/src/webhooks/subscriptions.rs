@@ -113,12 +113,15 @@ impl Subscriptions {
         self.changed(id, statement!("disable_subscription"), values).await
     }
 
-    /// Disables one whose endpoint answered 410. For the delivery that is a failure like any other.
+    /// Disables one whose endpoint at this address answered 410; whether it was. One that leads elsewhere by now is left
+    /// as it is. For the delivery that is a failure like any other.
     ///
     /// # Errors
-    /// When there is no such subscription, or the database cannot be written.
-    pub async fn gone(&self, id: i64) -> Result<Subscription, Error> {
-        self.disable(id, GONE).await
+    /// When the database cannot be written.
+    pub async fn gone(&self, id: i64, url: &str) -> Result<bool, Error> {
+        let values = vec![id.into(), self.base.now().into(), GONE.into(), url.into()];
+        let rows = self.base.change(Part::Subscriptions, statement!("gone_subscription"), values).await?;
+        Ok(!rows.is_empty())
     }
 
     /// Lets its jobs be leased again, those first that have waited longest.
@@ -132,19 +135,28 @@ impl Subscriptions {
         Ok(enabled)
     }
 
-    /// Makes another secret the one that requests are signed with; the one before stays live for `overlap`.
+    /// Makes another secret the one that requests are signed with; the one before stays live for `overlap`. While an
+    /// earlier one is live too, that needs `replace`: then it is not any more.
     ///
     /// # Errors
-    /// When there is no such subscription, or the database cannot be written.
+    /// When there is no such subscription, an earlier secret is live, or the database cannot be written.
     pub async fn rotate_secret(
         &self,
         id: i64,
         secret: Vec<u8>,
         overlap: Duration,
+        replace: bool,
     ) -> Result<Subscription, Error> {
         let now = self.base.now();
-        let values = vec![id.into(), secret.into(), now.plus(overlap).into(), now.into()];
-        self.changed(id, statement!("rotate_secret"), values).await
+        let values =
+            vec![id.into(), secret.into(), now.plus(overlap).into(), now.into(), i64::from(replace).into()];
+        let rows = self.base.change(Part::Subscriptions, statement!("rotate_secret"), values).await?;
+        if rows.is_empty()
+            && let Some((_, until)) = self.get(id).await?.secrets.previous
+        {
+            return Err(Error::Rotating { subscription: id, until });
+        }
+        one(id, &rows)
     }
 
     /// Deletes it: nothing is routed to it any more, and what was on its way is given up as a dead letter that says

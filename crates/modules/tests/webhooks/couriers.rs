@@ -15,7 +15,7 @@ use backstitch_modules::webhooks::{
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
 
-use crate::stage::{BASE, Stage};
+use crate::stage::{BASE, Stage, order_created};
 use backstitch_testkit::service::{Reply, Service};
 
 /// A courier at work, until it is dropped.
@@ -166,6 +166,33 @@ async fn with_few_places_every_endpoint_has_its_turn() {
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
     assert!(service.busiest() <= 2, "{}", service.busiest());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn endpoints_that_get_nothing_take_nothing_from_one_that_is_well() {
+    let stage = Stage::sqlite().await;
+    let [hanging, well] = [Semaphore::new(0), Semaphore::new(0)].map(Arc::new);
+    let hang = Service::always(move || Reply::Gated(hanging.clone(), Box::new(Reply::http(204, "")))).await;
+    let gate = well.clone();
+    let service = Service::always(move || Reply::Gated(gate.clone(), Box::new(Reply::http(204, "")))).await;
+    for _ in 0..40 {
+        subscribe(&stage, hang.url(), |terms| terms.max_concurrency = 1).await;
+    }
+    let events = (0..20).map(|number| order_created(&format!("o-{number}"))).collect();
+    let lanes = Lanes::new(lanes::Settings::default());
+    let _working = work(&stage, stage.dispatch_within(lanes.clone()));
+    stage.webhooks.ingest.accept_all(events).await;
+    while lanes.free() > lanes::Settings::default().places - 40 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    subscribe(&stage, service.url(), |terms| terms.max_concurrency = 30).await;
+    let events = (20..50).map(|number| order_created(&format!("o-{number}"))).collect();
+    stage.webhooks.ingest.accept_all(events).await;
+    // All of them at once, though forty others wait who cannot be called.
+    while service.busiest() < 30 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    well.add_permits(30);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,9 +2,11 @@
 
 use std::sync::Arc;
 
+use backstitch::inbox::Answer;
 use backstitch::kernel::delivery::Status;
-use backstitch::{Answered, Payload, StepError, Subject, secs};
+use backstitch::{Answered, Desk as _, Payload, StepError, Subject, secs};
 use backstitch_modules::webhooks::egress::Egress;
+use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, QUEUE, Terms};
 
 use crate::stage::{BASE, Stage};
@@ -13,7 +15,9 @@ use crate::stage::{BASE, Stage};
 async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
     for stage in Stage::each().await {
         let engine = &stage.engine;
-        assert!(engine.open_desk(Arc::new(Counter::of(stage.dispatch()))));
+        assert!(
+            engine.open_desk(Arc::new(Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone())))
+        );
         let queues = [QUEUE.to_owned(), "builders".to_owned()];
         stage.subscribe(&["*"], 2).await;
         let event = stage.tell("o-1").await.event;
@@ -61,7 +65,7 @@ async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
 async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
     let stage = Stage::sqlite().await;
     let engine = &stage.engine;
-    assert!(engine.open_desk(Arc::new(Counter::of(stage.dispatch()))));
+    assert!(engine.open_desk(Arc::new(Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone()))));
     let terms = Terms { max_concurrency: 2, ..Terms::to("https://example.com/hooks", vec!["*".to_owned()]) };
     stage.registrar_to(Egress::default()).create(&terms, None).await.unwrap();
     for number in 0..4 {
@@ -77,4 +81,62 @@ async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
     assert_eq!(third.len(), 1, "its place is free again");
     stage.advance(secs(31)).await;
     assert_eq!(lease().await.unwrap().len(), 2, "who never came back holds no place");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
+    for stage in Stage::each().await {
+        let lanes = Lanes::new(lanes::Settings::default());
+        let dispatch = stage.dispatch_within(lanes.clone());
+        let [here, there] = [dispatch.clone(), dispatch]
+            .map(|dispatch| Arc::new(Counter::of(dispatch, stage.webhooks.subscriptions.clone())));
+        stage.subscribe(&["*"], 8).await;
+        for number in 0..2 {
+            stage.tell(&format!("o-{number}")).await;
+        }
+        stage.decide().await;
+        let all = lanes.free();
+        let work = here.lease(2, secs(30)).await.unwrap();
+        assert_eq!(lanes.free(), all - 2);
+        here.free_places().await.unwrap();
+        assert_eq!(lanes.free(), all - 2, "who has a lease has a place");
+        let done = Answer::Succeeded("null".to_owned());
+        there.answer(work[0].job, work[0].token, &done).await.unwrap();
+        here.free_places().await.unwrap();
+        assert_eq!(lanes.free(), all - 1, "another node has heard of it");
+        stage.advance(secs(60)).await;
+        here.free_places().await.unwrap();
+        assert_eq!(lanes.free(), all, "nobody comes back");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_from_here() {
+    let stage = Stage::sqlite().await;
+    let lanes = Lanes::new(lanes::Settings { failures_in_a_row: 2, ..lanes::Settings::default() });
+    let dispatch = stage.dispatch_within(lanes.clone());
+    let counter = Counter::of(dispatch, stage.webhooks.subscriptions.clone());
+    let subscription = stage.subscribe(&["*"], 8).await;
+    for number in 0..4 {
+        stage.tell(&format!("o-{number}")).await;
+    }
+    stage.decide().await;
+    let work = counter.lease(4, secs(1)).await.unwrap();
+    let body: serde_json::Value = work[0].body.decode().unwrap();
+    assert_eq!(body["timeout_seconds"], 15.0);
+    assert!(work[0].lease_until > stage.now().plus(secs(15)), "the lease outlives the request");
+    let fail = async |nth: usize, code: &str| {
+        let error = StepError::failed("x".repeat(9000)).with_code(code);
+        counter.answer(work[nth].job, work[nth].token, &Answer::Failed(error)).await.unwrap();
+    };
+    for nth in 0..2 {
+        fail(nth, "http_422").await;
+    }
+    assert_eq!(lanes.closed(subscription.id), None, "it refuses these events, and does its work");
+    fail(2, "http_410").await;
+    assert!(stage.webhooks.subscriptions.get(subscription.id).await.unwrap().disabled.is_some());
+    stage.decide().await;
+    let Subject::Delivery { id } = work[2].subject else { panic!("{:?}", work[2].subject) };
+    let attempt = stage.webhooks.deliveries.attempts(id).await.unwrap().remove(0);
+    assert_eq!((attempt.response_code, attempt.error.unwrap().len()), (Some(410), 500));
 }

@@ -3,9 +3,10 @@
 use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Answered, Expired, LEASE_EXPIRED, SUBSCRIPTION_DELETED, Won};
+use backstitch::secs;
+use backstitch_modules::webhooks::{Answered, Ask, Expired, LEASE_EXPIRED, SUBSCRIPTION_DELETED, Won};
 
-use crate::stage::{LEASE, Stage};
+use crate::stage::{LEASE, Stage, asks};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s5_2_s7_1_a_delivery_has_one_active_job_and_the_database_refuses_a_second() {
@@ -140,11 +141,11 @@ async fn each_lane_gives_its_own_share_and_a_long_one_hides_no_other() {
         assert_eq!((page.open.len(), page.next), (1, Some(busy.id)));
         assert_eq!(jobs.lanes(busy.id, 1).await.unwrap().open[0].id, quiet.id);
 
-        let leased = jobs.lease(&[(busy.id, 3), (quiet.id, 3), (busy.id, 9), (999, 9)], LEASE).await.unwrap();
+        let leased = jobs.lease(&asks(&[(busy.id, 3), (quiet.id, 3), (busy.id, 9), (999, 9)])).await.unwrap();
         let of = |lane: i64| leased.iter().filter(move |leased| leased.lane == lane).map(|leased| leased.job);
         assert_eq!((of(busy.id).count(), of(quiet.id).count()), (3, 1));
         assert!(of(busy.id).is_sorted(), "oldest first");
-        let more = jobs.lease(&[(busy.id, 100)], LEASE).await.unwrap();
+        let more = jobs.lease(&asks(&[(busy.id, 100)])).await.unwrap();
         assert_eq!(more.len(), 37, "nothing is leased twice");
         assert!(jobs.lanes(0, 10).await.unwrap().open.is_empty(), "what is leased does not wait");
     }
@@ -154,12 +155,12 @@ async fn each_lane_gives_its_own_share_and_a_long_one_hides_no_other() {
 async fn disabling_only_keeps_jobs_from_being_leased() {
     for stage in Stage::each().await {
         let subscription = stage.subscribe(&["order.*"], 8).await;
-        stage.webhooks.subscriptions.gone(subscription.id).await.unwrap();
+        stage.webhooks.subscriptions.gone(subscription.id, &subscription.terms.url).await.unwrap();
         let event = stage.tell("o-1").await.event;
         stage.decide().await;
         assert_eq!(stage.saga_of(event).await.status, Status::InProgress, "its job is made, and waits");
         assert!(stage.webhooks.jobs.lanes(0, 10).await.unwrap().open.is_empty());
-        let forced = stage.webhooks.jobs.lease(&[(subscription.id, 9)], LEASE).await.unwrap();
+        let forced = stage.webhooks.jobs.lease(&asks(&[(subscription.id, 9)])).await.unwrap();
         assert!(forced.is_empty(), "not even by somebody who has not heard of it");
         stage.webhooks.subscriptions.enable(subscription.id).await.unwrap();
         stage.arrived(&stage.lease_one().await).await;
@@ -189,5 +190,19 @@ async fn what_is_on_its_way_to_a_deleted_subscription_is_given_up_with_that_reas
         let given_up = stage.saga_of(waiting).await;
         assert_eq!(given_up.status, Status::DeadLettered);
         assert_eq!(given_up.final_error_code.as_deref(), Some(SUBSCRIPTION_DELETED));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_lane_is_leased_for_as_long_as_its_own_request_may_take() {
+    for stage in Stage::each().await {
+        let [quick, slow] = [stage.subscribe(&["*"], 8).await.id, stage.subscribe(&["*"], 8).await.id];
+        stage.tell("o-1").await;
+        stage.decide().await;
+        let ask = |lane, seconds| Ask { lane, most: 9, lease: secs(seconds) };
+        let leased = stage.webhooks.jobs.lease(&[ask(quick, 25), ask(slow, 3610)]).await.unwrap();
+        let until = |lane| leased.iter().find(|leased| leased.lane == lane).unwrap().until;
+        assert_eq!(until(quick), stage.now().plus(secs(25)));
+        assert_eq!(until(slow), stage.now().plus(secs(3610)));
     }
 }

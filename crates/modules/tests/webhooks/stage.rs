@@ -14,7 +14,7 @@ use backstitch_modules::webhooks::egress::Egress;
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    self, Accepted, Answered, Dispatch, Leased, NewEvent, Registrar, Report, Saga, Subscription, Terms,
+    self, Accepted, Answered, Ask, Dispatch, Leased, NewEvent, Registrar, Report, Saga, Subscription, Terms,
     Webhooks,
 };
 use backstitch_testkit::postgres;
@@ -202,7 +202,7 @@ impl Stage {
     pub(crate) async fn lease(&self) -> Vec<Leased> {
         let lanes = self.webhooks.jobs.lanes(0, 100).await.unwrap();
         let lanes: Vec<_> = lanes.open.iter().map(|lane| (lane.id, 100)).collect();
-        self.webhooks.jobs.lease(&lanes, LEASE).await.unwrap()
+        self.webhooks.jobs.lease(&asks(&lanes)).await.unwrap()
     }
 
     pub(crate) async fn lease_one(&self) -> Leased {
@@ -279,4 +279,9 @@ pub(crate) fn failure(leased: &Leased, code: &str) -> Report {
 
 fn vault() -> Vault {
     Vault::new(&[7; 32]).unwrap()
+}
+
+/// So many of each lane, for the usual time.
+pub(crate) fn asks(lanes: &[(i64, usize)]) -> Vec<Ask> {
+    lanes.iter().map(|&(lane, most)| Ask { lane, most, lease: LEASE }).collect()
 }

@@ -52,7 +52,7 @@ async fn subscriptions_are_listed_newest_first_without_the_deleted() {
             subscriptions.get(ids[2]).await.map(drop),
             subscriptions.delete(ids[2]).await,
             subscriptions.enable(ids[2]).await.map(drop),
-            subscriptions.rotate_secret(ids[2], Vec::new(), Duration::ZERO).await.map(drop),
+            subscriptions.rotate_secret(ids[2], Vec::new(), Duration::ZERO, false).await.map(drop),
         ] {
             assert!(matches!(refused, Err(Error::UnknownSubscription(id)) if id == ids[2]));
         }
@@ -68,11 +68,20 @@ async fn an_old_secret_stays_live_for_a_while_after_the_new_one() {
         let subscriptions = &stage.webhooks.subscriptions;
         let made = subscriptions.create(&terms(), |_| Ok(b"first".to_vec())).await.unwrap();
         let day = Duration::from_secs(24 * 3600);
-        let rotated = subscriptions.rotate_secret(made.id, b"second".to_vec(), day).await.unwrap();
+        let rotated = subscriptions.rotate_secret(made.id, b"second".to_vec(), day, false).await.unwrap();
         assert_eq!(rotated.secrets.current, b"second");
         assert_eq!(rotated.secrets.previous, Some((b"first".to_vec(), stage.now().plus(day))));
-        let again = subscriptions.rotate_secret(made.id, b"third".to_vec(), day).await.unwrap();
+        let refused = subscriptions.rotate_secret(made.id, b"third".to_vec(), day, false).await.unwrap_err();
+        assert!(
+            matches!(refused, Error::Rotating { until, .. } if until == stage.now().plus(day)),
+            "{refused}"
+        );
+        assert_eq!(subscriptions.get(made.id).await.unwrap().secrets, rotated.secrets);
+        let again = subscriptions.rotate_secret(made.id, b"third".to_vec(), day, true).await.unwrap();
         assert_eq!(again.secrets.previous.unwrap().0, b"second");
+        stage.advance(day).await;
+        let later = subscriptions.rotate_secret(made.id, b"fourth".to_vec(), day, false).await.unwrap();
+        assert_eq!(later.secrets.previous.unwrap().0, b"third", "what is over stands in nobody's way");
     }
 }
 
@@ -81,7 +90,13 @@ async fn a_disabled_subscription_says_since_when_and_why_and_keeps_its_first_rea
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
         let made = subscriptions.create(&terms(), |_| Ok(Vec::new())).await.unwrap();
-        let gone = subscriptions.gone(made.id).await.unwrap().disabled.unwrap();
+        assert!(
+            !subscriptions.gone(made.id, "https://example.com/before").await.unwrap(),
+            "it leads elsewhere now"
+        );
+        assert_eq!(subscriptions.get(made.id).await.unwrap().disabled, None);
+        assert!(subscriptions.gone(made.id, &made.terms.url).await.unwrap());
+        let gone = subscriptions.get(made.id).await.unwrap().disabled.unwrap();
         assert_eq!((gone.at, gone.reason.as_str()), (stage.now(), GONE));
         stage.advance(Duration::from_secs(9)).await;
         let still = subscriptions.disable(made.id, "by hand").await.unwrap().disabled.unwrap();

@@ -71,6 +71,7 @@ kinds! {
     NameTaken "name-taken" CONFLICT "The name belongs to something else";
     NothingStaged "nothing-staged" CONFLICT "Nothing is staged";
     StaleLease "stale-lease" CONFLICT "The lease is another's by now, or the work is not wanted any more";
+    SecretRotating "secret-rotating" CONFLICT "The secret before is still good";
     MessageNotAborted "message-not-aborted" CONFLICT "The message is not aborted";
     OrdersNotConfigured "orders-not-configured" CONFLICT "Nobody has said where the services are";
     WebhooksNotConfigured "webhooks-not-configured" CONFLICT "Signing secrets cannot be kept";

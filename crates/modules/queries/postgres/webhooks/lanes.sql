@@ -17,7 +17,7 @@ found (lane) as (
 )
 select
     p.id, p.disabled_at is not null, p.deleted_at is not null, p.url, p.headers, p.timeout_ms, p.max_concurrency,
-    p.rate_limit, p.secret, p.previous_secret, p.previous_secret_until
+    p.rate_limit, p.secret, p.previous_secret, p.previous_secret_until, p.updated_at
 from (select lane from found limit $2) as found
     join webhook_subscriptions as p on p.id = found.lane
 order by p.id

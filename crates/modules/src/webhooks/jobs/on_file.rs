@@ -1,13 +1,12 @@
 //! Jobs in a file. What a lease becomes is the kernel's to say; here it is read and written back.
 
-use std::time::Duration;
-
 use backstitch::Timestamp;
 use backstitch::kernel::lease::{Lease, Status};
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
 use super::{
-    Answered, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, QUEUE, Report, SUBSCRIPTION_DELETED, millis,
+    Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, QUEUE, Report, SUBSCRIPTION_DELETED,
+    millis,
 };
 use crate::webhooks::status::{job_status, job_word};
 
@@ -20,14 +19,13 @@ struct Job {
 
 pub(super) fn lease(
     transaction: &Transaction<'_>,
-    lanes: &[(i64, usize)],
-    duration: Duration,
+    asks: &[Ask],
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Leased>> {
     let mut is_open = transaction.prepare_cached(include_str!("../sqlite/is_open.sql"))?;
     let mut due = transaction.prepare_cached(include_str!("../sqlite/due_in_lane.sql"))?;
     let mut leased = Vec::new();
-    for &(lane, most) in lanes {
+    for &Ask { lane, most, lease: duration } in asks {
         if !is_open.exists([lane])? {
             continue;
         }

@@ -1,7 +1,7 @@
 //! Jobs on a server, by its own clock: one statement a batch.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use backstitch::kernel::lease::{Lease, MAX_EXPIRIES};
 use backstitch::store::postgres::{Acting, time, timestamp};
@@ -10,19 +10,17 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{
-    Answered, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, QUEUE, Report, SUBSCRIPTION_DELETED, millis,
+    Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, QUEUE, Report, SUBSCRIPTION_DELETED,
+    millis,
 };
 use crate::webhooks::statement::column_unreadable;
 use crate::webhooks::status::{job_status, job_word};
 
-pub(super) async fn lease(
-    server: &Acting,
-    lanes: &[(i64, usize)],
-    duration: Duration,
-) -> Result<Vec<Leased>, store::Error> {
-    let most = |most: usize| i64::try_from(most).unwrap_or(i64::MAX);
-    let (lanes, most): (Vec<i64>, Vec<i64>) = lanes.iter().map(|(lane, count)| (*lane, most(*count))).unzip();
-    let values: [&(dyn ToSql + Sync); 3] = [&lanes, &most, &millis(duration)];
+pub(super) async fn lease(server: &Acting, asks: &[Ask]) -> Result<Vec<Leased>, store::Error> {
+    let lanes: Vec<i64> = asks.iter().map(|ask| ask.lane).collect();
+    let most: Vec<i64> = asks.iter().map(|ask| i64::try_from(ask.most).unwrap_or(i64::MAX)).collect();
+    let millis: Vec<i64> = asks.iter().map(|ask| millis(ask.lease)).collect();
+    let values: [&(dyn ToSql + Sync); 3] = [&lanes, &most, &millis];
     let rows = server.query(include_str!("../postgres/lease.sql"), &values).await?;
     let leased = |row: &Row| {
         Ok(Leased {

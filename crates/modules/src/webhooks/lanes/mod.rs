@@ -173,16 +173,11 @@ impl Lanes {
         state.lanes.get(&endpoint).unwrap_or(&unknown).room(limits, now).min(free)
     }
 
-    /// The endpoints that get nothing now: those whose events are not worth taking up.
+    /// Why this endpoint gets nothing now, whatever its limits are.
     #[must_use]
-    pub fn closed(&self) -> Vec<(i64, Wait)> {
-        let now = self.now();
-        let state = self.state();
-        let closed = |(endpoint, lane): (&i64, &Lane)| {
-            let (why, until) = lane.closed(now)?;
-            Some((*endpoint, self.wait(why, until)))
-        };
-        state.lanes.iter().filter_map(closed).collect()
+    pub fn closed(&self, endpoint: i64) -> Option<Wait> {
+        let (why, until) = self.state().lanes.get(&endpoint)?.closed(self.now())?;
+        Some(self.wait(why, until))
     }
 
     /// Forgets what is known against an endpoint: it was changed, or switched on again.
@@ -332,10 +327,10 @@ mod tests {
         assert!(go().is_ok() && go().is_ok());
         let wait = go().unwrap_err();
         assert_eq!((wait.why, wait.until.unwrap() - Instant::now()), (Why::Paced, Duration::from_secs(5)));
-        assert_eq!(lanes.closed(), [(ONE, wait)]);
+        assert_eq!(lanes.closed(ONE), Some(wait));
         assert!(lanes.enter(OTHER, &limits).is_ok(), "each has its own");
         pass(Duration::from_secs(5)).await;
-        assert!(lanes.closed().is_empty());
+        assert_eq!(lanes.closed(ONE), None);
         assert!(go().is_ok() && go().is_err());
         let unlimited = at_once(10);
         assert!(lanes.enter(ONE, &unlimited).is_ok(), "a limit that is taken away is gone at once");
@@ -361,13 +356,13 @@ mod tests {
         }
         let wait = lanes.enter(ONE, &at_once(9)).err().unwrap();
         assert_eq!((wait.why, wait.until.unwrap() - Instant::now()), (Why::Broken, Duration::from_secs(5)));
-        assert_eq!(lanes.closed(), [(ONE, wait)]);
+        assert_eq!(lanes.closed(ONE), Some(wait));
         assert!(lanes.enter(OTHER, &at_once(9)).is_ok());
         pass(Duration::from_secs(5)).await;
         assert_eq!(lanes.room(ONE, &at_once(9)), 1);
         let trial = fill(&lanes, ONE, &at_once(9));
         assert_eq!(trial.len(), 1);
-        assert_eq!(lanes.closed(), [(ONE, Wait { why: Why::Broken, until: None })]);
+        assert_eq!(lanes.closed(ONE), Some(Wait { why: Why::Broken, until: None }));
         drop(trial);
         let trial = fill(&lanes, ONE, &at_once(9));
         assert_eq!(trial.len(), 1, "a trial that came to nothing is made again");
@@ -398,7 +393,7 @@ mod tests {
             lanes.forgive(ONE);
         }
         let late = lanes.enter(ONE, &at_once(9)).ok().unwrap();
-        assert!(lanes.closed().is_empty());
+        assert_eq!(lanes.closed(ONE), None);
         lanes.forgive(ONE);
         late.leave(Verdict::Well, None);
         assert_eq!(fill(&lanes, ONE, &at_once(9)).len(), 9);

@@ -1,13 +1,13 @@
 -- Each lane that is open gives its oldest, up to a number of its own, with what is to be sent.
 with
 open as (
-    select w.lane, w.most
-    from unnest($1::bigint[], $2::bigint[]) as w (lane, most)
+    select w.lane, w.most, w.lease
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (lane, most, lease)
         join webhook_subscriptions as p on p.id = w.lane
     where p.disabled_at is null and p.deleted_at is null
 ),
 due as (
-    select oldest.id
+    select oldest.id, open.lease
     from open
         cross join lateral (
             select id
@@ -20,7 +20,7 @@ due as (
 ),
 leased as (
     update jobs
-    set status = 'Leased', token = token + 1, until = clock() + $3::bigint * interval '1 ms'
+    set status = 'Leased', token = token + 1, until = clock() + due.lease * interval '1 ms'
     from due
     where jobs.id = due.id
     returning jobs.id, jobs.delivery_id, jobs.lane, jobs.token, jobs.until

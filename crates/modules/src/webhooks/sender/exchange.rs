@@ -41,7 +41,7 @@ impl Exchange {
         };
         let status = answer.as_ref().map(|answer| answer.status);
         let body_start = answer.map(|answer| answer.body_start).unwrap_or_default();
-        Self { outcome, error, status, body_start, duration, gone: status == Some(410) }
+        Self { outcome, error, status, body_start, duration, gone: status.is_some_and(is_gone) }
     }
 
     /// Why the receiver does not have it, for programs; see [`code`].
@@ -65,18 +65,34 @@ impl Exchange {
     /// How long the receiver wants to be left alone: all of it, and not only with this event.
     #[must_use]
     pub fn quiet_for(&self) -> Option<Duration> {
-        self.retry_after().filter(|_| matches!(self.status, Some(429 | 503)))
+        self.retry_after().filter(|_| self.status.is_some_and(wants_quiet))
     }
 
     /// What the attempt tells about the endpoint. One that refuses this very event is there and does its work.
     #[must_use]
     pub fn verdict(&self) -> Verdict {
-        match (&self.outcome, self.status) {
-            (Outcome::Arrived, _) | (_, Some(400 | 409 | 413 | 415 | 422)) => Verdict::Well,
-            _ if matches!(self.error_code(), Some(code::NO_SECRET | code::BAD_REQUEST)) => Verdict::Unknown,
-            _ => Verdict::Ill,
+        match self.error_code() {
+            None => Verdict::Well,
+            Some(code::NO_SECRET | code::BAD_REQUEST) => Verdict::Unknown,
+            Some(_) if self.status.is_some_and(refuses_one_event) => Verdict::Well,
+            Some(_) => Verdict::Ill,
         }
     }
+}
+
+/// Whoever answers so is there and does its work: it is this event that it does not want.
+pub(in crate::webhooks) fn refuses_one_event(status: u16) -> bool {
+    matches!(status, 400 | 409 | 413 | 415 | 422)
+}
+
+/// Whoever answers so can ask to be left alone as a whole.
+pub(in crate::webhooks) fn wants_quiet(status: u16) -> bool {
+    matches!(status, 429 | 503)
+}
+
+/// Whoever answers so wants no more webhooks, ever.
+pub(in crate::webhooks) fn is_gone(status: u16) -> bool {
+    status == 410
 }
 
 fn failed(failure: Option<Failure>, retry_after: Option<Duration>) -> (Outcome, Option<String>) {

@@ -19,6 +19,7 @@ use super::egress::{Egress, Guard, Lookup, SystemLookup};
 pub use crate::http_call::SetupError;
 use crate::outgoing::{Client, Connections, retry_after};
 pub use exchange::Exchange;
+pub(super) use exchange::{is_gone, refuses_one_event, wants_quiet};
 use failure::Failure;
 pub use failure::code;
 pub use request::Request;

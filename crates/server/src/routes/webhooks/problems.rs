@@ -26,6 +26,14 @@ impl From<Error> for Problem {
                 let detail = format!("{said}; GET /v1/webhooks/subscriptions lists them");
                 Self::new(Kind::SubscriptionNotFound, detail).with("subscription_id", &id)
             }
+            Error::Rotating { until, .. } => {
+                let until = rfc3339(until);
+                let detail = format!(
+                    "the secret before is good until {until}, and receivers may still check with it: wait until then, or \
+                     send `\"replace\": true`, which ends it now"
+                );
+                Self::new(Kind::SecretRotating, detail).with("until", &until)
+            }
             Error::ChangedMeanwhile(_) => Self::new(Kind::Raced, said),
             Error::UnknownDelivery(_) => {
                 Self::new(Kind::DeliveryNotFound, format!("{said}; GET /v1/webhooks/deliveries lists them"))

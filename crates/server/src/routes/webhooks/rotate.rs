@@ -30,11 +30,13 @@ pub(in crate::routes) struct Rotation {
     overlap: Duration,
     /// A signing secret that the receiver has already, `whsec_` and base64 of 24 to 64 bytes; one is made unless given.
     secret: Option<String>,
+    /// Go on although the secret before is still good: it is not any more then.
+    replace: bool,
 }
 
 impl Default for Rotation {
     fn default() -> Self {
-        Self { overlap: DAY, secret: None }
+        Self { overlap: DAY, secret: None, replace: false }
     }
 }
 
@@ -50,7 +52,7 @@ fn duration<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
     responses(
         (status = 200, description = "The subscription with its new secret", body = WithSecret),
         (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The server has no secret to keep signing secrets with", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The secret before is still good, or the server has no secret to keep signing secrets with", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn rotate(
     State(app): State<App>,
@@ -64,6 +66,7 @@ pub(in crate::routes) async fn rotate(
     }
     let given = rotation.secret.as_deref().map(Secret::parse).transpose();
     let given = given.map_err(|why| Problem::field("secret", why.to_string()))?;
-    let (rotated, secret) = sending(&app)?.registrar.rotate(id, given, rotation.overlap).await?;
+    let (rotated, secret) =
+        sending(&app)?.registrar.rotate(id, given, rotation.overlap, rotation.replace).await?;
     Ok(with_secret(StatusCode::OK, rotated, &secret, app.clock.now()))
 }
