@@ -80,7 +80,11 @@ impl Hooks {
         let sending =
             secret.map(|secret| Sending::new(&parts, config, secret, observer.clone(), clock)).transpose()?;
         if let Some(sending) = &sending {
-            let counter = Arc::new(Counter::of(sending.dispatch.clone(), parts.subscriptions.clone()));
+            let counter = Arc::new(Counter::of(
+                sending.dispatch.clone(),
+                parts.subscriptions.clone(),
+                observer.clone(),
+            ));
             engine.open_desk(counter.clone());
             tasks.counter = Some(tokio::spawn(async move { counter.run().await }));
             if config.webhooks.concurrency > 0 {

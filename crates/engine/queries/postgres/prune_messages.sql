@@ -3,7 +3,7 @@
 -- tell it with every message that is settled.
 with recursive
 horizon (low, high) as (
-    select min(id), max(id) + 1 from outbox
+    select (select min(id) from outbox), (select max(id) + 1 from outbox)
     union all
     select
         case when probe.created_at < clock() - $2::bigint * interval '1 millisecond' then probe.id + 1 else low end,

@@ -8,8 +8,9 @@ use http::header::{HeaderMap, RETRY_AFTER};
 /// How long the service asks to be left alone, if it does and can be understood.
 pub(crate) fn read(headers: &HeaderMap, now: impl FnOnce() -> Timestamp) -> Option<Duration> {
     let text = headers.get(RETRY_AFTER)?.to_str().ok()?.trim();
-    if let Ok(seconds) = text.parse() {
-        return Some(Duration::from_secs(seconds));
+    if !text.is_empty() && text.bytes().all(|byte| byte.is_ascii_digit()) {
+        // Beyond what can be counted is for ever; whoever asked has a limit of their own for that.
+        return Some(Duration::from_secs(text.parse().unwrap_or(u64::MAX)));
     }
     let date = httpdate::parse_http_date(text).ok()?.duration_since(UNIX_EPOCH).ok()?;
     let date = Timestamp::from_micros(i64::try_from(date.as_micros()).ok()?);

@@ -199,6 +199,16 @@ impl Deliveries {
         Ok(rows.iter().map(Attempt::read).collect::<Result<_, _>>()?)
     }
 
+    /// Since when the delivery is due that has waited longest; nothing where none is.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn oldest_due(&self) -> Result<Option<Timestamp>, Error> {
+        let rows = self.base.read(Part::Reading, statement!("oldest_due"), Vec::new()).await?;
+        let due = rows.first().map_or(Ok(None), |row| row.optional_time(0))?;
+        Ok(due.filter(|due| *due <= self.base.now()))
+    }
+
     /// An event; `None` when it was pruned, or never told.
     ///
     /// # Errors

@@ -1,5 +1,6 @@
 //! Deliveries for outside workers, who lease them as `webhooks` and call the endpoints themselves.
 
+use std::borrow::Cow;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -8,10 +9,13 @@ use async_trait::async_trait;
 use backstitch::inbox::Answer;
 use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, store};
 
-use super::dispatch::{Dispatch, Dispatched};
+use tokio::time::Instant;
+
+use super::dispatch::{Dispatch, Dispatched, TO_REPORT};
 use super::error::Error;
 use super::jobs::{Answered, Report};
 use super::lanes::{Place, Verdict};
+use super::observer::{Attempted, Observer};
 use super::sender::{is_gone, refuses_one_event, wants_quiet};
 use super::subscriptions::Subscriptions;
 
@@ -26,6 +30,7 @@ const WORKER_FAILED: &str = "worker_failed";
 pub struct Counter {
     dispatch: Arc<Dispatch>,
     subscriptions: Arc<Subscriptions>,
+    observer: Arc<dyn Observer>,
     /// What workers have got here and not answered here, by job.
     held: Mutex<HashMap<i64, Held>>,
 }
@@ -36,20 +41,29 @@ struct Held {
     lane: i64,
     url: String,
     place: Place,
+    /// The shortest lease that outlives its request.
+    shortest: Duration,
+    since: Instant,
 }
 
 impl Counter {
     /// The deliveries that are handed out here; for [`Engine::open_desk`](backstitch::Engine::open_desk). Somebody has to
     /// [free](Self::free_places) the places of workers that do not come back.
     #[must_use]
-    pub fn of(dispatch: Arc<Dispatch>, subscriptions: Arc<Subscriptions>) -> Self {
-        Self { dispatch, subscriptions, held: Mutex::default() }
+    pub fn of(
+        dispatch: Arc<Dispatch>,
+        subscriptions: Arc<Subscriptions>,
+        observer: Arc<dyn Observer>,
+    ) -> Self {
+        Self { dispatch, subscriptions, observer, held: Mutex::default() }
     }
 
     fn work(&self, Dispatched { call, leased, place, .. }: Dispatched) -> Result<Work, EngineError> {
         let refused = |why: String| EngineError::BadInput(why);
         let signed = call.signed_headers(&leased, self.dispatch.clock.now()).map_err(refused)?;
-        let headers = signed.iter().filter_map(|(name, value)| Some((name.as_str(), value.to_str().ok()?)));
+        // Values were text when they were given.
+        let headers =
+            signed.iter().map(|(name, value)| (name.as_str(), String::from_utf8_lossy(value.as_bytes())));
         let lane = call.lane();
         let described = Described {
             delivery_id: leased.delivery,
@@ -64,7 +78,14 @@ impl Counter {
             body: &leased.payload,
         };
         let body = Payload::encode(&described).map_err(|why| refused(why.to_string()))?;
-        let held = Held { token: leased.token, lane: lane.id, url: lane.url.clone(), place };
+        let held = Held {
+            token: leased.token,
+            lane: lane.id,
+            url: lane.url.clone(),
+            place,
+            shortest: lane.timeout + TO_REPORT,
+            since: Instant::now(),
+        };
         self.held().insert(leased.job, held);
         Ok(Work {
             job: leased.job,
@@ -112,6 +133,8 @@ impl Counter {
     /// What the answer to a delivery says about its endpoint.
     async fn judge(&self, held: Held, report: &Report) {
         let status = report.response_code;
+        let (error_code, duration) = (report.error_code.as_deref(), held.since.elapsed());
+        self.observer.attempted(&Attempted { error_code, duration });
         let verdict = match &report.error_code {
             Some(_) if !status.is_some_and(refuses_one_event) => Verdict::Ill,
             _ => Verdict::Well,
@@ -144,7 +167,7 @@ struct Described<'a> {
     url: &'a str,
     /// How long the request may take; the lease is longer.
     timeout_seconds: f64,
-    headers: BTreeMap<&'a str, &'a str>,
+    headers: BTreeMap<&'a str, Cow<'a, str>>,
     webhook_id: &'a str,
     #[serde(rename = "type")]
     kind: &'a str,
@@ -174,7 +197,8 @@ impl Desk for Counter {
     }
 
     async fn extend(&self, job: i64, token: i64, lease: Duration) -> Result<Option<Timestamp>, EngineError> {
-        match self.dispatch.jobs.extend(job, token, lease).await.map_err(told)? {
+        let shortest = self.held().get(&job).map_or(Duration::ZERO, |held| held.shortest);
+        match self.dispatch.jobs.extend(job, token, lease.max(shortest)).await.map_err(told)? {
             Ok(until) => Ok(Some(until)),
             Err(Answered::Unknown) => Ok(None),
             Err(Answered::Before(_)) => Err(EngineError::JobOver(job)),

@@ -16,7 +16,7 @@ use super::vault::Vault;
 /// Lanes looked at with one question.
 const PAGE: usize = 500;
 /// A lease outlives its request by this much: time to report what came of it.
-const TO_REPORT: Duration = Duration::from_secs(10);
+pub(super) const TO_REPORT: Duration = Duration::from_secs(10);
 /// How endpoints are called is forgotten when more than this are known.
 const MANY_CALLS: usize = 10_000;
 /// How often the log repeats that an endpoint cannot be called.

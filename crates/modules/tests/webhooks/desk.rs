@@ -7,7 +7,7 @@ use backstitch::kernel::delivery::Status;
 use backstitch::{Answered, Desk as _, Payload, StepError, Subject, secs};
 use backstitch_modules::webhooks::egress::Egress;
 use backstitch_modules::webhooks::lanes::{self, Lanes};
-use backstitch_modules::webhooks::{Counter, QUEUE, Terms};
+use backstitch_modules::webhooks::{Counter, Nobody, QUEUE, Terms};
 
 use crate::stage::{BASE, Stage};
 
@@ -15,9 +15,11 @@ use crate::stage::{BASE, Stage};
 async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
     for stage in Stage::each().await {
         let engine = &stage.engine;
-        assert!(
-            engine.open_desk(Arc::new(Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone())))
-        );
+        assert!(engine.open_desk(Arc::new(Counter::of(
+            stage.dispatch(),
+            stage.webhooks.subscriptions.clone(),
+            Arc::new(Nobody)
+        ))));
         let queues = [QUEUE.to_owned(), "builders".to_owned()];
         stage.subscribe(&["*"], 2).await;
         let event = stage.tell("o-1").await.event;
@@ -65,7 +67,11 @@ async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
 async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
     let stage = Stage::sqlite().await;
     let engine = &stage.engine;
-    assert!(engine.open_desk(Arc::new(Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone()))));
+    assert!(engine.open_desk(Arc::new(Counter::of(
+        stage.dispatch(),
+        stage.webhooks.subscriptions.clone(),
+        Arc::new(Nobody)
+    ))));
     let terms = Terms { max_concurrency: 2, ..Terms::to("https://example.com/hooks", vec!["*".to_owned()]) };
     stage.registrar_to(Egress::default()).create(&terms, None).await.unwrap();
     for number in 0..4 {
@@ -88,8 +94,9 @@ async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
     for stage in Stage::each().await {
         let lanes = Lanes::new(lanes::Settings::default());
         let dispatch = stage.dispatch_within(lanes.clone());
-        let [here, there] = [dispatch.clone(), dispatch]
-            .map(|dispatch| Arc::new(Counter::of(dispatch, stage.webhooks.subscriptions.clone())));
+        let [here, there] = [dispatch.clone(), dispatch].map(|dispatch| {
+            Arc::new(Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody)))
+        });
         stage.subscribe(&["*"], 8).await;
         for number in 0..2 {
             stage.tell(&format!("o-{number}")).await;
@@ -115,7 +122,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
     let stage = Stage::sqlite().await;
     let lanes = Lanes::new(lanes::Settings { failures_in_a_row: 2, ..lanes::Settings::default() });
     let dispatch = stage.dispatch_within(lanes.clone());
-    let counter = Counter::of(dispatch, stage.webhooks.subscriptions.clone());
+    let counter = Counter::of(dispatch, stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
     let subscription = stage.subscribe(&["*"], 8).await;
     for number in 0..4 {
         stage.tell(&format!("o-{number}")).await;

@@ -9,6 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use backstitch::{Cursor, Error, Filter, STUCK_AFTER};
+use backstitch_modules::webhooks;
 use serde::Serialize;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
@@ -143,6 +144,10 @@ pub(super) struct Health {
     /// How long the oldest message has waited to be sent, an alert for one; `null` when none waits.
     #[schema(minimum = 0)]
     oldest_outbox_seconds: Option<f64>,
+    /// How long the webhook has been due that has waited longest, be it that its endpoint is disabled or left alone; `null`
+    /// when none is.
+    #[schema(minimum = 0)]
+    oldest_delivery_seconds: Option<f64>,
 }
 
 /// Sagas that wait for a definition.
@@ -178,6 +183,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
             .collect(),
         under_way: app.engine.active(),
         oldest_outbox_seconds: waiting.map(|age| age.oldest.as_secs_f64()),
+        oldest_delivery_seconds: delivery_age(&app).await?.map(|age| age.as_secs_f64()),
     };
     Ok(json(StatusCode::OK, &health))
 }
@@ -190,16 +196,23 @@ async fn outbox_age(app: &App) -> Result<Option<OutboxAge>, Error> {
     Ok(ages.oldest.map(|oldest| OutboxAge { oldest: since(oldest), old }))
 }
 
+/// How long the webhook has been due that has waited longest; `None` when none is.
+async fn delivery_age(app: &App) -> Result<Option<Duration>, webhooks::Error> {
+    Ok(app.webhooks.parts.deliveries.oldest_due().await?.map(|due| app.clock.now().since(due)))
+}
+
 /// Numbers for Prometheus.
 #[utoipa::path(get, path = "/metrics", tag = "health", responses((status = 200, description = "The numbers", content_type = "text/plain")))]
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     // A database that does not answer must not keep the other numbers from whoever looks for the reason.
-    let age = match tokio::time::timeout(MEASURED_WITHIN, outbox_age(&app)).await {
-        Ok(Ok(age)) => Some(age.unwrap_or_default()),
-        Ok(Err(_)) | Err(_) => None,
-    };
-    ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, age))
+    let (outbox, delivery) = tokio::join!(
+        tokio::time::timeout(MEASURED_WITHIN, outbox_age(&app)),
+        tokio::time::timeout(MEASURED_WITHIN, delivery_age(&app)),
+    );
+    let outbox = outbox.ok().and_then(Result::ok).map(Option::unwrap_or_default);
+    let delivery = delivery.ok().and_then(Result::ok).map(Option::unwrap_or_default);
+    ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, outbox, delivery))
 }
 
 #[cfg(test)]

@@ -32,6 +32,7 @@ struct EngineMetrics {
     active: Gauge,
     outbox_age: Gauge,
     outbox_oldest: Gauge,
+    delivery_oldest: Gauge,
     decisions: Counter,
     transactions: Counter,
     fenced: Counter,
@@ -69,6 +70,10 @@ impl Metrics {
             active: gauge("backstitch_sagas_active", "Sagas under way in this process."),
             outbox_age: age("0.95"),
             outbox_oldest: age("1"),
+            delivery_oldest: gauge(
+                "backstitch_webhook_age_seconds",
+                "How long the webhook has been due that has waited longest; NaN while the database does not answer.",
+            ),
         };
         describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
         let latency = "Time to answer a request, without the body of a stream.";
@@ -92,8 +97,13 @@ impl Metrics {
         self.recorder.register_counter(&Key::from_parts(REQUESTS, labels), &METADATA).increment(1);
     }
 
-    /// Everything, in Prometheus' words. How far behind the outbox is, whoever asked the store knows, or nobody.
-    pub(crate) fn render(&self, engine: &Engine, outbox_age: Option<OutboxAge>) -> String {
+    /// Everything, in Prometheus' words. How far behind the outbox and webhooks are, whoever asked the store knows, or nobody.
+    pub(crate) fn render(
+        &self,
+        engine: &Engine,
+        outbox_age: Option<OutboxAge>,
+        delivery_age: Option<Duration>,
+    ) -> String {
         let stats = engine.stats();
         self.engine.decisions.absolute(stats.decisions);
         self.engine.transactions.absolute(stats.transactions);
@@ -104,6 +114,7 @@ impl Metrics {
             outbox_age.map_or((f64::NAN, f64::NAN), |age| (age.old.as_secs_f64(), age.oldest.as_secs_f64()));
         self.engine.outbox_age.set(old);
         self.engine.outbox_oldest.set(oldest);
+        self.engine.delivery_oldest.set(delivery_age.map_or(f64::NAN, |age| age.as_secs_f64()));
         self.handle.render()
     }
 

@@ -213,18 +213,27 @@ fn kept(row: &Row) -> Result<Kept, Error> {
 }
 
 pub(super) async fn retry(session: &Session, id: i64, at: Timestamp) -> Result<Retried, Error> {
+    match retry_once(session, id, at).await? {
+        Some(retried) => Ok(retried),
+        // Whoever was a moment faster is there to be seen by now.
+        None => retry_once(session, id, at).await?.ok_or_else(|| {
+            Error::Unavailable("others ask for the same message all the time: try again".to_owned())
+        }),
+    }
+}
+
+/// Nothing where somebody else asked for it while this was under way.
+async fn retry_once(session: &Session, id: i64, at: Timestamp) -> Result<Option<Retried>, Error> {
     let rows = session.query(sql!("retry_message"), &[&id, &time(at)]).await?;
     let Some(row) = rows.first() else {
-        return Ok(Retried::Unknown);
+        return Ok(Some(Retried::Unknown));
     };
     let (new, earlier): (Option<i64>, Option<i64>) = (get(row, "new")?, get(row, "earlier")?);
     let status = Status::named(get(row, "status")?).unwrap_or(Status::Pending);
     Ok(match (new, earlier) {
-        (Some(new), _) => Retried::Accepted(new),
-        (None, Some(earlier)) => Retried::Replay(earlier),
-        (None, None) if status == Status::Aborted => {
-            return Err(Error::Unavailable("somebody else asked for it a moment ago: try again".to_owned()));
-        }
-        (None, None) => Retried::NotAborted(status),
+        (Some(new), _) => Some(Retried::Accepted(new)),
+        (None, Some(earlier)) => Some(Retried::Replay(earlier)),
+        (None, None) if status == Status::Aborted => None,
+        (None, None) => Some(Retried::NotAborted(status)),
     })
 }

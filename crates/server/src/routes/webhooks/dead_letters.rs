@@ -73,12 +73,18 @@ pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) ->
         final_error_code: query.text("final_error_code"),
         since: query.read("since", read, time)?,
         until: query.read("until", read, time)?,
-        not_requeued: query.read("requeued", |text| text.parse().ok(), "use true or false")? == Some(false),
+        not_requeued: query
+            .read("requeued", only_false, "use false, or leave it out for all of them")?
+            .is_some(),
     };
     let Asked { limit, before } = Asked::read(&mut query)?;
     query.finish("subscription_id, event_id, final_error_code, since, until, requeued, limit or cursor")?;
     let page = app.webhooks.parts.dead_letters.list(&which, limit, before).await?;
     Ok(json(StatusCode::OK, &Page::of(page, View::from)))
+}
+
+fn only_false(text: &str) -> Option<()> {
+    (text == "false").then_some(())
 }
 
 /// A dead letter.

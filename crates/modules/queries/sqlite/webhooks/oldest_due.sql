@@ -1,0 +1,27 @@
+-- Since when the delivery is due that has waited longest, be it for its job or for somebody to take it.
+select min(next_attempt_at)
+from (
+    select (
+        select next_attempt_at
+        from webhook_delivery_sagas
+        where status = 'Pending'
+        order by next_attempt_at
+        limit 1
+    ) as next_attempt_at
+    union all
+    select (
+        select next_attempt_at
+        from webhook_delivery_sagas
+        where status = 'PendingRetry'
+        order by next_attempt_at
+        limit 1
+    )
+    union all
+    select (
+        select next_attempt_at
+        from webhook_delivery_sagas
+        where status = 'InProgress'
+        order by next_attempt_at
+        limit 1
+    )
+) as waiting
