@@ -219,8 +219,9 @@ impl Sending {
             }
             decided => {
                 self.log(outgoing, "failed", Some(&error));
-                let at = decided.map_or(now, |next| next.next_attempt_at);
-                (Report::Retry { at, error }, Outcome::Failed)
+                // A wait and not a time: the store may have another clock than this process.
+                let after = decided.map(|next| next.next_attempt_at.since(now)).unwrap_or_default();
+                (Report::Retry { after, error }, Outcome::Failed)
             }
         }
     }

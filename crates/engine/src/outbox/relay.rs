@@ -87,8 +87,7 @@ impl Relay {
         self.rescue_now_and_then().await?;
         let waiting = self.shared.store.waiting_topics().await?;
         self.next_look = self.look_again_for(&waiting);
-        let now = self.shared.options.clock.now();
-        let due = waiting.iter().filter(|waiting| waiting.due_at <= now).map(|waiting| &waiting.topic);
+        let due = waiting.iter().filter(|waiting| waiting.due_in.is_zero()).map(|waiting| &waiting.topic);
         let shares: Vec<Share> = due.filter_map(|topic| self.lane(topic)?.wants(topic)).collect();
         if shares.is_empty() {
             // A lane that is full is looked after when one of its sends has ended.
@@ -116,10 +115,9 @@ impl Relay {
     }
 
     fn look_again_for(&self, waiting: &[Waiting]) -> Instant {
-        let now = self.shared.options.clock.now();
-        let next = waiting.iter().map(|topic| topic.due_at).filter(|due| *due > now).min();
-        let wait = next.map_or(self.shared.options.tick, |due| due.since(now).min(self.shared.options.tick));
-        Instant::now() + wait
+        let later = waiting.iter().map(|topic| topic.due_in).filter(|wait| !wait.is_zero());
+        let tick = self.shared.options.tick;
+        Instant::now() + later.min().map_or(tick, |wait| wait.min(tick))
     }
 
     /// The lane of a topic; `None` when it goes nowhere from here.

@@ -85,8 +85,8 @@ pub struct Ages {
 pub struct Waiting {
     /// The topic.
     pub topic: String,
-    /// When the first of them is due.
-    pub due_at: Timestamp,
+    /// How long it is until the first of them is due, by the store's own clock; nothing when it is.
+    pub due_in: Duration,
 }
 
 /// How many messages of a topic somebody wants to send.
@@ -133,10 +133,10 @@ pub struct Sent {
 pub enum Report {
     /// The other side has it, and answered this.
     Delivered(Option<Payload>),
-    /// It is tried again then.
+    /// It is tried again later.
     Retry {
-        /// When.
-        at: Timestamp,
+        /// How long it waits from now on, by the store's own clock.
+        after: Duration,
         /// Why.
         error: Undelivered,
     },

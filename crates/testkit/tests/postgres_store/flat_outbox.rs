@@ -79,7 +79,7 @@ async fn costs(messages: i64) -> [i64; 3] {
         "(array[{}], array_fill(1, array[50]),
          array_fill('succeeded'::text, array[50]), array_fill(1, array[50]), {}, {}, {}, {})",
         claimed.join(","),
-        nothing("timestamptz"),
+        nothing("bigint"),
         nothing("text"),
         nothing("text"),
         nothing("text")
