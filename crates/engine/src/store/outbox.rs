@@ -71,12 +71,16 @@ pub enum Published {
     Refused(String),
 }
 
+/// Messages that are counted to tell the ages of those that are not out.
+pub const AGED: usize = 10_000;
+
 /// How far behind the outbox is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     /// When the oldest message was written that is not out.
     pub oldest: Option<Timestamp>,
-    /// About one in twenty of those that wait was written before: their age at the 95th percentile.
+    /// One in twenty of those that are not out was written before: their age at the 95th percentile. Of more than
+    /// [`AGED`] only the oldest so many count, so that it is rather too old then.
     pub old: Option<Timestamp>,
 }
 

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstitch::sink::Undelivered;
 use backstitch::store::Commit;
-use backstitch::store::outbox::{NewMessage, Outgoing, Report, Sent};
+use backstitch::store::outbox::{AGED, NewMessage, Outgoing, Report, Sent, Share};
 
 use super::Fixture;
 use super::make::{A_MOMENT, LEASE, appended, apply, claim_messages, message, saga, started};
@@ -238,7 +238,7 @@ pub async fn a_message_is_there_for_the_next_process(fixture: &dyn Fixture) {
     claim_one(fixture).await;
 }
 
-/// One in twenty of those that wait is older than what is told.
+/// One in twenty of those that are not out is older than what is told, whatever keeps them.
 pub async fn the_age_of_those_that_wait_is_known(fixture: &dyn Fixture) {
     let old = async || fixture.store().outbox_ages().await.unwrap().old;
     assert_eq!(old().await, None);
@@ -249,7 +249,62 @@ pub async fn the_age_of_those_that_wait_is_known(fixture: &dyn Fixture) {
         apply(&*fixture.store(), Commit { messages, ..started(saga(nth + 1), fixture.now()) }).await;
         fixture.advance(Duration::from_secs(1)).await;
     }
-    assert_eq!(old().await, Some(written[1]));
-    claim(fixture, 10).await;
-    assert_eq!(old().await, Some(written[11]), "those on their way wait no more");
+    assert_eq!(old().await, Some(written[2]));
+    let claimed = claim(fixture, 10).await;
+    assert_eq!(old().await, Some(written[2]), "those on their way are not out");
+    for outgoing in &claimed {
+        report(fixture, outgoing, Report::Retry { after: LEASE, error: error("no ack") }).await;
+    }
+    assert_eq!(old().await, Some(written[2]), "nor are those that are tried again");
+    fixture.advance(LEASE).await;
+    let claimed = claim(fixture, 40).await;
+    for outgoing in claimed.iter().filter(|outgoing| outgoing.created_at < written[20]) {
+        report(fixture, outgoing, Report::Delivered(None)).await;
+    }
+    assert_eq!(old().await, Some(written[21]));
+    for outgoing in claimed.iter().filter(|outgoing| outgoing.created_at > written[20]) {
+        report(fixture, outgoing, Report::Aborted(error("too big"))).await;
+    }
+    assert_eq!(old().await, Some(written[20]), "the last one");
+}
+
+/// Messages are counted, and not the numbers between them.
+pub async fn gaps_between_those_that_wait_make_none_of_them_older_or_younger(fixture: &dyn Fixture) {
+    let mut written = Vec::new();
+    let mut sagas = 0;
+    let mut say = async |messages: Vec<NewMessage>| {
+        sagas += 1;
+        let at = fixture.now();
+        apply(&*fixture.store(), Commit { messages, ..started(saga(sagas), at) }).await;
+        fixture.advance(Duration::from_secs(1)).await;
+        at
+    };
+    for nth in 0..20 {
+        written.push(say(vec![message(&format!("k{nth}"))]).await);
+    }
+    let other = |nth: i32| NewMessage { topic: "others".to_owned(), ..message(&format!("k{nth}")) };
+    say((0..400).map(other).collect()).await;
+    for nth in 20..40 {
+        written.push(say(vec![message(&format!("k{nth}"))]).await);
+    }
+    let share = Share { topic: "others".to_owned(), limit: 400, lease: LEASE };
+    let others = fixture.store().claim_outbox(&[share], "tester").await.unwrap();
+    let out = |other: &Outgoing| Sent { id: other.id, lock: other.lock, report: Report::Delivered(None) };
+    fixture.store().settle_outbox(&others.iter().map(out).collect::<Vec<_>>()).await.unwrap();
+    let ages = fixture.store().outbox_ages().await.unwrap();
+    assert_eq!((ages.oldest, ages.old), (Some(written[0]), Some(written[2])));
+}
+
+/// However long the queue is, only so many are counted, the oldest ones.
+pub async fn of_a_long_queue_the_oldest_are_counted(fixture: &dyn Fixture) {
+    let place = AGED / 20;
+    let mut written = Vec::new();
+    for (nth, keys) in (1..).zip([0..place, place..place + 1, place + 1..2 * AGED]) {
+        let messages = keys.map(|key| message(&format!("k{key}"))).collect();
+        written.push(fixture.now());
+        apply(&*fixture.store(), Commit { messages, ..started(saga(nth), fixture.now()) }).await;
+        fixture.advance(Duration::from_secs(1)).await;
+    }
+    let ages = fixture.store().outbox_ages().await.unwrap();
+    assert_eq!((ages.oldest, ages.old), (Some(written[0]), Some(written[1])), "one in twenty of {AGED}");
 }

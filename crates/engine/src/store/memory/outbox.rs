@@ -9,8 +9,8 @@ use backstitch_kernel::{Payload, Timestamp, delivery};
 use crate::outbox::Retention;
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, REMOVED, Report, Rescued,
-    Retried, Sent, Share, Status, TOO_LATE, Waiting,
+    AGED, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, REMOVED, Report,
+    Rescued, Retried, Sent, Share, Status, TOO_LATE, Waiting,
 };
 
 /// A topic's key.
@@ -307,16 +307,11 @@ impl Outbox {
     }
 
     pub(super) fn ages(&self) -> Ages {
-        let rows = || self.messages.values().map(|row| &row.kept);
-        let waiting = || rows().filter(|kept| kept.status == Status::Pending);
-        let bounds = waiting().next().zip(waiting().next_back());
-        let old = bounds.and_then(|(first, last)| {
-            let place = first.id + (last.id - first.id) / 20;
-            waiting().find(|kept| kept.id >= place)
-        });
+        let unsent = || self.messages.values().map(|row| &row.kept).filter(|kept| !kept.status.is_settled());
+        let place = unsent().take(AGED).count() / 20;
         Ages {
-            oldest: rows().filter(|kept| !kept.status.is_settled()).map(|kept| kept.created_at).min(),
-            old: old.map(|kept| kept.created_at),
+            oldest: unsent().map(|kept| kept.created_at).min(),
+            old: unsent().nth(place).map(|kept| kept.created_at),
         }
     }
 }
