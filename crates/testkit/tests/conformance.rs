@@ -180,6 +180,8 @@ macro_rules! every_store {
                 the_next_due_message_is_known
                 the_oldest_message_that_is_not_out_is_known
                 the_age_of_those_that_wait_is_known
+                gaps_between_those_that_wait_make_none_of_them_older_or_younger
+                of_a_long_queue_the_oldest_are_counted
                 a_message_is_there_for_the_next_process
             }
             messages {

@@ -1,11 +1,11 @@
 -- Locked in this order, as whoever puts messages aside behind these does.
 with
 found as materialized (
-    select outbox.id, s.status, s.counts, s.due_at, s.code, s.error, s.answer
+    select outbox.id, s.status, s.counts, s.wait, s.code, s.error, s.answer
     from outbox
         join unnest(
-            $1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::timestamptz[], $6::text[], $7::text[], $8::text[]
-        ) as s (id, lock, status, counts, due_at, code, error, answer)
+            $1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::bigint[], $6::text[], $7::text[], $8::text[]
+        ) as s (id, lock, status, counts, wait, code, error, answer)
             on outbox.id = s.id and outbox.lock = s.lock and outbox.status = 'sending'
     order by outbox.id
     for no key update of outbox
@@ -15,7 +15,8 @@ settled as (
     set status = case when found.status = 'given_back' then case when attempts = 0 then 'pending' else 'failed' end
             else found.status end,
         attempts = attempts + found.counts,
-        due_at = case when found.status = 'given_back' then clock() else found.due_at end,
+        due_at = case when found.status = 'given_back' then clock()
+            else clock() + found.wait * interval '1 microsecond' end,
         last_error_code = coalesce(found.code, last_error_code),
         last_error_msg = coalesce(found.error, last_error_msg),
         locked_by = null,

@@ -33,11 +33,19 @@ pub(super) struct Finished {
     adapter: &'static str,
     outcome: Option<Outcome>,
     age: Duration,
+    /// Since when it was ours, and for how long.
+    since: Instant,
+    lease: Duration,
 }
 
 impl Finished {
     pub(super) fn was_given_back(&self) -> bool {
         self.outcome.is_none()
+    }
+
+    /// Whether nobody else can have taken the message.
+    pub(super) fn is_ours(&self) -> bool {
+        self.since.elapsed() < self.lease
     }
 
     pub(super) fn topic(&self) -> &str {
@@ -71,7 +79,8 @@ impl Lane {
         let timeout = route.timeout.unwrap_or(shared.options.send_timeout);
         let in_hand = Arc::new(AtomicUsize::new(0));
         let concurrency = route.concurrency;
-        let sending = Sending { shared: shared.clone(), topic: topic.into(), route, timeout };
+        let lease = timeout * 2;
+        let sending = Sending { shared: shared.clone(), topic: topic.into(), route, timeout, lease };
         let work = sending.work(waiting, in_hand.clone(), finished);
         let stopped = shared.clone();
         tokio::spawn(shared.tracked(async move {
@@ -81,7 +90,7 @@ impl Lane {
                 () = stopped.stopped() => {}
             }
         }));
-        Self { queue, in_hand, concurrency, share: concurrency, lease: timeout * 2 }
+        Self { queue, in_hand, concurrency, share: concurrency, lease }
     }
 
     /// How many more messages to take; nothing while there are enough: at least one for each place, and half a share.
@@ -119,6 +128,7 @@ struct Sending {
     topic: Arc<str>,
     route: Route,
     timeout: Duration,
+    lease: Duration,
 }
 
 impl Sending {
@@ -143,7 +153,7 @@ impl Sending {
     async fn send(&self, claimed: Claimed) -> Finished {
         let Claimed { outgoing, since } = claimed;
         if since.elapsed() > self.timeout || self.shared.is_stopping() {
-            return self.finished(&outgoing, Report::GivenBack, None);
+            return self.finished(&outgoing, since, Report::GivenBack, None);
         }
         let message = Message {
             topic: outgoing.message.topic.clone(),
@@ -161,16 +171,24 @@ impl Sending {
             }
         };
         let (report, outcome) = self.judge(&outgoing, answer);
-        self.finished(&outgoing, report, Some(outcome))
+        self.finished(&outgoing, since, report, Some(outcome))
     }
 
-    fn finished(&self, outgoing: &Outgoing, report: Report, outcome: Option<Outcome>) -> Finished {
+    fn finished(
+        &self,
+        outgoing: &Outgoing,
+        since: Instant,
+        report: Report,
+        outcome: Option<Outcome>,
+    ) -> Finished {
         Finished {
             sent: Sent { id: outgoing.id, lock: outgoing.lock, report },
             topic: self.topic.clone(),
             adapter: self.route.sink.name(),
             outcome,
             age: self.now().since(outgoing.created_at),
+            since,
+            lease: self.lease,
         }
     }
 
@@ -201,8 +219,9 @@ impl Sending {
             }
             decided => {
                 self.log(outgoing, "failed", Some(&error));
-                let at = decided.map_or(now, |next| next.next_attempt_at);
-                (Report::Retry { at, error }, Outcome::Failed)
+                // A wait and not a time: the store may have another clock than this process.
+                let after = decided.map(|next| next.next_attempt_at.since(now)).unwrap_or_default();
+                (Report::Retry { after, error }, Outcome::Failed)
             }
         }
     }

@@ -9,6 +9,7 @@ mod publisher;
 mod relay;
 mod retention;
 mod route;
+mod settling;
 pub mod sink;
 
 pub use announced::{Announced, NoSuchEvent};

@@ -8,14 +8,13 @@ use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::lane::{Finished, Lane};
+use super::settling::{SETTLED_AT_ONCE, Settling};
 use crate::runtime::Shared;
 use crate::store;
-use crate::store::outbox::{Outgoing, Sent, Share, Waiting};
+use crate::store::outbox::{Outgoing, Share, Waiting};
 
 /// Messages looked after at a time that nobody else looks after.
 const RESCUED_AT_ONCE: usize = 1000;
-/// Ends of sends written as one transaction at most.
-const SETTLED_AT_ONCE: usize = 4096;
 /// When to look again after a look that found nothing to take although something was due.
 const SOON: Duration = Duration::from_millis(10);
 
@@ -47,11 +46,12 @@ impl Relay {
     }
 
     async fn run(mut self) {
-        let shared = self.shared.clone();
-        let mut over = Vec::new();
+        let mut settling = Settling::new(self.shared.clone());
         while !self.shared.is_stopping() {
+            let has_room = !settling.is_full();
+            let look = async { if has_room { self.look().await } else { Ok(()) } };
             // At the same time: a server hands out what is next while it takes in what is over.
-            let (settled, looked) = tokio::join!(settle(&shared, &mut over), self.look());
+            let (settled, looked) = tokio::join!(settling.settle(), look);
             if settled {
                 // What was behind may go now.
                 self.next_look = Instant::now();
@@ -60,17 +60,23 @@ impl Relay {
                 tracing::warn!(%error, "the outbox cannot be read");
                 self.next_look = Instant::now() + self.shared.options.tick;
             }
-            over = self.some_over().await;
+            settling.add(self.some_over(&settling).await);
         }
-        settle(&shared, &mut over).await;
+        settling.settle().await;
         // What has not begun is given back, what has begun is over soon; then the lanes are gone.
         self.lanes.clear();
         let Self { mut ended, finished, .. } = self;
         drop(finished);
-        let mut rest = Vec::new();
-        while ended.recv_many(&mut rest, SETTLED_AT_ONCE).await > 0 {
-            settle(&shared, &mut rest).await;
+        loop {
+            let mut rest = Vec::new();
+            tokio::select! {
+                count = ended.recv_many(&mut rest, SETTLED_AT_ONCE) => if count == 0 { break },
+                () = settling.pause(), if settling.again_at().is_some() => {}
+            }
+            settling.add(rest);
+            settling.settle().await;
         }
+        settling.settle_all().await;
     }
 
     /// Takes what is due, as far as there is room in its lane.
@@ -81,8 +87,7 @@ impl Relay {
         self.rescue_now_and_then().await?;
         let waiting = self.shared.store.waiting_topics().await?;
         self.next_look = self.look_again_for(&waiting);
-        let now = self.shared.options.clock.now();
-        let due = waiting.iter().filter(|waiting| waiting.due_at <= now).map(|waiting| &waiting.topic);
+        let due = waiting.iter().filter(|waiting| waiting.due_in.is_zero()).map(|waiting| &waiting.topic);
         let shares: Vec<Share> = due.filter_map(|topic| self.lane(topic)?.wants(topic)).collect();
         if shares.is_empty() {
             // A lane that is full is looked after when one of its sends has ended.
@@ -110,10 +115,9 @@ impl Relay {
     }
 
     fn look_again_for(&self, waiting: &[Waiting]) -> Instant {
-        let now = self.shared.options.clock.now();
-        let next = waiting.iter().map(|topic| topic.due_at).filter(|due| *due > now).min();
-        let wait = next.map_or(self.shared.options.tick, |due| due.since(now).min(self.shared.options.tick));
-        Instant::now() + wait
+        let later = waiting.iter().map(|topic| topic.due_in).filter(|wait| !wait.is_zero());
+        let tick = self.shared.options.tick;
+        Instant::now() + later.min().map_or(tick, |wait| wait.min(tick))
     }
 
     /// The lane of a topic; `None` when it goes nowhere from here.
@@ -151,9 +155,14 @@ impl Relay {
     }
 
     /// Waits until something has been sent or there may be more to send; what is over by then.
-    async fn some_over(&mut self) -> Vec<Finished> {
+    async fn some_over(&mut self, settling: &Settling) -> Vec<Finished> {
         let mut over = Vec::new();
-        let until = self.next_look.saturating_duration_since(Instant::now());
+        let until = match settling.again_at() {
+            Some(again) if settling.is_full() => again,
+            Some(again) => again.min(self.next_look),
+            None => self.next_look,
+        };
+        let until = until.saturating_duration_since(Instant::now());
         tokio::select! {
             _ = self.ended.recv_many(&mut over, SETTLED_AT_ONCE) => {}
             nudged = self.shared.outbox.wait(until) => {
@@ -173,22 +182,4 @@ impl Relay {
         }
         over
     }
-}
-
-/// Puts on disk what is over; whether there was any.
-async fn settle(shared: &Shared, over: &mut Vec<Finished>) -> bool {
-    if over.is_empty() {
-        return false;
-    }
-    let sent: Vec<Sent> = over.iter().map(|finished| finished.sent.clone()).collect();
-    match shared.store.settle_outbox(&sent).await {
-        Ok(()) => {
-            for attempt in over.iter().filter_map(Finished::attempt) {
-                shared.options.observer.attempted(&attempt);
-            }
-        }
-        Err(error) => tracing::warn!(%error, "what was sent is not on disk: it will be sent again"),
-    }
-    over.clear();
-    true
 }

@@ -632,7 +632,7 @@ impl Store for MemoryStore {
     }
 
     async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
-        Ok(self.tables().outbox.waiting())
+        Ok(self.tables().outbox.waiting(self.clock.now()))
     }
 
     async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {

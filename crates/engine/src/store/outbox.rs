@@ -71,12 +71,16 @@ pub enum Published {
     Refused(String),
 }
 
+/// Messages that are counted to tell the ages of those that are not out.
+pub const AGED: usize = 10_000;
+
 /// How far behind the outbox is.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     /// When the oldest message was written that is not out.
     pub oldest: Option<Timestamp>,
-    /// About one in twenty of those that wait was written before: their age at the 95th percentile.
+    /// One in twenty of those that are not out was written before: their age at the 95th percentile. Of more than
+    /// [`AGED`] only the oldest so many count, so that it is rather too old then.
     pub old: Option<Timestamp>,
 }
 
@@ -85,8 +89,8 @@ pub struct Ages {
 pub struct Waiting {
     /// The topic.
     pub topic: String,
-    /// When the first of them is due.
-    pub due_at: Timestamp,
+    /// How long it is until the first of them is due, by the store's own clock; nothing when it is.
+    pub due_in: Duration,
 }
 
 /// How many messages of a topic somebody wants to send.
@@ -133,10 +137,10 @@ pub struct Sent {
 pub enum Report {
     /// The other side has it, and answered this.
     Delivered(Option<Payload>),
-    /// It is tried again then.
+    /// It is tried again later.
     Retry {
-        /// When.
-        at: Timestamp,
+        /// How long it waits from now on, by the store's own clock.
+        after: Duration,
         /// Why.
         error: Undelivered,
     },

@@ -52,6 +52,10 @@ pub enum Moment<'a> {
     BeforeWithdrawal,
     /// It has been, unless a worker has it.
     AfterWithdrawal,
+    /// What became of messages is about to be written.
+    BeforeSettlingMessages,
+    /// It has been written.
+    AfterSettlingMessages,
     /// Somebody is about to read a log.
     BeforeLog,
     /// A version of this name is about to be staged.
@@ -268,7 +272,9 @@ impl<W: Watch> Store for Watched<W> {
     }
 
     async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
-        self.admitted().await?.settle_outbox(sent).await
+        self.watch.at(Moment::BeforeSettlingMessages).await?;
+        self.store.settle_outbox(sent).await?;
+        self.watch.at(Moment::AfterSettlingMessages).await
     }
 
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {

@@ -1,14 +1,16 @@
 //! Messages to the world.
 
 use std::collections::BTreeSet;
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
-use backstitch::store::outbox::NewMessage;
-use backstitch::store::{Commit, Store, Verdict};
+use backstitch::store::outbox::{NewMessage, Status};
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::store::{Commit, Error, Store, Verdict};
 use backstitch::{Context, Engine, Event, Payload, Recorded, Retry, Run, Saga, Step, StepError, secs};
 use serde_json::json;
 use tokio::time::Instant;
@@ -318,4 +320,94 @@ async fn a_receiver_may_ask_for_a_later_send_but_neither_for_a_sooner_one_nor_fo
         let waited = wait_when_asked_for(secs(asked)).await;
         assert!((secs(least)..secs(least) + tick).contains(&waited), "{asked}: {waited:?}");
     }
+}
+
+/// Writes what became of messages only after so many failures.
+struct Forgetful {
+    failures: AtomicU32,
+    /// Whether it is written and only the answer is lost.
+    writes: bool,
+}
+
+#[async_trait]
+impl Watch for Forgetful {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), Error> {
+        let fails = match moment {
+            Moment::BeforeSettlingMessages => !self.writes,
+            Moment::AfterSettlingMessages => self.writes,
+            _ => false,
+        };
+        let one_less = |left: u32| left.checked_sub(1);
+        if fails && self.failures.fetch_update(Ordering::SeqCst, Ordering::SeqCst, one_less).is_ok() {
+            return Err(Error::Unavailable("not now".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// An engine on a store of that kind, which sends to this sink.
+async fn forgetful(sink: impl Sink, failures: u32, writes: bool) -> (Bench, Arc<Watched<Forgetful>>, Engine) {
+    let bench = Bench::with(|options| options.routes = Routes::all_to(Arc::new(sink)));
+    let watch = Forgetful { failures: AtomicU32::new(failures), writes };
+    let store = Arc::new(Watched::new(bench.store.clone(), watch));
+    let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
+    (bench, store, engine)
+}
+
+/// The status of a message, its finished sends, and whether it is in doubt.
+async fn standing(bench: &Bench, key: &str) -> (Status, u32, bool) {
+    let kept = bench.store.message_of("t", key).await.unwrap().unwrap();
+    (kept.status, kept.attempts, kept.in_doubt)
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_was_sent_and_could_not_be_written_down_is_written_later_and_not_sent_again() {
+    for (failures, writes) in [(1, false), (20, false), (1, true)] {
+        let post = Post::default();
+        let (bench, store, engine) = forgetful(post.clone(), failures, writes).await;
+        for nth in 0..20 {
+            engine.publish("t", &format!("k{nth}"), &nth).await.unwrap();
+        }
+        tokio::time::sleep(secs(600)).await;
+        assert_eq!(store.failures.load(Ordering::SeqCst), 0, "it came to the worst");
+        assert_eq!(*post.tries.lock().unwrap(), 20);
+        for nth in 0..20 {
+            let told = standing(&bench, &format!("k{nth}")).await;
+            assert_eq!(told, (Status::Succeeded, 1, false), "k{nth}");
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_failed_send_that_could_not_be_written_down_counts_once() {
+    let post = Post::default();
+    *post.failures.lock().unwrap() = 1;
+    let (bench, _, engine) = forgetful(post.clone(), 1, false).await;
+    engine.publish("t", "k", &1).await.unwrap();
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!(*post.tries.lock().unwrap(), 2);
+    assert_eq!(standing(&bench, "k").await, (Status::Succeeded, 2, false));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_could_not_be_written_down_while_it_was_ours_is_sent_again_in_doubt() {
+    let post = Post::default();
+    let (bench, store, engine) = forgetful(post.clone(), u32::MAX, false).await;
+    engine.publish("t", "k", &1).await.unwrap();
+    eventually("it is sent again", async || *post.tries.lock().unwrap() == 2).await;
+    store.failures.store(0, Ordering::SeqCst);
+    tokio::time::sleep(secs(600)).await;
+    assert_eq!(*post.tries.lock().unwrap(), 2);
+    assert_eq!(standing(&bench, "k").await, (Status::Succeeded, 1, true));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_shutdown_writes_down_what_arrived_although_the_store_fails_at_first() {
+    let sink = SlowWith { topic: "t", post: Post::default() };
+    let (bench, _, engine) = forgetful(sink.clone(), 3, false).await;
+    engine.publish("t", "k", &1).await.unwrap();
+    tokio::time::sleep(secs(2)).await;
+    engine.shutdown().await.unwrap();
+    assert_eq!(*sink.post.tries.lock().unwrap(), 1);
+    assert_eq!(standing(&bench, "k").await, (Status::Succeeded, 1, false));
 }

@@ -117,7 +117,7 @@ pub async fn a_message_is_read_as_it_stands(fixture: &dyn Fixture) {
     assert_eq!((sending.status, sending.locked_by.as_deref()), (Status::Sending, Some("tester")));
     assert!(sending.locked_at.is_some() && sending.due_at.is_none());
 
-    let retry = Report::Retry { at: fixture.now(), error: error() };
+    let retry = Report::Retry { after: Duration::ZERO, error: error() };
     report(fixture, &outgoing, retry).await;
     let failed = kept(fixture, id).await;
     assert_eq!((failed.status, failed.attempts), (Status::Failed, 1));
@@ -141,7 +141,7 @@ pub async fn a_message_that_is_given_back_is_due_at_once(fixture: &dyn Fixture) 
     assert_eq!((kept(fixture, id).await.status, kept(fixture, id).await.attempts), (Status::Pending, 0));
     let second = claim_one(fixture).await;
     assert!(second.lock > first.lock && !second.in_doubt);
-    report(fixture, &second, Report::Retry { at: fixture.now(), error: error() }).await;
+    report(fixture, &second, Report::Retry { after: Duration::ZERO, error: error() }).await;
     fixture.advance(Duration::from_secs(1)).await;
     report(fixture, &claim_one(fixture).await, Report::GivenBack).await;
     assert_eq!((kept(fixture, id).await.status, kept(fixture, id).await.attempts), (Status::Failed, 1));

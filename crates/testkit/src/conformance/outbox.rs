@@ -6,8 +6,7 @@ use std::time::Duration;
 
 use backstitch::sink::Undelivered;
 use backstitch::store::Commit;
-use backstitch::store::outbox::{NewMessage, Outgoing, Report, Sent};
-use backstitch_kernel::Timestamp;
+use backstitch::store::outbox::{AGED, NewMessage, Outgoing, Report, Sent, Share};
 
 use super::Fixture;
 use super::make::{A_MOMENT, LEASE, appended, apply, claim_messages, message, saga, started};
@@ -37,9 +36,9 @@ fn error(why: &str) -> Undelivered {
     Undelivered::new("no_ack", why)
 }
 
-/// When the first message of all topics is due.
-async fn next_due(fixture: &dyn Fixture) -> Option<Timestamp> {
-    fixture.store().waiting_topics().await.unwrap().into_iter().map(|waiting| waiting.due_at).min()
+/// How long it is until the first message of all topics is due.
+async fn next_due(fixture: &dyn Fixture) -> Option<Duration> {
+    fixture.store().waiting_topics().await.unwrap().into_iter().map(|waiting| waiting.due_in).min()
 }
 
 fn keys(claimed: &[Outgoing]) -> Vec<&str> {
@@ -89,11 +88,15 @@ pub async fn an_aborted_message_is_never_sent_again(fixture: &dyn Fixture) {
 pub async fn a_failed_message_is_sent_again_at_its_time(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;
     let first = claim_one(fixture).await;
-    let at = fixture.now().plus(Duration::from_secs(5));
-    report(fixture, &first, Report::Retry { at, error: error("no ack") }).await;
-    assert_eq!(next_due(fixture).await, Some(at));
+    let after = Duration::from_secs(5);
+    report(fixture, &first, Report::Retry { after, error: error("no ack") }).await;
+    assert_eq!(next_due(fixture).await, Some(after));
     assert!(claim(fixture, 10).await.is_empty());
-    fixture.advance(Duration::from_secs(5)).await;
+    fixture.advance(Duration::from_secs(3)).await;
+    assert_eq!(next_due(fixture).await, Some(Duration::from_secs(2)));
+    assert!(claim(fixture, 10).await.is_empty());
+    fixture.advance(Duration::from_secs(2)).await;
+    assert_eq!(next_due(fixture).await, Some(Duration::ZERO));
     let second = claim_one(fixture).await;
     assert_eq!((second.attempts, second.in_doubt), (1, false));
     assert!(second.lock > first.lock);
@@ -120,8 +123,7 @@ pub async fn a_report_under_an_old_lock_changes_nothing(fixture: &dyn Fixture) {
     fixture.advance(LEASE + A_MOMENT).await;
     let newest = claim_one(fixture).await;
     report(fixture, &late, Report::Aborted(error("late"))).await;
-    let at = fixture.now();
-    report(fixture, &newest, Report::Retry { at, error: error("no ack") }).await;
+    report(fixture, &newest, Report::Retry { after: Duration::ZERO, error: error("no ack") }).await;
     fixture.advance(A_MOMENT).await;
     assert_eq!(claim_one(fixture).await.attempts, 1);
 }
@@ -131,8 +133,7 @@ pub async fn a_repeated_report_changes_nothing(fixture: &dyn Fixture) {
     said(fixture, vec![message("k1")]).await;
     let outgoing = claim_one(fixture).await;
     report(fixture, &outgoing, Report::Delivered(None)).await;
-    let at = fixture.now();
-    report(fixture, &outgoing, Report::Retry { at, error: error("late") }).await;
+    report(fixture, &outgoing, Report::Retry { after: Duration::ZERO, error: error("late") }).await;
     fixture.advance(10 * LEASE).await;
     assert!(claim(fixture, 10).await.is_empty());
 }
@@ -174,10 +175,10 @@ pub async fn an_ordering_key_lets_one_message_go_at_a_time(fixture: &dyn Fixture
     assert_eq!(keys(&claimed), ["k1", "k4", "k5"]);
     assert!(claim(fixture, 10).await.is_empty());
 
-    let at = fixture.now().plus(Duration::from_secs(5));
-    report(fixture, &claimed[0], Report::Retry { at, error: error("no ack") }).await;
+    let after = Duration::from_secs(5);
+    report(fixture, &claimed[0], Report::Retry { after, error: error("no ack") }).await;
     assert!(claim(fixture, 10).await.is_empty(), "nothing overtakes a retry");
-    assert_eq!(next_due(fixture).await, Some(at));
+    assert_eq!(next_due(fixture).await, Some(after));
     fixture.advance(Duration::from_secs(5)).await;
 
     let first = claim_one(fixture).await;
@@ -203,7 +204,9 @@ pub async fn an_abandoned_message_is_not_overtaken(fixture: &dyn Fixture) {
 pub async fn the_next_due_message_is_known(fixture: &dyn Fixture) {
     assert_eq!(next_due(fixture).await, None);
     said(fixture, vec![message("k1")]).await;
-    assert!(next_due(fixture).await.is_some_and(|due| due <= fixture.now()));
+    assert_eq!(next_due(fixture).await, Some(Duration::ZERO));
+    fixture.advance(A_MOMENT).await;
+    assert_eq!(next_due(fixture).await, Some(Duration::ZERO), "what is overdue is due");
     claim_one(fixture).await;
     assert_eq!(next_due(fixture).await, None, "it is on its way");
 }
@@ -220,7 +223,7 @@ pub async fn the_oldest_message_that_is_not_out_is_known(fixture: &dyn Fixture) 
     assert_eq!(oldest().await, Some(first));
     let [one, two] = claim(fixture, 10).await.try_into().unwrap();
     assert_eq!(oldest().await, Some(first), "it is on its way");
-    report(fixture, &one, Report::Retry { at: fixture.now(), error: error("no ack") }).await;
+    report(fixture, &one, Report::Retry { after: Duration::ZERO, error: error("no ack") }).await;
     assert_eq!(oldest().await, Some(first), "it waits for its next try");
     report(fixture, &claim_one(fixture).await, Report::Aborted(error("too big"))).await;
     assert_eq!(oldest().await, Some(second));
@@ -235,7 +238,7 @@ pub async fn a_message_is_there_for_the_next_process(fixture: &dyn Fixture) {
     claim_one(fixture).await;
 }
 
-/// One in twenty of those that wait is older than what is told.
+/// One in twenty of those that are not out is older than what is told, whatever keeps them.
 pub async fn the_age_of_those_that_wait_is_known(fixture: &dyn Fixture) {
     let old = async || fixture.store().outbox_ages().await.unwrap().old;
     assert_eq!(old().await, None);
@@ -246,7 +249,62 @@ pub async fn the_age_of_those_that_wait_is_known(fixture: &dyn Fixture) {
         apply(&*fixture.store(), Commit { messages, ..started(saga(nth + 1), fixture.now()) }).await;
         fixture.advance(Duration::from_secs(1)).await;
     }
-    assert_eq!(old().await, Some(written[1]));
-    claim(fixture, 10).await;
-    assert_eq!(old().await, Some(written[11]), "those on their way wait no more");
+    assert_eq!(old().await, Some(written[2]));
+    let claimed = claim(fixture, 10).await;
+    assert_eq!(old().await, Some(written[2]), "those on their way are not out");
+    for outgoing in &claimed {
+        report(fixture, outgoing, Report::Retry { after: LEASE, error: error("no ack") }).await;
+    }
+    assert_eq!(old().await, Some(written[2]), "nor are those that are tried again");
+    fixture.advance(LEASE).await;
+    let claimed = claim(fixture, 40).await;
+    for outgoing in claimed.iter().filter(|outgoing| outgoing.created_at < written[20]) {
+        report(fixture, outgoing, Report::Delivered(None)).await;
+    }
+    assert_eq!(old().await, Some(written[21]));
+    for outgoing in claimed.iter().filter(|outgoing| outgoing.created_at > written[20]) {
+        report(fixture, outgoing, Report::Aborted(error("too big"))).await;
+    }
+    assert_eq!(old().await, Some(written[20]), "the last one");
+}
+
+/// Messages are counted, and not the numbers between them.
+pub async fn gaps_between_those_that_wait_make_none_of_them_older_or_younger(fixture: &dyn Fixture) {
+    let mut written = Vec::new();
+    let mut sagas = 0;
+    let mut say = async |messages: Vec<NewMessage>| {
+        sagas += 1;
+        let at = fixture.now();
+        apply(&*fixture.store(), Commit { messages, ..started(saga(sagas), at) }).await;
+        fixture.advance(Duration::from_secs(1)).await;
+        at
+    };
+    for nth in 0..20 {
+        written.push(say(vec![message(&format!("k{nth}"))]).await);
+    }
+    let other = |nth: i32| NewMessage { topic: "others".to_owned(), ..message(&format!("k{nth}")) };
+    say((0..400).map(other).collect()).await;
+    for nth in 20..40 {
+        written.push(say(vec![message(&format!("k{nth}"))]).await);
+    }
+    let share = Share { topic: "others".to_owned(), limit: 400, lease: LEASE };
+    let others = fixture.store().claim_outbox(&[share], "tester").await.unwrap();
+    let out = |other: &Outgoing| Sent { id: other.id, lock: other.lock, report: Report::Delivered(None) };
+    fixture.store().settle_outbox(&others.iter().map(out).collect::<Vec<_>>()).await.unwrap();
+    let ages = fixture.store().outbox_ages().await.unwrap();
+    assert_eq!((ages.oldest, ages.old), (Some(written[0]), Some(written[2])));
+}
+
+/// However long the queue is, only so many are counted, the oldest ones.
+pub async fn of_a_long_queue_the_oldest_are_counted(fixture: &dyn Fixture) {
+    let place = AGED / 20;
+    let mut written = Vec::new();
+    for (nth, keys) in (1..).zip([0..place, place..place + 1, place + 1..2 * AGED]) {
+        let messages = keys.map(|key| message(&format!("k{key}"))).collect();
+        written.push(fixture.now());
+        apply(&*fixture.store(), Commit { messages, ..started(saga(nth), fixture.now()) }).await;
+        fixture.advance(Duration::from_secs(1)).await;
+    }
+    let ages = fixture.store().outbox_ages().await.unwrap();
+    assert_eq!((ages.oldest, ages.old), (Some(written[0]), Some(written[1])), "one in twenty of {AGED}");
 }

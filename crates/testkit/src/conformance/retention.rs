@@ -70,9 +70,8 @@ pub async fn a_key_outlives_its_message_and_can_then_be_used_anew(fixture: &dyn 
 /// What waits, is being sent or is to be sent again stays, however old it is, and so does its key.
 pub async fn what_is_not_over_is_never_removed(fixture: &dyn Fixture) {
     let failed = published(fixture, publication("k1", 1)).await;
-    let later = fixture.now().plus(100 * HOUR);
     let error = backstitch::sink::Undelivered::new("http_503", "not now");
-    report(fixture, &claim_one(fixture).await, Report::Retry { at: later, error }).await;
+    report(fixture, &claim_one(fixture).await, Report::Retry { after: 100 * HOUR, error }).await;
     let sending = published(fixture, publication("k2", 1)).await;
     claim_one(fixture).await;
     let waiting = published(fixture, publication("k3", 1)).await;

@@ -13,6 +13,8 @@ macro_rules! query {
 
 const FEW: i64 = 1_000;
 const MANY: i64 = 1_000_000;
+/// The index of ten thousand messages has about fifty pages, that of a million four thousand.
+const MOST_PAGES_FOR_AGES: i64 = 200;
 
 /// Fills the outbox with messages of ten topics that wait: every other one is due, every third one has an ordering key.
 async fn fill(client: &Client, messages: i64) {
@@ -59,7 +61,7 @@ async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str)
     of(top) + later.map(of).sum::<i64>()
 }
 
-/// What a look for topics, a claim, and the end of what was claimed take.
+/// What a look for topics, a claim, and the end of what was claimed take; how old messages are costs a bounded look.
 async fn costs(messages: i64) -> [i64; 3] {
     let address = fresh_database().await;
     let store = PostgresStore::connect(&address).await.unwrap();
@@ -67,6 +69,8 @@ async fn costs(messages: i64) -> [i64; 3] {
     // A connection as the store has them.
     let client = pool_at(&address, 1).unwrap().get().await.unwrap();
     fill(&client, messages).await;
+    let ages = pages(&client, query!("outbox_ages"), "", "").await;
+    assert!(ages > 0 && ages <= MOST_PAGES_FOR_AGES, "{ages} pages for the ages of {messages} messages");
     let looking = pages(&client, query!("waiting_topics"), "", "").await;
     let claim = "(array['topic-3', 'topic-4'], array[25, 25], array[10000, 10000], 'tester')";
     let claiming = pages(&client, query!("due_messages"), claim, "CTE put_aside").await;
@@ -79,7 +83,7 @@ async fn costs(messages: i64) -> [i64; 3] {
         "(array[{}], array_fill(1, array[50]),
          array_fill('succeeded'::text, array[50]), array_fill(1, array[50]), {}, {}, {}, {})",
         claimed.join(","),
-        nothing("timestamptz"),
+        nothing("bigint"),
         nothing("text"),
         nothing("text"),
         nothing("text")

@@ -13,4 +13,5 @@ mod nodes;
 mod rules;
 mod schema;
 mod silence;
+mod skewed_outbox;
 mod support;

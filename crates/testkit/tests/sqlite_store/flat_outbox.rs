@@ -13,6 +13,8 @@ macro_rules! query {
 
 const FEW: i64 = 1_000;
 const MANY: i64 = 1_000_000;
+/// Fewer than one for each of a million messages.
+const MOST_STEPS_FOR_AGES: i32 = 900_000;
 /// Messages of one claim.
 const SHARE: i64 = 50;
 
@@ -60,10 +62,12 @@ fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, Vec<i
     (statement.get_status(StatementStatus::VmStep), answer)
 }
 
-/// What a look for topics, a claim, and the end of one message take.
+/// What a look for topics, a claim, and the end of one message take; how old messages are costs a bounded look.
 fn costs(messages: i64) -> [i32; 3] {
     let (_place, connection) = outbox_with(messages);
     let now: Timestamp = now();
+    let (ages, _) = steps(&connection, query!("outbox_ages"), []);
+    assert!(ages > 0 && ages <= MOST_STEPS_FOR_AGES, "{ages} steps for the ages of {messages} messages");
     let (looking, _) = steps(&connection, query!("waiting_topics"), []);
     let due = params!["topic-3", now.as_micros(), SHARE];
     let (claiming, claimed) = steps(&connection, query!("due_messages"), due);

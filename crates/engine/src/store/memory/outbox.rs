@@ -9,8 +9,8 @@ use backstitch_kernel::{Payload, Timestamp, delivery};
 use crate::outbox::Retention;
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, REMOVED, Report, Rescued,
-    Retried, Sent, Share, Status, TOO_LATE, Waiting,
+    AGED, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, REMOVED, Report,
+    Rescued, Retried, Sent, Share, Status, TOO_LATE, Waiting,
 };
 
 /// A topic's key.
@@ -146,14 +146,15 @@ impl Outbox {
             .collect()
     }
 
-    pub(super) fn waiting(&self) -> Vec<Waiting> {
+    pub(super) fn waiting(&self, now: Timestamp) -> Vec<Waiting> {
         let mut waiting: BTreeMap<&str, Timestamp> = BTreeMap::new();
         let rows = self.sendable().into_iter().filter_map(|id| self.messages.get(&id));
         for (row, due) in rows.filter_map(|row| Some((row, row.kept.due_at?))) {
             let first = waiting.entry(&row.kept.message.topic).or_insert(due);
             *first = due.min(*first);
         }
-        waiting.into_iter().map(|(topic, due_at)| Waiting { topic: topic.to_owned(), due_at }).collect()
+        let waiting = waiting.into_iter();
+        waiting.map(|(topic, due)| Waiting { topic: topic.to_owned(), due_in: due.since(now) }).collect()
     }
 
     pub(super) fn claim(&mut self, share: &Share, sender: &str, now: Timestamp) -> Vec<Outgoing> {
@@ -197,9 +198,9 @@ impl Outbox {
                 kept.due_at = Some(now);
                 return;
             }
-            Report::Retry { at, error } => {
+            Report::Retry { after, error } => {
                 kept.status = Status::Failed;
-                (kept.due_at, kept.last_error) = (Some(*at), Some(error.clone()));
+                (kept.due_at, kept.last_error) = (Some(now.plus(*after)), Some(error.clone()));
                 kept.attempts += 1;
                 return;
             }
@@ -306,16 +307,11 @@ impl Outbox {
     }
 
     pub(super) fn ages(&self) -> Ages {
-        let rows = || self.messages.values().map(|row| &row.kept);
-        let waiting = || rows().filter(|kept| kept.status == Status::Pending);
-        let bounds = waiting().next().zip(waiting().next_back());
-        let old = bounds.and_then(|(first, last)| {
-            let place = first.id + (last.id - first.id) / 20;
-            waiting().find(|kept| kept.id >= place)
-        });
+        let unsent = || self.messages.values().map(|row| &row.kept).filter(|kept| !kept.status.is_settled());
+        let place = unsent().take(AGED).count() / 20;
         Ages {
-            oldest: rows().filter(|kept| !kept.status.is_settled()).map(|kept| kept.created_at).min(),
-            old: old.map(|kept| kept.created_at),
+            oldest: unsent().map(|kept| kept.created_at).min(),
+            old: unsent().nth(place).map(|kept| kept.created_at),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Messages on their way to the world.
 
-use std::time::SystemTime;
+use std::time::{Duration, SystemTime};
 
 use backstitch_kernel::{Payload, delivery};
 use tokio_postgres::Row;
@@ -8,16 +8,19 @@ use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, limit, millis, readable, time, timestamp};
+use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{Ages, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting};
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
     let rows = session.query(sql!("waiting_topics"), &[]).await?;
-    rows.iter()
-        .map(|row| Ok(Waiting { topic: get(row, "topic")?, due_at: get_time(row, "due_at")? }))
-        .collect()
+    let waiting = |row| {
+        let micros: i64 = get(row, "due_in")?;
+        let due_in = Duration::from_micros(u64::try_from(micros).unwrap_or_default());
+        Ok(Waiting { topic: get(row, "topic")?, due_in })
+    };
+    rows.iter().map(waiting).collect()
 }
 
 pub(super) async fn claim(session: &Session, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
@@ -62,7 +65,7 @@ struct Reports {
     locks: Vec<i64>,
     statuses: Vec<&'static str>,
     counts: Vec<i32>,
-    due: Vec<Option<SystemTime>>,
+    waits: Vec<Option<i64>>,
     codes: Vec<Option<String>>,
     errors: Vec<Option<String>>,
     answers: Vec<Option<String>>,
@@ -70,16 +73,16 @@ struct Reports {
 
 impl Reports {
     fn values(&self) -> [&(dyn ToSql + Sync); 8] {
-        let Self { ids, locks, statuses, counts, due, codes, errors, answers } = self;
-        [ids, locks, statuses, counts, due, codes, errors, answers]
+        let Self { ids, locks, statuses, counts, waits, codes, errors, answers } = self;
+        [ids, locks, statuses, counts, waits, codes, errors, answers]
     }
 
     fn of(sent: &[Sent]) -> Self {
         let mut reports = Self::default();
         for sent in sent {
-            let (status, counts, at, error, answer) = match &sent.report {
+            let (status, counts, wait, error, answer) = match &sent.report {
                 Report::Delivered(answer) => ("succeeded", 1, None, None, answer.clone()),
-                Report::Retry { at, error } => ("failed", 1, Some(time(*at)), Some(error), None),
+                Report::Retry { after, error } => ("failed", 1, Some(micros(*after)), Some(error), None),
                 Report::Aborted(error) => ("aborted", 1, None, Some(error), Some(error.as_result())),
                 Report::GivenBack => ("given_back", 0, None, None, None),
             };
@@ -87,7 +90,7 @@ impl Reports {
             reports.locks.push(sent.lock);
             reports.statuses.push(status);
             reports.counts.push(counts);
-            reports.due.push(at);
+            reports.waits.push(wait);
             reports.codes.push(error.map(|error| readable(&error.code)));
             reports.errors.push(error.map(|error| readable(&error.message)));
             reports.answers.push(answer.map(|answer| answer.as_str().to_owned()));

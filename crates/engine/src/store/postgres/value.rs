@@ -12,7 +12,7 @@ use crate::store::{Corrupt, Error};
 /// The earliest time `PostgreSQL` can hold is some centuries before this; nobody means an earlier one.
 const EARLIEST_MICROS: i64 = -188_000_000_000_000_000;
 
-/// Far longer than any lease, and short enough that adding it to a time never leaves the calendar.
+/// Far longer than any lease or wait, and short enough that adding it to a time never leaves the calendar.
 const LONGEST: Duration = Duration::from_secs(100 * 365 * 24 * 60 * 60);
 
 /// A point in time as the driver takes it: exact to the microsecond.
@@ -36,6 +36,11 @@ pub fn timestamp(time: SystemTime) -> Timestamp {
 /// How long something lasts, in milliseconds, at least one.
 pub(super) fn millis(duration: Duration) -> i64 {
     i64::try_from(duration.min(LONGEST).as_millis()).map_or(i64::MAX, |millis| millis.max(1))
+}
+
+/// How long something waits, in microseconds, which may be not at all.
+pub(super) fn micros(duration: Duration) -> i64 {
+    i64::try_from(duration.min(LONGEST).as_micros()).unwrap_or(i64::MAX)
 }
 
 /// A number of rows.
@@ -96,5 +101,11 @@ mod tests {
     fn no_lease_is_too_long_for_the_calendar() {
         assert_eq!(millis(Duration::MAX), millis(LONGEST));
         assert_eq!(millis(Duration::from_micros(3)), 1);
+    }
+
+    #[test]
+    fn no_wait_is_too_long_for_the_calendar() {
+        assert_eq!(micros(Duration::MAX), micros(LONGEST));
+        assert_eq!((micros(Duration::ZERO), micros(Duration::from_millis(3))), (0, 3000));
     }
 }

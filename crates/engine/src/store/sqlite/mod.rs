@@ -283,7 +283,8 @@ impl Store for SqliteStore {
     }
 
     async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
-        self.connections.read(outbox::waiting).await
+        let now = self.clock.now();
+        self.connections.read(move |connection| outbox::waiting(connection, now)).await
     }
 
     async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {

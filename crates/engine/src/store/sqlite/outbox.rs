@@ -14,13 +14,14 @@ use crate::store::outbox::{
 /// How many messages are looked at to find one that may go, when others of their ordering keys are ahead.
 const LOOKED_AT: usize = 4;
 
-pub(super) fn waiting(connection: &Connection) -> Result<Vec<Waiting>, Fault> {
+pub(super) fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Waiting>, Fault> {
     let mut statement = connection.prepare_cached(sql!("waiting_topics"))?;
     let mut rows = statement.query([])?;
     let mut waiting = Vec::new();
     while let Some(row) = rows.next()? {
         let row = Reading::of("outbox", &"of a topic", row);
-        waiting.push(Waiting { topic: row.get(0, "topic")?, due_at: row.time(1, "due_at")? });
+        let due_in = row.time(1, "due_at")?.since(now);
+        waiting.push(Waiting { topic: row.get(0, "topic")?, due_in });
     }
     Ok(waiting)
 }
@@ -128,7 +129,7 @@ pub(super) fn settle(connection: &Connection, sent: &[Sent], now: Timestamp) -> 
 fn settle_one(connection: &Connection, sent: &Sent, now: Timestamp) -> Result<(), Fault> {
     let (status, due_at, error) = match &sent.report {
         Report::Delivered(_) => (Status::Succeeded, None, None),
-        Report::Retry { at, error } => (Status::Failed, Some(*at), Some(error)),
+        Report::Retry { after, error } => (Status::Failed, Some(now.plus(*after)), Some(error)),
         Report::Aborted(error) => (Status::Aborted, None, Some(error)),
         Report::GivenBack => return give_back(connection, sent, now),
     };

@@ -1,0 +1,102 @@
+//! Puts on disk what became of messages, and keeps it until it is there.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::time::Instant;
+
+use super::lane::Finished;
+use crate::runtime::Shared;
+use crate::store;
+use crate::store::outbox::Sent;
+
+/// Ends of sends written as one transaction at most.
+pub(super) const SETTLED_AT_ONCE: usize = 4096;
+/// When to try again after the store did not take them.
+const PAUSE: Duration = Duration::from_millis(250);
+
+/// Ends of sends that are not on disk yet. A message is its sender's while its lease lasts, and the store heeds an end only
+/// under the newest lock, so that it may be told as often as it takes.
+pub(super) struct Settling {
+    shared: Arc<Shared>,
+    over: Vec<Finished>,
+    /// When to try again; nothing while the store takes what it is told.
+    again_at: Option<Instant>,
+}
+
+impl Settling {
+    pub(super) fn new(shared: Arc<Shared>) -> Self {
+        Self { shared, over: Vec::new(), again_at: None }
+    }
+
+    pub(super) fn add(&mut self, over: Vec<Finished>) {
+        self.over.extend(over);
+    }
+
+    pub(super) fn is_empty(&self) -> bool {
+        self.over.is_empty()
+    }
+
+    /// Whether so much is kept that nothing more should be sent: what never gets to disk is sent again.
+    pub(super) fn is_full(&self) -> bool {
+        self.over.len() >= SETTLED_AT_ONCE
+    }
+
+    pub(super) fn again_at(&self) -> Option<Instant> {
+        self.again_at
+    }
+
+    /// Puts on disk what is over, unless it is too soon to try again; whether any of it got there.
+    pub(super) async fn settle(&mut self) -> bool {
+        if self.again_at.is_some_and(|at| Instant::now() < at) {
+            return false;
+        }
+        self.again_at = None;
+        let mut any = false;
+        while !self.over.is_empty() {
+            let batch = self.over.len().min(SETTLED_AT_ONCE);
+            let sent: Vec<Sent> = self.over[..batch].iter().map(|finished| finished.sent.clone()).collect();
+            if let Err(error) = self.shared.store.settle_outbox(&sent).await {
+                self.keep_for_later(&error);
+                break;
+            }
+            any = true;
+            for finished in self.over.drain(..batch) {
+                if let Some(attempt) = finished.attempt() {
+                    self.shared.options.observer.attempted(&attempt);
+                }
+            }
+        }
+        any
+    }
+
+    /// Tries until all of it is on disk or somebody else's.
+    pub(super) async fn settle_all(&mut self) {
+        while !self.is_empty() {
+            self.pause().await;
+            self.settle().await;
+        }
+    }
+
+    /// Waits until it is time to try again.
+    pub(super) async fn pause(&self) {
+        if let Some(at) = self.again_at {
+            tokio::time::sleep_until(at).await;
+        }
+    }
+
+    fn keep_for_later(&mut self, error: &store::Error) {
+        let before = self.over.len();
+        self.over.retain(Finished::is_ours);
+        let (kept, lost) = (self.over.len(), before - self.over.len());
+        if kept > 0 {
+            tracing::warn!(%error, messages = kept, "what was sent is not on disk yet: it is tried again");
+            self.again_at = Some(Instant::now() + PAUSE);
+        }
+        if lost > 0 {
+            tracing::warn!(
+                %error, messages = lost, "what was sent did not get to disk in time: it will be sent again"
+            );
+        }
+    }
+}

@@ -1,0 +1,78 @@
+//! Messages of a node whose clock is wrong: only the database's counts.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch::clock::ManualClock;
+use backstitch::kernel::Timestamp;
+use backstitch::outbox::{Route, Routes};
+use backstitch::sink::{Message, Receipt, Sink, Undelivered};
+use backstitch::store::outbox::{Kept, Status};
+use backstitch::{Engine, Options};
+use backstitch_testkit::conformance::{Fixture as _, PostgresFixture};
+use tokio::time::Instant;
+
+const MINUTE: Duration = Duration::from_secs(60);
+const SKEW_MICROS: i64 = 5 * 60 * 1_000_000;
+/// How long anything may take that is waited for.
+const SOON: Duration = Duration::from_secs(30);
+
+/// Fails the first send.
+#[derive(Clone, Default)]
+struct Reluctant(Arc<AtomicU32>);
+
+#[async_trait]
+impl Sink for Reluctant {
+    async fn send(&self, _: &Message) -> Result<Receipt, Undelivered> {
+        match self.0.fetch_add(1, Ordering::SeqCst) {
+            0 => Err(Undelivered::new("down", "the broker is down")),
+            _ => Ok(Receipt::default()),
+        }
+    }
+}
+
+async fn until(engine: &Engine, status: Status) -> Kept {
+    let began = Instant::now();
+    loop {
+        let kept = engine.message_of("t", "k").await.unwrap().unwrap();
+        if kept.status == status {
+            return kept;
+        }
+        assert!(began.elapsed() < SOON, "never {status:?}: {kept:?}");
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+/// Sends a message, at the second try, from a node whose clock is this far from the database's.
+async fn sent_by_a_node_off_by(micros: i64) {
+    let fixture = PostgresFixture::open().await;
+    let shown = Timestamp::from_micros(fixture.now().as_micros() + micros);
+    let sink = Reluctant::default();
+    let route = Route { backoff: vec![MINUTE], ..Route::to(Arc::new(sink.clone())) };
+    let options = Options {
+        clock: Arc::new(ManualClock::at(shown)),
+        routes: Routes::none().with("t", route),
+        tick: Duration::from_millis(20),
+        ..Options::default()
+    };
+    let engine = Engine::on_store(fixture.store(), options).await.unwrap();
+    engine.publish("t", "k", &1).await.unwrap();
+    let failed = until(&engine, Status::Failed).await;
+    assert_eq!(failed.due_at, Some(fixture.now().plus(MINUTE)), "it waits by the database's clock");
+    fixture.advance(MINUTE).await;
+    assert_eq!(until(&engine, Status::Succeeded).await.attempts, 2);
+    assert_eq!(sink.0.load(Ordering::SeqCst), 2);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_minutes_behind_keeps_waits_and_sends_what_is_due() {
+    sent_by_a_node_off_by(-SKEW_MICROS).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_is_minutes_ahead_keeps_waits_and_sends_what_is_due() {
+    sent_by_a_node_off_by(SKEW_MICROS).await;
+}
