@@ -124,11 +124,20 @@ impl Hooks {
 /// Removes what is over and old enough, for as long as it is polled.
 async fn prune_now_and_then(retention: &Retention, ages: &Ages) {
     let shortest = ages.completed.min(ages.dead_lettered).min(ages.events);
+    let every = shortest.clamp(PRUNED_AT_MOST_EVERY, PRUNED_EVERY);
+    let mut wait = every;
     loop {
-        tokio::time::sleep(shortest.clamp(PRUNED_AT_MOST_EVERY, PRUNED_EVERY)).await;
+        tokio::time::sleep(wait).await;
+        wait = every;
         match retention.prune(ages).await {
-            Ok(pruned) if pruned == Pruned::default() => {}
-            Ok(pruned) => tracing::info!(?pruned, "webhooks that are over for long were removed"),
+            Ok(pruned) => {
+                if pruned.more {
+                    wait = PRUNED_AT_MOST_EVERY;
+                }
+                if pruned != (Pruned { more: pruned.more, ..Pruned::default() }) {
+                    tracing::info!(?pruned, "webhooks that are over for long were removed");
+                }
+            }
             Err(error) => tracing::warn!(%error, "webhooks that are over cannot be removed"),
         }
     }

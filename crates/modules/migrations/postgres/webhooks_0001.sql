@@ -128,6 +128,8 @@ create table dead_letters (
 );
 
 create index idx_dead_letter_subscription on dead_letters (subscription_id, saga_id);
+create index idx_dead_letter_event on dead_letters (event_id, saga_id);
+create index idx_dead_letter_code on dead_letters (final_error_code, saga_id);
 
 create table webhook_attempts (
     saga_id       bigint           not null,
@@ -286,6 +288,8 @@ begin
 
     grant select on webhook_events, webhook_subscriptions, dead_letters to backstitch_dead_letter;
     grant select, insert on webhook_delivery_sagas to backstitch_dead_letter;
+    -- Only who may change something of an event may hold it. What is changed is refused all the same.
+    grant update (id) on webhook_events to backstitch_dead_letter, backstitch_retention;
 
     grant select, insert, update on webhook_subscriptions to backstitch_subscriptions;
     grant usage on sequence webhook_subscriptions_id_seq to backstitch_subscriptions;

@@ -122,6 +122,8 @@ create table dead_letters (
 ) strict;
 
 create index idx_dead_letter_subscription on dead_letters (subscription_id);
+create index idx_dead_letter_event on dead_letters (event_id);
+create index idx_dead_letter_code on dead_letters (final_error_code);
 
 create table webhook_attempts (
     saga_id       integer not null,

@@ -6,13 +6,15 @@ use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part};
 use super::error::Error;
-use super::page::{Conditions, Page, beyond};
-use super::statement::{Record, Value, statement};
+use super::page::{Conditions, LOOKED_AT, Page, Search};
+use super::statement::{Record, Value, chosen, statement};
 
 const COLUMNS: &str = "select saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at, \
-    (select id from webhook_delivery_sagas where requeue_of = dead_letters.saga_id) from dead_letters";
+    (select id from webhook_delivery_sagas where requeue_of = dead_letters.saga_id) as requeued_as from dead_letters";
 /// Dead letters requeued in one transaction at most.
-const BATCH: usize = 256;
+const BATCH: usize = 250;
+const NEWEST_FIRST: &str = "saga_id desc";
+const OLDEST_FIRST: &str = "saga_id";
 
 /// Lists and requeues dead letters.
 pub struct DeadLetters {
@@ -84,7 +86,8 @@ impl DeadLetters {
         &self.base
     }
 
-    /// Those that match, newest first, a page at a time.
+    /// Those that match, newest first, a page at a time. A page may have fewer than asked for, or none, and another one follow:
+    /// no more is looked at for one than it can take.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -94,10 +97,16 @@ impl DeadLetters {
         limit: usize,
         before: Option<i64>,
     ) -> Result<Page<DeadLetter>, Error> {
-        let mut asked = which.conditions();
-        asked.and("saga_id < ?", before.unwrap_or(i64::MAX));
-        let items = self.read(asked, "order by saga_id desc", beyond(limit)).await?;
-        Ok(Page::of(items, limit, |letter| letter.saga_id))
+        let asked = which.conditions();
+        let mut search = Search::new(limit, before, &asked);
+        loop {
+            let mut asked = asked.clone();
+            asked.find("saga_id < ?", search.before);
+            let rows = self.read(asked, NEWEST_FIRST, search.at_once).await?;
+            if let Some(page) = search.take(rows, |letter| letter.saga_id) {
+                return Ok(page);
+            }
+        }
     }
 
     /// One of them.
@@ -106,8 +115,9 @@ impl DeadLetters {
     /// When there is none of this number, or the database cannot be read.
     pub async fn get(&self, id: i64) -> Result<DeadLetter, Error> {
         let mut asked = Conditions::default();
-        asked.and("saga_id = ?", id);
-        self.read(asked, "", 1).await?.pop().ok_or(Error::UnknownDeadLetter(id))
+        asked.find("saga_id = ?", id);
+        let found = self.read(asked, NEWEST_FIRST, 1).await?.pop();
+        found.map(|(letter, _)| letter).ok_or(Error::UnknownDeadLetter(id))
     }
 
     /// Makes a brand-new delivery from a dead letter, which keeps the message id. A dead letter is requeued once: asking
@@ -128,7 +138,7 @@ impl DeadLetters {
     }
 
     /// Requeues those that match and have not been, oldest first, up to `limit` of them; those of deleted subscriptions
-    /// are passed over. `after` is where an earlier call stopped.
+    /// are passed over. `after` is where an earlier call stopped, which may be before there were as many.
     ///
     /// # Errors
     /// When the database cannot be written; what was requeued by then stays so, and nothing is requeued twice.
@@ -138,17 +148,31 @@ impl DeadLetters {
         limit: usize,
         after: Option<i64>,
     ) -> Result<RequeuedMany, Error> {
-        let which = Which { not_requeued: true, ..which.clone() };
+        let mut asked = Which { not_requeued: true, ..which.clone() }.conditions();
+        asked.want_that(
+            "exists (select 1 from webhook_subscriptions as p where p.id = found.subscription_id and p.deleted_at is null)",
+        );
         let (mut requeued, mut after) = (0, after.unwrap_or(0));
-        while requeued < limit {
-            let page = BATCH.min(limit - requeued);
-            let mut asked = which.conditions();
-            asked.and("saga_id > ?", after);
-            let letters = self.read(asked, "order by saga_id", page).await?;
-            let ids: Vec<i64> = letters.iter().map(|letter| letter.saga_id).collect();
+        for _ in 0..LOOKED_AT / BATCH {
+            let mut asked = asked.clone();
+            asked.find("saga_id > ?", after);
+            let letters = self.read(asked, OLDEST_FIRST, BATCH).await?;
+            let is_last = letters.len() < BATCH;
+            let mut ids = Vec::new();
+            for (letter, is_wanted) in letters {
+                if requeued + ids.len() == limit {
+                    break;
+                }
+                after = letter.saga_id;
+                if is_wanted {
+                    ids.push(letter.saga_id);
+                }
+            }
             requeued += self.requeue_all(&ids).await?.len();
-            after = ids.last().copied().unwrap_or(after);
-            if ids.len() < page {
+            if requeued >= limit {
+                break;
+            }
+            if is_last {
                 return Ok(RequeuedMany { requeued, next: None });
             }
         }
@@ -166,10 +190,17 @@ impl DeadLetters {
         Ok(rows.iter().map(|row| row.integer(1)).collect::<Result<_, _>>()?)
     }
 
-    async fn read(&self, asked: Conditions, order: &str, limit: usize) -> Result<Vec<DeadLetter>, Error> {
-        let (sqlite, postgres, values) = asked.after(COLUMNS, COLUMNS, order, limit);
-        let rows = self.base.read_text(Part::DeadLetter, sqlite, &postgres, values).await?;
-        Ok(rows.iter().map(DeadLetter::read).collect::<Result<_, _>>()?)
+    /// Those that are found, each with whether it is wanted.
+    async fn read(
+        &self,
+        asked: Conditions,
+        order: &str,
+        limit: usize,
+    ) -> Result<Vec<(DeadLetter, bool)>, Error> {
+        let [sqlite, postgres] = asked.texts(COLUMNS, COLUMNS, order);
+        let rows = self.base.read_text(Part::DeadLetter, sqlite, &postgres, asked.values(limit)).await?;
+        let letter = |row: &Record| Ok::<_, store::Error>((DeadLetter::read(row)?, row.flag(8)?));
+        Ok(rows.iter().map(letter).collect::<Result<_, _>>()?)
     }
 }
 
@@ -189,34 +220,30 @@ impl DeadLetter {
 }
 
 impl Which {
+    /// What finds the fewest has an index, and finds them; the others say which of those are wanted.
     fn conditions(&self) -> Conditions {
         let mut asked = Conditions::default();
-        if let Some(subscription) = self.subscription_id {
-            asked.and("subscription_id = ?", subscription);
-        }
-        if let Some(event) = self.event_id {
-            asked.and("event_id = ?", event);
-        }
-        if let Some(code) = &self.final_error_code {
-            asked.and("final_error_code = ?", code.as_str());
+        let mut is_found = false;
+        let numbers = [("event_id = ?", self.event_id), ("subscription_id = ?", self.subscription_id)];
+        let numbers = numbers.into_iter().filter_map(|(condition, of)| Some((condition, Value::from(of?))));
+        let code = self.final_error_code.as_deref().map(|code| ("final_error_code = ?", code.into()));
+        for (condition, value) in numbers.chain(code) {
+            if is_found {
+                asked.want(condition, value);
+            } else {
+                asked.find(condition, value);
+                is_found = true;
+            }
         }
         if let Some(since) = self.since {
-            asked.and("created_at >= ?", since);
+            asked.want("created_at >= ?", since);
         }
         if let Some(until) = self.until {
-            asked.and("created_at < ?", until);
+            asked.want("created_at < ?", until);
         }
         if self.not_requeued {
-            asked.and_that(
-                "not exists (select 1 from webhook_delivery_sagas where requeue_of = dead_letters.saga_id)",
-            );
+            asked.want_that("requeued_as is null");
         }
         asked
     }
-}
-
-/// Numbers as both dialects take them: a list in JSON.
-pub(super) fn chosen(ids: &[i64]) -> Value {
-    let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
-    format!("[{}]", ids.join(",")).into()
 }

@@ -8,8 +8,8 @@ use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part};
 use super::error::Error;
-use super::page::{Conditions, Page, beyond};
-use super::statement::{Record, statement};
+use super::page::{Conditions, Page, Search};
+use super::statement::{Record, Statement, statement};
 use super::status::{delivery_status, delivery_word};
 
 /// Attempts shown of one delivery.
@@ -143,12 +143,30 @@ pub struct Filter {
     pub event_id: Option<i64>,
 }
 
+impl Filter {
+    /// Nothing finds them by where they stand and in their order: every step of every delivery would write to that index.
+    fn conditions(&self) -> Conditions {
+        let mut asked = Conditions::default();
+        if let Some(event) = self.event_id {
+            asked.find("event_id = ?", event);
+        }
+        if let Some(subscription) = self.subscription_id {
+            asked.find("subscription_id = ?", subscription);
+        }
+        if let Some(status) = self.status {
+            asked.want("status = ?", delivery_word(status));
+        }
+        asked
+    }
+}
+
 impl Deliveries {
     pub(super) fn on(base: Arc<Base>) -> Self {
         Self { base }
     }
 
-    /// Those that match, newest first, a page at a time.
+    /// Those that match, newest first, a page at a time. A page may have fewer than asked for, or none, and another one follow:
+    /// no more is looked at for one than it can take.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -158,26 +176,21 @@ impl Deliveries {
         limit: usize,
         before: Option<i64>,
     ) -> Result<Page<Saga>, Error> {
-        let mut asked = Conditions::default();
-        if let Some(status) = filter.status {
-            let text = "status = ?::text::webhook_delivery_status";
-            asked.and_in_two("status = ?", text, delivery_word(status));
+        let Statement { sqlite, postgres } = statement!("load_delivery");
+        let asked = filter.conditions();
+        let mut search = Search::new(limit, before, &asked);
+        loop {
+            let mut asked = asked.clone();
+            asked.find("id < ?", search.before);
+            let [sqlite, postgres] = asked.texts(until_where(sqlite), until_where(postgres), "id desc");
+            let values = asked.values(search.at_once);
+            let rows = self.base.read_text(Part::Reading, sqlite, &postgres, values).await?;
+            let saga = |row: &Record| Ok::<_, store::Error>((Saga::read(row)?, row.flag(13)?));
+            let rows = rows.iter().map(saga).collect::<Result<_, _>>()?;
+            if let Some(page) = search.take(rows, |saga| saga.id) {
+                return Ok(page);
+            }
         }
-        if let Some(subscription) = filter.subscription_id {
-            asked.and("subscription_id = ?", subscription);
-        }
-        if let Some(event) = filter.event_id {
-            asked.and("event_id = ?", event);
-        }
-        asked.and("id < ?", before.unwrap_or(i64::MAX));
-        let (sqlite, postgres) = (
-            until_where(statement!("load_delivery").sqlite),
-            until_where(statement!("load_delivery").postgres),
-        );
-        let (sqlite, postgres, values) = asked.after(sqlite, postgres, "order by id desc", beyond(limit));
-        let rows = self.base.read_text(Part::Reading, sqlite, &postgres, values).await?;
-        let items = rows.iter().map(Saga::read).collect::<Result<Vec<_>, _>>()?;
-        Ok(Page::of(items, limit, |saga| saga.id))
     }
 
     /// One of them.

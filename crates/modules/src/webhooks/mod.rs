@@ -77,7 +77,7 @@ pub use observer::{Attempted, Nobody, Observer};
 pub use orchestrator::{Orchestrator, Progress};
 pub use page::Page;
 pub use registrar::Registrar;
-pub use replay::Replay;
+pub use replay::{Reached, Replay, Replayed};
 pub use retention::{Ages, Pruned, Retention};
 pub use schema::SCHEMA;
 pub use status::{delivery_status, delivery_word};

@@ -26,51 +26,112 @@ impl<T> Page<T> {
     }
 }
 
-/// Conditions as far as they are asked for, so that each question is planned for what it asks. Placeholders are numbered
-/// in the order they stand, which both dialects read alike.
-#[derive(Default)]
-pub(super) struct Conditions {
-    pub(super) sqlite: String,
-    pub(super) postgres: String,
-    pub(super) values: Vec<Value>,
+/// Rows that are looked at for one answer at most. Not everything that can be asked for has an index of its own: what an index
+/// finds is gone through in its order, and whoever asks goes on from there.
+pub(super) const LOOKED_AT: usize = 10_000;
+/// Rows looked at together where not all of them may be wanted.
+const AT_ONCE: usize = 500;
+
+/// A page of a list that is being put together from rows of which not all may be wanted.
+pub(super) struct Search<T> {
+    found: Vec<T>,
+    limit: usize,
+    looked_at: usize,
+    /// Where to look next.
+    pub(super) before: i64,
+    /// How many rows to look at there.
+    pub(super) at_once: usize,
 }
 
-impl Conditions {
-    /// Adds `condition`, in which `?` stands for the value.
-    pub(super) fn and(&mut self, condition: &str, value: impl Into<Value>) {
-        self.and_in_two(condition, condition, value);
-    }
-
-    /// The same where the dialects differ.
-    pub(super) fn and_in_two(&mut self, sqlite: &str, postgres: &str, value: impl Into<Value>) {
-        self.values.push(value.into());
-        let place = format!("${}", self.values.len());
-        self.add(&sqlite.replace('?', &place), &postgres.replace('?', &place));
-    }
-
-    /// Adds a condition that is about no value.
-    pub(super) fn and_that(&mut self, condition: &str) {
-        self.add(condition, condition);
-    }
-
-    fn add(&mut self, sqlite: &str, postgres: &str) {
-        for (text, condition) in [(&mut self.sqlite, sqlite), (&mut self.postgres, postgres)] {
-            text.push_str(if text.is_empty() { "where " } else { " and " });
-            text.push_str(condition);
+impl<T> Search<T> {
+    pub(super) fn new(limit: usize, before: Option<i64>, asked: &Conditions) -> Self {
+        let page = beyond(limit);
+        Self {
+            found: Vec::new(),
+            limit,
+            looked_at: 0,
+            before: before.unwrap_or(i64::MAX),
+            at_once: if asked.wanted.is_empty() { page } else { page.max(AT_ONCE) },
         }
     }
 
-    /// A question with these conditions and what comes after them, in both dialects.
-    pub(super) fn after(
-        mut self,
-        sqlite: &str,
-        postgres: &str,
-        order: &str,
-        limit: usize,
-    ) -> (String, String, Vec<Value>) {
-        self.values.push(limit.into());
-        let place = self.values.len();
-        let whole = |select: &str, conditions: &str| format!("{select} {conditions} {order} limit ${place}");
-        (whole(sqlite, &self.sqlite), whole(postgres, &self.postgres), self.values)
+    /// Takes the rows that were found there, each with whether it is wanted; the page, once it is known.
+    pub(super) fn take(&mut self, rows: Vec<(T, bool)>, number: impl Fn(&T) -> i64) -> Option<Page<T>> {
+        let is_last = rows.len() < self.at_once;
+        self.looked_at += rows.len();
+        for (row, is_wanted) in rows {
+            self.before = number(&row);
+            if is_wanted {
+                self.found.push(row);
+            }
+            if self.found.len() > self.limit {
+                return Some(Page::of(std::mem::take(&mut self.found), self.limit, number));
+            }
+        }
+        let next = if is_last { None } else { Some(self.before) };
+        (is_last || self.looked_at >= LOOKED_AT)
+            .then(|| Page { items: std::mem::take(&mut self.found), next })
     }
+}
+
+/// What is asked for, so that each question is planned for what it asks: what an index finds, and which of that is wanted.
+#[derive(Clone, Default)]
+pub(super) struct Conditions {
+    found: String,
+    wanted: String,
+    values: Vec<Value>,
+}
+
+impl Conditions {
+    /// Of what the others find, only this; `?` stands for the value.
+    pub(super) fn find(&mut self, condition: &str, value: impl Into<Value>) {
+        let condition = self.with(condition, value);
+        and(&mut self.found, &condition);
+    }
+
+    /// Of what is found, only this is wanted. It is said of the columns that are read.
+    pub(super) fn want(&mut self, condition: &str, value: impl Into<Value>) {
+        let condition = self.with(condition, value);
+        self.want_that(&condition);
+    }
+
+    /// The same about no value.
+    pub(super) fn want_that(&mut self, condition: &str) {
+        and(&mut self.wanted, condition);
+    }
+
+    fn with(&mut self, condition: &str, value: impl Into<Value>) -> String {
+        self.values.push(value.into());
+        condition.replace('?', &format!("${}", self.values.len()))
+    }
+
+    /// The question that this begins in each dialect, for so many of what is found in this order, and whether each is wanted.
+    pub(super) fn texts(&self, sqlite: &str, postgres: &str, order: &str) -> [String; 2] {
+        // A file would number `$1` by where it stands.
+        [self.text(sqlite, order).replace('$', "?"), self.text(postgres, order)]
+    }
+
+    fn text(&self, select: &str, order: &str) -> String {
+        let Self { found, wanted, values } = self;
+        let wanted = if wanted.is_empty() { "true" } else { wanted };
+        let limit = values.len() + 1;
+        format!(
+            "select found.*, coalesce({wanted}, false) \
+             from ({select} where {found} order by {order} limit ${limit}) as found order by {order}"
+        )
+    }
+
+    /// What it is asked with.
+    pub(super) fn values(self, limit: usize) -> Vec<Value> {
+        let mut values = self.values;
+        values.push(limit.into());
+        values
+    }
+}
+
+fn and(text: &mut String, condition: &str) {
+    if !text.is_empty() {
+        text.push_str(" and ");
+    }
+    text.push_str(condition);
 }

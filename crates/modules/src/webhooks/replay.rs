@@ -3,14 +3,15 @@
 use backstitch::Timestamp;
 
 use super::base::Part;
-use super::dead_letters::{DeadLetters, chosen};
+use super::dead_letters::DeadLetters;
 use super::error::Error;
 use super::event_type::matches;
-use super::statement::{Record, statement};
+use super::page::LOOKED_AT;
+use super::statement::{Record, chosen, statement};
 use super::subscription::Subscription;
 
 /// Events looked at in one transaction.
-const PAGE: usize = 256;
+const PAGE: usize = 250;
 const LONGEST_ID: usize = 100;
 
 /// What is sent once more.
@@ -24,16 +25,37 @@ pub struct Replay {
     pub since: Timestamp,
     /// Events that came before.
     pub until: Timestamp,
+    /// Where an earlier call stopped.
+    pub after: Option<Reached>,
+}
+
+/// The event up to which a replay has come: when it came, and its number.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Reached {
+    /// When it came.
+    pub at: Timestamp,
+    /// Its number.
+    pub event: i64,
+}
+
+/// What came of a replay.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Replayed {
+    /// How many new deliveries there are.
+    pub deliveries: usize,
+    /// What to go on with; none when all were seen.
+    pub next: Option<Reached>,
 }
 
 impl DeadLetters {
     /// Makes a brand-new delivery of every event of the range whose type the subscription names, and says how many are
-    /// new. Those that were never routed to it are sent too. One that was cut short goes on when it is asked for again.
+    /// new. Those that were never routed to it are sent too. One call looks at so many events, and says where to go on; one
+    /// that was cut short goes on when it is asked for again.
     ///
     /// # Errors
     /// When there is no such subscription, the name cannot be one, or the database cannot be written.
-    pub async fn replay(&self, replay: &Replay) -> Result<usize, Error> {
-        let Replay { id, subscription_id, since, until } = replay;
+    pub async fn replay(&self, replay: &Replay) -> Result<Replayed, Error> {
+        let Replay { id, subscription_id, since, until, after } = replay;
         if id.is_empty() || id.len() > LONGEST_ID || id.contains('\0') {
             return Err(Error::invalid(
                 "replay_id",
@@ -48,16 +70,21 @@ impl DeadLetters {
         let rows = rows.await?;
         let subscription =
             Subscription::read(rows.first().ok_or(Error::UnknownSubscription(*subscription_id))?)?;
-        let (mut seen, mut made) = ((*since, 0), 0);
-        loop {
-            let values = vec![(*since).into(), (*until).into(), seen.0.into(), seen.1.into(), PAGE.into()];
+        let mut reached = after.unwrap_or(Reached { at: *since, event: 0 });
+        let mut deliveries = 0;
+        for _ in 0..LOOKED_AT / PAGE {
+            let Reached { at, event } = reached;
+            let values = vec![(*since).into(), (*until).into(), at.into(), event.into(), PAGE.into()];
             let page = self.base().read(Part::DeadLetter, statement!("replayable"), values).await?;
-            made += self.send_again(replay, &subscription, &page).await?;
+            deliveries += self.send_again(replay, &subscription, &page).await?;
             match page.last() {
-                Some(last) if page.len() == PAGE => seen = (last.time(2)?, last.integer(0)?),
-                _ => return Ok(made),
+                Some(last) if page.len() == PAGE => {
+                    reached = Reached { at: last.time(2)?, event: last.integer(0)? };
+                }
+                _ => return Ok(Replayed { deliveries, next: None }),
             }
         }
+        Ok(Replayed { deliveries, next: Some(reached) })
     }
 
     async fn send_again(&self, replay: &Replay, to: &Subscription, page: &[Record]) -> Result<usize, Error> {

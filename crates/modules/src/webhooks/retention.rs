@@ -1,21 +1,29 @@
 //! Prunes what is over, by age, in small batches. What is live is never touched: the database refuses it too.
+//!
+//! An event goes with its last delivery, or once it is old enough if that was earlier. So events are gone through only once,
+//! in the order they came: one that still has deliveries when it is old enough is not looked at again.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::Timestamp;
 use backstitch::kernel::delivery::Status;
+use tokio::sync::Mutex;
 
 use super::base::{Base, Part};
-use super::dead_letters::chosen;
 use super::error::Error;
-use super::statement::{Record, Value, statement};
+use super::statement::{Record, Value, chosen, statement};
 use super::status::delivery_word;
 
 /// Rows looked at in one transaction.
 const PAGE: usize = 200;
-/// Earlier than everything.
-const START: Timestamp = Timestamp::from_micros(-1);
+/// Pages of each kind looked at in one call.
+const PAGES: usize = 20;
+/// Before everything.
+const START: Place = (Timestamp::from_micros(-1), 0);
+
+/// Where a page ended: the time by which its rows are ordered, and the number of the last one.
+type Place = (Timestamp, i64);
 
 /// How long what is over is kept.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +32,8 @@ pub struct Ages {
     pub completed: Duration,
     /// Deliveries that were given up, with all of theirs.
     pub dead_lettered: Duration,
-    /// Events that nothing refers to any more. Within this time a repeat is known by its id.
+    /// Events that nothing refers to any more. Within this time a repeat is known by its id. Those that have deliveries
+    /// stay as long as these.
     pub events: Duration,
 }
 
@@ -48,41 +57,76 @@ pub struct Pruned {
     pub attempts: usize,
     /// Events.
     pub events: usize,
+    /// There was more than one call looks at: the next one need not wait.
+    pub more: bool,
 }
 
 /// Prunes.
 pub struct Retention {
     base: Arc<Base>,
+    reached: Mutex<Reached>,
+}
+
+/// Where the next call goes on. A new process begins anew.
+struct Reached {
+    completed: Place,
+    dead_lettered: Place,
+    events: Place,
 }
 
 impl Retention {
     pub(super) fn on(base: Arc<Base>) -> Self {
-        Self { base }
+        let reached = Reached { completed: START, dead_lettered: START, events: START };
+        Self { base, reached: Mutex::new(reached) }
     }
 
-    /// Goes once over everything that is old enough.
+    /// Goes over what is old enough, so far as one call may, from where the one before stopped. Of several nodes that do it
+    /// at the same moment one goes on, and the others stop.
     ///
     /// # Errors
     /// When the database cannot be written; what was pruned by then is gone, and the rest is found next time.
     pub async fn prune(&self, ages: &Ages) -> Result<Pruned, Error> {
+        let mut reached = self.reached.lock().await;
         let mut pruned = Pruned::default();
-        self.prune_deliveries(Status::Completed, ages.completed, &mut pruned).await?;
-        self.prune_deliveries(Status::DeadLettered, ages.dead_lettered, &mut pruned).await?;
-        self.prune_events(ages.events, &mut pruned).await?;
+        let done = self.prune_all_deliveries(ages, &mut reached, &mut pruned).await;
+        if done.is_err() {
+            // Events that have just lost their last delivery may be behind where events are gone through.
+            reached.events = START;
+        }
+        done?;
+        self.prune_events(self.before(ages.events), &mut reached.events, &mut pruned).await?;
         Ok(pruned)
     }
 
+    async fn prune_all_deliveries(
+        &self,
+        ages: &Ages,
+        reached: &mut Reached,
+        pruned: &mut Pruned,
+    ) -> Result<(), Error> {
+        for (status, age, from) in [
+            (Status::Completed, ages.completed, &mut reached.completed),
+            (Status::DeadLettered, ages.dead_lettered, &mut reached.dead_lettered),
+        ] {
+            self.prune_deliveries(status, [age, ages.events].map(|age| self.before(age)), from, pruned)
+                .await?;
+        }
+        Ok(())
+    }
+
+    /// Deliveries are gone through again and again: one that was due long ago may have ended just now, and one that was made
+    /// from a dead letter waits for that to go.
     async fn prune_deliveries(
         &self,
         status: Status,
-        age: Duration,
+        [before, events_before]: [Timestamp; 2],
+        from: &mut Place,
         pruned: &mut Pruned,
     ) -> Result<(), Error> {
-        let before = self.before(age);
-        let mut seen = Some((START, 0));
-        while let Some((at, id)) = seen {
+        let mut some = false;
+        for _ in 0..PAGES {
             let values: Vec<Value> =
-                vec![delivery_word(status).into(), before.into(), at.into(), id.into(), PAGE.into()];
+                vec![delivery_word(status).into(), before.into(), from.0.into(), from.1.into(), PAGE.into()];
             let page = self.base.read(Part::Retention, statement!("finished"), values).await?;
             let old = old(&page)?;
             if !old.is_empty() {
@@ -92,33 +136,67 @@ impl Retention {
                     statement!("prune_dead_letters"),
                     statement!("prune_deliveries"),
                 ];
-                let gone = self.base.change_all(Part::Retention, statements, vec![chosen(&old)]).await?;
-                let [jobs, attempts, dead_letters, deliveries] = gone.map(|rows| rows.len());
-                pruned.jobs += jobs;
-                pruned.attempts += attempts;
-                pruned.dead_letters += dead_letters;
-                pruned.deliveries += deliveries;
+                let (pick, values) = (statement!("prunable_deliveries"), vec![chosen(&old)]);
+                let gone = self.base.change_picked(Part::Retention, pick, values, statements).await?;
+                let [jobs, attempts, dead_letters, deliveries] = gone;
+                let events = deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+                pruned.jobs += jobs.len();
+                pruned.attempts += attempts.len();
+                pruned.dead_letters += dead_letters.len();
+                pruned.deliveries += deliveries.len();
+                pruned.events += self.remove_events(&events, events_before).await?;
+                if deliveries.len() < old.len() {
+                    // Another node is at it.
+                    return Ok(());
+                }
+                some = true;
             }
-            seen = last(&page)?;
+            if let Some(place) = last(&page)? {
+                *from = place;
+            } else {
+                *from = START;
+                return Ok(());
+            }
         }
+        pruned.more |= some;
         Ok(())
     }
 
-    async fn prune_events(&self, age: Duration, pruned: &mut Pruned) -> Result<(), Error> {
-        let before = self.before(age);
-        let mut seen = Some((START, 0));
-        while let Some((at, id)) = seen {
-            let values: Vec<Value> = vec![before.into(), at.into(), id.into(), PAGE.into()];
+    async fn prune_events(
+        &self,
+        before: Timestamp,
+        from: &mut Place,
+        pruned: &mut Pruned,
+    ) -> Result<(), Error> {
+        for _ in 0..PAGES {
+            let values: Vec<Value> = vec![before.into(), from.0.into(), from.1.into(), PAGE.into()];
             let page = self.base.read(Part::Retention, statement!("old_events"), values).await?;
             let old = old(&page)?;
-            if !old.is_empty() {
-                let gone =
-                    self.base.change(Part::Retention, statement!("prune_events"), vec![chosen(&old)]).await?;
-                pruned.events += gone.len();
+            let gone = self.remove_events(&old, before).await?;
+            pruned.events += gone;
+            if gone < old.len() {
+                // Somebody has them in hand: another node, or whoever sends them once more. They are looked at again.
+                return Ok(());
             }
-            seen = last(&page)?;
+            let Some(row) = page.last() else { return Ok(()) };
+            *from = (row.time(1)?, row.integer(0)?);
+            if page.len() < PAGE {
+                return Ok(());
+            }
         }
+        pruned.more = true;
         Ok(())
+    }
+
+    /// Removes those of these events that are old enough and have no delivery; how many that was.
+    async fn remove_events(&self, events: &[i64], before: Timestamp) -> Result<usize, Error> {
+        if events.is_empty() {
+            return Ok(0);
+        }
+        let (pick, values) = (statement!("prunable_events"), vec![chosen(events), before.into()]);
+        let [gone] =
+            self.base.change_picked(Part::Retention, pick, values, [statement!("prune_events")]).await?;
+        Ok(gone.len())
     }
 
     fn before(&self, age: Duration) -> Timestamp {
@@ -139,7 +217,7 @@ fn old(page: &[Record]) -> Result<Vec<i64>, Error> {
 }
 
 /// Where the next page begins; none after the last.
-fn last(page: &[Record]) -> Result<Option<(Timestamp, i64)>, Error> {
+fn last(page: &[Record]) -> Result<Option<Place>, Error> {
     match page.last() {
         Some(row) if page.len() == PAGE => Ok(Some((row.time(1)?, row.integer(0)?))),
         _ => Ok(None),

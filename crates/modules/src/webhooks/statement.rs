@@ -247,19 +247,22 @@ impl Base {
         }
     }
 
-    /// Changes several things with the same values, or none.
-    pub(super) async fn change_all<const N: usize>(
+    /// Changes in one transaction what `pick` picks in it: every statement is asked with the numbers in its first column. What
+    /// changed by the time it had picked them is seen by them.
+    pub(super) async fn change_picked<const N: usize>(
         &self,
         part: Part,
-        statements: [Statement; N],
+        pick: Statement,
         values: Vec<Value>,
+        statements: [Statement; N],
     ) -> Result<[Vec<Record>; N], Error> {
         let mut given = [const { Vec::new() }; N];
         match self.side(part)? {
             Side::Sqlite(file) => {
                 let change = move |transaction: &rusqlite::Transaction<'_>| {
+                    let picked = numbers_on_file(transaction, pick.sqlite, &values)?;
                     for (statement, given) in statements.iter().zip(&mut given) {
-                        *given = on_file(transaction, statement.sqlite, &values)?;
+                        *given = on_file(transaction, statement.sqlite, &[chosen(&picked)])?;
                     }
                     Ok(given)
                 };
@@ -267,6 +270,9 @@ impl Base {
             }
             Side::Postgres(server) => {
                 let unit = server.begin().await?;
+                let picked = answered(&unit.query(pick.postgres, &borrowed(&values)).await?)?;
+                let picked = picked.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+                let values = [chosen(&picked)];
                 for (statement, given) in statements.iter().zip(&mut given) {
                     *given = answered(&unit.query(statement.postgres, &borrowed(&values)).await?)?;
                 }
@@ -275,6 +281,22 @@ impl Base {
             }
         }
     }
+}
+
+/// Numbers as both dialects take them: a list in JSON.
+pub(super) fn chosen(ids: &[i64]) -> Value {
+    let ids: Vec<String> = ids.iter().map(i64::to_string).collect();
+    format!("[{}]", ids.join(",")).into()
+}
+
+fn numbers_on_file(
+    connection: &rusqlite::Connection,
+    sql: &str,
+    values: &[Value],
+) -> rusqlite::Result<Vec<i64>> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let rows = statement.query_map(rusqlite::params_from_iter(values), |row| row.get(0))?;
+    rows.collect()
 }
 
 fn on_file(connection: &rusqlite::Connection, sql: &str, values: &[Value]) -> rusqlite::Result<Vec<Record>> {

@@ -3,7 +3,9 @@
 use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Error, NewEvent, Replay, Requeued, Which};
+use backstitch_modules::webhooks::{
+    Error, Filter, NewEvent, Replay, Replayed, Requeued, RequeuedMany, Which,
+};
 
 use crate::stage::{Stage, order_created};
 
@@ -126,14 +128,16 @@ async fn a_replay_sends_the_events_of_a_time_range_once_more_and_once_only() {
             subscription_id: late.id,
             since: told[1].1,
             until: stage.now().plus(Duration::from_secs(1)),
+            after: None,
         };
         let letters = &stage.webhooks.dead_letters;
-        assert_eq!(letters.replay(&replay).await.unwrap(), 5, "four that it never had, and one that it had");
-        assert_eq!(letters.replay(&replay).await.unwrap(), 0, "the same replay again");
+        let all = |deliveries| Replayed { deliveries, next: None };
+        let first = letters.replay(&replay).await.unwrap();
+        assert_eq!(first, all(5), "four that it never had, and one that it had");
+        assert_eq!(letters.replay(&replay).await.unwrap(), all(0), "the same replay again");
         let another = Replay { id: "once more".to_owned(), until: told[2].1, ..replay.clone() };
-        assert_eq!(letters.replay(&another).await.unwrap(), 1);
-        let filter =
-            backstitch_modules::webhooks::Filter { event_id: Some(routed.event), ..Default::default() };
+        assert_eq!(letters.replay(&another).await.unwrap(), all(1));
+        let filter = Filter { event_id: Some(routed.event), ..Default::default() };
         let sagas = stage.webhooks.deliveries.list(&filter, 10, None).await.unwrap().items;
         assert_eq!(sagas.len(), 2);
         assert!(
@@ -145,5 +149,113 @@ async fn a_replay_sends_the_events_of_a_time_range_once_more_and_once_only() {
         assert!(matches!(letters.replay(&nobody).await, Err(Error::UnknownSubscription(999))));
         let nameless = Replay { id: String::new(), ..replay };
         assert!(matches!(letters.replay(&nameless).await, Err(Error::Invalid { .. })));
+    }
+}
+
+/// What one call looks at.
+const ONE_CALL: usize = 10_000;
+
+async fn tell_many(stage: &Stage, count: usize) {
+    for chunk in 0..count.div_ceil(1_000) {
+        let rest = (count - chunk * 1_000).min(1_000);
+        let events = (0..rest).map(|number| order_created(&format!("o-{chunk}-{number}"))).collect();
+        let told = stage.webhooks.ingest.accept_all(events).await;
+        assert!(told.iter().all(Result::is_ok));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_call_replays_so_many_events_and_the_next_goes_on() {
+    for stage in Stage::each().await {
+        tell_many(&stage, ONE_CALL + 3).await;
+        let late = stage.subscribe(&["order.*"], 8).await;
+        let replay = Replay {
+            id: "all".to_owned(),
+            subscription_id: late.id,
+            since: stage.now(),
+            until: stage.now().plus(Duration::from_secs(1)),
+            after: None,
+        };
+        let letters = &stage.webhooks.dead_letters;
+        let first = letters.replay(&replay).await.unwrap();
+        assert_eq!((first.deliveries, first.next.is_some()), (ONE_CALL, true));
+        assert_eq!(letters.replay(&replay).await.unwrap(), Replayed { deliveries: 0, ..first }, "as before");
+        let rest = letters.replay(&Replay { after: first.next, ..replay }).await.unwrap();
+        assert_eq!(rest, Replayed { deliveries: 3, next: None });
+    }
+}
+
+/// Dead letters as they would stand after a long time, past the rules for how they come about.
+async fn letters(stage: &Stage, subscription: i64, numbers: std::ops::Range<usize>, code: &str) {
+    let (from, to) = (numbers.start, numbers.end);
+    stage
+        .execute(&format!(
+            "with recursive n (i) as (select {from} union all select i + 1 from n where i + 1 < {to})
+             insert into dead_letters
+                 (saga_id, event_id, subscription_id, created_at, attempt_count, final_error_code, webhook_id)
+             select i, 1, {subscription}, (select min(created_at) from webhook_events), 1, '{code}', 'msg' from n"
+        ))
+        .await
+        .unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_no_index_finds_is_looked_for_a_stretch_at_a_time() {
+    for stage in Stage::each().await {
+        let gone = stage.subscribe(&["order.*"], 8).await;
+        let open = stage.subscribe(&["order.*"], 8).await;
+        stage.tell("o-1").await;
+        // The deliveries themselves have the first numbers.
+        let (old, new) = (10..13, 13..13 + ONE_CALL);
+        letters(&stage, open.id, old.clone(), "timeout").await;
+        letters(&stage, gone.id, new.clone(), "timeout").await;
+        letters(&stage, open.id, new.end..new.end + 2, "timeout").await;
+        stage.webhooks.subscriptions.delete(gone.id).await.unwrap();
+        let dead = &stage.webhooks.dead_letters;
+
+        let which = Which {
+            final_error_code: Some("timeout".to_owned()),
+            until: Some(stage.now().plus(Duration::from_secs(1))),
+            ..Which::default()
+        };
+        let nothing = Which { until: Some(stage.now()), ..which.clone() };
+        let page = dead.list(&nothing, 50, None).await.unwrap();
+        assert!(page.items.is_empty());
+        let rest = dead.list(&nothing, 50, page.next).await.unwrap();
+        assert_eq!((page.next.is_some(), rest.items.len(), rest.next), (true, 0, None));
+        let page = dead.list(&which, 2, None).await.unwrap();
+        assert!(page.items.len() == 2 && page.items.iter().all(|letter| letter.subscription_id == open.id));
+
+        let some = dead.requeue_matching(&which, 1, None).await.unwrap();
+        assert_eq!(some, RequeuedMany { requeued: 1, next: Some(10) });
+        let some = dead.requeue_matching(&which, 1_000, some.next).await.unwrap();
+        assert_eq!(
+            (some.requeued, some.next.is_some()),
+            (2, true),
+            "it stops among those of the deleted one"
+        );
+        let rest = dead.requeue_matching(&which, 1_000, some.next).await.unwrap();
+        assert_eq!(rest, RequeuedMany { requeued: 2, next: None });
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn deliveries_of_a_status_are_looked_for_a_stretch_at_a_time() {
+    for stage in Stage::each().await {
+        let subscription = stage.subscribe(&["order.*"], 8).await;
+        stage.tell("first").await;
+        stage.decide().await;
+        tell_many(&stage, ONE_CALL).await;
+        for subscription_id in [None, Some(subscription.id)] {
+            let under_way = Filter { status: Some(Status::InProgress), subscription_id, ..Filter::default() };
+            let page = stage.webhooks.deliveries.list(&under_way, 50, None).await.unwrap();
+            assert!(page.items.is_empty() && page.next.is_some());
+            let rest = stage.webhooks.deliveries.list(&under_way, 50, page.next).await.unwrap();
+            assert_eq!((rest.items.len(), rest.next), (1, None));
+            let waiting = Filter { status: Some(Status::Pending), ..under_way };
+            let page = stage.webhooks.deliveries.list(&waiting, 7, None).await.unwrap();
+            let last = page.items.last().unwrap().id;
+            assert_eq!((page.items.len(), page.next), (7, Some(last)));
+        }
     }
 }

@@ -1,7 +1,10 @@
 //! Nothing scans: plans and work on a table of a million deliveries: §10.1.
 
+use backstitch::kernel::delivery::Status;
+use backstitch_modules::webhooks::{Filter, Which};
 use rusqlite::{Connection, StatementStatus, params_from_iter};
-use tokio_postgres::types::ToSql;
+use tokio_postgres::Client;
+use tokio_postgres::types::{ToSql, Type};
 
 use crate::stage::{Place, Stage, session};
 
@@ -32,6 +35,10 @@ const FILL_SQLITE: &str = "
     insert into webhook_events (uid, type, webhook_id, digest, created_at, payload)
     select 'e-' || id, 'order.created', webhook_id, zeroblob(32), created_at, '{}'
     from webhook_delivery_sagas where id <= 100000;
+    insert into dead_letters
+        (saga_id, event_id, subscription_id, created_at, attempt_count, final_error_code, webhook_id)
+    select id, event_id, subscription_id, created_at, 1, 'c-' || id % 1000, webhook_id
+    from webhook_delivery_sagas where id <= 100000;
     commit;
 ";
 
@@ -57,6 +64,10 @@ const FILL_POSTGRES: &str = "
     from webhook_delivery_sagas where status <> 'Pending' and id <= 100000;
     insert into webhook_events (uid, type, webhook_id, digest, created_at, payload)
     select 'e-' || id, 'order.created', webhook_id, decode(repeat('00', 32), 'hex'), created_at, '{}'
+    from webhook_delivery_sagas where id <= 100000;
+    insert into dead_letters
+        (saga_id, event_id, subscription_id, created_at, attempt_count, final_error_code, webhook_id)
+    select id, event_id, subscription_id, created_at, 1, 'c-' || id % 1000, webhook_id
     from webhook_delivery_sagas where id <= 100000;
     analyze;
 ";
@@ -106,7 +117,35 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             vec![number(LATER), number(0), number(0), number(100)],
             "idx_event_created",
         ),
+        (both!("sqlite", "prunable_events"), vec![text("[7,8]"), number(LATER)], "idx_saga_event"),
     ]
+}
+
+/// What is read from its beginning to its end: what a query itself has put together, or as far as its limit goes.
+const READ_WHOLE: [(&str, &str); 3] =
+    [("lanes", "SCAN found"), ("next_subscription", "SCAN sqlite_sequence"), ("results", "SCAN r")];
+
+/// Every query there is in a dialect, with its name.
+fn all_of(dialect: &str) -> Vec<(String, String)> {
+    let here = std::path::Path::new(env!("CARGO_MANIFEST_DIR"));
+    let folders =
+        [here.join("queries").join(dialect).join("webhooks"), here.join("src/webhooks").join(dialect)];
+    let files = folders.iter().flat_map(|folder| std::fs::read_dir(folder).unwrap());
+    let paths = files.map(|file| file.unwrap().path());
+    let queries =
+        paths.filter(|path| path.extension().is_some_and(|extension| extension == "sql")).map(|path| {
+            let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
+            (name, std::fs::read_to_string(&path).unwrap())
+        });
+    queries.collect()
+}
+
+/// How a file would answer, whatever it is asked with.
+fn plan_of(connection: &Connection, sql: &str) -> Vec<String> {
+    let mut plan = connection.prepare(&format!("explain query plan {sql}")).unwrap();
+    let nothing = std::iter::repeat_n(rusqlite::types::Null, plan.parameter_count());
+    let lines = plan.query_map(params_from_iter(nothing), |row| row.get(3)).unwrap();
+    lines.map(Result::unwrap).collect()
 }
 
 /// How much work each question is.
@@ -140,27 +179,40 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
         let connection = Connection::open(folder.path().join("hooks.db")).unwrap();
         connection.execute_batch(&FILL_SQLITE.replace("{count}", &count.to_string())).unwrap();
         *found = work(&connection);
-        for (name, sql) in [sqlite!("due"), sqlite!("begin_attempt"), sqlite!("apply_result")] {
-            let mut plan = connection.prepare(&format!("explain query plan {sql}")).unwrap();
-            let count = plan.parameter_count();
-            let nothing = std::iter::repeat_n(rusqlite::types::Null, count);
-            let lines: Vec<String> = plan
-                .query_map(params_from_iter(nothing), |row| row.get(3))
-                .unwrap()
-                .map(Result::unwrap)
-                .collect();
-            assert!(
-                lines
-                    .iter()
-                    .all(|line| line.starts_with("SEARCH") || !line.contains("webhook_delivery_sagas")),
-                "{name}: {lines:?}"
-            );
+        for (name, sql) in all_of("sqlite") {
+            for line in plan_of(&connection, &sql) {
+                let is_small = ["VIRTUAL TABLE", "CONSTANT ROW"].iter().any(|small| line.contains(small))
+                    || READ_WHOLE.contains(&(name.as_str(), line.as_str()));
+                assert!(!line.starts_with("SCAN") || is_small, "{name}: {line}");
+            }
         }
     }
     for ((name, few), (_, many)) in small.iter().zip(&large) {
         assert!(f64::from(*many) <= f64::from(*few) * 1.5 + 100.0, "{name}: {few} steps became {many}");
     }
 }
+
+/// Queries about rows whose numbers they are given, and about subscriptions.
+const BY_NUMBER: [&str; 18] = [
+    "attempts",
+    "change_subscription",
+    "delete_subscription",
+    "disable_subscription",
+    "enable_subscription",
+    "ingest",
+    "insert_subscription",
+    "keep",
+    "list_subscriptions",
+    "load_delivery",
+    "load_event",
+    "load_subscription",
+    "next_subscription",
+    "prunable_deliveries",
+    "prune_attempts",
+    "prune_jobs",
+    "report",
+    "rotate_secret",
+];
 
 /// A query with its name, what it is asked with, and the indexes it must use.
 type Question<'a> = ((&'a str, &'a str), Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
@@ -189,6 +241,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         ("Pending", "PendingRetry", "Completed", "deliver/webhooks", "x");
     let (hundred, none, fifth, ids) = (100_i64, 0_i64, 5_i32, vec![7_i64, 8, 9]);
     let (words, uids, times) = (vec!["x", "x", "x"], vec!["e-7", "e-8"], vec![epoch; 3]);
+    let chosen = "[7,8,9]";
     let (counts, jobs) = (vec![1_i32; 3], vec![Some(7_i64); 3]);
     let asked: Vec<Question<'_>> = vec![
         (server!("due"), vec![&pending, &hundred], &["idx_saga_status_retry"]),
@@ -203,6 +256,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         (server!("lease"), vec![&ids, &ids, &ids], &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"]),
         (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
         (server!("expire"), vec![&queue, &hundred, &fifth, &code], &["jobs_leased"]),
+        (server!("close_lane"), vec![&none, &hundred, &code], &["jobs_due_in_lane"]),
         (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
         (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
         (
@@ -211,6 +265,16 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
             &["idx_event_created"],
         ),
         (both!("postgres", "old_events"), vec![&later, &epoch, &none, &hundred], &["idx_event_created"]),
+        (
+            both!("postgres", "prunable_events"),
+            vec![&chosen, &later],
+            &["webhook_events_pkey", "idx_saga_event"],
+        ),
+        (both!("postgres", "prune_events"), vec![&chosen], &["webhook_events_pkey", "idx_saga_event"]),
+        (both!("postgres", "prune_deliveries"), vec![&chosen], &["webhook_delivery_sagas_pkey"]),
+        (both!("postgres", "prune_dead_letters"), vec![&chosen], &["dead_letters_pkey"]),
+        (both!("postgres", "replay"), vec![&chosen, &none, &code, &later], &["webhook_events_pkey"]),
+        (both!("postgres", "requeue"), vec![&chosen, &later], &["dead_letters_pkey", "webhook_events_pkey"]),
         (
             server!("apply_results"),
             vec![&ids, &ids, &words, &counts, &times, &words, &ids],
@@ -222,20 +286,125 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
             &["webhook_delivery_sagas_pkey", "jobs_active_delivery"],
         ),
     ];
+    let mut unseen: Vec<String> = all_of("postgres").into_iter().map(|(name, _)| name).collect();
+    unseen.retain(|name| !asked.iter().any(|((seen, _), ..)| seen == name));
+    unseen.sort_unstable();
+    assert_eq!(
+        unseen, BY_NUMBER,
+        "every query is looked at here, or is about rows whose numbers it is given"
+    );
     for ((name, sql), values, indexes) in asked {
-        let rows = session.query(&format!("explain {sql}"), &values).await.unwrap();
-        let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
-        let plan = plan.join("\n");
-        for table in ["webhook_delivery_sagas", "webhook_events", "jobs", "dead_letters"] {
-            let scans = plan.lines().any(|line| {
-                let mut words = line.split("Seq Scan on ");
-                words.nth(1).is_some_and(|rest| rest.split_whitespace().next() == Some(table))
-            });
-            // What is empty is read as it is.
-            assert!(!scans || table == "dead_letters", "{name} scans {table}:\n{plan}");
-        }
-        for index in indexes {
-            assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
-        }
+        let plan = explained(&session, sql, &values).await;
+        assert_uses(name, &plan, indexes);
+    }
+    for (name, text, index) in lists(&stage, &session).await {
+        let asked = session.prepare(&format!("explain {text}")).await.unwrap();
+        let values: Vec<&(dyn ToSql + Sync)> = asked
+            .params()
+            .iter()
+            .enumerate()
+            .map(|(place, kind)| {
+                let value: &(dyn ToSql + Sync) = match *kind {
+                    Type::TIMESTAMPTZ => &epoch,
+                    Type::TEXT | Type::VARCHAR => &"c-7",
+                    _ if place + 1 == asked.params().len() => &501_i64,
+                    // Where to go on, which leaves half of them.
+                    _ if place + 2 == asked.params().len() => &50_000_i64,
+                    _ => &7_i64,
+                };
+                value
+            })
+            .collect();
+        let plan = explained(&session, &text, &values).await;
+        assert_uses(&name, &plan, &[index]);
+    }
+}
+
+async fn explained(session: &Client, sql: &str, values: &[&(dyn ToSql + Sync)]) -> String {
+    let rows = session.query(&format!("explain {sql}"), values).await.unwrap();
+    let plan: Vec<String> = rows.iter().map(|row| row.get(0)).collect();
+    plan.join("\n")
+}
+
+fn assert_uses(name: &str, plan: &str, indexes: &[&str]) {
+    for table in ["webhook_delivery_sagas", "webhook_events", "jobs", "dead_letters"] {
+        let scans = plan.lines().any(|line| {
+            let mut words = line.split("Seq Scan on ");
+            words.nth(1).is_some_and(|rest| rest.split_whitespace().next() == Some(table))
+        });
+        assert!(!scans, "{name} scans {table}:\n{plan}");
+    }
+    for index in indexes {
+        assert!(plan.contains(index), "{name} does not use {index}:\n{plan}");
+    }
+}
+
+/// Every way to ask for a list, as the server heard it, and the index that finds it.
+async fn lists(stage: &Stage, session: &Client) -> Vec<(String, String, &'static str)> {
+    let heard = "select query from pg_stat_activity
+        where datname = current_database() and query like 'select found.%' order by query_start desc limit 1";
+    let (deliveries, letters) = (&stage.webhooks.deliveries, &stage.webhooks.dead_letters);
+    let mut all: Vec<(String, String, &str)> = Vec::new();
+    for mask in 0..8 {
+        let has = |bit: i32| mask & bit != 0;
+        let filter = Filter {
+            event_id: has(1).then_some(7),
+            subscription_id: has(2).then_some(7),
+            status: has(4).then_some(Status::Pending),
+        };
+        deliveries.list(&filter, 50, None).await.unwrap();
+        let index = match filter {
+            Filter { event_id: Some(_), .. } => "idx_saga_event",
+            Filter { subscription_id: Some(_), .. } => "idx_saga_subscription",
+            _ => "webhook_delivery_sagas_pkey",
+        };
+        all.push((format!("{filter:?}"), session.query_one(heard, &[]).await.unwrap().get(0), index));
+    }
+    for mask in 0..64 {
+        let has = |bit: i32| mask & bit != 0;
+        let which = Which {
+            event_id: has(1).then_some(7),
+            subscription_id: has(2).then_some(7),
+            final_error_code: has(4).then(|| "c-7".to_owned()),
+            since: has(8).then_some(stage.now()),
+            until: has(16).then_some(stage.now()),
+            not_requeued: has(32),
+        };
+        let index = match which {
+            Which { event_id: Some(_), .. } => "idx_dead_letter_event",
+            Which { subscription_id: Some(_), .. } => "idx_dead_letter_subscription",
+            Which { final_error_code: Some(_), .. } => "idx_dead_letter_code",
+            _ => "dead_letters_pkey",
+        };
+        letters.list(&which, 50, None).await.unwrap();
+        all.push((format!("{which:?}"), session.query_one(heard, &[]).await.unwrap().get(0), index));
+        // None is requeued, but what could be is looked for.
+        letters.requeue_matching(&which, 0, None).await.unwrap();
+        let text = session.query_one(heard, &[]).await.unwrap().get(0);
+        all.push((format!("requeueing {which:?}"), text, index));
+    }
+    let asked: std::collections::HashSet<&str> = all.iter().map(|(_, text, _)| text.as_str()).collect();
+    assert_eq!(asked.len(), 8 + 64 + 32, "each is heard, and requeueing always wants what was not requeued");
+    all
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_list_of_a_file_scans_or_sorts() {
+    let [file, server] = Stage::each().await;
+    let (Place::Sqlite(folder), Place::Postgres { session, .. }) = (&file.place, &server.place) else {
+        return;
+    };
+    let connection = Connection::open(folder.path().join("hooks.db")).unwrap();
+    for (name, text, index) in lists(&server, session).await {
+        let plan = plan_of(&connection, &text.replace('$', "?").replace("status::text", "status"));
+        let index = if index.ends_with("_pkey") { "INTEGER PRIMARY KEY" } else { index };
+        assert!(plan.iter().any(|line| line.contains(index)), "{name} does not use {index}: {plan:?}");
+        let scans = |line: &String| line.starts_with("SCAN") && line != "SCAN found";
+        assert!(!plan.iter().any(scans), "{name} scans: {plan:?}");
+        // What was found is put in order once more, which it has already.
+        let mut finding = plan.iter().take_while(|line| *line != "SCAN found");
+        let sorts = finding.any(|line| line.contains("TEMP B-TREE"));
+        // The deliveries of one event are few.
+        assert!(!sorts || index == "idx_saga_event", "{name} sorts: {plan:?}");
     }
 }

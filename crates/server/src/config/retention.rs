@@ -27,7 +27,7 @@ pub struct Retention {
     /// Webhooks that were given up, with their attempts.
     #[serde(with = "text::duration")]
     pub dead_letters: Duration,
-    /// Events that no delivery refers to any more: for so long a repeated one is known.
+    /// Events, which stay at least as long as their deliveries: for so long a repeated one is known.
     #[serde(with = "text::duration")]
     pub events: Duration,
 }

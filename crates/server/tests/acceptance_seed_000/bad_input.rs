@@ -105,6 +105,10 @@ async fn a_change_that_cannot_be_changes_nothing() {
         let nameless =
             json!({ "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "replay_id": "" });
         assert_eq!(places(&open.client.post(&replay, &nameless).await), ["replay_id"]);
+        let range = json!({ "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z" });
+        assert_eq!(places(&open.client.post(&replay, &range).await), ["replay_id"]);
+        let lost = with(range, json!({ "replay_id": "again", "cursor": "17" }));
+        assert_eq!(places(&open.client.post(&replay, &lost).await), ["cursor"]);
         assert_eq!(
             places(
                 &open
@@ -172,7 +176,9 @@ async fn what_is_not_there_is_told_by_its_kind() {
                 assert_eq!((refused.status, refused.problem()), (400, "bad-id".to_owned()), "{path} {wrong}");
             }
         }
-        let range = json!({ "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z" });
+        let range = json!({
+            "since": "2026-01-01T00:00:00Z", "until": "2026-01-02T00:00:00Z", "replay_id": "again"
+        });
         for (path, body, problem) in [
             ("subscriptions/999/rotate-secret", json!({}), "subscription-not-found"),
             ("subscriptions/999/test", json!({}), "subscription-not-found"),

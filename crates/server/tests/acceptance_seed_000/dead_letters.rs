@@ -132,7 +132,7 @@ async fn the_events_of_a_time_range_are_replayed_once_with_the_ids_they_had() {
         let replay = format!("/v1/webhooks/subscriptions/{}/replay", late["id"]);
         let range = json!({ "since": since, "until": "2999-01-01T00:00:00Z", "replay_id": "once" });
         let replayed = expect(&open.client.post(&replay, &range).await, 202);
-        assert_eq!(replayed, json!({ "replay_id": "once", "deliveries": 2 }));
+        assert_eq!(replayed, json!({ "replay_id": "once", "deliveries": 2, "next_cursor": null }));
         assert_eq!(expect(&open.client.post(&replay, &range).await, 202)["deliveries"], 0);
         stage.receiver.has_heard("late", 3).await;
         let counts = stage.receiver.counts("late");
@@ -142,8 +142,12 @@ async fn the_events_of_a_time_range_are_replayed_once_with_the_ids_they_had() {
         let again = open.deliveries_of(&after).await;
         assert_eq!((again.len(), &again[1]["replay_id"]), (2, &json!("once")));
         let nameless = json!({ "since": since, "until": "2999-01-01T00:00:00Z" });
-        let another = expect(&open.client.post(&replay, &nameless).await, 202);
-        assert_eq!((&another["deliveries"], another["replay_id"].is_string()), (&json!(2), true));
+        let refused = open.client.post(&replay, &nameless).await;
+        assert_eq!((refused.status, refused.problem()), (422, "invalid-fields".to_owned()));
+        let another = with(range, json!({ "replay_id": "twice" }));
+        assert_eq!(expect(&open.client.post(&replay, &another).await, 202)["deliveries"], 2);
+        let beyond = with(another, json!({ "replay_id": "thrice", "cursor": "9000000000000000-1" }));
+        assert_eq!(expect(&open.client.post(&replay, &beyond).await, 202)["deliveries"], 0);
     })
     .await;
 }

@@ -1,3 +1,4 @@
+-- A delivery may have been made after they were found, and before they were held.
 delete from webhook_events
 where
     id in (select id::bigint from json_array_elements_text($1::text::json) as chosen (id))

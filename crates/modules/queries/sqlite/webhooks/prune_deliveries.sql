@@ -1,3 +1,3 @@
 delete from webhook_delivery_sagas
 where id in (select value from json_each(?1))
-returning id
+returning event_id

@@ -9,7 +9,7 @@ use crate::problem::Problem;
 const LIMIT: usize = 50;
 pub(super) const MOST: usize = 500;
 
-/// A page of a list, newest first.
+/// A page of a list, newest first. It may be short, or empty, and another one follow.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct Page<T> {
     items: Vec<T>,

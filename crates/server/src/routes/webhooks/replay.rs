@@ -3,7 +3,8 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::webhooks;
+use backstitch::Timestamp;
+use backstitch_modules::webhooks::{self, Reached};
 use serde::{Deserialize, Serialize};
 
 use super::dead_letters::within_reach;
@@ -21,10 +22,14 @@ pub(in crate::routes) struct Range {
     since: Time,
     /// Events that came before.
     until: Time,
-    /// What the replay is called: asked for again under the same name, nothing is sent twice. One is made unless given.
+    /// What the replay is called, a UUID for example: asked for again under the same name, nothing is sent twice.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 100, example = "after-the-outage")]
+    #[schema(value_type = String, required = true, min_length = 1, max_length = 100, example = "after-the-outage")]
     replay_id: Option<String>,
+    /// The `next_cursor` of the answer before.
+    #[serde(default)]
+    #[schema(value_type = Option<String>, pattern = "^[0-9]{1,16}-[0-9]{1,18}$")]
+    cursor: Option<String>,
 }
 
 /// What is sent once more.
@@ -34,10 +39,26 @@ pub(in crate::routes) struct Replayed {
     replay_id: String,
     /// How many new deliveries there are.
     deliveries: usize,
+    /// Give it as `cursor`, with everything else as it was, to go on; `null` when all events were seen.
+    next_cursor: Option<String>,
+}
+
+fn written(Reached { at, event }: Reached) -> String {
+    format!("{}-{event}", at.as_micros())
+}
+
+fn read(cursor: &str) -> Option<Reached> {
+    let number = |text: &str, digits| {
+        let is_number = text.len() <= digits && text.bytes().all(|byte| byte.is_ascii_digit());
+        text.parse().ok().filter(|_| is_number)
+    };
+    let (at, event) = cursor.split_once('-')?;
+    // Sixteen digits reach to the year 2286, and are a time to every database.
+    Some(Reached { at: Timestamp::from_micros(number(at, 16)?), event: number(event, 18)? })
 }
 
 /// Sends the events of a time range to a subscription once more, those that were never routed to it too: a new delivery for
-/// each whose type it names, with the same message id as ever.
+/// each whose type it names, with the same message id as ever. One call looks at 10,000 events at most.
 #[utoipa::path(post, path = "/v1/webhooks/subscriptions/{id}/replay", tag = "webhooks", request_body = Range,
     params(("id" = i64, Path, description = "The subscription", minimum = 1)),
     responses(
@@ -48,16 +69,40 @@ pub(in crate::routes) async fn replay(
     State(app): State<App>,
     SubscriptionInPath(id): SubscriptionInPath,
     query: Query,
-    Json(Range { since, until, replay_id }): Json<Range>,
+    Json(Range { since, until, replay_id, cursor }): Json<Range>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let (since, until) = (within_reach(since), within_reach(until));
     if until <= since {
         return Err(Problem::field("until", "is not after since: name a range that holds something"));
     }
-    let made = || app.engine.ids().next(app.clock.now()).0.simple().to_string();
-    let replay_id = replay_id.unwrap_or_else(made);
-    let replay = webhooks::Replay { id: replay_id.clone(), subscription_id: id, since, until };
-    let deliveries = app.webhooks.parts.dead_letters.replay(&replay).await?;
-    Ok(json(StatusCode::ACCEPTED, &Replayed { replay_id, deliveries }))
+    let Some(replay_id) = replay_id else {
+        return Err(Problem::field(
+            "replay_id",
+            "is missing: make one, a UUID for example, so that asking again sends nothing twice",
+        ));
+    };
+    let after = match cursor.as_deref().map(read) {
+        Some(None) => {
+            return Err(Problem::field("cursor", "is none: use the next_cursor of the answer before"));
+        }
+        after => after.flatten(),
+    };
+    let replay = webhooks::Replay { id: replay_id.clone(), subscription_id: id, since, until, after };
+    let webhooks::Replayed { deliveries, next } = app.webhooks.parts.dead_letters.replay(&replay).await?;
+    Ok(json(StatusCode::ACCEPTED, &Replayed { replay_id, deliveries, next_cursor: next.map(written) }))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_cursor_is_read_as_it_was_written_and_nothing_else_is_one() {
+        let reached = Reached { at: Timestamp::from_micros(1_767_225_600_000_000), event: 17 };
+        assert_eq!(read(&written(reached)), Some(reached));
+        for wrong in ["", "-", "1", "1-", "-1-1", "1--1", "+1-1", "1-1-1", "x-1", "17672256000000000-1"] {
+            assert_eq!(read(wrong), None, "{wrong}");
+        }
+    }
 }

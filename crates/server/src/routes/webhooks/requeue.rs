@@ -111,7 +111,7 @@ pub(in crate::routes) struct Requeued {
 }
 
 /// Requeues the dead letters that are meant and have not been requeued, oldest first. Those of deleted subscriptions are
-/// passed over.
+/// passed over. One call looks at 10,000 at most.
 #[utoipa::path(post, path = "/v1/webhooks/dead-letters/requeue", tag = "webhooks", request_body = Chosen,
     responses((status = 200, description = "How many were requeued", body = Requeued)))]
 pub(in crate::routes) async fn many(
