@@ -17,9 +17,8 @@ use tokio::sync::futures::Notified;
 
 use super::base::{Base, Part, Side};
 use super::batcher::Batcher;
-use super::dead_letters::chosen;
 use super::error::Error;
-use super::statement::{statement, tidied};
+use super::statement::{chosen, statement, tidied};
 use super::subscription::{Secrets, Subscription, headers_of};
 
 /// The queue of deliveries among the jobs of the engine.

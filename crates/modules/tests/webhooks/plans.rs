@@ -96,6 +96,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
         (sqlite!("due"), vec![text("Pending"), number(LATER), number(100)], "idx_saga_status_retry"),
         (sqlite!("due"), vec![text("PendingRetry"), number(LATER), number(100)], "idx_saga_status_retry"),
         (both!("sqlite", "next_due"), vec![], "idx_saga_status_retry"),
+        (both!("sqlite", "oldest_due"), vec![], "idx_saga_status_retry"),
         (
             both!("sqlite", "finished"),
             vec![text("Completed"), number(LATER), number(-1), number(0), number(100)],
@@ -193,12 +194,13 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
 }
 
 /// Queries about rows whose numbers they are given, and about subscriptions.
-const BY_NUMBER: [&str; 18] = [
+const BY_NUMBER: [&str; 20] = [
     "attempts",
     "change_subscription",
     "delete_subscription",
     "disable_subscription",
     "enable_subscription",
+    "gone_subscription",
     "ingest",
     "insert_subscription",
     "keep",
@@ -212,6 +214,7 @@ const BY_NUMBER: [&str; 18] = [
     "prune_jobs",
     "report",
     "rotate_secret",
+    "still_leased",
 ];
 
 /// A query with its name, what it is asked with, and the indexes it must use.
@@ -247,6 +250,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         (server!("due"), vec![&pending, &hundred], &["idx_saga_status_retry"]),
         (server!("due"), vec![&retry, &hundred], &["idx_saga_status_retry"]),
         (both!("postgres", "next_due"), vec![], &["idx_saga_status_retry"]),
+        (both!("postgres", "oldest_due"), vec![], &["idx_saga_status_retry"]),
         (
             both!("postgres", "finished"),
             vec![&completed, &later, &epoch, &none, &hundred],

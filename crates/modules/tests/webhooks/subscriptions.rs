@@ -132,7 +132,10 @@ async fn nothing_secret_is_left_of_a_deleted_subscription() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
         let made = subscriptions.create(&terms(), |_| Ok(b"first".to_vec())).await.unwrap();
-        subscriptions.rotate_secret(made.id, b"second".to_vec(), Duration::from_secs(3600)).await.unwrap();
+        subscriptions
+            .rotate_secret(made.id, b"second".to_vec(), Duration::from_secs(3600), false)
+            .await
+            .unwrap();
         subscriptions.delete(made.id).await.unwrap();
         let empty =
             "select count(*) from webhook_subscriptions where length(secret) = 0 and previous_secret is null
