@@ -314,7 +314,8 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
                     _ if place + 1 == asked.params().len() => &501_i64,
                     // Where to go on, which leaves half of them.
                     _ if place + 2 == asked.params().len() => &50_000_i64,
-                    _ => &7_i64,
+                    // One of few: for one that every other row has, the rows themselves are as good an index.
+                    _ => &777_777_i64,
                 };
                 value
             })
