@@ -43,7 +43,14 @@ pub(super) mod duration {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
+    const DAY: u64 = 24 * 60 * 60;
+
     pub(in crate::config) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
+        // Months of 30.44 days are nothing that anybody writes.
+        let days = value.as_secs() / DAY;
+        if days > 1 && *value == Duration::from_secs(days * DAY) {
+            return to.collect_str(&format_args!("{days}days"));
+        }
         to.collect_str(&humantime::format_duration(*value))
     }
 

@@ -31,6 +31,8 @@ async fn a_webhook_is_signed_and_during_a_rotation_with_both_secrets() {
         let heard = stage.receiver.has_heard("a", 2).await.remove(1);
         assert!(verifies(&first, &heard) && verifies(&second, &heard));
 
+        let lost = open.client.post(&rotate, &json!({})).await;
+        assert_eq!(lost.status, 409, "the first one is promised for a day: {lost:?}");
         // Without an overlap the old one is good no more.
         let third = "whsec_MfKQ9r8GKYqrTwjUPD8ILPZIo2LaLaSw";
         let own = json!({ "secret": third, "overlap": 0 });

@@ -64,9 +64,10 @@ pub(in crate::routes) async fn rotate(
     if rotation.overlap > LONGEST {
         return Err(Problem::field("overlap", "is longer than 30 days: use 0s to 30days"));
     }
+    // Whoever wants no overlap wants no older secret to be good either.
+    let replace = rotation.replace || rotation.overlap.is_zero();
     let given = rotation.secret.as_deref().map(Secret::parse).transpose();
     let given = given.map_err(|why| Problem::field("secret", why.to_string()))?;
-    let (rotated, secret) =
-        sending(&app)?.registrar.rotate(id, given, rotation.overlap, rotation.replace).await?;
+    let (rotated, secret) = sending(&app)?.registrar.rotate(id, given, rotation.overlap, replace).await?;
     Ok(with_secret(StatusCode::OK, rotated, &secret, app.clock.now()))
 }
