@@ -136,13 +136,18 @@ async fn commits_that_fail_or_lose_their_answer_cost_nothing_but_time() {
 async fn writes_and_syncs_that_fail_lose_nothing() {
     let disk = BadDisk::new(&["fsync,fdatasync:error=EIO:when=10+3", "pwrite64:error=EIO:when=300+307"]);
     let mut acknowledged = Vec::new();
-    for round in 0..3 {
+    let (mut syncs, mut writes) = (0, 0);
+    for round in 0..20 {
         let mut node = disk.node(&format!("life{round}"));
         node.until_acknowledged(200, SOON).unwrap();
         // Killed as it is: an error must not be healed by a quiet end.
         acknowledged.extend(node.kill().unwrap());
+        (syncs, writes) = (disk.failed("sync"), disk.failed("pwrite64"));
+        // On a busy machine a life needs so few syncs, each for many, that none of them is one that fails.
+        if round >= 2 && syncs > 0 && writes > 0 {
+            break;
+        }
     }
-    let (syncs, writes) = (disk.failed("sync"), disk.failed("pwrite64"));
     let report = disk.check(&acknowledged).await;
     println!("{syncs} syncs and {writes} writes failed: {report}");
     report.assert_clean();
