@@ -1,6 +1,7 @@
 //! Leases what waits, lane by lane, as far as there is a place for it.
 
 use std::collections::HashMap;
+use std::collections::hash_map::Entry;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -96,8 +97,11 @@ impl Dispatch {
     pub(super) async fn lease(&self, most: usize, lease: Duration) -> Result<Found, Error> {
         let mut found = Found::default();
         match self.look(most, lease, &mut found).await {
-            // What is leased is made; the error comes again, or is gone, with the next look.
-            Err(_) if !found.work.is_empty() => found.more = true,
+            // What is leased is made all the same.
+            Err(error) if !found.work.is_empty() => {
+                tracing::warn!(%error, "not all lanes could be looked at: they are with the next look");
+                found.more = true;
+            }
             looked => looked?,
         }
         Ok(found)
@@ -199,7 +203,8 @@ impl Dispatch {
         let now = Instant::now();
         let mut complained = held(&self.complained);
         complained.retain(|_, at| now.duration_since(*at) < COMPLAINED_EVERY);
-        if complained.insert(subscription, now).is_none() {
+        if let Entry::Vacant(silent) = complained.entry(subscription) {
+            silent.insert(now);
             tracing::error!(subscription, %why, "its deliveries wait: the endpoint cannot be called");
         }
     }
