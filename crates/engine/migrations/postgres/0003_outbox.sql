@@ -28,7 +28,7 @@ $$;
 create index ledger_of_messages on idempotency_ledger (at) where saga_id is null;
 
 create table outbox (
-    id              bigint generated always as identity primary key,
+    id              bigint generated always as identity primary key with (fillfactor = 50),
     lock            bigint           not null default 0,
     retry_of        bigint,
     -- Nothing where it is on its way or settled, or waits behind another one of its ordering key.
@@ -52,7 +52,9 @@ create table outbox (
     last_error_msg  text
 ) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_threshold = 1000);
 
-create unique index uq_outbox_idempo on outbox (topic, idempotency_key) where retry_of is null;
+-- Every change of a message is a new entry in all of these. So there are few of them, where entries are many there is room
+-- for those to come, and what tells entries apart comes first.
+create unique index uq_outbox_idempo on outbox (idempotency_key, topic) with (fillfactor = 50) where retry_of is null;
 create unique index uq_outbox_retry on outbox (retry_of) where retry_of is not null;
 create index idx_outbox_status on outbox (status, id);
 create index idx_outbox_locked_at on outbox (locked_at) where locked_at is not null;
@@ -61,7 +63,8 @@ create index outbox_expiring on outbox (expires_at)
     where expires_at is not null and status in ('pending', 'failed');
 create index outbox_unsent_in_order on outbox (topic, ordering_key, id)
     where ordering_key is not null and status in ('pending', 'sending', 'failed');
-create index outbox_topic on outbox (topic, id);
+create index outbox_topic on outbox (topic, status, id) where status <> 'sending';
+create index outbox_alerts on outbox (id) where topic = 'backstitch.alerts';
 create index outbox_retries on outbox (topic, idempotency_key) where retry_of is not null;
 
 create trigger outbox_settled_never_changes

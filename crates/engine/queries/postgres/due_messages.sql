@@ -1,11 +1,11 @@
 -- The oldest of each topic. One behind another of its ordering key is put aside until that one is settled, so that it is
--- not met again; one whose time is up is left to the rescue.
+-- not met again; one whose time is up is left to the rescue. What is locked stays where it is, and is found again by its place.
 with
 picked as materialized (
     select due.*, wanted.lease
     from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (topic, room, lease)
         cross join lateral (
-            select id, topic, ordering_key, expires_at
+            select ctid as place, id, topic, ordering_key, expires_at
             from outbox
             where due_at is not null and topic = wanted.topic and due_at <= clock()
             order by due_at, id
@@ -14,7 +14,7 @@ picked as materialized (
         ) as due
 ),
 ahead as materialized (
-    select picked.id, first.id as head
+    select picked.id, picked.place, first.id as head
     from picked
         cross join lateral (
             select id
@@ -43,14 +43,14 @@ put_aside as (
     set due_at = null
     from ahead
         join held on held.id = ahead.head
-    where outbox.id = ahead.id
+    where outbox.ctid = ahead.place
 ),
 locked as (
     update outbox
     set status = 'sending', lock = lock + 1, locked_at = clock(), locked_by = $4, updated_at = clock(), due_at = null,
         leased_until = clock() + picked.lease * interval '1 ms'
     from picked
-    where outbox.id = picked.id
+    where outbox.ctid = picked.place
         and picked.id not in (select id from ahead)
         and (picked.expires_at is null or picked.expires_at > clock())
     returning

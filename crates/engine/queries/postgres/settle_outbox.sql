@@ -1,7 +1,7 @@
 -- Locked in this order, as whoever puts messages aside behind these does.
 with
 found as materialized (
-    select outbox.id, s.status, s.counts, s.wait, s.code, s.error, s.answer
+    select outbox.ctid as place, s.status, s.counts, s.wait, s.code, s.error, s.answer
     from outbox
         join unnest(
             $1::bigint[], $2::bigint[], $3::text[], $4::integer[], $5::bigint[], $6::text[], $7::text[], $8::text[]
@@ -23,7 +23,7 @@ settled as (
         locked_at = null,
         updated_at = clock()
     from found
-    where outbox.id = found.id
+    where outbox.ctid = found.place
     returning outbox.topic, outbox.idempotency_key, outbox.ordering_key, found.status, found.answer
 ),
 told as (

@@ -274,7 +274,8 @@ pub enum Retried {
 pub(super) mod reading {
     use super::Listing;
 
-    const COLUMNS: &str = include_str!("messages.sql");
+    /// Messages, of which the rest of the statement says which.
+    pub(in crate::store) const COLUMNS: &str = include_str!("messages.sql");
 
     /// The message of a number.
     pub(in crate::store) fn by_number() -> String {

@@ -104,6 +104,6 @@ async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() 
     let sql = concat!("explain ", include_str!("../../queries/postgres/alerts/list_alerts.sql"));
     let plan = store.read_product(sql, &[&i64::MAX, &10_i64]).await.unwrap();
     let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-    assert!(plan.iter().any(|line| line.contains("outbox_topic")), "{plan:#?}");
+    assert!(plan.iter().any(|line| line.contains("outbox_alerts")), "{plan:#?}");
     assert_eq!(alerts::list(&stage.engine, 10, None).await.unwrap().items.len(), 5);
 }

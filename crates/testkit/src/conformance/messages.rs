@@ -221,6 +221,19 @@ pub async fn messages_are_listed_newest_first(fixture: &dyn Fixture) {
     assert_eq!(list(Listing { topic: topic.clone(), ..all.clone() }, 10).await, [third]);
     let none = Listing { topic, status: Some(Status::Aborted), before: Some(third) };
     assert!(list(none, 10).await.is_empty());
+    assert_eq!(
+        claim_messages(&*fixture.store(), 10).await.len(),
+        2,
+        "the second and the third are on their way"
+    );
+    let fourth = published(fixture, publication("k4", 1)).await;
+    let topic = Listing { topic: Some(message("k4").topic), ..all };
+    assert_eq!(list(topic.clone(), 10).await, [fourth, second, gone], "whatever became of them");
+    assert_eq!(list(topic.clone(), 2).await, [fourth, second]);
+    assert_eq!(list(Listing { before: Some(fourth), ..topic.clone() }, 1).await, [second]);
+    for (status, one) in [(Status::Sending, second), (Status::Pending, fourth), (Status::Aborted, gone)] {
+        assert_eq!(list(Listing { status: Some(status), ..topic.clone() }, 10).await, [one]);
+    }
 }
 
 /// Each topic gives its own share, and none of those that are not asked for.

@@ -61,8 +61,8 @@ async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str)
     of(top) + later.map(of).sum::<i64>()
 }
 
-/// What a look for topics, a claim, and the end of what was claimed take; how old messages are costs a bounded look.
-async fn costs(messages: i64) -> [i64; 3] {
+/// What a look for topics, a claim, the end of what was claimed and a list take; how old messages are costs a bounded look.
+async fn costs(messages: i64) -> [i64; 4] {
     let address = fresh_database().await;
     let store = PostgresStore::connect(&address).await.unwrap();
     drop(store);
@@ -89,7 +89,10 @@ async fn costs(messages: i64) -> [i64; 3] {
         nothing("text")
     );
     let settling = pages(&client, query!("settle_outbox"), &ends, "CTE told").await;
-    [looking, claiming, settling]
+    let newest = include_str!("../../../engine/src/store/postgres/newest_of_topic.sql");
+    let rare_ones = "(array['aborted', 'sending', 'succeeded'], 'topic-3', 9223372036854775807, 10)";
+    let listing = pages(&client, newest, rare_ones, "").await;
+    [looking, claiming, settling, listing]
 }
 
 #[tokio::test(flavor = "multi_thread")]

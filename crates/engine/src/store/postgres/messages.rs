@@ -164,17 +164,35 @@ pub(super) async fn message_of(session: &Session, topic: &str, key: &str) -> Res
 }
 
 pub(super) async fn list(session: &Session, listing: &Listing, rows: usize) -> Result<Vec<Kept>, Error> {
-    if listing.topic.as_deref().is_some_and(|topic| !is_text(topic)) {
-        return Ok(Vec::new());
+    if let Some(topic) = &listing.topic {
+        return list_topic(session, topic, listing, rows).await;
     }
     let status = listing.status.map(Status::as_str);
     let at_most = limit(rows);
     let mut values: Vec<&(dyn ToSql + Sync)> = Vec::new();
     values.extend(status.as_ref().map(|status| status as &(dyn ToSql + Sync)));
-    values.extend(listing.topic.as_ref().map(|topic| topic as &(dyn ToSql + Sync)));
     values.extend(listing.before.as_ref().map(|before| before as &(dyn ToSql + Sync)));
     values.push(&at_most);
     session.query(&reading::list(listing), &values).await?.iter().map(kept).collect()
+}
+
+/// The index of topics is ordered by status within, so that each has its own newest.
+async fn list_topic(
+    session: &Session,
+    topic: &str,
+    listing: &Listing,
+    rows: usize,
+) -> Result<Vec<Kept>, Error> {
+    if !is_text(topic) {
+        return Ok(Vec::new());
+    }
+    let statuses = listing.status.map_or(Status::ALL.to_vec(), |status| vec![status]);
+    let statuses: Vec<&str> = statuses.into_iter().map(Status::as_str).collect();
+    let before = listing.before.unwrap_or(i64::MAX);
+    let values: [&(dyn ToSql + Sync); 4] = [&statuses, &topic, &before, &limit(rows)];
+    let newest = include_str!("newest_of_topic.sql");
+    let query = format!("{} where o.id in ({newest}) order by o.id desc limit $4", reading::COLUMNS);
+    session.query(&query, &values).await?.iter().map(kept).collect()
 }
 
 fn first(rows: &[Row]) -> Result<Option<Kept>, Error> {

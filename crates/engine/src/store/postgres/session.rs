@@ -62,14 +62,9 @@ pub const WRITER_SETTINGS: &str = "
     set statement_timeout = '15s';
 ";
 
-/// Everything else is asked seldom and with few or many rows in mind: each time gets its own plan.
+/// Everything else comes with few rows in mind or with many, about tables that grow meanwhile: each time gets its own plan.
+/// Whatever the tables' statistics say, rows are known by index, and no table is read whole.
 const WHEN_ASKING: &str = "
-    set plan_cache_mode = force_custom_plan;
-    set jit = off;
-";
-
-/// Products work in batches on tables that grow while a plan is kept, and know their rows by index.
-const WHEN_ACTING: &str = "
     set plan_cache_mode = force_custom_plan;
     set enable_seqscan = off;
     set jit = off;
@@ -140,7 +135,7 @@ impl Sessions {
     /// Connections under a role of the database, and for how long their answers are waited for.
     pub(super) fn acting_as(&self, role: Option<&str>, at_most: usize) -> Result<(Pool, Duration), Error> {
         let become_it = role.map_or_else(String::new, |role| format!("set role \"{role}\";"));
-        let settings = [WHEN_ACTING, &become_it].concat();
+        let settings = [WHEN_ASKING, &become_it].concat();
         Ok((pool(&self.dialler, at_most, &settings)?, self.answer_within))
     }
 
