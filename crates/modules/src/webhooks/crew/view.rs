@@ -77,7 +77,7 @@ impl View {
         let unseen =
             self.before.iter().filter(|(_, at)| now.saturating_duration_since(*at) < self.settings.every);
         unseen.map(|(before, _)| *before).try_fold(standing.part(lane, limits)?, |part, before| {
-            Some(lesser(part, before?.part(lane, limits)?))
+            Some(lesser(&part, &before?.part(lane, limits)?))
         })
     }
 }
@@ -90,9 +90,9 @@ impl Settings {
     }
 }
 
-fn lesser(one: Limits, other: Limits) -> Limits {
+fn lesser(one: &Limits, other: &Limits) -> Limits {
     let requests = |limits: &Limits| limits.rate.map(|rate| rate.requests);
-    let requests = requests(&one).min(requests(&other));
+    let requests = requests(one).min(requests(other));
     let rate = one.rate.zip(requests).map(|(rate, requests)| Rate { requests, ..rate });
     Limits { concurrency: one.concurrency.min(other.concurrency), rate }
 }
@@ -186,7 +186,7 @@ mod tests {
             rate: std::num::NonZeroU32::new(requests)
                 .map(|requests| Rate { requests, every: Duration::from_secs(1) }),
         };
-        assert_eq!(lesser(limits(3, 2), limits(2, 5)), limits(2, 2));
-        assert_eq!(lesser(limits(3, 0), limits(4, 0)), limits(3, 0));
+        assert_eq!(lesser(&limits(3, 2), &limits(2, 5)), limits(2, 2));
+        assert_eq!(lesser(&limits(3, 0), &limits(4, 0)), limits(3, 0));
     }
 }
