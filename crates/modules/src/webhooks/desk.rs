@@ -99,7 +99,7 @@ impl Counter {
         })
     }
 
-    /// Frees places for as long as it is polled.
+    /// Frees places for as long as it is polled, and keeps this node counted while workers have any.
     pub async fn run(&self) {
         loop {
             tokio::time::sleep(FREED_EVERY).await;
