@@ -148,6 +148,12 @@ impl Engine {
         &self.shared().options.ids
     }
 
+    /// What this process is called, for products whose nodes know of each other.
+    #[must_use]
+    pub fn node(&self) -> &str {
+        &self.shared().node().name
+    }
+
     /// Makes a saga known to this engine. Sagas of it that nobody runs are taken up at once.
     ///
     /// # Errors

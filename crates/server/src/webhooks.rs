@@ -7,6 +7,7 @@ use backstitch::Engine;
 use backstitch::clock::Clock;
 use backstitch_modules::http_call::SetupError;
 use backstitch_modules::randomness::SystemRandomness;
+use backstitch_modules::webhooks::crew::{self, Crew};
 use backstitch_modules::webhooks::egress::{BadEgress, Egress};
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{Sender, Settings};
@@ -118,6 +119,10 @@ impl Hooks {
             task.abort();
             let _ = task.await;
         }
+        // The courier has done so; workers outside may have asked after that.
+        if let Some(sending) = &self.sending {
+            sending.dispatch.leave().await;
+        }
     }
 }
 
@@ -162,7 +167,8 @@ impl Sending {
         let settings = Settings { connect_within: config.calls.connect_timeout, ..Settings::default() };
         let sender = Sender::new(egress.clone(), settings, clock.clone())?;
         let subscriptions = parts.subscriptions.clone();
-        let dispatch = Arc::new(Dispatch::new(parts.jobs.clone(), lanes, vault.clone(), clock));
+        let crew = Arc::new(Crew::of(&parts.jobs, crew::Settings::default()));
+        let dispatch = Arc::new(Dispatch::new(parts.jobs.clone(), crew, lanes, vault.clone(), clock));
         let courier = Arc::new(Courier::new(dispatch.clone(), sender, subscriptions.clone(), observer));
         let registrar = Registrar::new(subscriptions, egress, vault, Arc::new(SystemRandomness));
         Ok(Self { registrar, dispatch, courier })

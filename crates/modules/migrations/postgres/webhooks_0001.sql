@@ -147,6 +147,15 @@ create table webhook_attempts (
     primary key (saga_id, job_id)
 );
 
+-- The nodes that hand out attempts, each as long as it does: an endpoint's limits are shared among them. A file has one
+-- process, and no such table.
+create table webhook_senders (
+    seen_at timestamptz      not null,
+    id      text collate "C" not null primary key,
+    -- What people call it.
+    node    text             not null
+);
+
 -- What nobody may do, whatever program asks.
 
 create trigger webhook_events_never_change
@@ -285,6 +294,7 @@ begin
     grant select on jobs to backstitch_worker;
     grant update (status, token, until, attempts, expiries, last_error) on jobs to backstitch_worker;
     grant insert on job_results, webhook_attempts to backstitch_worker;
+    grant select, insert, delete, update (seen_at) on webhook_senders to backstitch_worker;
 
     grant select on webhook_events, webhook_subscriptions, dead_letters to backstitch_dead_letter;
     grant select, insert on webhook_delivery_sagas to backstitch_dead_letter;

@@ -75,6 +75,8 @@ async fn usable(server: &PostgresStore, part: Part) -> Result<Option<&'static st
 /// What the parts share.
 pub(super) struct Base {
     store: Arc<dyn Store>,
+    /// What people call this process.
+    pub(super) node: String,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
     /// One for each part, in their order; none on a file, which has no roles.
@@ -108,6 +110,7 @@ impl Base {
         };
         Ok(Self {
             store: engine.store().clone(),
+            node: engine.node().to_owned(),
             clock: engine.clock().clone(),
             ids: engine.ids().clone(),
             acting,

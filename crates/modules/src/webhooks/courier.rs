@@ -88,6 +88,7 @@ impl Courier {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+        self.dispatch.leave().await;
         while attempts.join_next().await.is_some() {}
     }
 

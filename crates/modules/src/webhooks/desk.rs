@@ -99,7 +99,7 @@ impl Counter {
         })
     }
 
-    /// Frees places for as long as it is polled.
+    /// Frees places for as long as it is polled, and keeps this node counted while workers have any.
     pub async fn run(&self) {
         loop {
             tokio::time::sleep(FREED_EVERY).await;
@@ -108,6 +108,10 @@ impl Counter {
             }
             if let Err(error) = self.free_places().await {
                 tracing::warn!(%error, "who still has deliveries cannot be found out");
+            }
+            // What workers have is part of what the endpoints have, also while none of them asks for more.
+            if let Err(error) = self.dispatch.crew.show_up().await {
+                tracing::warn!(%error, "other nodes may give endpoints what workers of this one have");
             }
         }
     }
@@ -183,6 +187,11 @@ impl Desk for Counter {
 
     async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
         self.free_places().await.map_err(told)?;
+        self.dispatch.crew.show_up().await.map_err(told)?;
+        // A worker may not come again for long, and by then the others would not know this node any more.
+        if let Some(begins_at) = self.dispatch.crew.begins_at() {
+            tokio::time::sleep_until(begins_at).await;
+        }
         let found = self.dispatch.lease(limit, lease).await.map_err(told)?;
         let mut work = Vec::with_capacity(found.work.len());
         for dispatched in found.work {

@@ -9,6 +9,7 @@ use backstitch::clock::Clock;
 use tokio::time::Instant;
 
 use super::call::{Call, Uncallable};
+use super::crew::Crew;
 use super::error::Error;
 use super::jobs::{Ask, Jobs, Lane, Leased};
 use super::lanes::{Lanes, Limits, Place, Rate};
@@ -23,9 +24,11 @@ const MANY_CALLS: usize = 10_000;
 /// How often the log repeats that an endpoint cannot be called.
 const COMPLAINED_EVERY: Duration = Duration::from_secs(60);
 
-/// Hands out attempts: to the workers of this process, and to those outside. Both hold themselves to the same limits.
+/// Hands out attempts: to the workers of this process, and to those outside. Both hold themselves to the same limits, and to
+/// this node's part of them.
 pub struct Dispatch {
     pub(super) jobs: Arc<Jobs>,
+    pub(super) crew: Arc<Crew>,
     pub(super) lanes: Lanes,
     pub(super) clock: Arc<dyn Clock>,
     vault: Vault,
@@ -57,11 +60,12 @@ pub(super) struct Found {
 }
 
 impl Dispatch {
-    /// Hands out these jobs within the limits of these lanes, signed with the secrets of this vault.
+    /// Hands out these jobs as one of this crew, within the limits of these lanes, signed with the secrets of this vault.
     #[must_use]
-    pub fn new(jobs: Arc<Jobs>, lanes: Lanes, vault: Vault, clock: Arc<dyn Clock>) -> Self {
+    pub fn new(jobs: Arc<Jobs>, crew: Arc<Crew>, lanes: Lanes, vault: Vault, clock: Arc<dyn Clock>) -> Self {
         Self {
             jobs,
+            crew,
             lanes,
             vault,
             clock,
@@ -71,9 +75,9 @@ impl Dispatch {
         }
     }
 
-    /// Forgets what is known against an endpoint: it was changed, or switched on again.
-    pub fn forgive(&self, subscription: i64) {
-        self.lanes.forgive(subscription);
+    /// Leaves everything to the other nodes: nothing more is handed out here for now.
+    pub async fn leave(&self) {
+        self.crew.leave().await;
     }
 
     /// How an endpoint is called.
@@ -95,6 +99,7 @@ impl Dispatch {
     /// Leases up to so many, from all lanes in which something waits, each for as long as its request may take and then
     /// some, and at least for `lease`.
     pub(super) async fn lease(&self, most: usize, lease: Duration) -> Result<Found, Error> {
+        self.crew.show_up().await?;
         let mut found = Found::default();
         match self.look(most, lease, &mut found).await {
             // What is leased is made all the same.
@@ -137,17 +142,18 @@ impl Dispatch {
         found: &mut Found,
     ) -> Result<(), Error> {
         let wanted = most - found.work.len();
-        let open: Vec<Lane> = page.into_iter().filter(|lane| self.may_enter(lane, found)).collect();
+        let ours = page.into_iter().filter_map(|lane| Some((self.limits_of(&lane)?, lane)));
+        let open: Vec<_> = ours.filter(|(limits, lane)| self.may_enter(lane, limits, found)).collect();
         // Places are taken before it is known how much waits: no lane takes so many that the others of the page get none.
         let share = (self.lanes.free().min(wanted) / open.len().max(1)).max(1);
         let mut held_places = HashMap::new();
         let (mut asks, mut taken) = (Vec::new(), 0);
-        for lane in open {
+        for (limits, lane) in open {
             if taken >= wanted {
                 break;
             }
             let (id, timeout) = (lane.id, lane.timeout);
-            let places = self.places(id, &limits_of(&lane), share.min(wanted - taken), found);
+            let places = self.places(id, &limits, share.min(wanted - taken), found);
             if places.is_empty() {
                 continue;
             }
@@ -173,9 +179,21 @@ impl Dispatch {
         Ok(())
     }
 
+    /// What a lane may have from here; nothing where it is the other nodes' alone. It is then passed over until the next
+    /// look, which comes by itself.
+    fn limits_of(&self, lane: &Lane) -> Option<Limits> {
+        let rate = lane.rate_limit.and_then(std::num::NonZeroU32::new);
+        let whole = Limits {
+            concurrency: usize::try_from(lane.max_concurrency).unwrap_or(usize::MAX),
+            rate: rate.map(|requests| Rate { requests, every: Duration::from_secs(1) }),
+        };
+        self.crew.part(lane.id, &whole)
+    }
+
     /// Whether a lane could take a request now. Those that could not are no reason to give the others less.
-    fn may_enter(&self, lane: &Lane, found: &mut Found) -> bool {
-        if self.lanes.room(lane.id, &limits_of(lane)) > 0 {
+    fn may_enter(&self, lane: &Lane, limits: &Limits, found: &mut Found) -> bool {
+        self.lanes.as_of(lane.id, lane.updated_at);
+        if self.lanes.room(lane.id, limits) > 0 {
             return true;
         }
         let opens_at = self.lanes.closed(lane.id).and_then(|wait| wait.until);
@@ -207,14 +225,6 @@ impl Dispatch {
             silent.insert(now);
             tracing::error!(subscription, %why, "its deliveries wait: the endpoint cannot be called");
         }
-    }
-}
-
-fn limits_of(lane: &Lane) -> Limits {
-    let rate = lane.rate_limit.and_then(std::num::NonZeroU32::new);
-    Limits {
-        concurrency: usize::try_from(lane.max_concurrency).unwrap_or(usize::MAX),
-        rate: rate.map(|requests| Rate { requests, every: Duration::from_secs(1) }),
     }
 }
 

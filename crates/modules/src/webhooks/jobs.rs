@@ -37,7 +37,7 @@ const LONGEST_ERROR: usize = 500;
 
 /// The jobs of deliveries.
 pub struct Jobs {
-    base: Arc<Base>,
+    pub(super) base: Arc<Base>,
     batcher: Batcher<Report, Answered>,
 }
 

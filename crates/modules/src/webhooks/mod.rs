@@ -3,7 +3,8 @@
 //! Parts, each with its own rights in the database: [`Ingest`] takes events and makes deliveries of them; the
 //! [`Orchestrator`] alone decides where a delivery stands; [`Jobs`] are what workers lease, and report on;
 //! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. [`Retention`]
-//! prunes what is over. Attempts are made by a [`Courier`] in this process, or by workers outside over a [`Counter`].
+//! prunes what is over. Attempts are made by a [`Courier`] in this process, or by workers outside over a [`Counter`]; the
+//! nodes of a [`Crew`] share what endpoints get.
 //!
 //! ```no_run
 //! use backstitch::{Engine, Options, Payload};
@@ -31,6 +32,7 @@ mod base;
 mod batcher;
 mod call;
 mod courier;
+pub mod crew;
 mod dead_letters;
 mod deliveries;
 mod desk;
@@ -63,6 +65,7 @@ use std::sync::Arc;
 use backstitch::Engine;
 
 pub use courier::Courier;
+pub use crew::Crew;
 pub use dead_letters::{DeadLetter, DeadLetters, Requeued, RequeuedMany, Which};
 pub use deliveries::{Attempt, Deliveries, Event, Filter, Saga};
 pub use desk::{Counter, QUEUE};

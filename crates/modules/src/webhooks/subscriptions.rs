@@ -1,4 +1,7 @@
 //! The subscriptions there are. Deliveries read them; only this changes them.
+//!
+//! Of two changes the later one always has the later time, whatever the clocks of their nodes say: by that time everybody
+//! sees that there was one.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -93,7 +96,7 @@ impl Subscriptions {
     pub async fn change(&self, read: &Subscription, terms: &Terms) -> Result<Subscription, Error> {
         let mut values = vec![read.id.into(), read.updated_at.into()];
         values.extend(terms.columns()?);
-        // Never the time it had: of two changes at the same moment the second one has to see that it is one.
+        // Never the time it had, like every other change.
         let now = self.base.now().max(read.updated_at.plus(Duration::from_micros(1)));
         values.push(now.into());
         let rows = self.base.change(Part::Subscriptions, statement!("change_subscription"), values).await?;

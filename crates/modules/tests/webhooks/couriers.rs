@@ -19,21 +19,21 @@ use crate::stage::{BASE, Stage, order_created};
 use backstitch_testkit::service::{Reply, Service};
 
 /// A courier at work, until it is dropped.
-struct Working {
+pub(crate) struct Working {
     courier: Arc<Courier>,
     _running: [AbortOnDropHandle<()>; 2],
 }
 
-fn loopback() -> Egress {
+pub(crate) fn loopback() -> Egress {
     Egress::allowing(&["127.0.0.0/8"]).unwrap()
 }
 
-fn courier(stage: &Stage, dispatch: Arc<Dispatch>) -> Courier {
+pub(crate) fn courier(stage: &Stage, dispatch: Arc<Dispatch>) -> Courier {
     let sender = Sender::new(loopback(), sender::Settings::default(), stage.clock.clone()).unwrap();
     Courier::new(dispatch, sender, stage.webhooks.subscriptions.clone(), Arc::new(Nobody))
 }
 
-fn work(stage: &Stage, dispatch: Arc<Dispatch>) -> Working {
+pub(crate) fn work(stage: &Stage, dispatch: Arc<Dispatch>) -> Working {
     let courier = Arc::new(courier(stage, dispatch));
     let (running, orchestrator) = (courier.clone(), stage.webhooks.orchestrator.clone());
     let running = [
@@ -44,14 +44,14 @@ fn work(stage: &Stage, dispatch: Arc<Dispatch>) -> Working {
 }
 
 /// Somebody on this machine who wants orders.
-async fn subscribe(stage: &Stage, url: String, change: impl FnOnce(&mut Terms)) -> Subscription {
+pub(crate) async fn subscribe(stage: &Stage, url: String, change: impl FnOnce(&mut Terms)) -> Subscription {
     let mut terms = Terms { base_delay: BASE, ..Terms::to(url, vec!["order.*".to_owned()]) };
     change(&mut terms);
     stage.registrar_to(loopback()).create(&terms, None).await.unwrap().0
 }
 
 /// Waits until the delivery of this event is at this status.
-async fn until(stage: &Stage, event: i64, status: Status) -> Saga {
+pub(crate) async fn until(stage: &Stage, event: i64, status: Status) -> Saga {
     loop {
         let saga = stage.saga_of(event).await;
         if saga.status == status {
@@ -139,7 +139,8 @@ async fn an_endpoint_whose_secret_cannot_be_read_is_left_alone_and_nothing_is_lo
         stage.decide().await;
         let lanes = Lanes::new(lanes::Settings::default());
         let other = Vault::new(&[8; 32]).unwrap();
-        let blind = Dispatch::new(stage.webhooks.jobs.clone(), lanes, other, stage.clock.clone());
+        let blind =
+            Dispatch::new(stage.webhooks.jobs.clone(), stage.crew.clone(), lanes, other, stage.clock.clone());
         let working = work(&stage, Arc::new(blind));
         tokio::time::sleep(Duration::from_millis(50)).await;
         let saga = stage.saga_of(event).await;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod couriers;
+mod crews;
 mod dead_letters;
 mod desk;
 mod ingest;

@@ -193,9 +193,10 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
     }
 }
 
-/// Queries about rows whose numbers they are given, and about subscriptions.
-const BY_NUMBER: [&str; 20] = [
+/// Queries about rows whose numbers they are given, about subscriptions, and about the few nodes that send.
+const BY_NUMBER: [&str; 22] = [
     "attempts",
+    "beat",
     "change_subscription",
     "delete_subscription",
     "disable_subscription",
@@ -204,6 +205,7 @@ const BY_NUMBER: [&str; 20] = [
     "ingest",
     "insert_subscription",
     "keep",
+    "leave",
     "list_subscriptions",
     "load_delivery",
     "load_event",

@@ -1,5 +1,9 @@
 //! The rights of each part, as the database sees to them: §4, §9.
 
+use std::sync::Arc;
+
+use backstitch::Desk as _;
+use backstitch_modules::webhooks::{Counter, Nobody};
 use tokio_postgres::Client;
 
 use crate::stage::{Place, Stage, session};
@@ -66,6 +70,13 @@ const CHANGES: &[(&str, &[&str])] = &[
     ),
     ("update dead_letters set attempt_count = 0 where false", &[]),
     ("delete from dead_letters where false", &["backstitch_retention"]),
+    (
+        "insert into webhook_senders (seen_at, id, node) values (now(), 'x', 'x')",
+        &["backstitch_worker"],
+    ),
+    ("update webhook_senders set seen_at = now() where false", &["backstitch_worker"]),
+    ("update webhook_senders set id = 'x' where false", &[]),
+    ("delete from webhook_senders where false", &["backstitch_worker"]),
     ("delete from sagas where false", &[]),
     ("insert into outbox (topic, idempotency_key, payload, due_at, created_at) values ('x', 'x', '', now(), now())", &[]),
     ("truncate webhook_delivery_sagas", &[]),
@@ -113,6 +124,7 @@ async fn s9_the_orchestrator_may_read_events_and_subscriptions_and_nobody_reads_
         ("backstitch_subscriptions", "webhook_events"),
         ("backstitch_worker", "dead_letters"),
         ("backstitch_retention", "webhook_subscriptions"),
+        ("backstitch_orchestrator", "webhook_senders"),
     ] {
         assert!(!may(&session, role, &format!("select from {table}")).await, "{role} reads {table}");
     }
@@ -142,6 +154,7 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
         "job_results",
         "webhook_attempts",
         "dead_letters",
+        "webhook_senders",
     ] {
         let trigger = format!(
             "create trigger seen after insert or update or delete on backstitch.{table}
@@ -149,6 +162,10 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
         );
         session.batch_execute(&trigger).await.unwrap();
     }
+    let dispatch = stage.dispatch();
+    let counter = Counter::of(dispatch.clone(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
+    counter.lease(1, std::time::Duration::ZERO).await.unwrap();
+    dispatch.leave().await;
     let dead = stage.dead_letter("o-1").await;
     stage.webhooks.dead_letters.requeue(dead.id).await.unwrap();
     stage.exhaust(dead.id + 1).await;
@@ -182,6 +199,9 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
         "webhook_delivery_sagas UPDATE backstitch_orchestrator".to_owned(),
         "webhook_events DELETE backstitch_retention".to_owned(),
         "webhook_events INSERT backstitch_ingest".to_owned(),
+        "webhook_senders DELETE backstitch_worker".to_owned(),
+        "webhook_senders INSERT backstitch_worker".to_owned(),
+        "webhook_senders UPDATE backstitch_worker".to_owned(),
         "webhook_subscriptions INSERT backstitch_subscriptions".to_owned(),
     ];
     assert_eq!(seen, expected);

@@ -10,6 +10,7 @@ use backstitch::store::postgres::PostgresStore;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::{Engine, Options, Payload, Timestamp};
 use backstitch_modules::randomness::SystemRandomness;
+use backstitch_modules::webhooks::crew::{self, Crew};
 use backstitch_modules::webhooks::egress::Egress;
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::vault::Vault;
@@ -43,6 +44,7 @@ pub(crate) enum Place {
 /// Webhooks, and their database, which goes last.
 pub(crate) struct Stage {
     pub(crate) webhooks: Webhooks,
+    pub(crate) crew: Arc<Crew>,
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<ManualClock>,
     pub(crate) place: Place,
@@ -76,14 +78,15 @@ impl Stage {
         let options = Options { clock: clock.clone(), ..Options::default() };
         let engine = Engine::on_store(store, options).await.unwrap();
         let webhooks = Webhooks::open(&engine).await.unwrap();
-        Self { webhooks, engine, clock, place }
+        let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
+        Self { webhooks, crew, engine, clock, place }
     }
 
     /// As after a crash: nothing in memory is left, and somebody else takes over.
     pub(crate) async fn crash(self) -> Self {
-        let Self { webhooks, engine, clock, place } = self;
+        let Self { webhooks, crew, engine, clock, place } = self;
         let store = Arc::downgrade(engine.store());
-        drop(webhooks);
+        drop((webhooks, crew));
         engine.shutdown().await.unwrap();
         // What still writes lets go once it has seen that nobody asks any more.
         while store.strong_count() > 0 {
@@ -173,7 +176,12 @@ impl Stage {
 
     /// Hands out what waits, as far as these lanes have room.
     pub(crate) fn dispatch_within(&self, lanes: Lanes) -> Arc<Dispatch> {
-        Arc::new(Dispatch::new(self.webhooks.jobs.clone(), lanes, vault(), self.clock.clone()))
+        self.dispatch_as(self.crew.clone(), &self.webhooks, lanes)
+    }
+
+    /// The same on another node.
+    pub(crate) fn dispatch_as(&self, crew: Arc<Crew>, node: &Webhooks, lanes: Lanes) -> Arc<Dispatch> {
+        Arc::new(Dispatch::new(node.jobs.clone(), crew, lanes, vault(), self.clock.clone()))
     }
 
     /// Tells of an order.

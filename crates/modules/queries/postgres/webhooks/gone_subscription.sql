@@ -1,5 +1,5 @@
 -- Only if it still leads where the answer came from.
 update webhook_subscriptions
-set disabled_at = $2, disabled_reason = $3, updated_at = $2
+set disabled_at = $2, disabled_reason = $3, updated_at = greatest($2, updated_at + interval '1 microsecond')
 where id = $1 and url = $4 and deleted_at is null and disabled_at is null
 returning id

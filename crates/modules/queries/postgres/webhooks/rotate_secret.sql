@@ -1,6 +1,6 @@
 -- The secret that was live until now stays so for a while. One that is promised to stay is not taken away unasked.
 update webhook_subscriptions
-set previous_secret = secret, previous_secret_until = $3, secret = $2, updated_at = $4
+set previous_secret = secret, previous_secret_until = $3, secret = $2, updated_at = greatest($4, updated_at + interval '1 microsecond')
 where
     id = $1 and deleted_at is null
     and ($5::bigint = 1 or previous_secret_until is null or previous_secret_until <= $4)

@@ -1,6 +1,6 @@
 -- One that is disabled keeps its first reason.
 update webhook_subscriptions
-set disabled_at = coalesce(disabled_at, ?2), disabled_reason = coalesce(disabled_reason, ?3), updated_at = ?2
+set disabled_at = coalesce(disabled_at, ?2), disabled_reason = coalesce(disabled_reason, ?3), updated_at = max(?2, updated_at + 1)
 where id = ?1 and deleted_at is null
 returning
     id, url, event_types, headers, max_retry_limit, base_delay_ms, max_delay_ms, timeout_ms, max_concurrency, rate_limit,

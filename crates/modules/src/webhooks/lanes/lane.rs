@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use backstitch::Timestamp;
+
 use super::breaker::{Breaker, Ticket};
 use super::rate::Meter;
 use super::{Limits, Settings, Verdict, Why};
@@ -20,6 +22,8 @@ pub(super) struct Lane {
     /// Its rate is used up until then.
     paced_until: Duration,
     used: Duration,
+    /// Which of the endpoint's changes it knows of.
+    changed_at: Option<Timestamp>,
 }
 
 impl Lane {
@@ -105,7 +109,8 @@ impl Lane {
 
     fn pace(&mut self, limits: &Limits, now: Duration) -> Result<(), (Why, Option<Duration>)> {
         if self.meter.as_ref().map(Meter::rate) != limits.rate {
-            self.meter = limits.rate.and_then(Meter::new);
+            let before = self.meter.take();
+            self.meter = limits.rate.and_then(|rate| Meter::after(before.as_ref(), rate));
             self.paced_until = Duration::ZERO;
         }
         let Some(meter) = &mut self.meter else { return Ok(()) };
@@ -115,10 +120,14 @@ impl Lane {
         })
     }
 
-    /// Forgets what is held against the endpoint, but not its rate.
-    pub(super) fn forgive(&mut self) {
-        self.breaker.forgive();
-        self.quiet_until = Duration::ZERO;
+    /// Forgets what is held against an endpoint as it was before, but not its rate.
+    pub(super) fn as_of(&mut self, changed_at: Timestamp) {
+        // Whoever looked earlier may say so later.
+        if self.changed_at.is_none_or(|known| known < changed_at) {
+            self.changed_at = Some(changed_at);
+            self.breaker.forgive();
+            self.quiet_until = Duration::ZERO;
+        }
     }
 
     pub(super) fn is_forgotten(&self, now: Duration, settings: &Settings) -> bool {

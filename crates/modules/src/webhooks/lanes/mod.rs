@@ -4,7 +4,8 @@
 //! alone, and one now and then while it does not work. All lanes share the sender's places, and when those grow scarce,
 //! who has more than a fair share gets no more. A lane only delays; it fails nothing and loses nothing.
 //!
-//! Lanes are those of one process: with several, each holds itself to the limits.
+//! Lanes are those of one process, and so is what it holds against an endpoint. What they are told as limits is that
+//! process's part of them.
 
 mod breaker;
 mod lane;
@@ -16,6 +17,7 @@ use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use backstitch::Timestamp;
 use tokio::time::Instant;
 
 use breaker::Ticket;
@@ -180,11 +182,9 @@ impl Lanes {
         Some(self.wait(why, until))
     }
 
-    /// Forgets what is known against an endpoint: it was changed, or switched on again.
-    pub fn forgive(&self, endpoint: i64) {
-        if let Some(lane) = self.state().lanes.get_mut(&endpoint) {
-            lane.forgive();
-        }
+    /// Forgets what is known against an endpoint that was changed since the last time, by whichever node.
+    pub fn as_of(&self, endpoint: i64, changed_at: Timestamp) {
+        self.state().lanes.entry(endpoint).or_default().as_of(changed_at);
     }
 
     /// How many places nobody has.
@@ -388,13 +388,17 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn an_endpoint_that_was_changed_is_judged_anew() {
         let lanes = lanes(100);
-        for _ in 0..3 {
+        let changed = |nth| lanes.as_of(ONE, Timestamp::from_micros(nth));
+        for nth in 0..3 {
+            changed(nth);
+            assert_eq!(lanes.closed(ONE), None);
             lanes.enter(ONE, &at_once(9)).ok().unwrap().leave(Verdict::Ill, Some(Duration::from_secs(60)));
-            lanes.forgive(ONE);
+            changed(nth);
+            assert_eq!(lanes.closed(ONE).unwrap().why, Why::Quiet, "nobody changed it");
         }
+        changed(3);
         let late = lanes.enter(ONE, &at_once(9)).ok().unwrap();
-        assert_eq!(lanes.closed(ONE), None);
-        lanes.forgive(ONE);
+        changed(4);
         late.leave(Verdict::Well, None);
         assert_eq!(fill(&lanes, ONE, &at_once(9)).len(), 9);
     }

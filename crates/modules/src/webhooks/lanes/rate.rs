@@ -15,10 +15,12 @@ pub(super) struct Meter {
 }
 
 impl Meter {
-    /// Nothing for a rate that limits nothing.
-    pub(super) fn new(rate: Rate) -> Option<Self> {
+    /// Nothing for a rate that limits nothing. What was used up of the rate before is used up of this one: when nodes come
+    /// and go rates change often, and nobody gets a second's worth anew by that.
+    pub(super) fn after(before: Option<&Self>, rate: Rate) -> Option<Self> {
         let share = rate.every / rate.requests.get();
-        (!share.is_zero()).then_some(Self { rate, share, even_at: Duration::ZERO })
+        let even_at = before.map_or(Duration::ZERO, |before| before.even_at);
+        (!share.is_zero()).then_some(Self { rate, share, even_at })
     }
 
     pub(super) fn rate(&self) -> Rate {
@@ -48,8 +50,12 @@ mod tests {
 
     use super::*;
 
+    fn rate(requests: u32, every: Duration) -> Rate {
+        Rate { requests: NonZeroU32::new(requests).unwrap(), every }
+    }
+
     fn meter(requests: u32, every: Duration) -> Option<Meter> {
-        Meter::new(Rate { requests: NonZeroU32::new(requests).unwrap(), every })
+        Meter::after(None, rate(requests, every))
     }
 
     fn at(seconds: u64) -> Duration {
@@ -72,6 +78,17 @@ mod tests {
         meter.uncount();
         assert!(meter.count(at(0)).is_ok());
         assert_eq!(meter.count(at(0)), Err(at(5)));
+    }
+
+    #[test]
+    fn what_was_used_up_is_used_up_of_another_rate_too() {
+        let every = Duration::from_secs(8);
+        let mut before = meter(8, every).unwrap();
+        (0..4).for_each(|_| before.count(at(0)).unwrap());
+        for (requests, left) in [(2, 1), (4, 2), (16, 8)] {
+            let mut meter = Meter::after(Some(&before), rate(requests, every)).unwrap();
+            assert_eq!((0..100).filter(|_| meter.count(at(0)).is_ok()).count(), left, "half of {requests}");
+        }
     }
 
     #[test]

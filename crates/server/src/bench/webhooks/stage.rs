@@ -7,6 +7,7 @@ use std::time::Duration;
 use backstitch::clock::SystemClock;
 use backstitch::{Engine, Options, Payload};
 use backstitch_modules::randomness::SystemRandomness;
+use backstitch_modules::webhooks::crew::{self, Crew};
 use backstitch_modules::webhooks::egress::Egress;
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{self, Sender};
@@ -70,7 +71,8 @@ impl Stage {
         let clock = Arc::new(SystemClock);
         let sender = Sender::new(egress, sender::Settings::default(), clock.clone())?;
         let lanes = Lanes::new(lanes::Settings::default());
-        let dispatch = Arc::new(Dispatch::new(webhooks.jobs.clone(), lanes, vault, clock));
+        let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
+        let dispatch = Arc::new(Dispatch::new(webhooks.jobs.clone(), crew, lanes, vault, clock));
         let completed = Arc::new(Completed::default());
         let courier = Courier::new(dispatch, sender, subscriptions, completed.clone());
         let (orchestrator, counted) = (webhooks.orchestrator.clone(), completed.clone());

@@ -63,7 +63,6 @@ pub(in crate::routes) async fn change(
     query.finish("")?;
     let sending = sending(&app)?;
     let changed = sending.registrar.amend(id, change).await?;
-    sending.dispatch.forgive(id);
     Ok(json(StatusCode::OK, &View::of(changed, app.clock.now())))
 }
 

@@ -1,0 +1,152 @@
+//! Who sends webhooks, so that an endpoint's limits hold over all nodes together.
+//!
+//! A node that hands out attempts keeps a row in a table while it does, and reads there who else does. Each takes its part of
+//! every limit by where it stands among them, so nobody has to be asked about a single request. A row that is not renewed
+//! counts no more after a while, by the database's clock; by then its node, if it still runs, has stopped to hand out
+//! anything by its old part.
+//!
+//! When nodes come and go, what one loses by it is gone with its next look, and what another one gains is taken only when all
+//! have had the time to look: who has just come waits so long with its first attempts, unless it is alone. Requests that are
+//! under way then are not called back, so until they end there may be more of them than the limit says. A node that is not
+//! answered in time goes by what it knows for as long as the others count it.
+//!
+//! A file has one process, which is always alone.
+
+mod part;
+mod view;
+
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
+
+use backstitch::store;
+use backstitch::store::postgres::Acting;
+use tokio::time::Instant;
+
+use super::base::{Base, Part, Side};
+use super::error::Error;
+use super::jobs::Jobs;
+use super::lanes::Limits;
+use super::statement::column_unreadable;
+use part::Standing;
+use view::View;
+
+/// How often nodes tell of themselves, and for how long they are believed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Settings {
+    /// A node that hands out anything has told of itself, and seen who else is there, within this time. What it gains by a
+    /// change it takes after as much time again.
+    pub every: Duration,
+    /// A node unheard of for so long is gone, by the database's clock.
+    pub gone_after: Duration,
+}
+
+impl Default for Settings {
+    fn default() -> Self {
+        Self { every: Duration::from_secs(2), gone_after: Duration::from_secs(10) }
+    }
+}
+
+/// The nodes that send, as one of them sees them.
+pub struct Crew {
+    base: Arc<Base>,
+    settings: Settings,
+    /// By what the others tell this node from another of the same name.
+    id: String,
+    view: Mutex<View>,
+    /// Held by whoever tells the others of this node.
+    telling: tokio::sync::Mutex<()>,
+}
+
+impl Crew {
+    /// One more of those who hand out these jobs.
+    #[must_use]
+    pub fn of(jobs: &Jobs, settings: Settings) -> Self {
+        let base = jobs.base.clone();
+        let id = base.ids.next(base.now()).to_string();
+        Self {
+            base,
+            settings,
+            id,
+            view: Mutex::new(View::new(settings)),
+            telling: tokio::sync::Mutex::default(),
+        }
+    }
+
+    /// Tells the others of this node, and sees who they are, if it is time to. Whoever hands out attempts, or has some out,
+    /// says so as often as it looks.
+    ///
+    /// # Errors
+    /// When the database does not answer and the others may count this node no more.
+    pub(super) async fn show_up(&self) -> Result<(), Error> {
+        let Side::Postgres(server) = self.base.side(Part::Worker)? else { return Ok(()) };
+        let _alone = self.telling.lock().await;
+        if !self.view().is_due(Instant::now()) {
+            return Ok(());
+        }
+        self.view().try_now(Instant::now());
+        match self.tell(server).await {
+            Err(error) if self.view().is_good(Instant::now()) => {
+                tracing::warn!(%error, "other nodes that send webhooks could not be told of this one");
+                Ok(())
+            }
+            told => Ok(told?),
+        }
+    }
+
+    async fn tell(&self, server: &Acting) -> Result<(), store::Error> {
+        let mut told = Instant::now();
+        let counted = self.view().is_good(told);
+        let mut seen = self.beat(server).await?;
+        let was_known = counted && seen.contains(&self.id);
+        if !was_known {
+            // Of two that come at the same moment neither has seen the other yet. Now that this row is there, one of them does.
+            told = Instant::now();
+            seen = self.beat(server).await?;
+        }
+        let others = || seen.iter().filter(|id| **id != self.id);
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let before = others().filter(|id| **id < self.id).count();
+        let standing = Standing::among(count(before), count(others().count()));
+        self.view().stand(standing, was_known, told, Instant::now());
+        Ok(())
+    }
+
+    /// Renews this node's row; who was there before.
+    async fn beat(&self, server: &Acting) -> Result<Vec<String>, store::Error> {
+        let gone_after = i64::try_from(self.settings.gone_after.as_millis()).unwrap_or(i64::MAX);
+        let rows = server
+            .query(include_str!("../postgres/beat.sql"), &[&self.id, &self.base.node, &gone_after])
+            .await?;
+        let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>();
+        ids.map_err(|why| column_unreadable(&why))
+    }
+
+    /// When this node takes its part, if it has just come and there are others.
+    pub(super) fn begins_at(&self) -> Option<Instant> {
+        self.view().begins_at()
+    }
+
+    /// What this node may take of the limits of a lane; nothing where it leaves the lane to the others.
+    pub(super) fn part(&self, lane: i64, limits: &Limits) -> Option<Limits> {
+        match self.base.side(Part::Worker) {
+            Ok(Side::Sqlite(_)) => Standing::ALONE.part(lane, limits),
+            _ => self.view().part(lane, limits, Instant::now()),
+        }
+    }
+
+    /// Leaves its part to the others. Whoever hands out anything afterwards comes back by it.
+    pub(super) async fn leave(&self) {
+        let _alone = self.telling.lock().await;
+        if !self.view().leave() {
+            return;
+        }
+        let Ok(Side::Postgres(server)) = self.base.side(Part::Worker) else { return };
+        if let Err(error) = server.query(include_str!("../postgres/leave.sql"), &[&self.id]).await {
+            tracing::warn!(%error, "other nodes hear only later that this one sends no more webhooks");
+        }
+    }
+
+    fn view(&self) -> MutexGuard<'_, View> {
+        self.view.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}

@@ -1,0 +1,1 @@
+delete from webhook_senders where id = $1
