@@ -1,5 +1,7 @@
 //! The workers of this process: lease attempts, make them, and report what came of them.
 
+mod rounds;
+
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::call::Uncallable;
-use super::dispatch::{Dispatch, Dispatched, Found};
+use super::dispatch::{Dispatch, Dispatched, Found, Which};
 use super::error::Error;
 use super::jobs::{Lane, Leased, Report};
 use super::observer::{Attempted, Observer};
@@ -16,10 +18,11 @@ use super::sender::{Exchange, Sender};
 use super::signature::WebhookId;
 use super::subscription::Subscription;
 use super::subscriptions::Subscriptions;
+use rounds::Rounds;
 
 /// Attempts taken up at once at most.
 const BATCH: usize = 256;
-/// How often is looked for work that others made, and for leases that ran out.
+/// How often is looked for leases that ran out.
 const TICK: Duration = Duration::from_secs(1);
 /// The pause after a look that the database did not answer.
 const STORE_RETRY: Duration = Duration::from_millis(500);
@@ -62,14 +65,16 @@ impl Courier {
         let mut closing = std::pin::pin!(closing);
         let mut attempts = JoinSet::new();
         let mut looked_for_expired = Instant::now();
+        let mut rounds = Rounds::new();
         loop {
             while attempts.try_join_next().is_some() {}
             // Asked for before looking, so that nothing is missed.
             let offered = self.dispatch.jobs.offered();
             let freed = self.maker.freed.notified();
-            let wait = match self.look(&mut looked_for_expired).await {
+            let which = rounds.next();
+            let wait = match self.look(&which, &mut looked_for_expired).await {
                 Ok(found) => {
-                    let wait = if found.more { Duration::ZERO } else { until(found.opens_at) };
+                    let wait = rounds.learn(&which, &found);
                     for dispatched in found.work {
                         attempts.spawn(self.maker.clone().make(dispatched));
                     }
@@ -92,12 +97,12 @@ impl Courier {
         while attempts.join_next().await.is_some() {}
     }
 
-    async fn look(&self, looked_for_expired: &mut Instant) -> Result<Found, Error> {
+    async fn look(&self, which: &Which, looked_for_expired: &mut Instant) -> Result<Found, Error> {
         if looked_for_expired.elapsed() >= TICK {
             self.dispatch.jobs.expire().await?;
             *looked_for_expired = Instant::now();
         }
-        self.dispatch.lease(BATCH, Duration::ZERO).await
+        self.dispatch.lease(which, BATCH, Duration::ZERO).await
     }
 
     /// Sends this to a subscription now, whatever its limits, and tells what came of it. It is no delivery: nothing of it
@@ -178,10 +183,4 @@ fn fill(report: &mut Report, exchange: Exchange) {
     report.response_code = exchange.status;
     report.body = Some(exchange.body_start).filter(|body| !body.is_empty());
     report.duration = Some(exchange.duration);
-}
-
-/// How long until then, and never longer than a tick.
-fn until(opens_at: Option<Instant>) -> Duration {
-    let wait = opens_at.map_or(TICK, |at| at.saturating_duration_since(Instant::now()));
-    wait.clamp(Duration::from_millis(1), TICK)
 }

@@ -11,7 +11,7 @@ use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, 
 
 use tokio::time::Instant;
 
-use super::dispatch::{Dispatch, Dispatched, TO_REPORT};
+use super::dispatch::{Dispatch, Dispatched, TO_REPORT, Which};
 use super::error::Error;
 use super::jobs::{Answered, Report};
 use super::lanes::{Place, Verdict};
@@ -192,7 +192,7 @@ impl Desk for Counter {
         if let Some(begins_at) = self.dispatch.crew.begins_at() {
             tokio::time::sleep_until(begins_at).await;
         }
-        let found = self.dispatch.lease(limit, lease).await.map_err(told)?;
+        let found = self.dispatch.lease(&Which::All, limit, lease).await.map_err(told)?;
         let mut work = Vec::with_capacity(found.work.len());
         for dispatched in found.work {
             let job = dispatched.leased.job;

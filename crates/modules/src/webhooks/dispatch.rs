@@ -12,7 +12,7 @@ use super::call::{Call, Uncallable};
 use super::crew::Crew;
 use super::error::Error;
 use super::jobs::{Ask, Jobs, Lane, Leased};
-use super::lanes::{Lanes, Limits, Place, Rate};
+use super::lanes::{Lanes, Limits, Place, Rate, Why};
 use super::vault::Vault;
 
 /// Lanes looked at with one question.
@@ -49,6 +49,15 @@ pub(super) struct Dispatched {
     pub(super) ours_until: Instant,
 }
 
+/// Which lanes to look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Which {
+    /// All in which something waits, beginning after the one that was served last.
+    All,
+    /// Those of these in which something waits.
+    These(Vec<i64>),
+}
+
 /// What one look gave.
 #[derive(Default)]
 pub(super) struct Found {
@@ -57,6 +66,12 @@ pub(super) struct Found {
     pub(super) more: bool,
     /// When the first of the lanes opens that are closed now.
     pub(super) opens_at: Option<Instant>,
+    /// Lanes that gave something, or only had no room.
+    pub(super) busy: Vec<i64>,
+    /// There was room enough to look at all that were asked for.
+    pub(super) complete: bool,
+    /// How long it took to read which lanes there are.
+    pub(super) reading: Duration,
 }
 
 impl Dispatch {
@@ -96,12 +111,16 @@ impl Dispatch {
         Ok(call)
     }
 
-    /// Leases up to so many, from all lanes in which something waits, each for as long as its request may take and then
-    /// some, and at least for `lease`.
-    pub(super) async fn lease(&self, most: usize, lease: Duration) -> Result<Found, Error> {
+    /// Leases up to so many from these lanes, each for as long as its request may take and then some, and at least for
+    /// `lease`.
+    pub(super) async fn lease(&self, which: &Which, most: usize, lease: Duration) -> Result<Found, Error> {
         self.crew.show_up().await?;
         let mut found = Found::default();
-        match self.look(most, lease, &mut found).await {
+        let looked = match which {
+            Which::All => self.look_at_all(most, lease, &mut found).await,
+            Which::These(lanes) => self.look_at(lanes, most, lease, &mut found).await,
+        };
+        match looked {
             // What is leased is made all the same.
             Err(error) if !found.work.is_empty() => {
                 tracing::warn!(%error, "not all lanes could be looked at: they are with the next look");
@@ -112,42 +131,64 @@ impl Dispatch {
         Ok(found)
     }
 
-    async fn look(&self, most: usize, lease: Duration, found: &mut Found) -> Result<(), Error> {
+    async fn look_at_all(&self, most: usize, lease: Duration, found: &mut Found) -> Result<(), Error> {
         let begun_after = *held(&self.served);
         let (mut after, mut wrapped) = (begun_after, begun_after == 0);
         while found.work.len() < most && self.lanes.free() > 0 {
+            let began = Instant::now();
             let page = self.jobs.lanes(after, PAGE).await?;
+            found.reading += began.elapsed();
             for lane in page.deleted {
                 found.more |= self.jobs.close_lane(lane).await? > 0;
             }
-            self.lease_page(page.open, most, lease, found).await?;
+            if let Some(served) = self.lease_page(page.open, most, lease, found).await? {
+                *held(&self.served) = served;
+            }
             after = match page.next {
-                Some(next) if wrapped && next >= begun_after && begun_after > 0 => break,
-                Some(next) => next,
-                None if wrapped => break,
-                None => {
+                Some(next) if !wrapped || next < begun_after || begun_after == 0 => next,
+                None if !wrapped => {
                     wrapped = true;
                     0
+                }
+                _ => {
+                    found.complete = true;
+                    break;
                 }
             };
         }
         Ok(())
     }
 
+    async fn look_at(
+        &self,
+        lanes: &[i64],
+        most: usize,
+        lease: Duration,
+        found: &mut Found,
+    ) -> Result<(), Error> {
+        if self.lanes.free() > 0 {
+            let chosen = self.jobs.chosen_lanes(lanes).await?;
+            self.lease_page(chosen.open, most, lease, found).await?;
+            found.complete = true;
+        }
+        Ok(())
+    }
+
+    /// Leases from the lanes of a page, and says which was the last that got its turn.
     async fn lease_page(
         &self,
         page: Vec<Lane>,
         most: usize,
         lease: Duration,
         found: &mut Found,
-    ) -> Result<(), Error> {
+    ) -> Result<Option<i64>, Error> {
         let wanted = most - found.work.len();
         let ours = page.into_iter().filter_map(|lane| Some((self.limits_of(&lane)?, lane)));
         let open: Vec<_> = ours.filter(|(limits, lane)| self.may_enter(lane, limits, found)).collect();
         // Places are taken before it is known how much waits: no lane takes so many that the others of the page get none.
         let share = (self.lanes.free().min(wanted) / open.len().max(1)).max(1);
         let mut held_places = HashMap::new();
-        let (mut asks, mut taken) = (Vec::new(), 0);
+        let (mut asks, mut taken, mut served) = (Vec::new(), 0, None);
         for (limits, lane) in open {
             if taken >= wanted {
                 break;
@@ -155,6 +196,7 @@ impl Dispatch {
             let (id, timeout) = (lane.id, lane.timeout);
             let places = self.places(id, &limits, share.min(wanted - taken), found);
             if places.is_empty() {
+                found.busy.push(id);
                 continue;
             }
             let call = match self.call(lane) {
@@ -168,15 +210,21 @@ impl Dispatch {
             let lease = lease.max(timeout + TO_REPORT);
             asks.push(Ask { lane: id, most: places.len(), lease });
             held_places.insert(id, (call, places, Instant::now() + lease));
-            *held(&self.served) = id;
+            served = Some(id);
         }
         for leased in self.jobs.lease(&asks).await? {
             let Some((call, places, ours_until)) = held_places.get_mut(&leased.lane) else { continue };
             let Some(place) = places.pop() else { continue };
             found.work.push(Dispatched { call: call.clone(), leased, place, ours_until: *ours_until });
         }
-        found.more |= held_places.values().any(|(_, left, _)| left.is_empty());
-        Ok(())
+        for ask in &asks {
+            let left = held_places.get(&ask.lane).map_or(0, |(_, places, _)| places.len());
+            found.more |= left == 0;
+            if left < ask.most {
+                found.busy.push(ask.lane);
+            }
+        }
+        Ok(served)
     }
 
     /// What a lane may have from here; nothing where it is the other nodes' alone. It is then passed over until the next
@@ -196,7 +244,11 @@ impl Dispatch {
         if self.lanes.room(lane.id, limits) > 0 {
             return true;
         }
-        let opens_at = self.lanes.closed(lane.id).and_then(|wait| wait.until);
+        let closed = self.lanes.closed(lane.id);
+        if closed.is_none_or(|wait| wait.why == Why::Paced) {
+            found.busy.push(lane.id);
+        }
+        let opens_at = closed.and_then(|wait| wait.until);
         found.opens_at = found.opens_at.into_iter().chain(opens_at).min();
         false
     }

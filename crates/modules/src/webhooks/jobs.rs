@@ -18,7 +18,7 @@ use tokio::sync::futures::Notified;
 use super::base::{Base, Part, Side};
 use super::batcher::Batcher;
 use super::error::Error;
-use super::statement::{chosen, statement, tidied};
+use super::statement::{Record, chosen, statement, tidied};
 use super::subscription::{Secrets, Subscription, headers_of};
 
 /// The queue of deliveries among the jobs of the engine.
@@ -99,6 +99,31 @@ pub struct Lanes {
     pub deleted: Vec<i64>,
     /// Where to go on looking; none when all were seen.
     pub next: Option<i64>,
+}
+
+impl Lanes {
+    fn of(rows: &[Record]) -> Result<Self, Error> {
+        let mut lanes = Self::default();
+        for row in rows {
+            let id = row.integer(0)?;
+            lanes.next = Some(id);
+            if row.flag(2)? {
+                lanes.deleted.push(id);
+            } else if !row.flag(1)? {
+                lanes.open.push(Lane {
+                    id,
+                    url: row.text(3)?,
+                    headers: headers_of(&row.text(4)?)?,
+                    timeout: Duration::from_millis(row.integer(5)?.unsigned_abs()),
+                    max_concurrency: row.count(6)?,
+                    rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),
+                    secrets: Secrets::read(row, 8)?,
+                    updated_at: row.time(11)?,
+                });
+            }
+        }
+        Ok(lanes)
+    }
 }
 
 /// An attempt that somebody has just got.
@@ -229,27 +254,18 @@ impl Jobs {
     pub async fn lanes(&self, after: i64, limit: usize) -> Result<Lanes, Error> {
         let values = vec![after.into(), limit.into()];
         let rows = self.base.read(Part::Worker, statement!("lanes"), values).await?;
-        let mut lanes = Lanes::default();
-        for row in &rows {
-            let id = row.integer(0)?;
-            lanes.next = Some(id);
-            if row.flag(2)? {
-                lanes.deleted.push(id);
-            } else if !row.flag(1)? {
-                lanes.open.push(Lane {
-                    id,
-                    url: row.text(3)?,
-                    headers: headers_of(&row.text(4)?)?,
-                    timeout: Duration::from_millis(row.integer(5)?.unsigned_abs()),
-                    max_concurrency: row.count(6)?,
-                    rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),
-                    secrets: Secrets::read(row, 8)?,
-                    updated_at: row.time(11)?,
-                });
-            }
-        }
+        let mut lanes = Lanes::of(&rows)?;
         lanes.next = lanes.next.filter(|_| rows.len() >= limit);
         Ok(lanes)
+    }
+
+    /// Those of these lanes in which jobs wait.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub(super) async fn chosen_lanes(&self, lanes: &[i64]) -> Result<Lanes, Error> {
+        let rows = self.base.read(Part::Worker, statement!("chosen_lanes"), vec![chosen(lanes)]).await?;
+        Lanes::of(&rows)
     }
 
     /// Leases what is asked for of each lane, oldest first. A lane that was closed meanwhile gives none.

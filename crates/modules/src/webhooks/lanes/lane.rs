@@ -6,6 +6,7 @@ use backstitch::Timestamp;
 
 use super::breaker::{Breaker, Ticket};
 use super::rate::Meter;
+use super::share::Asking;
 use super::{Limits, Settings, Verdict, Why};
 
 /// Unused for so long, and for the longest rest, a lane knows nothing that still matters.
@@ -22,6 +23,8 @@ pub(super) struct Lane {
     /// Its rate is used up until then.
     paced_until: Duration,
     used: Duration,
+    /// It did its work the last time that something was heard of it.
+    proven: bool,
     /// Which of the endpoint's changes it knows of.
     changed_at: Option<Timestamp>,
 }
@@ -32,14 +35,18 @@ impl Lane {
         self.held
     }
 
+    /// Whether its endpoint works, so far as is known.
+    pub(super) fn is_proven(&self) -> bool {
+        self.proven
+    }
+
     /// Takes a place; whether the sender has one to give is for others to say. The rate is asked last, because asking
     /// counts.
     pub(super) fn enter(
         &mut self,
         limits: &Limits,
-        may_take: impl FnOnce(usize) -> bool,
+        may_take: impl FnOnce(Asking) -> bool,
         now: Duration,
-        settings: &Settings,
     ) -> Result<Ticket, (Why, Option<Duration>)> {
         if let Some(closed) = self.rests(now) {
             return Err(closed);
@@ -47,7 +54,7 @@ impl Lane {
         if self.held >= limits.concurrency.max(1) {
             return Err((Why::Busy, None));
         }
-        if settings.places == 0 || !may_take(self.held) {
+        if !may_take(Asking { held: self.held, proven: self.proven }) {
             return Err((Why::Full, None));
         }
         self.pace(limits, now)?;
@@ -68,6 +75,9 @@ impl Lane {
         self.held -= 1;
         self.used = now;
         self.breaker.end(ticket, verdict, now, settings);
+        if verdict != Verdict::Unknown {
+            self.proven = verdict == Verdict::Well;
+        }
         if let Some(quiet_for) = quiet_for {
             let until = now.saturating_add(quiet_for.min(settings.longest_rest));
             self.quiet_until = self.quiet_until.max(until);

@@ -2,7 +2,7 @@
 //!
 //! Each endpoint has a lane of its own: so many requests at once, so many in a time, none while it asked to be left
 //! alone, and one now and then while it does not work. All lanes share the sender's places, and when those grow scarce,
-//! who has more than a fair share gets no more. A lane only delays; it fails nothing and loses nothing.
+//! the last ones are for endpoints that work, and who has more than a fair share gets no more. A lane only delays; it fails nothing and loses nothing.
 //!
 //! Lanes are those of one process, and so is what it holds against an endpoint. What they are told as limits is that
 //! process's part of them.
@@ -22,6 +22,7 @@ use tokio::time::Instant;
 
 use breaker::Ticket;
 use lane::Lane;
+use share::Taken;
 
 /// Lanes are looked through for forgotten ones when there are more than this.
 const MANY: usize = 1024;
@@ -134,9 +135,7 @@ struct Shared {
 #[derive(Default)]
 struct State {
     lanes: HashMap<i64, Lane>,
-    /// Places taken, and lanes that hold any.
-    taken: usize,
-    in_use: usize,
+    taken: Taken,
     swept: Duration,
 }
 
@@ -155,13 +154,10 @@ impl Lanes {
         let (now, settings) = (self.now(), &self.0.settings);
         let mut state = self.state();
         state.sweep(now, settings);
-        let (taken, in_use) = (state.taken, state.in_use);
-        let lane = state.lanes.entry(endpoint).or_default();
-        let may_take = |held| share::may_take(held, taken, in_use + usize::from(held == 0), settings.places);
-        let ticket =
-            lane.enter(limits, may_take, now, settings).map_err(|(why, until)| self.wait(why, until))?;
-        state.in_use += usize::from(lane.held() == 1);
-        state.taken += 1;
+        let taken = state.taken;
+        let may_take = |asking| share::may_take(asking, taken, settings.places);
+        let entered = state.change(endpoint, |lane| lane.enter(limits, may_take, now));
+        let ticket = entered.map_err(|(why, until)| self.wait(why, until))?;
         Ok(Place { lanes: self.clone(), endpoint, ticket: Some(ticket) })
     }
 
@@ -170,7 +166,7 @@ impl Lanes {
     pub fn room(&self, endpoint: i64, limits: &Limits) -> usize {
         let now = self.now();
         let state = self.state();
-        let free = self.0.settings.places.saturating_sub(state.taken);
+        let free = self.0.settings.places.saturating_sub(state.taken.places);
         let unknown = Lane::default();
         state.lanes.get(&endpoint).unwrap_or(&unknown).room(limits, now).min(free)
     }
@@ -190,16 +186,12 @@ impl Lanes {
     /// How many places nobody has.
     #[must_use]
     pub fn free(&self) -> usize {
-        self.0.settings.places.saturating_sub(self.state().taken)
+        self.0.settings.places.saturating_sub(self.state().taken.places)
     }
 
     fn leave(&self, endpoint: i64, leave: impl FnOnce(&mut Lane, Duration, &Settings)) {
         let now = self.now();
-        let mut state = self.state();
-        state.taken -= 1;
-        let Some(lane) = state.lanes.get_mut(&endpoint) else { return };
-        leave(lane, now, &self.0.settings);
-        state.in_use -= usize::from(lane.held() == 0);
+        self.state().change(endpoint, |lane| leave(lane, now, &self.0.settings));
     }
 
     fn now(&self) -> Duration {
@@ -216,6 +208,17 @@ impl Lanes {
 }
 
 impl State {
+    /// Changes a lane, and with it what all have together.
+    fn change<T>(&mut self, endpoint: i64, change: impl FnOnce(&mut Lane) -> T) -> T {
+        let lane = self.lanes.entry(endpoint).or_default();
+        let before = has(lane);
+        let changed = change(lane);
+        let after = has(lane);
+        self.taken.places = self.taken.places + after.places - before.places;
+        self.taken.by_proven = self.taken.by_proven + after.by_proven - before.by_proven;
+        changed
+    }
+
     /// Forgets lanes that nobody has used for so long that nothing they know matters.
     fn sweep(&mut self, now: Duration, settings: &Settings) {
         if self.lanes.len() > MANY && now.saturating_sub(self.swept) >= SWEPT_EVERY {
@@ -223,6 +226,11 @@ impl State {
             self.lanes.retain(|_, lane| !lane.is_forgotten(now, settings));
         }
     }
+}
+
+/// What one lane has.
+fn has(lane: &Lane) -> Taken {
+    Taken { places: lane.held(), by_proven: usize::from(lane.held() > 0 && lane.is_proven()) }
 }
 
 /// A place in a lane. Dropped without a word, nothing was sent from it.
@@ -292,9 +300,17 @@ mod tests {
         assert_eq!(fill(&lanes, ONE, &at_once(5)).len(), 5, "a place that is dropped is free again");
     }
 
+    /// Lets these endpoints do their work once.
+    fn prove(lanes: &Lanes, endpoints: &[i64]) {
+        for endpoint in endpoints {
+            lanes.enter(*endpoint, &at_once(1)).ok().unwrap().leave(Verdict::Well, None);
+        }
+    }
+
     #[tokio::test(start_paused = true)]
     async fn a_slow_endpoint_takes_no_place_from_the_others() {
         let lanes = lanes(100);
+        prove(&lanes, &[ONE, OTHER, 3]);
         let slow = fill(&lanes, ONE, &at_once(1000));
         assert_eq!(slow.len(), 75, "three quarters of the places");
         assert_eq!(why(lanes.enter(ONE, &at_once(1000))), Why::Full);
@@ -309,13 +325,28 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn very_many_slow_endpoints_leave_room_for_one_more() {
         let lanes = lanes(64);
-        let slow: Vec<_> = (10..1000).flat_map(|endpoint| fill(&lanes, endpoint, &at_once(4))).collect();
+        let all: Vec<i64> = (10..1000).collect();
+        prove(&lanes, &all);
+        let mut slow: Vec<_> = all.iter().flat_map(|endpoint| fill(&lanes, *endpoint, &at_once(4))).collect();
         assert_eq!(slow.len(), 64);
         assert_eq!(why(lanes.enter(ONE, &at_once(4))), Why::Full);
-        let mut slow = slow;
-        slow.pop();
-        assert_eq!(why(lanes.enter(10, &at_once(5))), Why::Full, "it has more than its share");
-        assert!(lanes.enter(ONE, &at_once(4)).is_ok());
+        slow.truncate(16);
+        assert_eq!(fill(&lanes, 10, &at_once(1000)).len(), 32, "who works gets all but what is for the next");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn however_many_endpoints_hang_one_that_works_keeps_its_rate() {
+        let lanes = lanes(64);
+        prove(&lanes, &[ONE]);
+        let hanging: Vec<_> = (10..1000).flat_map(|endpoint| fill(&lanes, endpoint, &at_once(16))).collect();
+        assert_eq!(hanging.len(), 48, "all but the last quarter");
+        assert_eq!(why(lanes.enter(OTHER, &at_once(1))), Why::Full, "nothing is known of it");
+        let mut working = fill(&lanes, ONE, &at_once(16));
+        assert_eq!(working.len(), 16);
+        working.pop().unwrap().leave(Verdict::Ill, None);
+        assert_eq!(why(lanes.enter(ONE, &at_once(16))), Why::Full, "it works no more");
+        working.pop().unwrap().leave(Verdict::Well, None);
+        assert_eq!(fill(&lanes, ONE, &at_once(16)).len(), 2);
     }
 
     #[tokio::test(start_paused = true)]
@@ -416,6 +447,6 @@ mod tests {
         assert_eq!(why(lanes.enter(-1, &at_once(1))), Why::Busy, "who is in use is remembered");
         drop(held);
         let state = lanes.state();
-        assert_eq!((state.taken, state.in_use), (0, 0));
+        assert_eq!(state.taken, Taken::default());
     }
 }
