@@ -9,6 +9,7 @@ use serde::de::DeserializeOwned;
 use super::error::{BadTerms, Error, Mistake};
 use super::event_type::check_patterns;
 use super::statement::{Record, Value};
+use crate::reading::shown_duration;
 
 /// What a subscription asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -81,12 +82,12 @@ impl Terms {
         ];
         for (field, value, most) in times {
             if value < SHORTEST || value > most {
-                let [value, least, most] = [value, SHORTEST, most].map(humantime::format_duration);
+                let [value, least, most] = [value, SHORTEST, most].map(shown_duration);
                 wrong(field, format!("is {value}: use {least} to {most}"));
             }
         }
         if self.max_delay < self.base_delay {
-            let [longest, base] = [self.max_delay, self.base_delay].map(humantime::format_duration);
+            let [longest, base] = [self.max_delay, self.base_delay].map(shown_duration);
             wrong(
                 "max_delay",
                 format!("is {longest}, shorter than base_delay, {base}: the longest wait is the longest"),
@@ -200,4 +201,27 @@ fn readable<T: DeserializeOwned>(text: &str) -> Result<T, store::Error> {
 
 fn written<T: Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|why| Error::invalid("subscription", why.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_cannot_be_is_told_in_the_words_it_is_written_in() {
+        let days = |count: u64| Duration::from_secs(count * 24 * 3600);
+        let usual = Terms::to("https://a.example/", vec!["*".to_owned()]);
+        let terms = Terms { max_delay: days(31), base_delay: days(45), timeout: days(1), ..usual };
+        let BadTerms(wrong) = terms.check().unwrap_err();
+        let told: Vec<String> = wrong.into_iter().map(|it| format!("{} {}", it.place, it.message)).collect();
+        assert_eq!(
+            told,
+            [
+                "base_delay is 45days: use 1ms to 30days",
+                "max_delay is 31days: use 1ms to 30days",
+                "timeout is 1day: use 1ms to 1h",
+                "max_delay is 31days, shorter than base_delay, 45days: the longest wait is the longest",
+            ]
+        );
+    }
 }

@@ -191,6 +191,7 @@ fn rate(node: &Node<'_>) -> Option<RateLimit> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::error::BadTerms;
     use super::*;
 
     fn places(wish: &Wish) -> Vec<String> {
@@ -268,6 +269,25 @@ mod tests {
         let told = format!("{:?}", wish.mistakes(Vec::new()));
         assert!(told.contains("did you mean `url`?") && !told.contains("hush"), "{told}");
         assert_eq!(places(&new(&json!({}))), ["url", "event_types"]);
+    }
+
+    #[test]
+    fn what_somebody_wrote_is_repeated_without_marks_at_its_quotes() {
+        let fields = FIELDS.iter().chain([&SECRET]);
+        for (field, written) in fields.flat_map(|field| ["\"x\"", "it's"].map(|text| (*field, text))) {
+            let value = match field {
+                "event_types" => json!([written]),
+                "headers" => json!({ written: 7 }),
+                _ => json!(written),
+            };
+            let wish = new(&json!({ "url": "https://a.example/", "event_types": ["*"], field: value }));
+            let terms = wish.over(Terms::to("", Vec::new()));
+            let more = terms.check().err().map(|BadTerms(wrong)| wrong).unwrap_or_default();
+            for Mistake { place, message } in wish.mistakes(more) {
+                let told = format!("{place}: {message}");
+                assert!(!told.contains("\\\"") && !told.contains("\\'"), "{field}: {told}");
+            }
+        }
     }
 
     #[test]

@@ -8,6 +8,7 @@ use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
 use axum::http::{HeaderMap, HeaderValue};
 use backstitch_modules::depth::exceeds;
 use backstitch_modules::only_object::OnlyObject;
+use backstitch_modules::shown_duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -108,7 +109,7 @@ pub(crate) async fn read(request: Request, limits: &Limits) -> Result<Bytes, Pro
         Err(_) => {
             let detail = format!(
                 "the body was not complete after {}: send the request again",
-                humantime::format_duration(limits.body_timeout)
+                shown_duration(limits.body_timeout)
             );
             Err(Problem::new(Kind::RequestTimeout, detail))
         }
