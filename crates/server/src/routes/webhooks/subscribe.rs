@@ -1,6 +1,6 @@
 //! `POST /v1/webhooks/subscriptions`
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::BTreeMap;
 
 use axum::extract::State;
 use axum::http::StatusCode;
