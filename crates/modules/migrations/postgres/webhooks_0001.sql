@@ -109,6 +109,8 @@ create table webhook_delivery_sagas (
 create index idx_saga_event on webhook_delivery_sagas (event_id, subscription_id);
 create index idx_saga_status_retry on webhook_delivery_sagas (status, next_attempt_at);
 create index idx_saga_status on webhook_delivery_sagas (status);
+-- By which they are listed; on SQLite every index has the number behind its columns.
+create index idx_saga_status_id on webhook_delivery_sagas (status, id);
 create index idx_saga_subscription on webhook_delivery_sagas (subscription_id, id);
 create unique index uniq_saga_event_subscription on webhook_delivery_sagas (event_id, subscription_id)
     where requeue_of is null and replay_id is null;
