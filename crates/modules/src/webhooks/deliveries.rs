@@ -73,7 +73,7 @@ impl Saga {
     }
 }
 
-/// An attempt that was made.
+/// What came of an attempt, or of a job that ended before it was made: every result that counts is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Its job.

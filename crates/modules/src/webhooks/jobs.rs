@@ -27,6 +27,11 @@ pub(super) const QUEUE: &str = "deliver/webhooks";
 pub const LEASE_EXPIRED: &str = "lease_expired";
 /// Why a job failed that nobody may take any more.
 pub const SUBSCRIPTION_DELETED: &str = "subscription_deleted";
+/// What people read about such a job. Its result counts like every other (seed 000 §6.4), so it has to be told from an
+/// attempt that was made; nobody knows what came of one that a worker had before.
+const NEVER_SENT: &str = "no request was made: the subscription was deleted while this attempt waited";
+const MAYBE_SENT: &str = "the subscription was deleted while this attempt waited to be made again: whoever had it before \
+                          never came back, so a request may have been made";
 /// Error codes longer than this are cut.
 const LONGEST_CODE: usize = 100;
 /// Jobs put back or given up in one transaction at most.

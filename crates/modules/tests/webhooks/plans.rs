@@ -276,7 +276,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         (server!("lease"), vec![&ids, &ids, &ids], &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"]),
         (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
         (server!("expire"), vec![&queue, &hundred, &fifth, &code], &["jobs_leased"]),
-        (server!("close_lane"), vec![&none, &hundred, &code], &["jobs_due_in_lane"]),
+        (server!("close_lane"), vec![&none, &hundred, &code, &code, &code], &["jobs_due_in_lane"]),
         (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
         (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
         (
