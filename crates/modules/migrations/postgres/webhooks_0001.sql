@@ -36,6 +36,7 @@ create table webhook_subscriptions (
     rate_limit            integer     check (rate_limit > 0),
     url                   text        not null check (url <> ''),
     event_types           text        not null,
+    -- Their names, and their values encrypted before they come here.
     headers               text        not null,
     disabled_reason       text,
     -- Encrypted before they come here.

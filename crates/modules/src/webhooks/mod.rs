@@ -49,6 +49,7 @@ mod registrar;
 mod replay;
 mod retention;
 mod schema;
+mod sealed_headers;
 pub mod sender;
 pub mod signature;
 mod statement;
@@ -80,8 +81,9 @@ pub use registrar::Registrar;
 pub use replay::{Reached, Replay, Replayed};
 pub use retention::{Ages, Pruned, Retention};
 pub use schema::SCHEMA;
+pub use sealed_headers::SealedHeaders;
 pub use status::{delivery_status, delivery_word};
-pub use subscription::{Disabled, Secrets, Subscription, Terms};
+pub use subscription::{Disabled, Sealed, Secrets, Subscription, Terms};
 pub use subscriptions::{GONE, Subscriptions};
 pub use wish::{MASK, NewSubscription, SubscriptionChange};
 

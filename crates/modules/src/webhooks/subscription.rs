@@ -8,6 +8,7 @@ use serde::de::DeserializeOwned;
 
 use super::error::{BadTerms, Error, Mistake};
 use super::event_type::check_patterns;
+use super::sealed_headers::SealedHeaders;
 use super::statement::{Record, Value};
 use crate::reading::shown_duration;
 
@@ -18,8 +19,6 @@ pub struct Terms {
     pub url: String,
     /// Which events: types, `order.*`, or `*`.
     pub event_types: Vec<String>,
-    /// Sent with each request.
-    pub headers: Vec<(String, String)>,
     /// Attempts in all.
     pub max_retry_limit: u32,
     /// The wait after the first failure; it doubles with each further one.
@@ -41,7 +40,6 @@ impl Terms {
         Self {
             url: url.into(),
             event_types,
-            headers: Vec::new(),
             max_retry_limit: 8,
             base_delay: Duration::from_secs(5),
             max_delay: Duration::from_secs(3600),
@@ -96,14 +94,14 @@ impl Terms {
         if mistakes.is_empty() { Ok(()) } else { Err(BadTerms(mistakes)) }
     }
 
-    /// As the table has them, in the order of its columns.
-    pub(super) fn columns(&self) -> Result<Vec<Value>, Error> {
+    /// As the table has them with these headers, in the order of its columns.
+    pub(super) fn columns(&self, headers: &SealedHeaders) -> Result<Vec<Value>, Error> {
         self.check()?;
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Ok(vec![
             self.url.clone().into(),
             written(&self.event_types)?.into(),
-            written(&self.headers)?.into(),
+            headers.column()?.into(),
             self.max_retry_limit.into(),
             millis(self.base_delay).into(),
             millis(self.max_delay).into(),
@@ -118,6 +116,15 @@ impl Terms {
 const SHORTEST: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAYS_30: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What is secret of a new subscription, encrypted by whoever knows how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// What requests are signed with.
+    pub secret: Vec<u8>,
+    /// Sent with each request.
+    pub headers: SealedHeaders,
+}
 
 /// What requests are signed with, encrypted by whoever knows how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -154,6 +161,8 @@ pub struct Subscription {
     pub id: i64,
     /// What it asks for.
     pub terms: Terms,
+    /// Sent with each request.
+    pub headers: SealedHeaders,
     /// What its requests are signed with.
     pub secrets: Secrets,
     /// Nothing while it is enabled.
@@ -174,7 +183,6 @@ impl Subscription {
             terms: Terms {
                 url: row.text(1)?,
                 event_types: readable(&row.text(2)?)?,
-                headers: headers_of(&row.text(3)?)?,
                 max_retry_limit: row.count(4)?,
                 base_delay: millis(5)?,
                 max_delay: millis(6)?,
@@ -182,16 +190,13 @@ impl Subscription {
                 max_concurrency: row.count(8)?,
                 rate_limit: row.optional_integer(9)?.and_then(|limit| u32::try_from(limit).ok()),
             },
+            headers: SealedHeaders::read(&row.text(3)?)?,
             secrets: Secrets::read(row, 10)?,
             disabled: row.optional_time(13)?.zip(reason).map(|(at, reason)| Disabled { at, reason }),
             created_at: row.time(15)?,
             updated_at: row.time(16)?,
         })
     }
-}
-
-pub(super) fn headers_of(text: &str) -> Result<Vec<(String, String)>, store::Error> {
-    readable(text)
 }
 
 fn readable<T: DeserializeOwned>(text: &str) -> Result<T, store::Error> {

@@ -41,7 +41,7 @@ pub struct SubscriptionChange(pub(super) Wish);
 pub(super) struct Wish {
     url: Option<String>,
     event_types: Option<Vec<String>>,
-    headers: Option<Vec<(String, String)>>,
+    pub(super) headers: Option<Vec<(String, String)>>,
     max_retry_limit: Option<u32>,
     base_delay: Option<Duration>,
     max_delay: Option<Duration>,
@@ -140,7 +140,6 @@ impl Wish {
         Terms {
             url: self.url.clone().unwrap_or(before.url),
             event_types: self.event_types.clone().unwrap_or(before.event_types),
-            headers: self.headers.clone().unwrap_or(before.headers),
             max_retry_limit: self.max_retry_limit.unwrap_or(before.max_retry_limit),
             base_delay: self.base_delay.unwrap_or(before.base_delay),
             max_delay: self.max_delay.unwrap_or(before.max_delay),
@@ -219,7 +218,6 @@ mod tests {
         }));
         assert_eq!(places(&wish), [""; 0]);
         let terms = Terms {
-            headers: vec![("x-a".to_owned(), "b".to_owned())],
             max_retry_limit: 3,
             base_delay: Duration::from_millis(200),
             max_delay: Duration::from_millis(2500),
@@ -229,6 +227,7 @@ mod tests {
             ..Terms::to("https://a.example/", vec!["*".to_owned()])
         };
         assert_eq!(wish.over(usual), terms);
+        assert_eq!(wish.headers, Some(vec![("x-a".to_owned(), "b".to_owned())]));
         assert!(wish.enabled == Some(false) && wish.secret.is_some());
     }
 
