@@ -7,7 +7,7 @@
 //!
 //! ```no_run
 //! use backstitch::{Engine, Options, Payload};
-//! use backstitch_modules::webhooks::{self, NewEvent, Terms, Webhooks};
+//! use backstitch_modules::webhooks::{self, NewEvent, Sealed, Terms, Webhooks};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = Options { products: vec![&webhooks::SCHEMA], ..Options::default() };
@@ -19,7 +19,8 @@
 //! });
 //!
 //! let terms = Terms::to("https://example.com/hooks", vec!["order.*".to_owned()]);
-//! webhooks.subscriptions.create(&terms, |_| Ok(b"encrypted".to_vec())).await?;
+//! let sealed = Sealed { secret: b"encrypted".to_vec(), ..Sealed::default() };
+//! webhooks.subscriptions.create(&terms, |_| Ok(sealed)).await?;
 //! let payload = Payload::parse(r#"{"order":7}"#)?;
 //! let event = NewEvent { id: Some("o-7".to_owned()), kind: "order.created".to_owned(), payload };
 //! assert_eq!(webhooks.ingest.accept(event).await?.deliveries, 1);

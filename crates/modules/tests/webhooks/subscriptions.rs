@@ -48,7 +48,7 @@ async fn no_value_of_a_header_stands_in_the_database() {
         let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
         assert!(holds("X-Partner-Key"), "names are no secret");
         for value in ["hush-first-hush", "hush-second-hush"] {
-            let hexadecimal: String = value.bytes().map(|byte| format!("{byte:02x}")).collect();
+            let hexadecimal = value.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
             // As it would stand in base64, wherever it begins there.
             let coded = ["", "x", "xx"].map(|before| {
                 let coded = STANDARD.encode(format!("{before}{value}"));
