@@ -93,7 +93,7 @@ pub use rfc3339::Rfc3339;
 pub use run::{Accepted, Run};
 pub use runtime::{FeedEvent, Gap};
 pub use saga::{Builder, Saga, Step};
-pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting, digest};
+pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use store::{Cursor, Filter, Health, Page, Summary};
 pub use view::{SagaState, StepView};
 pub use work::{Answered, Desk, Offers, Subject, Work};

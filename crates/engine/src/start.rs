@@ -248,8 +248,7 @@ pub(crate) fn checked(
 }
 
 /// The same for the same document, however its keys are ordered and spaced.
-#[must_use]
-pub fn digest(document: &Payload) -> Digest {
+fn digest(document: &Payload) -> Digest {
     Digest(match document.decode::<serde_json::Value>() {
         Ok(value) => hashed(value),
         Err(_) => Sha256::digest(document.as_str().as_bytes()).into(),

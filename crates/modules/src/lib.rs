@@ -14,4 +14,4 @@ mod reading;
 mod settings;
 pub mod webhooks;
 
-pub use reading::{nearest, written_duration};
+pub use reading::{nearest, shown_duration, written_duration};

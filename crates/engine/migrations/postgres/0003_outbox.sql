@@ -40,6 +40,8 @@ create table outbox (
     expires_at      timestamptz,
     attempts        integer          not null default 0,
     in_doubt        boolean          not null default false,
+    -- Whoever wrote it has counted it. Everything else is counted by whoever takes it first.
+    counted         boolean          not null default false,
     status          text collate "C" not null default 'pending'
         check (status in ('pending', 'sending', 'failed', 'succeeded', 'aborted')),
     topic           text collate "C" not null,

@@ -32,6 +32,8 @@ create table outbox (
     locked_at       integer,
     leased_until    integer,
     in_doubt        integer not null default 0 check (in_doubt in (0, 1)),
+    -- Whoever wrote it has counted it. Everything else is counted by whoever takes it first.
+    counted         integer not null default 0 check (counted in (0, 1)),
     -- Nothing where it is on its way or settled, or waits behind another one of its ordering key.
     due_at          integer,
     expires_at      integer,

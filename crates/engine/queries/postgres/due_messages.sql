@@ -55,8 +55,9 @@ locked as (
         and (picked.expires_at is null or picked.expires_at > clock())
     returning
         outbox.id, outbox.topic, idempotency_key, outbox.ordering_key, payload, outbox.expires_at, attempts, lock,
-        in_doubt, created_at
+        in_doubt, created_at, lock = 1 and not counted as uncounted
 )
-select id, topic, idempotency_key, ordering_key, payload, expires_at, attempts, lock, in_doubt, created_at
+select
+    id, topic, idempotency_key, ordering_key, payload, expires_at, attempts, lock, in_doubt, created_at, uncounted
 from locked
 order by id

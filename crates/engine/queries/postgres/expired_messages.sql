@@ -12,7 +12,8 @@ aborted as (
     set status = 'aborted', last_error_code = $2, last_error_msg = $3, due_at = null, updated_at = clock()
     from expired
     where outbox.id = expired.id
-    returning outbox.topic, outbox.idempotency_key, outbox.ordering_key
+    returning
+        outbox.topic, outbox.idempotency_key, outbox.ordering_key, lock = 0 and not counted as uncounted
 ),
 told as (
     update idempotency_ledger
@@ -20,5 +21,5 @@ told as (
     from aborted
     where scope = 'outbox/' || aborted.topic and key = aborted.idempotency_key
 )
-select topic, ordering_key
+select topic, ordering_key, uncounted
 from aborted

@@ -10,7 +10,8 @@ select
             and earlier.topic = outbox.topic
             and earlier.ordering_key = outbox.ordering_key
             and earlier.id < outbox.id
-    ) as is_behind
+    ) as is_behind,
+    lock = 0 and not counted as uncounted
 from outbox
 where due_at is not null and topic = ?1 and due_at <= ?2
 order by due_at, id

@@ -15,7 +15,7 @@ pub mod sink;
 pub use announced::{Announced, NoSuchEvent};
 pub(crate) use observer::Nobody;
 pub use observer::{Attempt, Observer, Outcome};
-pub use publish::{Publishing, Receiving};
+pub use publish::{Publishing, Receiving, digest};
 pub(crate) use publisher::{Publisher, keep_publishing};
 pub(crate) use relay::relay;
 pub use retention::Retention;

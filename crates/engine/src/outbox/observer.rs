@@ -28,7 +28,9 @@ pub enum Outcome {
 
 /// Hears of what the outbox does. It is called between sends and must not wait.
 pub trait Observer: Send + Sync + 'static {
-    /// So many messages of a topic were written.
+    /// So many messages of a topic were written. Each is told once, to one process of all that share a database: what is
+    /// [published](crate::Engine::publish) as soon as it is on disk, and what sagas, SQL or somebody's own transaction wrote
+    /// when it is first taken up, since nobody hears of it before.
     fn enqueued(&self, _topic: &str, _messages: u64) {}
 
     /// A send is finished and on disk.

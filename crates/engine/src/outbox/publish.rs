@@ -174,7 +174,8 @@ fn received(published: Published, publication: &Publication) -> Result<Receiving
 }
 
 /// SHA-256 of the canonical form (RFC 8785): the same for the same document, however it is written.
-fn digest(payload: &Payload) -> Digest {
+#[must_use]
+pub fn digest(payload: &Payload) -> Digest {
     let canonical = payload
         .decode::<serde_json::Value>()
         .map_err(|why| why.to_string())

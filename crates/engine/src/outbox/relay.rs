@@ -104,6 +104,9 @@ impl Relay {
         }
         let mut by_topic: HashMap<String, Vec<Outgoing>> = HashMap::new();
         for outgoing in claimed {
+            if outgoing.uncounted {
+                self.shared.options.observer.enqueued(&outgoing.message.topic, 1);
+            }
             by_topic.entry(outgoing.message.topic.clone()).or_default().push(outgoing);
         }
         for (topic, claimed) in by_topic {
@@ -150,6 +153,9 @@ impl Relay {
         if rescued.expired > 0 {
             tracing::warn!(messages = rescued.expired, "messages were not sent in time and are given up");
             observer.expired(rescued.expired);
+        }
+        for topic in &rescued.uncounted {
+            observer.enqueued(topic, 1);
         }
         Ok(())
     }

@@ -13,7 +13,6 @@ use super::driver::STORE_RETRY;
 use super::{Driver, Seat, Shared};
 use crate::registry::Runnable;
 use crate::store::nodes::Notice;
-use crate::store::outbox::SAGAS;
 use crate::store::{self, Stored};
 
 /// Sagas taken over in one transaction.
@@ -76,7 +75,6 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
                 shared.backlog.push(*saga);
             }
             if !adopted.is_empty() && shared.options.announced.includes("saga.adopted") {
-                shared.options.observer.enqueued(SAGAS, adopted.len() as u64);
                 shared.outbox.nudge();
             }
             if adopted.len() < ADOPT_BATCH || shared.is_stopping() {

@@ -272,13 +272,9 @@ impl Shared {
 
     /// These messages are on disk.
     pub(crate) fn told(&self, messages: &[NewMessage]) {
-        if messages.is_empty() {
-            return;
+        if !messages.is_empty() {
+            self.outbox.nudge();
         }
-        for message in messages {
-            self.options.observer.enqueued(&message.topic, 1);
-        }
-        self.outbox.nudge();
     }
 
     /// Tells whoever listens what has just been committed.

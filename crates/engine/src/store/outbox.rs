@@ -119,6 +119,8 @@ pub struct Outgoing {
     pub in_doubt: bool,
     /// When it was written.
     pub created_at: Timestamp,
+    /// Whoever wrote it has not counted it, and nobody had it before.
+    pub uncounted: bool,
 }
 
 /// What became of a claimed message.
@@ -157,6 +159,8 @@ pub struct Rescued {
     pub abandoned: u64,
     /// Messages given up because they were not sent in time.
     pub expired: u64,
+    /// The topics of those among them that whoever wrote them has not counted, and that nobody ever had.
+    pub uncounted: Vec<String>,
 }
 
 /// What was removed for its age.

@@ -36,6 +36,7 @@ create table webhook_subscriptions (
     rate_limit            integer     check (rate_limit > 0),
     url                   text        not null check (url <> ''),
     event_types           text        not null,
+    -- Their names, and their values encrypted before they come here.
     headers               text        not null,
     disabled_reason       text,
     -- Encrypted before they come here.
@@ -109,6 +110,8 @@ create table webhook_delivery_sagas (
 create index idx_saga_event on webhook_delivery_sagas (event_id, subscription_id);
 create index idx_saga_status_retry on webhook_delivery_sagas (status, next_attempt_at);
 create index idx_saga_status on webhook_delivery_sagas (status);
+-- By which they are listed; on SQLite every index has the number behind its columns.
+create index idx_saga_status_id on webhook_delivery_sagas (status, id);
 create index idx_saga_subscription on webhook_delivery_sagas (subscription_id, id);
 create unique index uniq_saga_event_subscription on webhook_delivery_sagas (event_id, subscription_id)
     where requeue_of is null and replay_id is null;

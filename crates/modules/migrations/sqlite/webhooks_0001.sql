@@ -20,6 +20,7 @@ create table webhook_subscriptions (
     id                    integer primary key autoincrement,
     url                   text    not null check (url <> ''),
     event_types           text    not null,
+    -- Their names, and their values encrypted before they come here.
     headers               text    not null,
     max_retry_limit       integer not null check (max_retry_limit > 0),
     base_delay_ms         integer not null check (base_delay_ms > 0),

@@ -10,6 +10,7 @@ use backstitch::{Draft, DraftStep, Payload, Performer, Retry};
 use serde_json::{Map, Value, json};
 
 use super::retry;
+use crate::reading::shown_duration;
 
 /// Only what differs from the defaults.
 pub(super) fn draft(draft: &Draft) -> Value {
@@ -22,7 +23,7 @@ pub(super) fn draft_in_full(draft: &Draft) -> Value {
 }
 
 pub(super) fn duration(duration: Duration) -> Value {
-    Value::String(humantime::format_duration(duration).to_string())
+    Value::String(shown_duration(duration))
 }
 
 struct Writer {

@@ -31,7 +31,7 @@ impl Address {
         let url = Url::parse(written).map_err(|why| {
             vec![format!("`{}` is not a URL ({why}): write it like http://host/path", quoted(written))]
         })?;
-        let mistakes: Vec<String> = mistakes(&url).into_iter().map(str::to_owned).collect();
+        let mistakes: Vec<String> = mistakes(&url, written).into_iter().map(str::to_owned).collect();
         if !mistakes.is_empty() {
             return Err(mistakes);
         }
@@ -50,12 +50,13 @@ impl Address {
     }
 }
 
-fn mistakes(url: &Url) -> Vec<&'static str> {
+fn mistakes(url: &Url, written: &str) -> Vec<&'static str> {
     let mut mistakes = Vec::new();
+    let authority = authority_in(written);
     if !matches!(url.scheme(), "http" | "https") {
         mistakes.push("is neither http nor https");
-    } else if url.host_str().is_none_or(str::is_empty) {
-        mistakes.push("names no host");
+    } else if authority.is_none_or(str::is_empty) || url.host_str().is_none_or(str::is_empty) {
+        mistakes.push("names no host right after `//`: write it like http://host/path");
     }
     if let Some(Host::Domain(name)) = url.host()
         && (name.len() > LONGEST_NAME || name.split('.').any(|label| label.len() > LONGEST_LABEL))
@@ -65,11 +66,20 @@ fn mistakes(url: &Url) -> Vec<&'static str> {
     if url.port() == Some(0) {
         mistakes.push("has the port 0, where nobody listens: name another, or none");
     }
-    if !url.username().is_empty() || url.password().is_some() {
+    if authority.is_some_and(|authority| authority.contains('@')) {
         mistakes.push("holds a user or a password: send them in the header `Authorization`");
     }
     if url.fragment().is_some() {
         mistakes.push("has a fragment (#…), which is never sent: leave it out");
     }
     mistakes
+}
+
+/// What stands between `//` and the path. A URL's parser would take the first part of a path for a host that is missing, and
+/// would quietly leave out credentials that are empty.
+fn authority_in(written: &str) -> Option<&str> {
+    let is_slash = |char| matches!(char, '/' | '\\');
+    let (_, rest) = written.split_once(':')?;
+    let rest = rest.strip_prefix(is_slash)?.strip_prefix(is_slash)?;
+    rest.split(|char| is_slash(char) || matches!(char, '?' | '#')).next()
 }

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Map, Value};
 
-use super::{Mistakes, nearest};
+use super::{Mistakes, nearest, written_duration};
 
 /// The longest piece of somebody's text that a place or a message repeats, in characters.
 const QUOTED: usize = 64;
@@ -184,25 +184,6 @@ impl<'a> Object<'a> {
     }
 }
 
-/// A duration as people write it, or as a number of seconds.
-///
-/// # Errors
-/// When it is neither: what to write instead.
-pub fn written_duration(value: &Value) -> Result<Duration, String> {
-    let wrong = || {
-        let shown = quoted(&value.to_string());
-        format!("`{shown}` is no duration: write it like \"45s\", or as a number of seconds")
-    };
-    match value {
-        Value::String(text) => humantime::parse_duration(text).map_err(|_| wrong()),
-        Value::Number(seconds) => {
-            let seconds = seconds.as_f64().ok_or_else(wrong)?;
-            Duration::try_from_secs_f64(seconds).map_err(|_| wrong())
-        }
-        _ => Err(wrong()),
-    }
-}
-
 fn kind(value: &Value) -> &'static str {
     match value {
         Value::Null => "empty",
@@ -214,9 +195,16 @@ fn kind(value: &Value) -> &'static str {
     }
 }
 
-/// Somebody's text, short and on one line.
+/// Somebody's text, short and on one line. Quotes are shown as they are: whoever shows it puts it into backticks.
 pub(crate) fn quoted(text: &str) -> String {
-    let mut shown: String = text.chars().take(QUOTED).flat_map(char::escape_debug).collect();
+    let mut shown = String::new();
+    for char in text.chars().take(QUOTED) {
+        if matches!(char, '"' | '\'') {
+            shown.push(char);
+        } else {
+            shown.extend(char.escape_debug());
+        }
+    }
     if text.chars().nth(QUOTED).is_some() {
         shown.push('…');
     }

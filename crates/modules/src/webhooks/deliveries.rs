@@ -8,7 +8,7 @@ use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part};
 use super::error::Error;
-use super::page::{Conditions, Page, Search};
+use super::page::{Conditions, Page, Search, beyond};
 use super::statement::{Record, Statement, statement};
 use super::status::{delivery_status, delivery_word};
 
@@ -73,7 +73,7 @@ impl Saga {
     }
 }
 
-/// An attempt that was made.
+/// What came of an attempt, or of a job that ended before it was made: every result that counts is one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attempt {
     /// Its job.
@@ -144,7 +144,13 @@ pub struct Filter {
 }
 
 impl Filter {
-    /// Nothing finds them by where they stand and in their order: every step of every delivery would write to that index.
+    /// Where only a status is asked for, which has an index of its own.
+    fn only_status(&self) -> Option<Status> {
+        let Self { status, subscription_id, event_id } = self;
+        status.filter(|_| subscription_id.is_none() && event_id.is_none())
+    }
+
+    /// Nothing finds those of a subscription by where they stand too.
     fn conditions(&self) -> Conditions {
         let mut asked = Conditions::default();
         if let Some(event) = self.event_id {
@@ -165,8 +171,8 @@ impl Deliveries {
         Self { base }
     }
 
-    /// Those that match, newest first, a page at a time. A page may have fewer than asked for, or none, and another one follow:
-    /// no more is looked at for one than it can take.
+    /// Those that match, newest first, a page at a time. A page of a subscription's deliveries by status may have fewer than
+    /// asked for, or none, and another one follow: no more is looked at for one than it can take.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -176,6 +182,9 @@ impl Deliveries {
         limit: usize,
         before: Option<i64>,
     ) -> Result<Page<Saga>, Error> {
+        if let Some(status) = filter.only_status() {
+            return self.list_by_status(status, limit, before).await;
+        }
         let Statement { sqlite, postgres } = statement!("load_delivery");
         let asked = filter.conditions();
         let mut search = Search::new(limit, before, &asked);
@@ -191,6 +200,19 @@ impl Deliveries {
                 return Ok(page);
             }
         }
+    }
+
+    async fn list_by_status(
+        &self,
+        status: Status,
+        limit: usize,
+        before: Option<i64>,
+    ) -> Result<Page<Saga>, Error> {
+        let values =
+            vec![delivery_word(status).into(), before.unwrap_or(i64::MAX).into(), beyond(limit).into()];
+        let rows = self.base.read(Part::Reading, statement!("deliveries_by_status"), values).await?;
+        let sagas = rows.iter().map(Saga::read).collect::<Result<_, _>>()?;
+        Ok(Page::of(sagas, limit, |saga| saga.id))
     }
 
     /// One of them.

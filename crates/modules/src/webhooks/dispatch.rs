@@ -196,7 +196,7 @@ impl Dispatch {
             let (id, timeout) = (lane.id, lane.timeout);
             let places = self.places(id, &limits, share.min(wanted - taken), found);
             if places.is_empty() {
-                found.busy.push(id);
+                self.look_again_soon(id, found);
                 continue;
             }
             let call = match self.call(lane) {
@@ -246,11 +246,18 @@ impl Dispatch {
         }
         let closed = self.lanes.closed(lane.id);
         if closed.is_none_or(|wait| wait.why == Why::Paced) {
-            found.busy.push(lane.id);
+            self.look_again_soon(lane.id, found);
         }
         let opens_at = closed.and_then(|wait| wait.until);
         found.opens_at = found.opens_at.into_iter().chain(opens_at).min();
         false
+    }
+
+    /// A lane whose endpoint works has room again soon. Nobody knows when one has that does not answer.
+    fn look_again_soon(&self, id: i64, found: &mut Found) {
+        if self.lanes.is_proven(id) {
+            found.busy.push(id);
+        }
     }
 
     /// Up to so many places in a lane.

@@ -3,7 +3,10 @@
 //! A type is a few words with dots between, `order.created`. A pattern is a type, or `order.*` for everything below
 //! `order`, or `*` for everything.
 
+use std::collections::HashSet;
+
 use super::error::Error;
+use crate::reading::quoted;
 
 const LONGEST: usize = 200;
 const ALL: &str = "*";
@@ -20,7 +23,7 @@ pub fn check_type(name: &str) -> Result<(), Error> {
         "type",
         format!(
             "`{}` is no type: use words of letters, digits, - and _ with dots between, such as order.created",
-            shown(name)
+            quoted(name)
         ),
     ))
 }
@@ -28,17 +31,20 @@ pub fn check_type(name: &str) -> Result<(), Error> {
 /// Checks the patterns of a subscription.
 ///
 /// # Errors
-/// When there are none, or one is no pattern: what to do.
+/// When there are none, one is no pattern, or one is there twice: what to do.
 pub fn check_patterns(patterns: &[String]) -> Result<(), String> {
     if patterns.is_empty() {
         return Err("is empty: name at least one type, or * for all".to_owned());
     }
     let is_pattern = |pattern: &str| pattern == ALL || is_type(pattern.strip_suffix(".*").unwrap_or(pattern));
-    match patterns.iter().find(|pattern| !is_pattern(pattern)) {
+    if let Some(wrong) = patterns.iter().find(|pattern| !is_pattern(pattern)) {
+        return Err(format!("holds `{}`: use a type, order.* for all below it, or * for all", quoted(wrong)));
+    }
+    // Nothing would be sent twice for it, but whoever writes one twice meant another one.
+    let mut seen = HashSet::new();
+    match patterns.iter().find(|pattern| !seen.insert(*pattern)) {
         None => Ok(()),
-        Some(wrong) => {
-            Err(format!("holds `{}`: use a type, order.* for all below it, or * for all", shown(wrong)))
-        }
+        Some(twice) => Err(format!("holds `{twice}` twice: name each type once")),
     }
 }
 
@@ -59,10 +65,6 @@ fn is_type(name: &str) -> bool {
         !word.is_empty() && word.chars().all(|letter| letter.is_ascii_alphanumeric() || "-_".contains(letter))
     };
     name.len() <= LONGEST && name.split('.').all(is_word)
-}
-
-fn shown(name: &str) -> String {
-    name.chars().take(LONGEST).collect::<String>().escape_debug().to_string()
 }
 
 #[cfg(test)]
@@ -106,5 +108,13 @@ mod tests {
         for wrong in [&[][..], &["order*"], &["*.created"], &["order.*.late"], &["**"], &[""]] {
             assert!(check_patterns(&patterns(wrong)).is_err(), "{wrong:?}");
         }
+    }
+
+    #[test]
+    fn a_pattern_that_is_there_twice_is_told() {
+        let twice = check_patterns(&patterns(&["order.*", "invoice.paid", "order.*"]));
+        assert_eq!(twice.unwrap_err(), "holds `order.*` twice: name each type once");
+        // Not the same, although the first has all that the second has.
+        check_patterns(&patterns(&["order.*", "order.created"])).unwrap();
     }
 }

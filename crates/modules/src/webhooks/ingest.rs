@@ -9,7 +9,7 @@ use std::sync::Arc;
 use backstitch::kernel::idempotency::{Digest, Verdict, judge};
 use backstitch::store::postgres::Acting;
 use backstitch::store::{self, postgres};
-use backstitch::{Payload, Timestamp};
+use backstitch::{Payload, Timestamp, outbox};
 use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::{Digest as _, Sha256};
 
@@ -130,13 +130,13 @@ impl Ingest {
     }
 }
 
-/// What tells the same event from another one under its id.
+/// What tells the same event from another one under its id: its type, and its payload as the outbox compares messages.
 fn identity(kind: &str, payload: &Payload) -> Digest {
     let mut hash = Sha256::new();
     hash.update(kind.as_bytes());
     // No type holds a zero byte, so where it ends is clear.
     hash.update([0]);
-    hash.update(backstitch::digest(payload).0);
+    hash.update(outbox::digest(payload).0);
     Digest(hash.finalize().into())
 }
 

@@ -18,8 +18,9 @@ use tokio::sync::futures::Notified;
 use super::base::{Base, Part, Side};
 use super::batcher::Batcher;
 use super::error::Error;
+use super::sealed_headers::SealedHeaders;
 use super::statement::{Record, chosen, statement, tidied};
-use super::subscription::{Secrets, Subscription, headers_of};
+use super::subscription::{Secrets, Subscription};
 
 /// The queue of deliveries among the jobs of the engine.
 pub(super) const QUEUE: &str = "deliver/webhooks";
@@ -27,6 +28,11 @@ pub(super) const QUEUE: &str = "deliver/webhooks";
 pub const LEASE_EXPIRED: &str = "lease_expired";
 /// Why a job failed that nobody may take any more.
 pub const SUBSCRIPTION_DELETED: &str = "subscription_deleted";
+/// What people read about such a job. Its result counts like every other (seed 000 §6.4), so it has to be told from an
+/// attempt that was made; nobody knows what came of one that a worker had before.
+const NEVER_SENT: &str = "no request was made: the subscription was deleted while this attempt waited";
+const MAYBE_SENT: &str = "the subscription was deleted while this attempt waited to be made again: whoever had it before \
+                          never came back, so a request may have been made";
 /// Error codes longer than this are cut.
 const LONGEST_CODE: usize = 100;
 /// Jobs put back or given up in one transaction at most.
@@ -48,8 +54,8 @@ pub struct Lane {
     pub id: i64,
     /// Where to.
     pub url: String,
-    /// Sent with each request.
-    pub headers: Vec<(String, String)>,
+    /// Sent with each request, encrypted.
+    pub headers: SealedHeaders,
     /// How long a request may take.
     pub timeout: Duration,
     /// Requests at once.
@@ -76,11 +82,11 @@ pub struct Ask {
 impl Lane {
     /// The lane of this subscription.
     pub(super) fn of(subscription: &Subscription) -> Self {
-        let Subscription { id, terms, secrets, updated_at, .. } = subscription.clone();
+        let Subscription { id, terms, headers, secrets, updated_at, .. } = subscription.clone();
         Self {
             id,
             url: terms.url,
-            headers: terms.headers,
+            headers,
             timeout: terms.timeout,
             max_concurrency: terms.max_concurrency,
             rate_limit: terms.rate_limit,
@@ -113,7 +119,7 @@ impl Lanes {
                 lanes.open.push(Lane {
                     id,
                     url: row.text(3)?,
-                    headers: headers_of(&row.text(4)?)?,
+                    headers: SealedHeaders::read(&row.text(4)?)?,
                     timeout: Duration::from_millis(row.integer(5)?.unsigned_abs()),
                     max_concurrency: row.count(6)?,
                     rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),

@@ -8,7 +8,7 @@
 //!
 //! ```no_run
 //! use backstitch::{Engine, Options, Payload};
-//! use backstitch_modules::webhooks::{self, NewEvent, Terms, Webhooks};
+//! use backstitch_modules::webhooks::{self, NewEvent, Sealed, Terms, Webhooks};
 //!
 //! # async fn run() -> Result<(), Box<dyn std::error::Error>> {
 //! let options = Options { products: vec![&webhooks::SCHEMA], ..Options::default() };
@@ -20,7 +20,8 @@
 //! });
 //!
 //! let terms = Terms::to("https://example.com/hooks", vec!["order.*".to_owned()]);
-//! webhooks.subscriptions.create(&terms, |_| Ok(b"encrypted".to_vec())).await?;
+//! let sealed = Sealed { secret: b"encrypted".to_vec(), ..Sealed::default() };
+//! webhooks.subscriptions.create(&terms, |_| Ok(sealed)).await?;
 //! let payload = Payload::parse(r#"{"order":7}"#)?;
 //! let event = NewEvent { id: Some("o-7".to_owned()), kind: "order.created".to_owned(), payload };
 //! assert_eq!(webhooks.ingest.accept(event).await?.deliveries, 1);
@@ -51,6 +52,7 @@ mod registrar;
 mod replay;
 mod retention;
 mod schema;
+mod sealed_headers;
 pub mod sender;
 pub mod signature;
 mod statement;
@@ -83,8 +85,9 @@ pub use registrar::Registrar;
 pub use replay::{Reached, Replay, Replayed};
 pub use retention::{Ages, Pruned, Retention};
 pub use schema::SCHEMA;
+pub use sealed_headers::SealedHeaders;
 pub use status::{delivery_status, delivery_word};
-pub use subscription::{Disabled, Secrets, Subscription, Terms};
+pub use subscription::{Disabled, Sealed, Secrets, Subscription, Terms};
 pub use subscriptions::{GONE, Subscriptions};
 pub use wish::{MASK, NewSubscription, SubscriptionChange};
 

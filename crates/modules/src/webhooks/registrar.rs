@@ -1,4 +1,4 @@
-//! Makes and changes subscriptions for others: checks where they lead, and keeps their secrets encrypted.
+//! Makes and changes subscriptions for others: checks where they lead, and keeps what is secret of them encrypted.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -6,8 +6,9 @@ use std::time::Duration;
 use super::egress::Egress;
 use super::error::{BadTerms, Error, Mistake};
 use super::headers::Headers;
+use super::sealed_headers::SealedHeaders;
 use super::signature::Secret;
-use super::subscription::{Subscription, Terms};
+use super::subscription::{Sealed, Subscription, Terms};
 use super::subscriptions::Subscriptions;
 use super::vault::{self, Vault};
 use super::wish::{NewSubscription, SubscriptionChange};
@@ -38,18 +39,20 @@ impl Registrar {
         Self { subscriptions, egress, vault, randomness }
     }
 
-    /// Makes a subscription, signed with the secret that whoever asks has already, or else with a new one.
+    /// Makes a subscription with these headers of its own, signed with the secret that whoever asks has already, or else
+    /// with a new one.
     ///
     /// # Errors
     /// Everything that is wrong with the terms, or that the database cannot be written.
     pub async fn create(
         &self,
         terms: &Terms,
+        headers: &[(String, String)],
         secret: Option<Secret>,
     ) -> Result<(Subscription, Secret), Error> {
-        self.check(terms)?;
+        refuse(self.mistakes(terms, headers))?;
         let secret = self.or_new(secret)?;
-        let made = self.subscriptions.create(terms, |id| self.sealed(id, &secret)).await?;
+        let made = self.subscriptions.create(terms, |id| self.sealed(id, &secret, headers)).await?;
         Ok((made, secret))
     }
 
@@ -62,9 +65,10 @@ impl Registrar {
         NewSubscription(wish): NewSubscription,
     ) -> Result<(Subscription, Secret), Error> {
         let terms = wish.over(Terms::to("", Vec::new()));
-        refuse(wish.mistakes(self.mistakes(&terms)))?;
-        let secret = self.or_new(wish.secret)?;
-        let seal = |id| self.sealed(id, &secret);
+        let headers = wish.headers.as_deref().unwrap_or_default();
+        refuse(wish.mistakes(self.mistakes(&terms, headers)))?;
+        let secret = self.or_new(wish.secret.clone())?;
+        let seal = |id| self.sealed(id, &secret, headers);
         let made = match wish.enabled {
             Some(false) => self.subscriptions.create_disabled(&terms, ON_REQUEST, seal).await?,
             _ => self.subscriptions.create(&terms, seal).await?,
@@ -83,13 +87,17 @@ impl Registrar {
         SubscriptionChange(wish): SubscriptionChange,
     ) -> Result<Subscription, Error> {
         let mut now = self.subscriptions.get(id).await?;
-        let wrong =
-            if wish.names_terms() { self.mistakes(&wish.over(now.terms.clone())) } else { Vec::new() };
+        let headers = wish.headers.as_deref();
+        let wrong = if wish.names_terms() {
+            self.mistakes(&wish.over(now.terms.clone()), headers.unwrap_or_default())
+        } else {
+            Vec::new()
+        };
         refuse(wish.mistakes(wrong))?;
         if wish.names_terms() {
             let mut tries = 1..TRIES;
             now = loop {
-                match self.change(&now, &wish.over(now.terms.clone())).await {
+                match self.change(&now, &wish.over(now.terms.clone()), headers).await {
                     Err(Error::ChangedMeanwhile(_)) if tries.next().is_some() => {
                         now = self.subscriptions.get(id).await?;
                     }
@@ -104,14 +112,21 @@ impl Registrar {
         }
     }
 
-    /// Gives a subscription other terms.
+    /// Gives a subscription other terms, and other headers if there are any; otherwise it keeps those that it has, which need
+    /// not be read for that.
     ///
     /// # Errors
     /// Everything that is wrong with the terms, that somebody else has changed it since it was read, or that the database
     /// cannot be written.
-    pub async fn change(&self, read: &Subscription, terms: &Terms) -> Result<Subscription, Error> {
-        self.check(terms)?;
-        self.subscriptions.change(read, terms).await
+    pub async fn change(
+        &self,
+        read: &Subscription,
+        terms: &Terms,
+        headers: Option<&[(String, String)]>,
+    ) -> Result<Subscription, Error> {
+        refuse(self.mistakes(terms, headers.unwrap_or_default()))?;
+        let other = headers.map(|headers| self.sealed_headers(read.id, headers)).transpose()?;
+        self.subscriptions.change(read, terms, other.as_ref().unwrap_or(&read.headers)).await
     }
 
     /// Makes another secret the one that requests are signed with; the one before stays good for `overlap`.
@@ -126,7 +141,7 @@ impl Registrar {
         replace: bool,
     ) -> Result<(Subscription, Secret), Error> {
         let secret = self.or_new(secret)?;
-        let sealed = self.sealed(id, &secret)?;
+        let sealed = self.sealed_secret(id, &secret)?;
         let rotated = self.subscriptions.rotate_secret(id, sealed, overlap, replace).await?;
         Ok((rotated, secret))
     }
@@ -135,22 +150,26 @@ impl Registrar {
         Ok(secret.map_or_else(|| Secret::make(&*self.randomness), Ok).map_err(vault::Error::from)?)
     }
 
-    fn sealed(&self, id: i64, secret: &Secret) -> Result<Vec<u8>, Error> {
+    fn sealed(&self, id: i64, secret: &Secret, headers: &[(String, String)]) -> Result<Sealed, Error> {
+        Ok(Sealed { secret: self.sealed_secret(id, secret)?, headers: self.sealed_headers(id, headers)? })
+    }
+
+    fn sealed_secret(&self, id: i64, secret: &Secret) -> Result<Vec<u8>, Error> {
         Ok(self.vault.seal(id, secret, &*self.randomness)?)
     }
 
-    fn check(&self, terms: &Terms) -> Result<(), Error> {
-        refuse(self.mistakes(terms))
+    fn sealed_headers(&self, id: i64, headers: &[(String, String)]) -> Result<SealedHeaders, Error> {
+        Ok(SealedHeaders::seal(&self.vault, id, headers, &*self.randomness)?)
     }
 
     /// Everything that is wrong, at once.
-    fn mistakes(&self, terms: &Terms) -> Vec<Mistake> {
+    fn mistakes(&self, terms: &Terms, headers: &[(String, String)]) -> Vec<Mistake> {
         let mistake = |place: String, message| Mistake { place, message };
         let mut mistakes = Vec::new();
         if let Err(wrong) = self.egress.check(&terms.url) {
             mistakes.extend(wrong.into_iter().map(|message| mistake("url".to_owned(), message)));
         }
-        if let Err(wrong) = Headers::check(&terms.headers.iter().cloned().collect()) {
+        if let Err(wrong) = Headers::check(&headers.iter().cloned().collect()) {
             let place =
                 |name: &str| if name.is_empty() { "headers".to_owned() } else { format!("headers.{name}") };
             mistakes.extend(wrong.into_iter().map(|wrong| mistake(place(&wrong.name), wrong.message)));

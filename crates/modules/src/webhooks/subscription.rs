@@ -8,7 +8,9 @@ use serde::de::DeserializeOwned;
 
 use super::error::{BadTerms, Error, Mistake};
 use super::event_type::check_patterns;
+use super::sealed_headers::SealedHeaders;
 use super::statement::{Record, Value};
+use crate::reading::shown_duration;
 
 /// What a subscription asks for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -17,8 +19,6 @@ pub struct Terms {
     pub url: String,
     /// Which events: types, `order.*`, or `*`.
     pub event_types: Vec<String>,
-    /// Sent with each request.
-    pub headers: Vec<(String, String)>,
     /// Attempts in all.
     pub max_retry_limit: u32,
     /// The wait after the first failure; it doubles with each further one.
@@ -40,7 +40,6 @@ impl Terms {
         Self {
             url: url.into(),
             event_types,
-            headers: Vec::new(),
             max_retry_limit: 8,
             base_delay: Duration::from_secs(5),
             max_delay: Duration::from_secs(3600),
@@ -81,12 +80,12 @@ impl Terms {
         ];
         for (field, value, most) in times {
             if value < SHORTEST || value > most {
-                let [value, least, most] = [value, SHORTEST, most].map(humantime::format_duration);
+                let [value, least, most] = [value, SHORTEST, most].map(shown_duration);
                 wrong(field, format!("is {value}: use {least} to {most}"));
             }
         }
         if self.max_delay < self.base_delay {
-            let [longest, base] = [self.max_delay, self.base_delay].map(humantime::format_duration);
+            let [longest, base] = [self.max_delay, self.base_delay].map(shown_duration);
             wrong(
                 "max_delay",
                 format!("is {longest}, shorter than base_delay, {base}: the longest wait is the longest"),
@@ -95,14 +94,14 @@ impl Terms {
         if mistakes.is_empty() { Ok(()) } else { Err(BadTerms(mistakes)) }
     }
 
-    /// As the table has them, in the order of its columns.
-    pub(super) fn columns(&self) -> Result<Vec<Value>, Error> {
+    /// As the table has them with these headers, in the order of its columns.
+    pub(super) fn columns(&self, headers: &SealedHeaders) -> Result<Vec<Value>, Error> {
         self.check()?;
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
         Ok(vec![
             self.url.clone().into(),
             written(&self.event_types)?.into(),
-            written(&self.headers)?.into(),
+            headers.column()?.into(),
             self.max_retry_limit.into(),
             millis(self.base_delay).into(),
             millis(self.max_delay).into(),
@@ -117,6 +116,15 @@ impl Terms {
 const SHORTEST: Duration = Duration::from_millis(1);
 const HOUR: Duration = Duration::from_secs(3600);
 const DAYS_30: Duration = Duration::from_secs(30 * 24 * 3600);
+
+/// What is secret of a new subscription, encrypted by whoever knows how.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Sealed {
+    /// What requests are signed with.
+    pub secret: Vec<u8>,
+    /// Sent with each request.
+    pub headers: SealedHeaders,
+}
 
 /// What requests are signed with, encrypted by whoever knows how.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -153,6 +161,8 @@ pub struct Subscription {
     pub id: i64,
     /// What it asks for.
     pub terms: Terms,
+    /// Sent with each request.
+    pub headers: SealedHeaders,
     /// What its requests are signed with.
     pub secrets: Secrets,
     /// Nothing while it is enabled.
@@ -173,7 +183,6 @@ impl Subscription {
             terms: Terms {
                 url: row.text(1)?,
                 event_types: readable(&row.text(2)?)?,
-                headers: headers_of(&row.text(3)?)?,
                 max_retry_limit: row.count(4)?,
                 base_delay: millis(5)?,
                 max_delay: millis(6)?,
@@ -181,16 +190,13 @@ impl Subscription {
                 max_concurrency: row.count(8)?,
                 rate_limit: row.optional_integer(9)?.and_then(|limit| u32::try_from(limit).ok()),
             },
+            headers: SealedHeaders::read(&row.text(3)?)?,
             secrets: Secrets::read(row, 10)?,
             disabled: row.optional_time(13)?.zip(reason).map(|(at, reason)| Disabled { at, reason }),
             created_at: row.time(15)?,
             updated_at: row.time(16)?,
         })
     }
-}
-
-pub(super) fn headers_of(text: &str) -> Result<Vec<(String, String)>, store::Error> {
-    readable(text)
 }
 
 fn readable<T: DeserializeOwned>(text: &str) -> Result<T, store::Error> {
@@ -200,4 +206,27 @@ fn readable<T: DeserializeOwned>(text: &str) -> Result<T, store::Error> {
 
 fn written<T: Serialize>(value: &T) -> Result<String, Error> {
     serde_json::to_string(value).map_err(|why| Error::invalid("subscription", why.to_string()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_time_that_cannot_be_is_told_in_the_words_it_is_written_in() {
+        let days = |count: u64| Duration::from_secs(count * 24 * 3600);
+        let usual = Terms::to("https://a.example/", vec!["*".to_owned()]);
+        let terms = Terms { max_delay: days(31), base_delay: days(45), timeout: days(1), ..usual };
+        let BadTerms(wrong) = terms.check().unwrap_err();
+        let told: Vec<String> = wrong.into_iter().map(|it| format!("{} {}", it.place, it.message)).collect();
+        assert_eq!(
+            told,
+            [
+                "base_delay is 45days: use 1ms to 30days",
+                "max_delay is 31days: use 1ms to 30days",
+                "timeout is 1day: use 1ms to 1h",
+                "max_delay is 31days, shorter than base_delay, 45days: the longest wait is the longest",
+            ]
+        );
+    }
 }

@@ -9,8 +9,9 @@ use std::time::Duration;
 use super::base::{Base, Part};
 use super::error::Error;
 use super::page::{Page, beyond};
+use super::sealed_headers::SealedHeaders;
 use super::statement::{Record, Statement, Value, statement, tidied};
-use super::subscription::{Subscription, Terms};
+use super::subscription::{Sealed, Subscription, Terms};
 
 /// Why a subscription was disabled whose endpoint says that it is gone.
 pub const GONE: &str = "the endpoint answered 410 Gone";
@@ -25,15 +26,15 @@ impl Subscriptions {
         Self { base }
     }
 
-    /// Makes one; events that come from now on are routed to it. Its secret is encrypted by `seal`, which is told the id
-    /// that it is bound to.
+    /// Makes one; events that come from now on are routed to it. What is secret of it is encrypted by `seal`, which is told
+    /// the id that it is bound to.
     ///
     /// # Errors
     /// When the terms cannot be, the secret cannot be sealed, or the database cannot be written.
     pub async fn create(
         &self,
         terms: &Terms,
-        seal: impl FnOnce(i64) -> Result<Vec<u8>, Error>,
+        seal: impl FnOnce(i64) -> Result<Sealed, Error>,
     ) -> Result<Subscription, Error> {
         self.insert(terms, None, seal).await
     }
@@ -46,7 +47,7 @@ impl Subscriptions {
         &self,
         terms: &Terms,
         reason: &str,
-        seal: impl FnOnce(i64) -> Result<Vec<u8>, Error>,
+        seal: impl FnOnce(i64) -> Result<Sealed, Error>,
     ) -> Result<Subscription, Error> {
         self.insert(terms, Some(tidied(reason)), seal).await
     }
@@ -55,17 +56,18 @@ impl Subscriptions {
         &self,
         terms: &Terms,
         disabled: Option<String>,
-        seal: impl FnOnce(i64) -> Result<Vec<u8>, Error>,
+        seal: impl FnOnce(i64) -> Result<Sealed, Error>,
     ) -> Result<Subscription, Error> {
-        let columns = terms.columns()?;
+        terms.check()?;
         let reserved =
             self.base.change(Part::Subscriptions, statement!("next_subscription"), Vec::new()).await?;
         let id = reserved.first().ok_or(Error::UnknownSubscription(0))?.integer(0)?;
         let mut values = vec![id.into()];
-        values.extend(columns);
+        let Sealed { secret, headers } = seal(id)?;
+        values.extend(terms.columns(&headers)?);
         let now = self.base.now();
         let disabled_at = Value::Time(disabled.is_some().then_some(now));
-        values.extend([seal(id)?.into(), now.into(), disabled_at, Value::Text(disabled)]);
+        values.extend([secret.into(), now.into(), disabled_at, Value::Text(disabled)]);
         let rows = self.base.change(Part::Subscriptions, statement!("insert_subscription"), values).await?;
         one(id, &rows)
     }
@@ -89,13 +91,18 @@ impl Subscriptions {
         Ok(Page::of(items, limit, |subscription| subscription.id))
     }
 
-    /// Gives a subscription other terms; deliveries under way go by them from their next attempt on.
+    /// Gives a subscription other terms and these headers; deliveries under way go by them from their next attempt on.
     ///
     /// # Errors
     /// When the terms cannot be, there is no such subscription, or somebody else has changed it since it was read.
-    pub async fn change(&self, read: &Subscription, terms: &Terms) -> Result<Subscription, Error> {
+    pub async fn change(
+        &self,
+        read: &Subscription,
+        terms: &Terms,
+        headers: &SealedHeaders,
+    ) -> Result<Subscription, Error> {
         let mut values = vec![read.id.into(), read.updated_at.into()];
-        values.extend(terms.columns()?);
+        values.extend(terms.columns(headers)?);
         // Never the time it had, like every other change.
         let now = self.base.now().max(read.updated_at.plus(Duration::from_micros(1)));
         values.push(now.into());

@@ -1,4 +1,4 @@
-//! Signing secrets at rest: whoever has the database alone has none of them.
+//! Secrets of subscriptions at rest: whoever has the database alone has none of them.
 
 use std::fmt;
 
@@ -20,10 +20,11 @@ const MARK: usize = 4;
 /// So many that nonces drawn at random never meet.
 const NONCE: usize = 24;
 
-/// Seals signing secrets and opens them again.
+/// Seals signing secrets and the values of headers, and opens them again.
 ///
 /// What is sealed is one byte for its form, four that tell which key was used, the nonce, and the secret encrypted by
-/// XChaCha20-Poly1305. It opens for its own subscription only: copied to another one, it is as good as changed.
+/// XChaCha20-Poly1305. It opens for its own subscription only, and a header's value only under its own name: copied
+/// elsewhere, it is as good as changed.
 #[derive(Clone)]
 pub struct Vault {
     cipher: XChaCha20Poly1305,
@@ -43,7 +44,7 @@ pub enum Error {
     #[error(transparent)]
     NoRandomness(#[from] NoRandomness),
     /// Encryption failed, which it never does.
-    #[error("the signing secret cannot be encrypted")]
+    #[error("a secret cannot be encrypted")]
     Unsealable,
     /// Another key was used.
     #[error(
@@ -63,6 +64,34 @@ pub enum Error {
         /// Whose it is.
         subscription: i64,
     },
+    /// Another key was used for a header's value.
+    #[error(
+        "the header `{name}` of subscription {subscription} was kept with another secret of the server: start it with \
+         the `secret`, or the key file beside the database, that was in use then, or give the subscription its headers again"
+    )]
+    OtherKeyOfHeader {
+        /// Whose it is.
+        subscription: i64,
+        /// Which.
+        name: String,
+    },
+    /// A header's value is not what was sealed for this subscription under this name.
+    #[error(
+        "the header `{name}` of subscription {subscription} is damaged, or was kept for another one: restore the row, or \
+         give the subscription its headers again"
+    )]
+    DamagedHeader {
+        /// Whose it is.
+        subscription: i64,
+        /// Which.
+        name: String,
+    },
+}
+
+/// Why something does not open.
+enum Shut {
+    OtherKey,
+    Damaged,
 }
 
 impl Vault {
@@ -91,12 +120,7 @@ impl Vault {
         secret: &Secret,
         randomness: &dyn Randomness,
     ) -> Result<Vec<u8>, Error> {
-        let mut nonce = [0; NONCE];
-        randomness.fill(&mut nonce)?;
-        let bound = self.bound_to(subscription);
-        let plain = Payload { msg: secret.as_bytes(), aad: &bound };
-        let sealed = self.cipher.encrypt(&XNonce::from(nonce), plain).map_err(|_| Error::Unsealable)?;
-        Ok([&[FORM][..], &self.mark, &nonce, &sealed].concat())
+        self.lock(&self.bound_to(subscription), secret.as_bytes(), randomness)
     }
 
     /// The secret that was sealed for this subscription.
@@ -104,20 +128,65 @@ impl Vault {
     /// # Errors
     /// When another key was used, or what is kept has been changed.
     pub fn open(&self, subscription: i64, sealed: &[u8]) -> Result<Secret, Error> {
-        let damaged = Error::Damaged { subscription };
-        let Some((mark, nonce, coded)) = parts(sealed) else { return Err(damaged) };
+        let bytes = self.unlock(&self.bound_to(subscription), sealed).map_err(|shut| match shut {
+            Shut::OtherKey => Error::OtherKey { subscription },
+            Shut::Damaged => Error::Damaged { subscription },
+        })?;
+        Secret::from_bytes(&bytes).map_err(|_| Error::Damaged { subscription })
+    }
+
+    /// The value of a subscription's header as the database may hold it.
+    ///
+    /// # Errors
+    /// When there is no randomness.
+    pub(super) fn seal_header(
+        &self,
+        subscription: i64,
+        name: &str,
+        value: &str,
+        randomness: &dyn Randomness,
+    ) -> Result<Vec<u8>, Error> {
+        self.lock(&self.bound_to_header(subscription, name), value.as_bytes(), randomness)
+    }
+
+    /// The value that was sealed for this header of this subscription.
+    ///
+    /// # Errors
+    /// When another key was used, or what is kept has been changed.
+    pub(super) fn open_header(&self, subscription: i64, name: &str, sealed: &[u8]) -> Result<String, Error> {
+        let told = |shut| match shut {
+            Shut::OtherKey => Error::OtherKeyOfHeader { subscription, name: name.to_owned() },
+            Shut::Damaged => Error::DamagedHeader { subscription, name: name.to_owned() },
+        };
+        let bytes = self.unlock(&self.bound_to_header(subscription, name), sealed).map_err(told)?;
+        std::str::from_utf8(&bytes).map(str::to_owned).map_err(|_| told(Shut::Damaged))
+    }
+
+    fn lock(&self, bound: &[u8], plain: &[u8], randomness: &dyn Randomness) -> Result<Vec<u8>, Error> {
+        let mut nonce = [0; NONCE];
+        randomness.fill(&mut nonce)?;
+        let plain = Payload { msg: plain, aad: bound };
+        let sealed = self.cipher.encrypt(&XNonce::from(nonce), plain).map_err(|_| Error::Unsealable)?;
+        Ok([&[FORM][..], &self.mark, &nonce, &sealed].concat())
+    }
+
+    fn unlock(&self, bound: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Shut> {
+        let (mark, nonce, coded) = parts(sealed).ok_or(Shut::Damaged)?;
         if mark != self.mark {
-            return Err(Error::OtherKey { subscription });
+            return Err(Shut::OtherKey);
         }
-        let bound = self.bound_to(subscription);
-        let opened = self.cipher.decrypt(&XNonce::from(nonce), Payload { msg: coded, aad: &bound });
-        let bytes = Zeroizing::new(opened.map_err(|_| damaged.clone())?);
-        Secret::from_bytes(&bytes).map_err(|_| damaged)
+        let opened = self.cipher.decrypt(&XNonce::from(nonce), Payload { msg: coded, aad: bound });
+        opened.map(Zeroizing::new).map_err(|_| Shut::Damaged)
     }
 
     /// What is authenticated beside the secret: everything that says what it is and whose.
     fn bound_to(&self, subscription: i64) -> Vec<u8> {
         [&[FORM][..], &self.mark, b"subscription\0", &subscription.to_be_bytes()].concat()
+    }
+
+    fn bound_to_header(&self, subscription: i64, name: &str) -> Vec<u8> {
+        let whose = subscription.to_be_bytes();
+        [&[FORM][..], &self.mark, b"subscription's header\0", &whose, name.as_bytes()].concat()
     }
 }
 

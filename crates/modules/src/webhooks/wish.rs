@@ -41,7 +41,7 @@ pub struct SubscriptionChange(pub(super) Wish);
 pub(super) struct Wish {
     url: Option<String>,
     event_types: Option<Vec<String>>,
-    headers: Option<Vec<(String, String)>>,
+    pub(super) headers: Option<Vec<(String, String)>>,
     max_retry_limit: Option<u32>,
     base_delay: Option<Duration>,
     max_delay: Option<Duration>,
@@ -140,7 +140,6 @@ impl Wish {
         Terms {
             url: self.url.clone().unwrap_or(before.url),
             event_types: self.event_types.clone().unwrap_or(before.event_types),
-            headers: self.headers.clone().unwrap_or(before.headers),
             max_retry_limit: self.max_retry_limit.unwrap_or(before.max_retry_limit),
             base_delay: self.base_delay.unwrap_or(before.base_delay),
             max_delay: self.max_delay.unwrap_or(before.max_delay),
@@ -191,6 +190,7 @@ fn rate(node: &Node<'_>) -> Option<RateLimit> {
 mod tests {
     use serde_json::{Value, json};
 
+    use super::super::error::BadTerms;
     use super::*;
 
     fn places(wish: &Wish) -> Vec<String> {
@@ -218,7 +218,6 @@ mod tests {
         }));
         assert_eq!(places(&wish), [""; 0]);
         let terms = Terms {
-            headers: vec![("x-a".to_owned(), "b".to_owned())],
             max_retry_limit: 3,
             base_delay: Duration::from_millis(200),
             max_delay: Duration::from_millis(2500),
@@ -228,6 +227,7 @@ mod tests {
             ..Terms::to("https://a.example/", vec!["*".to_owned()])
         };
         assert_eq!(wish.over(usual), terms);
+        assert_eq!(wish.headers, Some(vec![("x-a".to_owned(), "b".to_owned())]));
         assert!(wish.enabled == Some(false) && wish.secret.is_some());
     }
 
@@ -268,6 +268,25 @@ mod tests {
         let told = format!("{:?}", wish.mistakes(Vec::new()));
         assert!(told.contains("did you mean `url`?") && !told.contains("hush"), "{told}");
         assert_eq!(places(&new(&json!({}))), ["url", "event_types"]);
+    }
+
+    #[test]
+    fn what_somebody_wrote_is_repeated_without_marks_at_its_quotes() {
+        let fields = FIELDS.iter().chain([&SECRET]);
+        for (field, written) in fields.flat_map(|field| ["\"x\"", "it's"].map(|text| (*field, text))) {
+            let value = match field {
+                "event_types" => json!([written]),
+                "headers" => json!({ written: 7 }),
+                _ => json!(written),
+            };
+            let wish = new(&json!({ "url": "https://a.example/", "event_types": ["*"], field: value }));
+            let terms = wish.over(Terms::to("", Vec::new()));
+            let more = terms.check().err().map(|BadTerms(wrong)| wrong).unwrap_or_default();
+            for Mistake { place, message } in wish.mistakes(more) {
+                let told = format!("{place}: {message}");
+                assert!(!told.contains("\\\"") && !told.contains("\\'"), "{field}: {told}");
+            }
+        }
     }
 
     #[test]

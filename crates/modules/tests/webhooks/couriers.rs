@@ -4,13 +4,14 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
+use backstitch_modules::randomness::SystemRandomness;
 use backstitch_modules::webhooks::egress::Egress;
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{self, Sender};
 use backstitch_modules::webhooks::signature::WebhookId;
 use backstitch_modules::webhooks::vault::Vault;
 use backstitch_modules::webhooks::{
-    Courier, Dispatch, Error, Filter, GONE, Nobody, Saga, Subscription, Terms,
+    Courier, Dispatch, Error, Filter, GONE, Nobody, Registrar, Saga, Subscription, Terms,
 };
 use tokio::sync::Semaphore;
 use tokio_util::task::AbortOnDropHandle;
@@ -47,7 +48,11 @@ pub(crate) fn work(stage: &Stage, dispatch: Arc<Dispatch>) -> Working {
 pub(crate) async fn subscribe(stage: &Stage, url: String, change: impl FnOnce(&mut Terms)) -> Subscription {
     let mut terms = Terms { base_delay: BASE, ..Terms::to(url, vec!["order.*".to_owned()]) };
     change(&mut terms);
-    stage.registrar_to(loopback()).create(&terms, None).await.unwrap().0
+    stage.registrar_to(loopback()).create(&terms, &[], None).await.unwrap().0
+}
+
+fn header(name: &str, value: &str) -> [(String, String); 1] {
+    [(name.to_owned(), value.to_owned())]
 }
 
 /// Waits until the delivery of this event is at this status.
@@ -65,10 +70,8 @@ pub(crate) async fn until(stage: &Stage, event: i64, status: Status) -> Saga {
 async fn s4_1_an_event_is_sent_reported_and_completed() {
     for stage in Stage::each().await {
         let service = Service::always(|| Reply::http(200, "thanks")).await;
-        subscribe(&stage, service.url(), |terms| {
-            terms.headers = vec![("X-Tenant".to_owned(), "t-1".to_owned())];
-        })
-        .await;
+        let terms = Terms::to(service.url(), vec!["order.*".to_owned()]);
+        stage.registrar_to(loopback()).create(&terms, &header("X-Tenant", "t-1"), None).await.unwrap();
         let _working = work(&stage, stage.dispatch());
         let event = stage.tell("o-1").await;
         let saga = until(&stage, event.event, Status::Completed).await;
@@ -148,6 +151,45 @@ async fn an_endpoint_whose_secret_cannot_be_read_is_left_alone_and_nothing_is_lo
         drop(working);
         let _working = work(&stage, stage.dispatch());
         until(&stage, event, Status::Completed).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn after_the_servers_secret_was_changed_a_subscription_needs_its_secret_and_its_headers_anew() {
+    for stage in Stage::each().await {
+        let service = Service::always(|| Reply::http(204, "")).await;
+        let terms = Terms::to(service.url(), vec!["order.*".to_owned()]);
+        let before = stage.registrar_to(loopback());
+        let (made, _) = before.create(&terms, &header("X-Key", "old"), None).await.unwrap();
+        let vault = Vault::new(&[8; 32]).unwrap();
+        let lanes = Lanes::new(lanes::Settings::default());
+        let dispatch = Dispatch::new(
+            stage.webhooks.jobs.clone(),
+            stage.crew.clone(),
+            lanes,
+            vault.clone(),
+            stage.clock.clone(),
+        );
+        let dispatch = Arc::new(dispatch);
+        let courier = courier(&stage, dispatch);
+        let subscriptions = stage.webhooks.subscriptions.clone();
+        let after = Registrar::new(subscriptions.clone(), loopback(), vault, Arc::new(SystemRandomness));
+        let tried = async || {
+            let id = WebhookId::new("msg_test").unwrap();
+            let subscription = subscriptions.get(made.id).await.unwrap();
+            courier.try_out(&subscription, id, "{}".to_owned()).await.map_err(|why| why.to_string())
+        };
+        assert!(tried().await.unwrap_err().contains("rotate the subscription's secret"));
+        after.rotate(made.id, None, Duration::from_secs(60), false).await.unwrap();
+        assert!(tried().await.unwrap_err().contains("give the subscription its headers again"));
+        // Other terms can be changed meanwhile: what stands there is kept as it is.
+        let now = subscriptions.get(made.id).await.unwrap();
+        let terms = Terms { max_retry_limit: 3, ..terms };
+        let now = after.change(&now, &terms, None).await.unwrap();
+        assert_eq!((&now.headers, now.terms.max_retry_limit), (&made.headers, 3));
+        after.change(&now, &terms, Some(&header("X-Key", "new"))).await.unwrap();
+        assert_eq!(tried().await.unwrap().status, Some(204));
+        assert_eq!(service.heard()[0].headers["x-key"], "new");
     }
 }
 

@@ -59,7 +59,7 @@ impl Node {
 async fn limited(stage: &Stage, max_concurrency: u32, rate_limit: Option<u32>) -> Subscription {
     let usual = Terms::to("https://example.com/hooks", vec!["order.*".to_owned()]);
     let terms = Terms { max_concurrency, rate_limit, ..usual };
-    stage.registrar_to(Egress::default()).create(&terms, None).await.unwrap().0
+    stage.registrar_to(Egress::default()).create(&terms, &[], None).await.unwrap().0
 }
 
 /// So many orders, and all of their jobs.
@@ -269,7 +269,7 @@ async fn a_subscription_that_was_changed_is_forgiven_by_every_node() {
                 1 => registrar.rotate(subscription.id, None, Duration::ZERO, false).await.unwrap().0,
                 _ => {
                     let read = stage.webhooks.subscriptions.get(subscription.id).await.unwrap();
-                    registrar.change(&read, &read.terms).await.unwrap()
+                    registrar.change(&read, &read.terms, None).await.unwrap()
                 }
             };
             for node in &nodes {

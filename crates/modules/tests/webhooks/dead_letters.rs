@@ -240,22 +240,30 @@ async fn what_no_index_finds_is_looked_for_a_stretch_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn deliveries_of_a_status_are_looked_for_a_stretch_at_a_time() {
+async fn deliveries_of_a_status_fill_their_pages_and_those_of_a_subscription_are_looked_for_a_stretch_at_a_time()
+ {
     for stage in Stage::each().await {
         let subscription = stage.subscribe(&["order.*"], 8).await;
         stage.tell("first").await;
         stage.decide().await;
         tell_many(&stage, ONE_CALL).await;
-        for subscription_id in [None, Some(subscription.id)] {
-            let under_way = Filter { status: Some(Status::InProgress), subscription_id, ..Filter::default() };
-            let page = stage.webhooks.deliveries.list(&under_way, 50, None).await.unwrap();
-            assert!(page.items.is_empty() && page.next.is_some());
-            let rest = stage.webhooks.deliveries.list(&under_way, 50, page.next).await.unwrap();
-            assert_eq!((rest.items.len(), rest.next), (1, None));
+        let rare = Filter { status: Some(Status::InProgress), ..Filter::default() };
+        let page = stage.webhooks.deliveries.list(&rare, 50, None).await.unwrap();
+        assert_eq!((page.items.len(), page.items[0].status, page.next), (1, Status::InProgress, None));
+        let older = stage.webhooks.deliveries.list(&rare, 50, Some(page.items[0].id)).await.unwrap();
+        assert_eq!((older.items.len(), older.next), (0, None));
+        let of_subscription = Filter { subscription_id: Some(subscription.id), ..rare.clone() };
+        let page = stage.webhooks.deliveries.list(&of_subscription, 50, None).await.unwrap();
+        assert!(page.items.is_empty() && page.next.is_some());
+        let rest = stage.webhooks.deliveries.list(&of_subscription, 50, page.next).await.unwrap();
+        assert_eq!((rest.items.len(), rest.next), (1, None));
+        for under_way in [rare, of_subscription] {
             let waiting = Filter { status: Some(Status::Pending), ..under_way };
             let page = stage.webhooks.deliveries.list(&waiting, 7, None).await.unwrap();
             let last = page.items.last().unwrap().id;
             assert_eq!((page.items.len(), page.next), (7, Some(last)));
+            let next = stage.webhooks.deliveries.list(&waiting, 7, page.next).await.unwrap();
+            assert!(next.items.len() == 7 && next.items.iter().all(|saga| saga.id < last), "{next:?}");
         }
     }
 }

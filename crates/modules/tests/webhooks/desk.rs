@@ -73,7 +73,7 @@ async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
         Arc::new(Nobody)
     ))));
     let terms = Terms { max_concurrency: 2, ..Terms::to("https://example.com/hooks", vec!["*".to_owned()]) };
-    stage.registrar_to(Egress::default()).create(&terms, None).await.unwrap();
+    stage.registrar_to(Egress::default()).create(&terms, &[], None).await.unwrap();
     for number in 0..4 {
         stage.tell(&format!("o-{number}")).await;
     }

@@ -42,6 +42,44 @@ async fn s2_3_an_id_with_another_body_or_type_is_a_conflict_and_changes_nothing(
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s2_3_payloads_are_compared_by_their_canonical_form() {
+    // What is no number to anybody who reads doubles is compared as it stands.
+    let giant = "[1e400]";
+    for stage in Stage::each().await {
+        for (nth, (first, again, is_same)) in [
+            (r#"{"n": 2}"#, r#"{"n": 2.0}"#, true),
+            (r#"{"n": 100}"#, r#"{"n":1e2}"#, true),
+            (r#"{"a": 1, "b": [2, {"c": 3, "d": 4}]}"#, r#"{"b":[2,{"d":4,"c":3}],"a":1}"#, true),
+            (r#""\u00e9\/""#, r#""é/""#, true),
+            (giant, giant, true),
+            (r#"{"n": 2}"#, r#"{"n": "2"}"#, false),
+            (r#"{"n": 2}"#, r#"{"n": 2.5}"#, false),
+            (r#"{"n": 0}"#, r#"{"n": null}"#, false),
+            (r#"{"n": null}"#, "{}", false),
+            ("[1, 2]", "[2, 1]", false),
+            (giant, "[1e401]", false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let event = |payload: &str| NewEvent {
+                payload: Payload::parse(payload).unwrap(),
+                ..order_created(&format!("o-{nth}"))
+            };
+            let taken = stage.webhooks.ingest.accept(event(first)).await.unwrap();
+            for (payload, is_same) in [(first, true), (again, is_same)] {
+                match stage.webhooks.ingest.accept(event(payload)).await {
+                    Ok(told) => assert!(is_same && told.repeated && told.event == taken.event, "{payload}"),
+                    Err(why) => {
+                        assert!(!is_same && matches!(why, Error::Conflict { .. }), "{payload}: {why}");
+                    }
+                }
+            }
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s2_3_many_at_once_share_transactions_and_each_gets_its_own_answer() {
     for stage in Stage::each().await {
         stage.subscribe(&["order.*"], 8).await;

@@ -194,6 +194,32 @@ async fn what_is_on_its_way_to_a_deleted_subscription_is_given_up_with_that_reas
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s6_4_a_job_that_ends_with_its_subscription_counts_as_a_result_and_says_that_nothing_was_sent() {
+    for stage in Stage::each().await {
+        let subscription = stage.subscribe(&["order.*"], 8).await;
+        let lost = stage.tell("o-1").await.event;
+        stage.decide().await;
+        stage.lease_one().await;
+        stage.advance(LEASE).await;
+        assert_eq!(stage.webhooks.jobs.expire().await.unwrap(), Expired { put_back: 1, failed: 0 });
+        let waiting = stage.tell("o-2").await.event;
+        stage.decide().await;
+        stage.webhooks.subscriptions.delete(subscription.id).await.unwrap();
+        assert_eq!(stage.webhooks.jobs.close_lane(subscription.id).await.unwrap(), 2);
+        stage.decide().await;
+        for (event, says) in [(waiting, "no request was made"), (lost, "a request may have been made")] {
+            let saga = stage.saga_of(event).await;
+            assert_eq!((saga.status, saga.attempt_count), (Status::DeadLettered, 1));
+            let attempts = stage.webhooks.deliveries.attempts(saga.id).await.unwrap();
+            assert_eq!(attempts.len(), 1, "as many as were counted");
+            assert_eq!(attempts[0].error_code.as_deref(), Some(SUBSCRIPTION_DELETED));
+            assert!(attempts[0].error.as_deref().is_some_and(|error| error.contains(says)), "{attempts:?}");
+            assert!(attempts[0].started_at.is_none() && attempts[0].duration.is_none(), "{attempts:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn each_lane_is_leased_for_as_long_as_its_own_request_may_take() {
     for stage in Stage::each().await {
         let [quick, slow] = [stage.subscribe(&["*"], 8).await.id, stage.subscribe(&["*"], 8).await.id];

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Answered, Report, Terms, Won};
+use backstitch_modules::webhooks::{Answered, Report, Sealed, Terms, Won};
 
 use crate::stage::{BASE, Stage, failure};
 
@@ -69,7 +69,7 @@ async fn s6_2_waits_double_from_the_base_delay_up_to_the_longest_and_a_receiver_
             max_delay: Duration::from_secs(12),
             ..Terms::to("https://example.com", vec!["*".to_owned()])
         };
-        stage.webhooks.subscriptions.create(&terms, |_| Ok(Vec::new())).await.unwrap();
+        stage.webhooks.subscriptions.create(&terms, |_| Ok(Sealed::default())).await.unwrap();
         let event = stage.tell("o-1").await.event;
         for (asked, wait) in [(None, 5), (None, 10), (None, 12), (Some(1), 12), (Some(99), 12)] {
             stage.decide().await;
@@ -131,7 +131,7 @@ async fn s6_1_s7_3_a_limit_that_was_lowered_to_the_count_dead_letters_instead_of
         stage.failed(&stage.lease_one().await, "http_500").await;
         stage.decide().await;
         let terms = Terms { max_retry_limit: 1, ..subscription.terms.clone() };
-        stage.webhooks.subscriptions.change(&subscription, &terms).await.unwrap();
+        stage.webhooks.subscriptions.change(&subscription, &terms, &subscription.headers).await.unwrap();
         stage.advance(BASE).await;
         let progress = stage.decide().await;
         assert_eq!((progress.begun, progress.dead_lettered), (0, 1));

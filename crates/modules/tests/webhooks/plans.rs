@@ -102,6 +102,11 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             vec![text("Completed"), number(LATER), number(-1), number(0), number(100)],
             "idx_saga_status_retry",
         ),
+        (
+            both!("sqlite", "deliveries_by_status"),
+            vec![text("DeadLettered"), number(50_000), number(51)],
+            "idx_saga_status (status=? AND rowid<?)",
+        ),
         (sqlite!("results"), vec![number(100)], "INTEGER PRIMARY KEY"),
         (sqlite!("due_in_lane"), vec![number(4), number(LATER), number(100)], "jobs_due_in_lane"),
         (both!("sqlite", "lanes"), vec![number(0), number(100)], "jobs_due_in_lane"),
@@ -220,6 +225,9 @@ const BY_NUMBER: [&str; 22] = [
     "still_leased",
 ];
 
+/// What an index is asked for that finds a delivery by its number, with or without its status.
+const BY_ITS_NUMBER: &str = "(id = g.id)";
+
 /// A query with its name, what it is asked with, and the indexes it must use.
 type Question<'a> = ((&'a str, &'a str), Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
 
@@ -246,6 +254,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
     let (pending, retry, completed, queue, code) =
         ("Pending", "PendingRetry", "Completed", "deliver/webhooks", "x");
     let (hundred, none, fifth, ids) = (100_i64, 0_i64, 5_i32, vec![7_i64, 8, 9]);
+    let later_id = 500_000_i64;
     let (words, uids, times) = (vec!["x", "x", "x"], vec!["e-7", "e-8"], vec![epoch; 3]);
     let chosen = "[7,8,9]";
     let (counts, jobs) = (vec![1_i32; 3], vec![Some(7_i64); 3]);
@@ -259,12 +268,19 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
             vec![&completed, &later, &epoch, &none, &hundred],
             &["idx_saga_status_retry"],
         ),
+        // Those of a rare status may also be put in order when all of them are found.
+        (both!("postgres", "deliveries_by_status"), vec![&retry, &later_id, &hundred], &["idx_saga_status"]),
+        (
+            both!("postgres", "deliveries_by_status"),
+            vec![&completed, &later_id, &hundred],
+            &["idx_saga_status_id"],
+        ),
         (server!("results"), vec![&hundred], &["webhook_delivery_sagas_pkey"]),
         (server!("lease"), vec![&ids, &ids, &ids], &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"]),
         (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
         (both!("postgres", "chosen_lanes"), vec![&chosen], &["jobs_due_in_lane"]),
         (server!("expire"), vec![&queue, &hundred, &fifth, &code], &["jobs_leased"]),
-        (server!("close_lane"), vec![&none, &hundred, &code], &["jobs_due_in_lane"]),
+        (server!("close_lane"), vec![&none, &hundred, &code, &code, &code], &["jobs_due_in_lane"]),
         (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
         (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
         (
@@ -283,15 +299,11 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         (both!("postgres", "prune_dead_letters"), vec![&chosen], &["dead_letters_pkey"]),
         (both!("postgres", "replay"), vec![&chosen, &none, &code, &later], &["webhook_events_pkey"]),
         (both!("postgres", "requeue"), vec![&chosen, &later], &["dead_letters_pkey", "webhook_events_pkey"]),
-        (
-            server!("apply_results"),
-            vec![&ids, &ids, &words, &counts, &times, &words, &ids],
-            &["webhook_delivery_sagas_pkey"],
-        ),
+        (server!("apply_results"), vec![&ids, &ids, &words, &counts, &times, &words, &ids], &[BY_ITS_NUMBER]),
         (
             server!("begin_attempts"),
             vec![&ids, &words, &jobs, &words, &jobs, &ids, &words, &queue],
-            &["webhook_delivery_sagas_pkey", "jobs_active_delivery"],
+            &[BY_ITS_NUMBER, "jobs_active_delivery"],
         ),
     ];
     let mut unseen: Vec<String> = all_of("postgres").into_iter().map(|(name, _)| name).collect();
@@ -357,7 +369,8 @@ async fn lists(stage: &Stage, session: &Client) -> Vec<(String, String, &'static
         where datname = current_database() and query like 'select found.%' order by query_start desc limit 1";
     let (deliveries, letters) = (&stage.webhooks.deliveries, &stage.webhooks.dead_letters);
     let mut all: Vec<(String, String, &str)> = Vec::new();
-    for mask in 0..8 {
+    // One status alone is a query of its own.
+    for mask in (0..8).filter(|mask| *mask != 4) {
         let has = |bit: i32| mask & bit != 0;
         let filter = Filter {
             event_id: has(1).then_some(7),
@@ -396,7 +409,7 @@ async fn lists(stage: &Stage, session: &Client) -> Vec<(String, String, &'static
         all.push((format!("requeueing {which:?}"), text, index));
     }
     let asked: std::collections::HashSet<&str> = all.iter().map(|(_, text, _)| text.as_str()).collect();
-    assert_eq!(asked.len(), 8 + 64 + 32, "each is heard, and requeueing always wants what was not requeued");
+    assert_eq!(asked.len(), 7 + 64 + 32, "each is heard, and requeueing always wants what was not requeued");
     all
 }
 

@@ -226,7 +226,11 @@ async fn a_user_that_may_make_no_roles_migrates_all_the_same_and_runs_with_its_o
     let engine = backstitch::Engine::open_with(plain.as_str(), options).await.unwrap();
     let webhooks = backstitch_modules::webhooks::Webhooks::open(&engine).await.unwrap();
     let terms = backstitch_modules::webhooks::Terms::to("https://example.com", vec!["*".to_owned()]);
-    webhooks.subscriptions.create(&terms, |_| Ok(Vec::new())).await.unwrap();
+    webhooks
+        .subscriptions
+        .create(&terms, |_| Ok(backstitch_modules::webhooks::Sealed::default()))
+        .await
+        .unwrap();
     let accepted = webhooks.ingest.accept(crate::stage::order_created("o-1")).await.unwrap();
     assert_eq!(accepted.deliveries, 1);
     assert_eq!(webhooks.orchestrator.settle().await.unwrap().begun, 1);

@@ -160,7 +160,7 @@ impl Stage {
             base_delay: BASE,
             ..Terms::to("https://example.com/hooks", types)
         };
-        self.registrar_to(Egress::default()).create(&terms, None).await.unwrap().0
+        self.registrar_to(Egress::default()).create(&terms, &[], None).await.unwrap().0
     }
 
     /// Makes subscriptions that lead where this egress lets them.

@@ -2,16 +2,62 @@
 
 use std::time::Duration;
 
-use backstitch_modules::webhooks::{BadTerms, Error, GONE, Terms};
+use backstitch_modules::webhooks::egress::Egress;
+use backstitch_modules::webhooks::{BadTerms, Error, GONE, Sealed, SealedHeaders, Terms};
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use futures::TryStreamExt as _;
 
-use crate::stage::Stage;
+use crate::stage::{Place, Stage};
 
 fn terms() -> Terms {
     Terms {
-        headers: vec![("x-team".to_owned(), "payments".to_owned())],
         rate_limit: Some(50),
         timeout: Duration::from_millis(2500),
         ..Terms::to("https://example.com/in", vec!["order.*".to_owned(), "invoice.paid".to_owned()])
+    }
+}
+
+fn sealed(secret: &[u8]) -> Sealed {
+    Sealed { secret: secret.to_vec(), headers: SealedHeaders::default() }
+}
+
+/// Everything that the database holds of subscriptions, byte by byte.
+async fn bytes_at_rest(stage: &Stage) -> Vec<u8> {
+    match &stage.place {
+        Place::Sqlite(folder) => {
+            let files = std::fs::read_dir(folder.path()).unwrap().map(|file| file.unwrap().path());
+            files.flat_map(|file| std::fs::read(file).unwrap()).collect()
+        }
+        Place::Postgres { session, .. } => {
+            let all = "copy backstitch.webhook_subscriptions to stdout";
+            let rows = session.copy_out(all).await.unwrap();
+            rows.try_collect::<Vec<_>>().await.unwrap().concat()
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn no_value_of_a_header_stands_in_the_database() {
+    for stage in Stage::each().await {
+        let registrar = stage.registrar_to(Egress::default());
+        let headers = |value: &str| [("X-Partner-Key".to_owned(), value.to_owned())];
+        let (made, _) = registrar.create(&terms(), &headers("hush-first-hush"), None).await.unwrap();
+        registrar.change(&made, &terms(), Some(&headers("hush-second-hush"))).await.unwrap();
+        let bytes = bytes_at_rest(&stage).await;
+        let holds = |text: &str| bytes.windows(text.len()).any(|window| window == text.as_bytes());
+        assert!(holds("X-Partner-Key"), "names are no secret");
+        for value in ["hush-first-hush", "hush-second-hush"] {
+            let hexadecimal = value.bytes().map(|byte| format!("{byte:02x}")).collect::<Vec<_>>().concat();
+            // As it would stand in base64, wherever it begins there.
+            let coded = ["", "x", "xx"].map(|before| {
+                let coded = STANDARD.encode(format!("{before}{value}"));
+                coded[4..coded.len() - 4].to_owned()
+            });
+            for spelling in [value.to_owned(), hexadecimal].iter().chain(&coded) {
+                assert!(!holds(spelling), "{value} as {spelling}");
+            }
+        }
     }
 }
 
@@ -19,7 +65,7 @@ fn terms() -> Terms {
 async fn a_subscription_is_kept_as_it_was_made_and_changed_by_one_at_a_time() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
-        let made = subscriptions.create(&terms(), |_| Ok(vec![0, 1, 255])).await.unwrap();
+        let made = subscriptions.create(&terms(), |_| Ok(sealed(&[0, 1, 255]))).await.unwrap();
         assert_eq!((&made.terms, made.created_at, made.updated_at), (&terms(), stage.now(), stage.now()));
         assert_eq!((made.terms.max_retry_limit, made.terms.base_delay), (8, Duration::from_secs(5)));
         assert_eq!(made.terms.max_delay, Duration::from_secs(3600));
@@ -27,9 +73,9 @@ async fn a_subscription_is_kept_as_it_was_made_and_changed_by_one_at_a_time() {
         assert_eq!(subscriptions.get(made.id).await.unwrap(), made);
 
         let other = Terms { event_types: vec!["invoice.*".to_owned()], ..terms() };
-        let changed = subscriptions.change(&made, &other).await.unwrap();
+        let changed = subscriptions.change(&made, &other, &made.headers).await.unwrap();
         assert_eq!(changed.terms, other);
-        let refused = subscriptions.change(&made, &terms()).await.unwrap_err();
+        let refused = subscriptions.change(&made, &terms(), &made.headers).await.unwrap_err();
         assert!(matches!(refused, Error::ChangedMeanwhile(_)), "{refused}");
         assert_eq!(stage.tell("o-1").await.deliveries, 0, "what it names now counts");
     }
@@ -41,7 +87,7 @@ async fn subscriptions_are_listed_newest_first_without_the_deleted() {
         let subscriptions = &stage.webhooks.subscriptions;
         let mut ids = Vec::new();
         for _ in 0..5 {
-            ids.push(subscriptions.create(&terms(), |_| Ok(Vec::new())).await.unwrap().id);
+            ids.push(subscriptions.create(&terms(), |_| Ok(Sealed::default())).await.unwrap().id);
         }
         subscriptions.delete(ids[2]).await.unwrap();
         let first = subscriptions.list(2, None).await.unwrap();
@@ -66,7 +112,7 @@ async fn subscriptions_are_listed_newest_first_without_the_deleted() {
 async fn an_old_secret_stays_live_for_a_while_after_the_new_one() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
-        let made = subscriptions.create(&terms(), |_| Ok(b"first".to_vec())).await.unwrap();
+        let made = subscriptions.create(&terms(), |_| Ok(sealed(b"first"))).await.unwrap();
         let day = Duration::from_secs(24 * 3600);
         let rotated = subscriptions.rotate_secret(made.id, b"second".to_vec(), day, false).await.unwrap();
         assert_eq!(rotated.secrets.current, b"second");
@@ -89,7 +135,7 @@ async fn an_old_secret_stays_live_for_a_while_after_the_new_one() {
 async fn a_disabled_subscription_says_since_when_and_why_and_keeps_its_first_reason() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
-        let made = subscriptions.create(&terms(), |_| Ok(Vec::new())).await.unwrap();
+        let made = subscriptions.create(&terms(), |_| Ok(Sealed::default())).await.unwrap();
         assert!(
             !subscriptions.gone(made.id, "https://example.com/before").await.unwrap(),
             "it leads elsewhere now"
@@ -120,7 +166,8 @@ async fn terms_that_cannot_be_are_refused_by_name() {
         ("rate_limit", Terms { rate_limit: Some(0), ..terms() }),
     ];
     for (name, terms) in wrong {
-        let refused = stage.webhooks.subscriptions.create(&terms, |_| Ok(Vec::new())).await.unwrap_err();
+        let refused =
+            stage.webhooks.subscriptions.create(&terms, |_| Ok(Sealed::default())).await.unwrap_err();
         let Error::Terms(BadTerms(wrong)) = refused else { panic!("{name}: {refused}") };
         let places: Vec<&str> = wrong.iter().map(|wrong| wrong.place.as_str()).collect();
         assert_eq!(places, [name]);
@@ -131,7 +178,7 @@ async fn terms_that_cannot_be_are_refused_by_name() {
 async fn nothing_secret_is_left_of_a_deleted_subscription() {
     for stage in Stage::each().await {
         let subscriptions = &stage.webhooks.subscriptions;
-        let made = subscriptions.create(&terms(), |_| Ok(b"first".to_vec())).await.unwrap();
+        let made = subscriptions.create(&terms(), |_| Ok(sealed(b"first"))).await.unwrap();
         subscriptions
             .rotate_secret(made.id, b"second".to_vec(), Duration::from_secs(3600), false)
             .await

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::outbox;
-use backstitch_modules::webhooks;
+use backstitch_modules::{shown_duration, webhooks};
 use serde::{Deserialize, Serialize};
 
 use super::text;
@@ -76,7 +76,7 @@ impl Retention {
         if self.idempotency < longest {
             mistakes.push(format!(
                 "retention.idempotency must not be shorter than the messages whose keys it keeps: at least {}",
-                humantime::format_duration(longest)
+                shown_duration(longest)
             ));
         }
         mistakes
@@ -93,6 +93,8 @@ mod tests {
         assert!(Retention::default().mistakes().is_empty());
         let short = Retention { idempotency: hour, ..Retention::default() };
         assert!(short.mistakes()[0].contains("at least 30days"), "{:?}", short.mistakes());
+        let long = Retention { outbox_sent: 24 * 31 * hour, ..short };
+        assert!(long.mistakes()[0].ends_with("at least 31days"), "{:?}", long.mistakes());
         let none = Retention { outbox_sent: Duration::ZERO, ..Retention::default() };
         assert_eq!(none.mistakes(), ["retention.outbox_sent must be longer than nothing"]);
         let all =

@@ -40,18 +40,12 @@ impl fmt::Debug for Secret {
 pub(super) mod duration {
     use std::time::Duration;
 
+    use backstitch_modules::shown_duration;
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
 
-    const DAY: u64 = 24 * 60 * 60;
-
     pub(in crate::config) fn serialize<S: Serializer>(value: &Duration, to: S) -> Result<S::Ok, S::Error> {
-        // Months of 30.44 days are nothing that anybody writes.
-        let days = value.as_secs() / DAY;
-        if days > 1 && *value == Duration::from_secs(days * DAY) {
-            return to.collect_str(&format_args!("{days}days"));
-        }
-        to.collect_str(&humantime::format_duration(*value))
+        to.serialize_str(&shown_duration(*value))
     }
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {

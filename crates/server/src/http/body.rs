@@ -4,14 +4,16 @@ use std::time::Duration;
 
 use axum::body::{Body, HttpBody};
 use axum::extract::{FromRequest, Request};
-use axum::http::header::{CONTENT_ENCODING, CONTENT_TYPE, EXPECT};
-use axum::http::{HeaderMap, HeaderValue};
+use axum::http::HeaderMap;
+use axum::http::header::{CONTENT_ENCODING, EXPECT};
 use backstitch_modules::depth::exceeds;
 use backstitch_modules::only_object::OnlyObject;
+use backstitch_modules::shown_duration;
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
 
+use super::content_type;
 use crate::app::App;
 use crate::config::Limits;
 use crate::problem::{Kind, Mistake, Problem};
@@ -51,14 +53,11 @@ impl<T: DeserializeOwned + Default> FromRequest<App> for JsonOrNothing<T> {
 }
 
 fn refuse_other_types(headers: &HeaderMap) -> Result<(), Problem> {
-    let named = headers.get(CONTENT_TYPE).map(HeaderValue::as_bytes).map(String::from_utf8_lossy);
-    let essence = named.as_deref().map(|text| text.split(';').next().unwrap_or_default().trim());
     let is_json = |essence: &str| {
-        essence.eq_ignore_ascii_case("application/json")
-            || (essence.starts_with("application/") && essence.ends_with("+json"))
+        essence == "application/json" || (essence.starts_with("application/") && essence.ends_with("+json"))
     };
-    match essence {
-        Some(essence) if is_json(essence) => Ok(()),
+    match content_type(headers)? {
+        Some(essence) if is_json(&essence) => Ok(()),
         Some(essence) => Err(Problem::new(
             Kind::UnsupportedMediaType,
             format!("the body is said to be `{essence}`: send JSON with `Content-Type: application/json`"),
@@ -108,7 +107,7 @@ pub(crate) async fn read(request: Request, limits: &Limits) -> Result<Bytes, Pro
         Err(_) => {
             let detail = format!(
                 "the body was not complete after {}: send the request again",
-                humantime::format_duration(limits.body_timeout)
+                shown_duration(limits.body_timeout)
             );
             Err(Problem::new(Kind::RequestTimeout, detail))
         }

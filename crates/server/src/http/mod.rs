@@ -4,6 +4,7 @@ mod accept;
 mod activity;
 mod answer;
 mod body;
+mod content_type;
 mod header;
 mod id;
 mod long_answer;
@@ -15,6 +16,7 @@ mod version;
 pub(crate) use accept::{Acceptor, Peer};
 pub(crate) use answer::{json, located};
 pub(crate) use body::{Json, JsonOrNothing, read as read_body};
+pub(crate) use content_type::content_type;
 pub(crate) use header::idempotency_key;
 pub(crate) use id::{
     DeadLetterInPath, DeliveryInPath, EventInPath, JobInPath, MessageInPath, NameInPath, OrderInPath,

@@ -122,7 +122,10 @@ impl Metrics {
     pub(crate) fn outbox(&self) -> OutboxCounters {
         let counter = |name, help| self.counter(name, help, Vec::new());
         OutboxCounters {
-            enqueued: counter("outbox_enqueued_total", "Messages written to the outbox by this process."),
+            enqueued: counter(
+                "outbox_enqueued_total",
+                "Messages written to the outbox; each is counted by one node, by the first that takes it up if none wrote it.",
+            ),
             sent: counter("outbox_sent_total", "Messages that the other side has."),
             failed: counter("outbox_failed_total", "Sends that failed and are tried again."),
             aborted: counter("outbox_aborted_total", "Messages given up, those that expired included."),

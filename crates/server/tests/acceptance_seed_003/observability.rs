@@ -43,6 +43,29 @@ async fn s6_the_metrics_are_there_by_name_and_count() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s6_a_message_that_another_program_wrote_is_counted_once_by_all_nodes_together() {
+    on_both_stores(Mood::Takes, async |desk| {
+        // On SQLite nobody else may write while a server runs.
+        if !desk.place.is_shared() {
+            return;
+        }
+        let [one, other] = [desk.open().await, desk.open().await];
+        for nth in 0..5 {
+            let publish = format!("select publish('orders', 'sql-{nth}', '{{}}')");
+            let id = desk.value(&publish).await.unwrap().parse().unwrap();
+            one.becomes(id, "succeeded").await;
+        }
+        other.accepted("k-1").await;
+        let mut counted = 0.0;
+        for open in [&one, &other] {
+            counted += metric(open, "outbox_enqueued_total").await.unwrap_or(0.0);
+        }
+        assert!((counted - 6.0).abs() < f64::EPSILON, "{counted}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s6_the_age_of_what_waits_is_told_and_health_warns() {
     on_both_stores(Mood::Hangs, async |desk| {
         let open = desk.open_with("concurrency = 1", &[]).await;

@@ -63,6 +63,27 @@ async fn what_the_engine_refuses_is_told_in_its_words() {
 }
 
 #[tokio::test]
+async fn a_body_in_another_charset_is_refused_wherever_one_is_read() {
+    let server = Running::start().await;
+    let description = server.client.get("/openapi.json").await.json();
+    let items = description["paths"].as_object().unwrap().iter();
+    let operations =
+        items.flat_map(|(path, item)| item.as_object().unwrap().iter().map(move |it| (path, it)));
+    let reading: Vec<_> = operations.filter(|(_, (_, it))| it["requestBody"].is_object()).collect();
+    assert!(reading.len() > 20, "{}", reading.len());
+    for (path, (method, _)) in reading {
+        let id = if path.starts_with("/v1/sagas") || path.starts_with("/v1/orders") { NOBODY } else { "1" };
+        let target = path.replace("{id}", id).replace("{step}", "a").replace("{name}", "a");
+        let method: Method = method.to_uppercase().parse().unwrap();
+        let wide = [("content-type", "application/json; charset=utf-16")];
+        let answer = server.client.send(method.clone(), &target, &wide, "{}").await;
+        assert_problem(&answer, 415, "unsupported-media-type", "send it in UTF-8");
+        let usual = [("content-type", "application/json; charset=\"UTF-8\"")];
+        assert_ne!(server.client.send(method, &target, &usual, "{}").await.status, 415, "{path}");
+    }
+}
+
+#[tokio::test]
 async fn a_body_that_is_too_large_is_refused() {
     let server = Running::start_with(|config| config.limits.body_bytes = 1000).await;
     let body = json!({ "definition": "greet", "input": "x".repeat(2000) }).to_string();

@@ -182,6 +182,29 @@ pub async fn a_message_that_is_too_old_is_not_claimed(fixture: &dyn Fixture) {
     assert!(fixture.store().claim_outbox(&[share], "tester").await.unwrap().is_empty());
 }
 
+/// What is published is counted by its publisher; of what sagas say, the first who claims it knows that nobody has, and so
+/// does whoever gives up what nobody ever had.
+pub async fn what_its_writer_has_not_counted_is_counted_by_whoever_meets_it_first(fixture: &dyn Fixture) {
+    let expires_at = Some(fixture.now().plus(LEASE * 3));
+    let late = |key: &str| NewMessage { expires_at, ..message(key) };
+    published(fixture, Publication { message: late("p1"), digest: Digest([1; 32]) }).await;
+    let messages = vec![late("s1"), NewMessage { topic: "elsewhere".to_owned(), ..late("s2") }];
+    apply(&*fixture.store(), Commit { messages, ..started(saga(1), fixture.now()) }).await;
+    let share = Share { topic: message("").topic, limit: 10, lease: LEASE };
+    let mut uncounted = Vec::new();
+    for round in 0..2 {
+        let claimed = fixture.store().claim_outbox(std::slice::from_ref(&share), "tester").await.unwrap();
+        assert_eq!(claimed.len(), 2, "round {round}");
+        uncounted.extend(claimed.into_iter().filter(|it| it.uncounted).map(|it| it.message.idempotency_key));
+        fixture.advance(LEASE).await;
+        assert_eq!(fixture.store().rescue_outbox(10).await.unwrap().abandoned, 2);
+    }
+    assert_eq!(uncounted, ["s1"], "once");
+    fixture.advance(LEASE).await;
+    let rescued = fixture.store().rescue_outbox(10).await.unwrap();
+    assert_eq!((rescued.expired, rescued.uncounted), (3, vec!["elsewhere".to_owned()]));
+}
+
 /// Asked for twice, an aborted message is written anew once, with a key that the ledger waits for again.
 pub async fn an_aborted_message_is_sent_again_as_a_new_one(fixture: &dyn Fixture) {
     let store = fixture.store();

@@ -29,6 +29,8 @@ pub(super) struct Outbox {
 struct Row {
     kept: Kept,
     lock: i64,
+    /// Whoever wrote it has counted it.
+    counted: bool,
     leased_until: Timestamp,
 }
 
@@ -84,7 +86,7 @@ impl Outbox {
             created_at: at,
             updated_at: at,
         };
-        self.messages.insert(id, Row { kept, lock: 0, leased_until: at });
+        self.messages.insert(id, Row { kept, lock: 0, counted: false, leased_until: at });
         id
     }
 
@@ -105,6 +107,9 @@ impl Outbox {
             );
         };
         self.ledger.insert(name(message), Entry { digest: *digest, at, result: None });
+        if let Some(row) = self.messages.get_mut(&id) {
+            row.counted = true;
+        }
         Published::Accepted(id)
     }
 
@@ -180,6 +185,7 @@ impl Outbox {
                 attempts: kept.attempts,
                 in_doubt: kept.in_doubt,
                 created_at: kept.created_at,
+                uncounted: row.lock == 1 && !row.counted,
             });
         }
         claimed
@@ -242,6 +248,9 @@ impl Outbox {
                 kept.last_error = Some(error);
                 expired -= 1;
                 rescued.expired += 1;
+                if row.lock == 0 && !row.counted {
+                    rescued.uncounted.push(kept.message.topic.clone());
+                }
             }
         }
         rescued

@@ -29,7 +29,7 @@ pub async fn publish_in(
     at: Timestamp,
 ) -> Result<Published, Error> {
     let one = std::slice::from_ref(publication);
-    let published = publish_on(transaction, one, at).await.map_err(|why| fault::error(&why))?;
+    let published = publish_on(transaction, one, false, at).await.map_err(|why| fault::error(&why))?;
     published.into_iter().next().ok_or_else(|| Error::Unavailable("the database gave no answer".to_owned()))
 }
 
@@ -62,18 +62,21 @@ async fn try_publish(
 ) -> Result<Vec<Published>, tokio_postgres::Error> {
     let transaction = session.transaction().await?;
     transaction.batch_execute("set local lock_timeout = '500ms'").await?;
-    let published = publish_on(&*transaction, batch, at).await?;
+    let published = publish_on(&*transaction, batch, true, at).await?;
     transaction.commit().await?;
     Ok(published)
 }
 
+/// Whoever knows that they stand counts them.
 async fn publish_on(
     client: &impl GenericClient,
     batch: &[Publication],
+    counted: bool,
     at: Timestamp,
 ) -> Result<Vec<Published>, tokio_postgres::Error> {
     let rows = Rows::of(batch.iter().filter(|publication| unkeepable(publication).is_none()));
-    let written = client.query(include_str!("publish_messages.sql"), &rows.values(&time(at))).await?;
+    let written =
+        client.query(include_str!("publish_messages.sql"), &rows.values(&time(at), &counted)).await?;
     let mut written: HashMap<(String, String), i64> =
         written.iter().map(|row| ((row.get("topic"), row.get("idempotency_key")), row.get("id"))).collect();
     let mut first = HashMap::new();
@@ -147,8 +150,9 @@ impl<'a> Rows<'a> {
         rows
     }
 
-    fn values<'v>(&'v self, at: &'v SystemTime) -> [&'v (dyn ToSql + Sync); 7] {
-        [&self.topics, &self.keys, &self.ordering_keys, &self.payloads, &self.digests, &self.expiries, at]
+    fn values<'v>(&'v self, at: &'v SystemTime, counted: &'v bool) -> [&'v (dyn ToSql + Sync); 8] {
+        let Self { topics, keys, ordering_keys, payloads, digests, expiries } = self;
+        [topics, keys, ordering_keys, payloads, digests, expiries, at, counted]
     }
 }
 

@@ -38,12 +38,12 @@ pub(super) async fn settle(session: &mut Session, sent: &[Sent]) -> Result<(), E
 }
 
 /// Ends messages, and lets those go that were put aside behind them: only then are they seen that were put aside until
-/// now. Answers with how many it was told of.
+/// now. Answers with what it was told of.
 async fn end(
     session: &mut Session,
     how: &str,
     values: &[&(dyn ToSql + Sync)],
-) -> Result<u64, tokio_postgres::Error> {
+) -> Result<Vec<Row>, tokio_postgres::Error> {
     let transaction = session.transaction().await?;
     let statement = transaction.prepare_cached(how).await?;
     let ended = transaction.query(&statement, values).await?;
@@ -55,7 +55,7 @@ async fn end(
         transaction.query(&statement, &[&topics, &keys]).await?;
     }
     transaction.commit().await?;
-    Ok(ended.len() as u64)
+    Ok(ended)
 }
 
 /// What became of messages, column by column.
@@ -105,7 +105,8 @@ pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued
     let result = Undelivered::new(delivery::EXPIRED, TOO_LATE).as_result();
     let values: [&(dyn ToSql + Sync); 4] = [&rows, &delivery::EXPIRED, &TOO_LATE, &result.as_str()];
     let expired = end(session, sql!("expired_messages"), &values).await.map_err(|why| session.told(&why))?;
-    Ok(Rescued { abandoned: abandoned as u64, expired })
+    let uncounted = expired.iter().filter(|row| row.get("uncounted")).map(|row| row.get("topic")).collect();
+    Ok(Rescued { abandoned: abandoned as u64, expired: expired.len() as u64, uncounted })
 }
 
 pub(super) async fn ages(session: &Session) -> Result<Ages, Error> {
@@ -123,6 +124,7 @@ fn outgoing(row: &Row) -> Result<Outgoing, Error> {
         attempts: get::<i32>(row, "attempts")?.unsigned_abs(),
         in_doubt: get(row, "in_doubt")?,
         created_at: get_time(row, "created_at")?,
+        uncounted: get(row, "uncounted")?,
     })
 }
 

@@ -21,9 +21,9 @@ claimed as (
     returning scope, key
 )
 insert into backstitch.outbox (
-    topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at
+    topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at, counted
 )
-select g.topic, g.key, g.ordering_key, g.payload, g.digest, g.expires_at, least($7, backstitch.clock()), $7, $7
+select g.topic, g.key, g.ordering_key, g.payload, g.digest, g.expires_at, least($7, backstitch.clock()), $7, $7, $8
 from given g
     join claimed c on c.scope = 'outbox/' || g.topic and c.key = g.key
 order by g.place

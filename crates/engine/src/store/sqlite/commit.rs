@@ -271,7 +271,7 @@ impl<'c> Writer<'c> {
             ])?;
         }
         for message in &commit.messages {
-            messages::insert(self.connection, message, None, at)?;
+            messages::insert(self.connection, message, None, false, at)?;
         }
         Ok(())
     }

@@ -26,7 +26,7 @@ pub fn publish_in(
     publication: &Publication,
     at: Timestamp,
 ) -> Result<Published, Error> {
-    Ok(publish_one(transaction, publication, at)?)
+    Ok(publish_one(transaction, publication, false, at)?)
 }
 
 pub(super) fn publish(
@@ -36,15 +36,17 @@ pub(super) fn publish(
 ) -> Result<Vec<Published>, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let published: Result<Vec<Published>, Fault> =
-        batch.iter().map(|publication| publish_one(&transaction, publication, at)).collect();
+        batch.iter().map(|publication| publish_one(&transaction, publication, true, at)).collect();
     let published = published?;
     transaction.commit()?;
     Ok(published)
 }
 
+/// Whoever knows that it stands counts it.
 fn publish_one(
     connection: &Connection,
     publication: &Publication,
+    counted: bool,
     at: Timestamp,
 ) -> Result<Published, Fault> {
     let Publication { message, digest } = publication;
@@ -55,7 +57,7 @@ fn publish_one(
             idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Published::Replay(kept),
         });
     }
-    if !insert(connection, message, Some(digest), at)? {
+    if !insert(connection, message, Some(digest), counted, at)? {
         return Ok(Published::Refused(format!(
             "the topic {:?} has a message of the engine's own under the key {:?}: use another key",
             message.topic, message.idempotency_key
@@ -77,6 +79,7 @@ pub(super) fn insert(
     connection: &Connection,
     message: &NewMessage,
     digest: Option<&Digest>,
+    counted: bool,
     at: Timestamp,
 ) -> Result<bool, Fault> {
     let inserted = connection.prepare_cached(include_str!("insert_message.sql"))?.execute(params![
@@ -86,7 +89,8 @@ pub(super) fn insert(
         message.payload.as_str(),
         digest.map(|digest| digest.0),
         message.expires_at.map(Timestamp::as_micros),
-        at.as_micros()
+        at.as_micros(),
+        counted
     ])?;
     Ok(inserted > 0)
 }

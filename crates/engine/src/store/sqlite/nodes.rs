@@ -56,7 +56,7 @@ pub(super) fn adopt(
         for saga in &sagas {
             let recorded = take_over(&transaction, *saga, epoch, &event, at)?;
             if let Some(message) = node.announced.message(*saga, &known.name, &recorded) {
-                messages::insert(&transaction, &message, None, recorded.at)?;
+                messages::insert(&transaction, &message, None, false, recorded.at)?;
             }
         }
         adopted.extend(sagas);

@@ -103,6 +103,7 @@ fn outgoing(row: &Row<'_>) -> Result<Outgoing, Corrupt> {
         lock: row.get(7, "lock")?,
         in_doubt: row.get(8, "in_doubt")?,
         created_at: row.time(9, "created_at")?,
+        uncounted: row.get(11, "counted")?,
     })
 }
 
@@ -210,23 +211,32 @@ pub(super) fn rescue(connection: &Connection, at_most: usize, now: Timestamp) ->
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let values = params![now.as_micros(), limit(at_most)];
     let abandoned = transaction.prepare_cached(sql!("abandoned_messages"))?.execute(values)?;
-    let expired = expired(&transaction, at_most, now)?;
+    let (expired, uncounted) = expired(&transaction, at_most, now)?;
     let error = crate::outbox::sink::Undelivered::new(delivery::EXPIRED, TOO_LATE);
     for message in &expired {
         over(&transaction, message, Status::Aborted, Some(&error.as_result()), now)?;
     }
     transaction.commit()?;
-    Ok(Rescued { abandoned: abandoned as u64, expired: expired.len() as u64 })
+    Ok(Rescued { abandoned: abandoned as u64, expired: expired.len() as u64, uncounted })
 }
 
-fn expired(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Vec<Over>, Fault> {
+/// What is too late, and the topics of what nobody has counted of it.
+fn expired(
+    connection: &Connection,
+    at_most: usize,
+    now: Timestamp,
+) -> Result<(Vec<Over>, Vec<String>), Fault> {
     let mut statement = connection.prepare_cached(sql!("expired_messages"))?;
     let mut rows = statement.query(params![now.as_micros(), delivery::EXPIRED, TOO_LATE, limit(at_most)])?;
-    let mut expired = Vec::new();
+    let (mut expired, mut uncounted) = (Vec::new(), Vec::new());
     while let Some(row) = rows.next()? {
-        expired.push(Over::read(row)?);
+        let over = Over::read(row)?;
+        if row.get(3)? {
+            uncounted.push(over.topic.clone());
+        }
+        expired.push(over);
     }
-    Ok(expired)
+    Ok((expired, uncounted))
 }
 
 pub(super) fn ages(connection: &Connection) -> Result<Ages, Fault> {

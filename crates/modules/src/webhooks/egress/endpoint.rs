@@ -76,6 +76,7 @@ mod tests {
             ("http://[2606:4700:0:0::1111]:81/", "http://[2606:4700::1111]:81/"),
             ("http://example.com:80/", "http://example.com/"),
             ("http:\\\\example.com\\a", "http://example.com/a"),
+            ("https://example.com/@ada?to=a@b", "https://example.com/@ada?to=a@b"),
         ] {
             let endpoint = Endpoint::read(written).unwrap_or_else(|why| panic!("{written}: {why:?}"));
             assert_eq!(endpoint.as_str(), kept);
@@ -103,6 +104,14 @@ mod tests {
             ("https://ada:hush@example.com/", &["user or a password"]),
             ("https://ada@example.com/", &["user or a password"]),
             ("https://:hush@example.com/", &["user or a password"]),
+            ("https://@example.com/", &["user or a password"]),
+            ("https://:@example.com/", &["user or a password"]),
+            ("https:\\\\@example.com\\", &["user or a password"]),
+            ("http:///x", &["no host right after"]),
+            ("http:////example.com/x", &["no host right after"]),
+            ("http:\\\\\\x", &["no host right after"]),
+            ("http:/example.com/x", &["no host right after"]),
+            ("http:example.com", &["no host right after"]),
             ("https://example.com/#top", &["fragment"]),
             ("https://example.com/a b", &["blank"]),
             ("https://example.com/\r\nX-A: b", &["blank"]),

@@ -5,8 +5,8 @@ use backstitch::kernel::lease::{Lease, Status};
 use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
 use super::{
-    Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, QUEUE, Report, SUBSCRIPTION_DELETED,
-    millis,
+    Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
+    SUBSCRIPTION_DELETED, millis,
 };
 use crate::webhooks::status::{job_status, job_word};
 
@@ -140,7 +140,9 @@ pub(super) fn close_lane(
         job.found.lease.status = Status::Failed;
         job.found.last_error = Some(SUBSCRIPTION_DELETED.to_owned());
         write(transaction, &job)?;
-        tell(transaction, &job, &failure(SUBSCRIPTION_DELETED), now)?;
+        let error = if job.found.lease.expiries == 0 { NEVER_SENT } else { MAYBE_SENT };
+        let report = Report { error: Some(error.to_owned()), ..failure(SUBSCRIPTION_DELETED) };
+        tell(transaction, &job, &report, now)?;
     }
     Ok(count)
 }

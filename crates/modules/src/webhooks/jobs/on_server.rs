@@ -10,8 +10,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{
-    Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, QUEUE, Report, SUBSCRIPTION_DELETED,
-    millis,
+    Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
+    SUBSCRIPTION_DELETED, millis,
 };
 use crate::webhooks::statement::column_unreadable;
 use crate::webhooks::status::{job_status, job_word};
@@ -130,7 +130,8 @@ pub(super) async fn expire(server: &Acting) -> Result<Expired, store::Error> {
 }
 
 pub(super) async fn close_lane(server: &Acting, lane: i64) -> Result<usize, store::Error> {
-    let values: [&(dyn ToSql + Sync); 3] = [&lane, &i64::from(BATCH), &SUBSCRIPTION_DELETED];
+    let values: [&(dyn ToSql + Sync); 5] =
+        [&lane, &i64::from(BATCH), &SUBSCRIPTION_DELETED, &NEVER_SENT, &MAYBE_SENT];
     Ok(server.query(include_str!("../postgres/close_lane.sql"), &values).await?.len())
 }
 

@@ -30,14 +30,9 @@ pub(super) struct Lane {
 }
 
 impl Lane {
-    /// How many requests are under way.
-    pub(super) fn held(&self) -> usize {
-        self.held
-    }
-
-    /// Whether its endpoint works, so far as is known.
-    pub(super) fn is_proven(&self) -> bool {
-        self.proven
+    /// What counts for it when places are scarce.
+    pub(super) fn asking(&self) -> Asking {
+        Asking { held: self.held, proven: self.proven }
     }
 
     /// Takes a place; whether the sender has one to give is for others to say. The rate is asked last, because asking
@@ -54,7 +49,7 @@ impl Lane {
         if self.held >= limits.concurrency.max(1) {
             return Err((Why::Busy, None));
         }
-        if !may_take(Asking { held: self.held, proven: self.proven }) {
+        if !may_take(self.asking()) {
             return Err((Why::Full, None));
         }
         self.pace(limits, now)?;

@@ -22,7 +22,7 @@ use tokio::time::Instant;
 
 use breaker::Ticket;
 use lane::Lane;
-use share::Taken;
+use share::{Asking, Taken};
 
 /// Lanes are looked through for forgotten ones when there are more than this.
 const MANY: usize = 1024;
@@ -164,11 +164,21 @@ impl Lanes {
     /// How many requests this endpoint could have now, before its rate is asked.
     #[must_use]
     pub fn room(&self, endpoint: i64, limits: &Limits) -> usize {
-        let now = self.now();
+        let (now, places) = (self.now(), self.0.settings.places);
         let state = self.state();
-        let free = self.0.settings.places.saturating_sub(state.taken.places);
         let unknown = Lane::default();
-        state.lanes.get(&endpoint).unwrap_or(&unknown).room(limits, now).min(free)
+        let lane = state.lanes.get(&endpoint).unwrap_or(&unknown);
+        if share::may_take(lane.asking(), state.taken, places) {
+            lane.room(limits, now).min(places.saturating_sub(state.taken.places))
+        } else {
+            0
+        }
+    }
+
+    /// Whether this endpoint did its work the last time that something was heard of it.
+    #[must_use]
+    pub fn is_proven(&self, endpoint: i64) -> bool {
+        self.state().lanes.get(&endpoint).is_some_and(|lane| lane.asking().proven)
     }
 
     /// Why this endpoint gets nothing now, whatever its limits are.
@@ -230,7 +240,8 @@ impl State {
 
 /// What one lane has.
 fn has(lane: &Lane) -> Taken {
-    Taken { places: lane.held(), by_proven: usize::from(lane.held() > 0 && lane.is_proven()) }
+    let Asking { held, proven } = lane.asking();
+    Taken { places: held, by_proven: usize::from(held > 0 && proven) }
 }
 
 /// A place in a lane. Dropped without a word, nothing was sent from it.

@@ -15,7 +15,7 @@ closed as (
     set status = 'Failed', last_error = $3
     from waiting
     where jobs.id = waiting.id
-    returning jobs.id, jobs.delivery_id
+    returning jobs.id, jobs.delivery_id, jobs.expiries
 ),
 told as (
     insert into job_results (job_id, delivery_id, at, error_code)
@@ -23,8 +23,10 @@ told as (
     from closed
 ),
 recorded as (
-    insert into webhook_attempts (saga_id, job_id, finished_at, number, status, error_code)
-    select s.id, closed.id, clock(), s.attempt_count + 1, 'Failed', $3
+    insert into webhook_attempts (saga_id, job_id, finished_at, number, status, error_code, error)
+    select
+        s.id, closed.id, clock(), s.attempt_count + 1, 'Failed', $3,
+        case when closed.expiries = 0 then $4 else $5 end
     from closed
         join webhook_delivery_sagas as s on s.id = closed.delivery_id
 )

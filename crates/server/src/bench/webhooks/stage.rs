@@ -66,7 +66,7 @@ impl Stage {
                 timeout: TIMEOUT,
                 ..Terms::to(receiver.url(*manner), vec![kind(nth)])
             };
-            registrar.create(&terms, None).await?;
+            registrar.create(&terms, &[], None).await?;
         }
         let clock = Arc::new(SystemClock);
         let sender = Sender::new(egress, sender::Settings::default(), clock.clone())?;

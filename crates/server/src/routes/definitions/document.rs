@@ -1,14 +1,13 @@
 //! A definition in the body of a request: YAML or JSON.
 
 use axum::extract::{FromRequest, Request};
-use axum::http::HeaderValue;
-use axum::http::header::CONTENT_TYPE;
+use axum::http::HeaderMap;
 use backstitch::{Draft, Problems};
 use backstitch_modules::declaration::{Declaration, Format};
 use bytes::Bytes;
 
 use crate::app::App;
-use crate::http::read_body;
+use crate::http::{content_type, read_body};
 use crate::problem::{Kind, Problem};
 
 /// A definition that has not been read yet.
@@ -27,16 +26,15 @@ impl FromRequest<App> for Document {
     type Rejection = Problem;
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
-        let format = format(request.headers().get(CONTENT_TYPE))?;
+        let format = format(request.headers())?;
         Ok(Self { bytes: read_body(request, &app.config.limits).await?, format })
     }
 }
 
 /// YAML where nothing is said: it can be read as YAML whichever of both it is.
-fn format(named: Option<&HeaderValue>) -> Result<Format, Problem> {
-    let Some(named) = named else { return Ok(Format::Yaml) };
-    let named = String::from_utf8_lossy(named.as_bytes()).to_ascii_lowercase();
-    match named.split(';').next().unwrap_or_default().trim() {
+fn format(headers: &HeaderMap) -> Result<Format, Problem> {
+    let Some(named) = content_type(headers)? else { return Ok(Format::Yaml) };
+    match named.as_str() {
         "application/json" => Ok(Format::Json),
         "application/yaml" | "application/x-yaml" | "text/yaml" | "text/x-yaml" => Ok(Format::Yaml),
         other => Err(Problem::new(

@@ -57,7 +57,7 @@ impl From<Saga> for View {
     }
 }
 
-/// An attempt that was made.
+/// What came of an attempt, or of a job that ended before it was made.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = DeliveryAttempt)]
 pub(in crate::routes) struct AttemptView {

@@ -26,8 +26,8 @@ pub(in crate::routes) struct Written {
     /// Where to: http or https, without a user or password. Addresses inside are closed unless the operator opens them.
     #[schema(example = "http://127.0.0.1:7431/hooks", min_length = 1)]
     url: String,
-    /// Which events: types, `order.*` for everything below `order`, or `*` for all.
-    #[schema(min_items = 1, example = json!(["order.*"]))]
+    /// Which events: types, `order.*` for everything below `order`, or `*` for all, each once.
+    #[schema(value_type = HashSet<String>, min_items = 1, example = json!(["order.*"]))]
     event_types: Vec<String>,
     /// All headers of its own, such as a key of the receiver.
     #[schema(value_type = BTreeMap<String, String>, required = false)]

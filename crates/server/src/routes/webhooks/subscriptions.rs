@@ -6,8 +6,8 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Timestamp;
+use backstitch_modules::shown_duration;
 use backstitch_modules::webhooks::{MASK, Subscription, Terms};
-use humantime::format_duration;
 use serde::Serialize;
 
 use super::page::{Asked, Page};
@@ -49,16 +49,16 @@ pub(in crate::routes) struct View {
 
 impl View {
     pub(super) fn of(subscription: Subscription, now: Timestamp) -> Self {
-        let Subscription { id, terms, secrets, disabled, created_at, updated_at } = subscription;
-        let Terms { url, event_types, headers, max_retry_limit, max_concurrency, rate_limit, .. } = terms;
+        let Subscription { id, terms, headers, secrets, disabled, created_at, updated_at } = subscription;
+        let Terms { url, event_types, max_retry_limit, max_concurrency, rate_limit, .. } = terms;
         let [base_delay, max_delay, timeout] =
-            [terms.base_delay, terms.max_delay, terms.timeout].map(|time| format_duration(time).to_string());
+            [terms.base_delay, terms.max_delay, terms.timeout].map(shown_duration);
         let previous = secrets.previous.map(|(_, until)| until).filter(|until| *until > now);
         Self {
             id,
             url,
             event_types,
-            headers: headers.into_iter().map(|(name, _)| (name, MASK)).collect(),
+            headers: headers.names().map(|name| (name.to_owned(), MASK)).collect(),
             max_retry_limit,
             base_delay,
             max_delay,

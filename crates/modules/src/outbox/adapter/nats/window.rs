@@ -7,6 +7,7 @@ use async_nats::{Client, jetstream};
 
 use super::Topic;
 use crate::outgoing::reason;
+use crate::reading::shown_duration;
 
 /// A stream whose memory is looked at whenever there is a new connection.
 pub(super) struct Watched {
@@ -58,7 +59,7 @@ pub(super) fn too_short(topic: &str, stream: &str, window: Duration, retry_span:
     if window >= retry_span {
         return None;
     }
-    let [window, span] = [window, retry_span].map(|time| humantime::format_duration(whole_seconds(time)));
+    let [window, span] = [window, retry_span].map(|time| shown_duration(whole_seconds(time)));
     Some(format!(
         "topic {topic}: stream {stream} remembers keys for {window}, but a message may be sent again for {span}: a late \
          repeat would be a second message. Raise the window (nats stream edit {stream} --dupe-window={}s), or shorten \
