@@ -70,8 +70,8 @@ pub(super) struct Found {
     pub(super) busy: Vec<i64>,
     /// There was room enough to look at all that were asked for.
     pub(super) complete: bool,
-    /// How long it took to read which lanes there are.
-    pub(super) reading: Duration,
+    /// How many lanes were looked at.
+    pub(super) seen: usize,
 }
 
 impl Dispatch {
@@ -135,9 +135,7 @@ impl Dispatch {
         let begun_after = *held(&self.served);
         let (mut after, mut wrapped) = (begun_after, begun_after == 0);
         while found.work.len() < most && self.lanes.free() > 0 {
-            let began = Instant::now();
             let page = self.jobs.lanes(after, PAGE).await?;
-            found.reading += began.elapsed();
             for lane in page.deleted {
                 found.more |= self.jobs.close_lane(lane).await? > 0;
             }
@@ -182,6 +180,7 @@ impl Dispatch {
         lease: Duration,
         found: &mut Found,
     ) -> Result<Option<i64>, Error> {
+        found.seen += page.len();
         let wanted = most - found.work.len();
         let ours = page.into_iter().filter_map(|lane| Some((self.limits_of(&lane)?, lane)));
         let open: Vec<_> = ours.filter(|(limits, lane)| self.may_enter(lane, limits, found)).collect();

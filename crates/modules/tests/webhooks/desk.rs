@@ -147,3 +147,40 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
     let attempt = stage.webhooks.deliveries.attempts(id).await.unwrap().remove(0);
     assert_eq!((attempt.response_code, attempt.error.unwrap().len()), (Some(410), 500));
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
+    for stage in Stage::each().await {
+        let lanes = Lanes::new(lanes::Settings { places: 32, ..lanes::Settings::default() });
+        let counter = Counter::of(
+            stage.dispatch_within(lanes.clone()),
+            stage.webhooks.subscriptions.clone(),
+            Arc::new(Nobody),
+        );
+        let works = stage.subscribe(&["*"], 8).await;
+        stage.tell("o-0").await;
+        stage.decide().await;
+        let work = counter.lease(1, secs(30)).await.unwrap().remove(0);
+        let done = Answer::Succeeded("null".to_owned());
+        counter.answer(work.job, work.token, &done).await.unwrap();
+        stage.decide().await;
+        for _ in 0..40 {
+            stage.subscribe(&["*"], 8).await;
+        }
+        for number in 1..=8 {
+            stage.tell(&format!("o-{number}")).await;
+        }
+        stage.decide().await;
+        let mut leased = Vec::new();
+        for _ in 0..2 {
+            leased.extend(counter.lease(100, secs(30)).await.unwrap());
+        }
+        let mut of_the_one = 0;
+        for work in &leased {
+            let Subject::Delivery { id } = work.subject else { panic!("{:?}", work.subject) };
+            of_the_one += usize::from(stage.saga(id).await.subscription_id == works.id);
+        }
+        assert_eq!((leased.len(), of_the_one), (32, 8), "the others have the rest, and no more of it");
+        assert!(lanes.is_proven(works.id));
+    }
+}

@@ -6,8 +6,11 @@ use tokio::time::Instant;
 
 use crate::webhooks::dispatch::{Found, Which};
 
-/// All lanes are looked at again after this many times as long as it took to read them.
-const REST: u32 = 9;
+/// As long as no more lanes than this have something and give nothing, each look is at all.
+const FEW: usize = 50;
+/// For each lane that had something and gave nothing, all are looked at this much later: about ten times as long as it takes
+/// to look at one.
+const REST: Duration = Duration::from_micros(100);
 /// What other nodes made is found within this time.
 const LONGEST_REST: Duration = Duration::from_secs(1);
 const SHORTEST_WAIT: Duration = Duration::from_millis(1);
@@ -37,12 +40,15 @@ impl Rounds {
     /// Learns what a look at these found; how long there is nothing to do unless somebody says so.
     pub(super) fn learn(&mut self, which: &Which, found: &Found) -> Duration {
         let now = Instant::now();
+        let in_vain = found.seen.saturating_sub(found.busy.len());
         match which {
             // It goes on where it ended, once there is room.
             Which::All if !found.complete => self.all_at = now,
+            Which::All if in_vain <= FEW => self.busy.clear(),
             Which::All => {
                 self.busy.clone_from(&found.busy);
-                self.all_at = now + (found.reading * REST).min(LONGEST_REST);
+                let rest = REST.saturating_mul(u32::try_from(in_vain).unwrap_or(u32::MAX));
+                self.all_at = now + rest.min(LONGEST_REST);
             }
             Which::These(_) if !found.complete => {}
             Which::These(_) => self.busy.clone_from(&found.busy),
@@ -63,8 +69,8 @@ impl Rounds {
 mod tests {
     use super::*;
 
-    fn found(busy: &[i64], reading: Duration) -> Found {
-        Found { busy: busy.to_vec(), reading, complete: true, ..Found::default() }
+    fn found(busy: &[i64], in_vain: usize) -> Found {
+        Found { busy: busy.to_vec(), seen: busy.len() + in_vain, complete: true, ..Found::default() }
     }
 
     fn ms(time: u64) -> Duration {
@@ -76,30 +82,39 @@ mod tests {
         let mut rounds = Rounds::new();
         for _ in 0..3 {
             assert_eq!(rounds.next(), Which::All);
-            assert_eq!(rounds.learn(&Which::All, &found(&[], ms(10))), LONGEST_REST);
+            assert_eq!(rounds.learn(&Which::All, &found(&[], 100)), LONGEST_REST);
         }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn while_few_lanes_give_nothing_each_look_is_at_all() {
+        let mut rounds = Rounds::new();
+        rounds.learn(&Which::All, &found(&[3, 4], FEW));
+        assert_eq!(rounds.next(), Which::All);
+        rounds.learn(&Which::All, &found(&[3, 4], FEW + 1));
+        assert_eq!(rounds.next(), Which::These(vec![3, 4]));
     }
 
     #[tokio::test(start_paused = true)]
     async fn lanes_that_are_busy_are_looked_at_in_between() {
         let mut rounds = Rounds::new();
-        rounds.learn(&Which::All, &found(&[3, 4], ms(10)));
+        rounds.learn(&Which::All, &found(&[3, 4], 100));
         let these = Which::These(vec![3, 4]);
         assert_eq!(rounds.next(), these);
-        assert_eq!(rounds.learn(&these, &found(&[4], ms(1))), ms(90), "the others wait no longer than that");
+        assert_eq!(rounds.learn(&these, &found(&[4], 0)), ms(10), "the others wait no longer than that");
         assert_eq!(rounds.next(), Which::These(vec![4]));
-        tokio::time::advance(ms(90)).await;
+        tokio::time::advance(ms(10)).await;
         assert_eq!(rounds.next(), Which::All);
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_look_that_had_no_room_forgets_nobody() {
         let mut rounds = Rounds::new();
-        rounds.learn(&Which::All, &found(&[3], ms(10)));
+        rounds.learn(&Which::All, &found(&[3], 100));
         let these = Which::These(vec![3]);
         rounds.learn(&these, &Found::default());
         assert_eq!(rounds.next(), these);
-        tokio::time::advance(ms(90)).await;
+        tokio::time::advance(ms(10)).await;
         rounds.learn(&Which::All, &Found::default());
         assert_eq!(rounds.next(), Which::All);
     }
@@ -107,12 +122,11 @@ mod tests {
     #[tokio::test(start_paused = true)]
     async fn more_is_taken_at_once_and_a_lane_that_opens_is_not_forgotten() {
         let mut rounds = Rounds::new();
-        let more = Found { more: true, ..found(&[3], ms(10)) };
+        let more = Found { more: true, ..found(&[3], 100) };
         assert_eq!(rounds.learn(&Which::All, &more), Duration::ZERO);
-        let opens = Found { opens_at: Some(Instant::now() + ms(40)), ..found(&[], ms(10)) };
+        let opens = Found { opens_at: Some(Instant::now() + ms(40)), ..found(&[], 100) };
         assert_eq!(rounds.learn(&Which::All, &opens), ms(40));
-        let never = Found { reading: Duration::from_secs(60), ..found(&[3], ms(0)) };
-        rounds.learn(&Which::All, &never);
+        rounds.learn(&Which::All, &found(&[3], 1_000_000));
         tokio::time::advance(LONGEST_REST).await;
         assert_eq!(rounds.next(), Which::All);
     }
