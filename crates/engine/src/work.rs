@@ -112,6 +112,12 @@ pub trait Desk: Send + Sync + 'static {
     /// The queue by which workers ask for it.
     fn queue(&self) -> &str;
 
+    /// Prepares for [`Desk::lease`], which may take its time: it is done before anything else is leased.
+    ///
+    /// # Errors
+    /// When the store cannot be read or written.
+    async fn get_ready(&self) -> Result<(), Error>;
+
     /// Leases up to `limit` attempts.
     ///
     /// # Errors
@@ -177,6 +183,9 @@ impl Engine {
             if shared.is_stopping() {
                 return Err(Error::ShuttingDown);
             }
+            if let Some(desk) = desk {
+                desk.get_ready().await?;
+            }
             let Leasing { leased, told } = shared.store.lease_jobs(&queues, lease, limit).await?;
             for saga in told {
                 shared.mail_came_for(saga);
@@ -194,7 +203,14 @@ impl Engine {
             if let Some(desk) = desk
                 && taken.len() < limit
             {
-                taken.extend(desk.lease(limit - taken.len(), lease).await?);
+                match desk.lease(limit - taken.len(), lease).await {
+                    Ok(work) => taken.extend(work),
+                    Err(error) if taken.is_empty() => return Err(error),
+                    // What is leased already goes to its worker all the same.
+                    Err(error) => {
+                        tracing::warn!(queue = desk.queue(), %error, "this queue gives nothing for now");
+                    }
+                }
             }
             if !taken.is_empty() || Instant::now() >= over {
                 return Ok(taken);

@@ -170,7 +170,8 @@ impl Sending {
         let crew = Arc::new(Crew::of(&parts.jobs, crew::Settings::default()));
         let dispatch = Arc::new(Dispatch::new(parts.jobs.clone(), crew, lanes, vault.clone(), clock));
         let courier = Arc::new(Courier::new(dispatch.clone(), sender, subscriptions.clone(), observer));
-        let registrar = Registrar::new(subscriptions, egress, vault, Arc::new(SystemRandomness));
+        let registrar = Registrar::new(subscriptions, egress, vault, Arc::new(SystemRandomness))
+            .with_usual_terms(config.webhooks.usual_terms());
         Ok(Self { registrar, dispatch, courier })
     }
 }

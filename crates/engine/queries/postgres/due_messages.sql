@@ -1,5 +1,6 @@
 -- The oldest of each topic. One behind another of its ordering key is put aside until that one is settled, so that it is
--- not met again; one whose time is up is left to the rescue. What is locked stays where it is, and is found again by its place.
+-- not met again; one whose time is up is left to the rescue. What is locked is found again by its
+-- place; one that somebody changed at this moment has another one that this statement cannot see, and is met next time.
 with
 picked as materialized (
     select due.*, wanted.lease

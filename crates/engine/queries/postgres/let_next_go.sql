@@ -14,4 +14,4 @@ from unnest($1::text[], $2::text[]) as done (topic, ordering_key)
         order by id
         limit 1
     ) as next
-where outbox.id = next.id
+where outbox.id = next.id and outbox.due_at is null and outbox.status in ('pending', 'failed')

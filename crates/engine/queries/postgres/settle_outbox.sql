@@ -1,4 +1,6 @@
--- Locked in this order, as whoever puts messages aside behind these does.
+-- Locked in this order, as whoever puts messages aside behind these does. What is locked is found again by its place: a
+-- message that somebody changed at this moment has another one that this statement cannot see, but whoever changes a message
+-- that is being sent takes it from its sender, and then its end counts no more.
 with
 found as materialized (
     select outbox.ctid as place, s.status, s.counts, s.wait, s.code, s.error, s.answer

@@ -93,8 +93,23 @@ impl Courier {
                 () = tokio::time::sleep(wait) => {}
             }
         }
+        self.finish(attempts).await;
+    }
+
+    /// Lets what is under way arrive. Until then it counts among what this node has of its endpoints' limits.
+    async fn finish(&self, mut attempts: JoinSet<()>) {
+        let mut beat = tokio::time::interval(TICK);
+        while !attempts.is_empty() {
+            tokio::select! {
+                _ = attempts.join_next() => {}
+                _ = beat.tick() => {
+                    if let Err(error) = self.dispatch.crew.show_up().await {
+                        tracing::warn!(%error, "other nodes may give endpoints what this one still has");
+                    }
+                }
+            }
+        }
         self.dispatch.leave().await;
-        while attempts.join_next().await.is_some() {}
     }
 
     async fn look(&self, which: &Which, looked_for_expired: &mut Instant) -> Result<Found, Error> {
@@ -137,17 +152,18 @@ impl Maker {
                 let request = call.request(id, leased.payload.into(), leased.attempt, started_at);
                 let exchange = self.sender.send(request).await;
                 place.leave(exchange.verdict(), exchange.quiet_for());
-                self.freed.notify_one();
                 let (error_code, duration) = (exchange.error_code(), exchange.duration);
                 self.observer.attempted(&Attempted { error_code, duration });
                 gone = exchange.gone;
                 fill(&mut report, exchange);
             }
             Err(why) => {
+                drop(place);
                 report.error_code = Some(BAD_ID.to_owned());
                 report.error = Some(why.to_string());
             }
         }
+        self.freed.notify_one();
         self.report(report, ours_until).await;
         if gone && let Err(error) = self.subscriptions.gone(lane, &call.lane().url).await {
             tracing::warn!(subscription = lane, %error, "the endpoint is gone, and its subscription could not be disabled");

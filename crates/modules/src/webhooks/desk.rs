@@ -185,13 +185,17 @@ impl Desk for Counter {
         QUEUE
     }
 
-    async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
-        self.free_places().await.map_err(told)?;
+    async fn get_ready(&self) -> Result<(), EngineError> {
         self.dispatch.crew.show_up().await.map_err(told)?;
         // A worker may not come again for long, and by then the others would not know this node any more.
         if let Some(begins_at) = self.dispatch.crew.begins_at() {
             tokio::time::sleep_until(begins_at).await;
         }
+        Ok(())
+    }
+
+    async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
+        self.free_places().await.map_err(told)?;
         let found = self.dispatch.lease(&Which::All, limit, lease).await.map_err(told)?;
         let mut work = Vec::with_capacity(found.work.len());
         for dispatched in found.work {

@@ -135,7 +135,11 @@ impl Dispatch {
         let begun_after = *held(&self.served);
         let (mut after, mut wrapped) = (begun_after, begun_after == 0);
         while found.work.len() < most && self.lanes.free() > 0 {
-            let page = self.jobs.lanes(after, PAGE).await?;
+            let mut page = self.jobs.lanes(after, PAGE).await?;
+            if wrapped && begun_after > 0 {
+                // The others had their turn.
+                page.open.retain(|lane| lane.id <= begun_after);
+            }
             for lane in page.deleted {
                 found.more |= self.jobs.close_lane(lane).await? > 0;
             }
@@ -180,17 +184,21 @@ impl Dispatch {
         lease: Duration,
         found: &mut Found,
     ) -> Result<Option<i64>, Error> {
-        found.seen += page.len();
         let wanted = most - found.work.len();
         let ours = page.into_iter().filter_map(|lane| Some((self.limits_of(&lane)?, lane)));
-        let open: Vec<_> = ours.filter(|(limits, lane)| self.may_enter(lane, limits, found)).collect();
+        let ours: Vec<_> = ours.collect();
+        found.seen += ours.len();
+        let open = ours.into_iter().filter(|(limits, lane)| self.may_enter(lane, limits, found));
+        let open: Vec<_> = open.collect();
         // Places are taken before it is known how much waits: no lane takes so many that the others of the page get none.
         let share = (self.lanes.free().min(wanted) / open.len().max(1)).max(1);
         let mut held_places = HashMap::new();
         let (mut asks, mut taken, mut served) = (Vec::new(), 0, None);
         for (limits, lane) in open {
             if taken >= wanted {
-                break;
+                found.more = true;
+                found.busy.push(lane.id);
+                continue;
             }
             let (id, timeout) = (lane.id, lane.timeout);
             let places = self.places(id, &limits, share.min(wanted - taken), found);

@@ -119,7 +119,7 @@ impl Lanes {
                 lanes.open.push(Lane {
                     id,
                     url: row.text(3)?,
-                    headers: SealedHeaders::read(&row.text(4)?)?,
+                    headers: SealedHeaders::read(&row.text(4)?),
                     timeout: Duration::from_millis(row.integer(5)?.unsigned_abs()),
                     max_concurrency: row.count(6)?,
                     rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),

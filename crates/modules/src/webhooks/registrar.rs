@@ -25,6 +25,7 @@ pub struct Registrar {
     egress: Egress,
     vault: Vault,
     randomness: Arc<dyn Randomness>,
+    usual: Terms,
 }
 
 impl Registrar {
@@ -36,7 +37,13 @@ impl Registrar {
         vault: Vault,
         randomness: Arc<dyn Randomness>,
     ) -> Self {
-        Self { subscriptions, egress, vault, randomness }
+        Self { subscriptions, egress, vault, randomness, usual: Terms::to("", Vec::new()) }
+    }
+
+    /// Subscriptions that are written without saying so have these terms, but for where they lead and what they hear of.
+    #[must_use]
+    pub fn with_usual_terms(self, usual: Terms) -> Self {
+        Self { usual, ..self }
     }
 
     /// Makes a subscription with these headers of its own, signed with the secret that whoever asks has already, or else
@@ -64,7 +71,7 @@ impl Registrar {
         &self,
         NewSubscription(wish): NewSubscription,
     ) -> Result<(Subscription, Secret), Error> {
-        let terms = wish.over(Terms::to("", Vec::new()));
+        let terms = wish.over(self.usual.clone());
         let headers = wish.headers.as_deref().unwrap_or_default();
         refuse(wish.mistakes(self.mistakes(&terms, headers)))?;
         let secret = self.or_new(wish.secret.clone())?;

@@ -3,13 +3,15 @@
 
 use std::collections::BTreeMap;
 
-use backstitch::store;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 
 use super::error::Error;
 use super::vault::{self, Vault};
 use crate::randomness::Randomness;
+
+/// Stands for all headers of a subscription where not even their names can be read.
+const UNREADABLE: &str = "headers";
 
 /// Headers as the database may hold them: each with its value encrypted, for its subscription alone.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -56,14 +58,14 @@ impl SealedHeaders {
         serde_json::to_string(&pairs).map_err(|why| Error::invalid("headers", why.to_string()))
     }
 
-    pub(super) fn read(column: &str) -> Result<Self, store::Error> {
-        let pairs: Vec<(String, String)> = serde_json::from_str(column).map_err(|why| {
-            store::Error::Refused(format!("a subscription's headers cannot be read: {why}"))
-        })?;
-        // What is no base64 is as damaged as what does not open: that is told of this subscription, and holds up no other.
+    /// What is no JSON or no base64 is as damaged as what does not open: that is told of this subscription when it is to be
+    /// called, and holds up no other.
+    pub(super) fn read(column: &str) -> Self {
+        let pairs: Vec<(String, String)> =
+            serde_json::from_str(column).unwrap_or_else(|_| vec![(UNREADABLE.to_owned(), String::new())]);
         let sealed =
             pairs.into_iter().map(|(name, coded)| (name, STANDARD.decode(coded).unwrap_or_default()));
-        Ok(Self(sealed.collect()))
+        Self(sealed.collect())
     }
 }
 
@@ -83,12 +85,14 @@ mod tests {
         let vault = Vault::new(&[7; 32]).unwrap();
         let column = sealed(&vault).column().unwrap();
         assert!(column.contains("Authorization") && !column.contains("hush"), "{column}");
-        let read = SealedHeaders::read(&column).unwrap();
+        let read = SealedHeaders::read(&column);
         assert_eq!(read.names().collect::<Vec<_>>(), ["Authorization", "x-tenant"]);
         let opened = read.open(&vault, 7).unwrap();
         assert_eq!((opened["Authorization"].as_str(), opened["x-tenant"].as_str()), ("Bearer hush", ""));
-        let plain = SealedHeaders::read(r#"[["Authorization", "Bearer hush"]]"#).unwrap();
-        assert!(matches!(plain.open(&vault, 7), Err(vault::Error::DamagedHeader { .. })));
+        for damaged in [r#"[["Authorization", "Bearer hush"]]"#, "{", ""] {
+            let read = SealedHeaders::read(damaged);
+            assert!(matches!(read.open(&vault, 7), Err(vault::Error::DamagedHeader { .. })), "{damaged}");
+        }
     }
 
     #[test]

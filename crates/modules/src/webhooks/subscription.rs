@@ -190,7 +190,7 @@ impl Subscription {
                 max_concurrency: row.count(8)?,
                 rate_limit: row.optional_integer(9)?.and_then(|limit| u32::try_from(limit).ok()),
             },
-            headers: SealedHeaders::read(&row.text(3)?)?,
+            headers: SealedHeaders::read(&row.text(3)?),
             secrets: Secrets::read(row, 10)?,
             disabled: row.optional_time(13)?.zip(reason).map(|(at, reason)| Disabled { at, reason }),
             created_at: row.time(15)?,

@@ -275,3 +275,42 @@ async fn an_endpoint_can_be_tried_out_and_nothing_of_it_is_kept() {
     let refused = working.courier.try_out(&foreign, id, "{}".to_owned()).await.unwrap_err();
     assert!(matches!(refused, Error::Secret(_)), "{refused}");
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn beside_very_many_endpoints_that_rest_the_others_go_on_and_new_ones_are_seen() {
+    for stage in Stage::each().await {
+        let service = Service::always(|| Reply::http(204, "")).await;
+        let nobody = Service::always(|| Reply::http(500, "")).await;
+        let lanes = Lanes::new(lanes::Settings {
+            failures_in_a_row: 1,
+            first_rest: Duration::from_secs(600),
+            longest_rest: Duration::from_secs(600),
+            ..lanes::Settings::default()
+        });
+        let working = subscribe(&stage, service.url(), |_| {}).await;
+        for _ in 0..80 {
+            subscribe(&stage, nobody.url(), |terms| terms.max_concurrency = 1).await;
+        }
+        let _working = work(&stage, stage.dispatch_within(lanes.clone()));
+        let mut told = vec![stage.tell("o-0").await.event, stage.tell("o-1").await.event];
+        while nobody.heard().len() < 80 || service.heard().len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // Each of the eighty has something that waits, and none of them gives it.
+        for number in 2..50 {
+            told.push(stage.tell(&format!("o-{number}")).await.event);
+        }
+        let anew = subscribe(&stage, service.url(), |_| {}).await;
+        told.push(stage.tell("o-50").await.event);
+        while service.heard().len() < told.len() + 1 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        stage.webhooks.subscriptions.disable(working.id, "no more").await.unwrap();
+        stage.tell("o-51").await;
+        while service.heard().len() < told.len() + 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(lanes.is_proven(working.id) && lanes.is_proven(anew.id));
+        assert_eq!(nobody.heard().len(), 80, "those that rest are left alone");
+    }
+}

@@ -50,7 +50,9 @@ impl Node {
         nodes
     }
 
+    /// As the engine does for a worker.
     async fn lease(&self, most: usize) -> Vec<Work> {
+        self.counter.get_ready().await.unwrap();
         self.counter.lease(most, LEASE).await.unwrap()
     }
 }

@@ -279,6 +279,7 @@ impl Config {
         }
         mistakes.extend(self.orders.mistakes());
         mistakes.extend(self.alerts.mistakes());
+        mistakes.extend(self.webhooks.mistakes());
         mistakes.extend(self.egress.mistakes());
         mistakes.extend(self.retention.mistakes());
         mistakes.extend(self.outbox.check().err().into_iter().flat_map(|bad| bad.mistakes));

@@ -50,6 +50,26 @@ async fn s6_3_a_subscription_has_the_usual_terms_or_its_own_and_changes_only_whe
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s6_3_what_a_subscription_does_not_say_is_decided_by_the_settings() {
+    on_both_stores(async |stage| {
+        let settings = [
+            ("BACKSTITCH_WEBHOOKS_MAX_RETRY_LIMIT", "3"),
+            ("BACKSTITCH_WEBHOOKS_BASE_DELAY", "2s"),
+            ("BACKSTITCH_WEBHOOKS_MAX_DELAY", "9s"),
+        ];
+        let open = stage.open_with(&settings).await;
+        let least = json!({ "url": stage.receiver.url("a"), "event_types": ["order.*"] });
+        let made = open.subscribe(&least).await;
+        assert_eq!((&made["max_retry_limit"], &made["base_delay"]), (&json!(3), &json!("2s")));
+        assert_eq!(made["max_delay"], "9s");
+        let own = json!({ "url": stage.receiver.url("a"), "event_types": ["*"], "max_retry_limit": 5 });
+        let own = open.subscribe(&own).await;
+        assert_eq!((&own["max_retry_limit"], &own["base_delay"]), (&json!(5), &json!("2s")));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn changes_at_the_same_time_are_all_made() {
     on_both_stores(async |stage| {
         let open = stage.open().await;

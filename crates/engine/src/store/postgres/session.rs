@@ -63,7 +63,7 @@ pub const WRITER_SETTINGS: &str = "
 ";
 
 /// Everything else comes with few rows in mind or with many, about tables that grow meanwhile: each time gets its own plan.
-/// Whatever the tables' statistics say, rows are known by index, and no table is read whole.
+/// Whatever the tables' statistics say, what is known by an index is found by it.
 const WHEN_ASKING: &str = "
     set plan_cache_mode = force_custom_plan;
     set enable_seqscan = off;

@@ -21,6 +21,7 @@ use std::time::Duration;
 use backstitch::store;
 use backstitch::store::postgres::Acting;
 use tokio::time::Instant;
+use tokio_postgres::types::ToSql;
 
 use super::base::{Base, Part, Side};
 use super::error::Error;
@@ -29,6 +30,9 @@ use super::lanes::Limits;
 use super::statement::column_unreadable;
 use part::Standing;
 use view::View;
+
+/// A database that does not answer holds up what is handed out, or a shutdown, for no longer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 
 /// How often nodes tell of themselves, and for how long they are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -84,7 +88,9 @@ impl Crew {
             return Ok(());
         }
         self.view().try_now(Instant::now());
-        match self.tell(server).await {
+        let told = tokio::time::timeout(ANSWERED_WITHIN, self.tell(server)).await;
+        let told = told.unwrap_or_else(|_| Err(store::Error::Unavailable("no answer in time".to_owned())));
+        match told {
             Err(error) if self.view().is_good(Instant::now()) => {
                 tracing::warn!(%error, "other nodes that send webhooks could not be told of this one");
                 Ok(())
@@ -141,8 +147,15 @@ impl Crew {
             return;
         }
         let Ok(Side::Postgres(server)) = self.base.side(Part::Worker) else { return };
-        if let Err(error) = server.query(include_str!("../postgres/leave.sql"), &[&self.id]).await {
-            tracing::warn!(%error, "other nodes hear only later that this one sends no more webhooks");
+        let (leave, id) = (include_str!("../postgres/leave.sql"), [&self.id as &(dyn ToSql + Sync)]);
+        match tokio::time::timeout(ANSWERED_WITHIN, server.query(leave, &id)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => {
+                tracing::warn!(%error, "other nodes hear only later that this one sends no more webhooks");
+            }
+            Err(_) => tracing::warn!(
+                "the database does not answer: other nodes hear only later that this one stops"
+            ),
         }
     }
 

@@ -1,6 +1,6 @@
 //! How a name becomes addresses.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::io;
 use std::net::{IpAddr, ToSocketAddrs as _};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -11,8 +11,11 @@ use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
 /// Questions under way at once. They share the process's threads for whatever blocks with reads of a SQLite file, and a
-/// silent name server keeps each for many seconds: so they get an eighth of these threads, of which Tokio has 512.
+/// silent name server keeps each for many seconds: so they get an eighth of these threads, of which Tokio has 512. Half of
+/// them are for names that were found the last time, so that those that nobody answers for hold up no other.
 const AT_ONCE: usize = 64;
+/// Which names were found is forgotten when there are more than this.
+const MANY_NAMES: usize = 10_000;
 
 /// Finds the addresses of a name. What it finds is judged by others.
 pub trait Lookup: Send + Sync + 'static {
@@ -30,13 +33,44 @@ type Ask = dyn Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync;
 /// A question occupies one of the machine's threads, for as long as a silent name server lets it wait, and cannot be
 /// taken back. So all who ask for the same name at a time wait for one answer, and a name that nobody answers for takes
 /// one thread from the others. Of many such names the later ones wait for their turn, and whoever asks for them as long as
-/// they like: what nobody waits for any more is not asked. An answer is not kept: the machine's resolver knows best how
+/// they like: what nobody waits for any more is not asked. Names that were found the last time have turns of their own. An
+/// answer is not kept: the machine's resolver knows best how
 /// long it is good for.
 #[derive(Clone)]
 pub struct SystemLookup {
     ask: Arc<Ask>,
-    turns: Arc<Semaphore>,
+    turns: Arc<Turns>,
     asking: Arc<Mutex<HashMap<String, Asking>>>,
+}
+
+/// Who may ask at a time.
+struct Turns {
+    /// Names that were found the last time.
+    found: Mutex<HashSet<String>>,
+    of_found: Semaphore,
+    of_others: Semaphore,
+}
+
+impl Turns {
+    fn of(&self, name: &str) -> &Semaphore {
+        if self.found().contains(name) { &self.of_found } else { &self.of_others }
+    }
+
+    fn remember(&self, name: String, is_found: bool) {
+        let mut found = self.found();
+        if !is_found {
+            found.remove(&name);
+            return;
+        }
+        if found.len() >= MANY_NAMES {
+            found.clear();
+        }
+        found.insert(name);
+    }
+
+    fn found(&self) -> MutexGuard<'_, HashSet<String>> {
+        self.found.lock().unwrap_or_else(PoisonError::into_inner)
+    }
 }
 
 impl Default for SystemLookup {
@@ -47,7 +81,9 @@ impl Default for SystemLookup {
 
 impl SystemLookup {
     fn by(ask: impl Fn(&str) -> io::Result<Vec<IpAddr>> + Send + Sync + 'static) -> Self {
-        Self { ask: Arc::new(ask), turns: Arc::new(Semaphore::new(AT_ONCE)), asking: Arc::default() }
+        let half = || Semaphore::new(AT_ONCE / 2);
+        let turns = Turns { found: Mutex::default(), of_found: half(), of_others: half() };
+        Self { ask: Arc::new(ask), turns: Arc::new(turns), asking: Arc::default() }
     }
 
     fn begin(&self, name: &str) -> BoxFuture<'static, Found> {
@@ -58,14 +94,15 @@ impl SystemLookup {
     }
 
     async fn ask_in_turn(&self, name: String) -> io::Result<Vec<IpAddr>> {
-        let _turn = self.turns.acquire().await.map_err(io::Error::other)?;
+        let _turn = self.turns.of(&name).acquire().await.map_err(io::Error::other)?;
         if self.is_forgotten(&name) {
             return Err(io::Error::from(io::ErrorKind::Interrupted));
         }
         let (ask, asked) = (self.ask.clone(), name.clone());
-        let found = spawn_blocking(move || ask(&asked)).await;
+        let found = spawn_blocking(move || ask(&asked)).await.map_err(io::Error::other).flatten();
         self.lock().remove(&name);
-        found.map_err(io::Error::other)?
+        self.turns.remember(name, found.is_ok());
+        found
     }
 
     /// Whether nobody waits for this name any more, who then has to ask for it anew.
@@ -153,14 +190,18 @@ mod tests {
             let folder = tempfile::tempdir().unwrap();
             let file = format!("sqlite:{}", folder.path().join("sagas.db").display());
             let engine = Engine::open(&file).await.unwrap();
+            timeout(LONG, lookup.addresses("known")).await.unwrap().unwrap();
+            begins.recv().await.unwrap();
             let silent: Vec<_> =
                 (0..AT_ONCE * 10).map(|nth| lookup.addresses(&format!("silent-{nth}"))).collect();
-            for _ in 0..AT_ONCE {
+            for _ in 0..AT_ONCE / 2 {
                 timeout(LONG, begins.recv()).await.unwrap().unwrap();
             }
             timeout(LONG, engine.message(1)).await.expect("a read goes on meanwhile").unwrap();
             let late = timeout(Duration::from_millis(50), lookup.addresses("late")).await;
             assert!(late.is_err(), "it waits for its turn, for as long as whoever asks likes");
+            timeout(LONG, lookup.addresses("known")).await.expect("what was found before is found").unwrap();
+            begins.recv().await.unwrap();
             drop((silent, open));
             timeout(LONG, lookup.addresses("in-time")).await.unwrap().unwrap();
             assert_eq!(begins.try_recv().as_deref(), Ok("in-time"), "nobody waits for the others any more");

@@ -12,6 +12,9 @@ use super::{Limits, Settings, Verdict, Why};
 /// Unused for so long, and for the longest rest, a lane knows nothing that still matters.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 
+/// An endpoint that has requests and answers none of them for so long may not work any more.
+const SILENT_AFTER: Duration = Duration::from_secs(5);
+
 /// What is known about one endpoint.
 #[derive(Default)]
 pub(super) struct Lane {
@@ -23,8 +26,10 @@ pub(super) struct Lane {
     /// Its rate is used up until then.
     paced_until: Duration,
     used: Duration,
-    /// It did its work the last time that something was heard of it.
+    /// It did its work the last time that something was heard of it, and that is not too long ago.
     proven: bool,
+    /// When something was last heard of it, or first asked again.
+    heard: Duration,
     /// Which of the endpoint's changes it knows of.
     changed_at: Option<Timestamp>,
 }
@@ -33,6 +38,16 @@ impl Lane {
     /// What counts for it when places are scarce.
     pub(super) fn asking(&self) -> Asking {
         Asking { held: self.held, proven: self.proven }
+    }
+
+    /// Whether it is taken to work although it has answered nothing for a while.
+    pub(super) fn is_silent(&self, now: Duration) -> bool {
+        self.proven && self.held > 0 && now.saturating_sub(self.heard) > SILENT_AFTER
+    }
+
+    /// Takes it to work no more, until it answers.
+    pub(super) fn doubt(&mut self) {
+        self.proven = false;
     }
 
     /// Takes a place; whether the sender has one to give is for others to say. The rate is asked last, because asking
@@ -53,6 +68,9 @@ impl Lane {
             return Err((Why::Full, None));
         }
         self.pace(limits, now)?;
+        if self.held == 0 {
+            self.heard = now;
+        }
         self.held += 1;
         self.used = now;
         Ok(self.breaker.begin())
@@ -72,6 +90,7 @@ impl Lane {
         self.breaker.end(ticket, verdict, now, settings);
         if verdict != Verdict::Unknown {
             self.proven = verdict == Verdict::Well;
+            self.heard = now;
         }
         if let Some(quiet_for) = quiet_for {
             let until = now.saturating_add(quiet_for.min(settings.longest_rest));

@@ -28,6 +28,8 @@ use share::{Asking, Taken};
 const MANY: usize = 1024;
 /// How often they are, at most.
 const SWEPT_EVERY: Duration = Duration::from_secs(60);
+/// How often endpoints that are taken to work are looked at that have not answered for a while.
+const DOUBTED_EVERY: Duration = Duration::from_secs(1);
 
 /// What one endpoint gets.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -137,6 +139,7 @@ struct State {
     lanes: HashMap<i64, Lane>,
     taken: Taken,
     swept: Duration,
+    doubted: Duration,
 }
 
 impl Lanes {
@@ -154,6 +157,7 @@ impl Lanes {
         let (now, settings) = (self.now(), &self.0.settings);
         let mut state = self.state();
         state.sweep(now, settings);
+        state.doubt(now);
         let taken = state.taken;
         let may_take = |asking| share::may_take(asking, taken, settings.places);
         let entered = state.change(endpoint, |lane| lane.enter(limits, may_take, now));
@@ -224,9 +228,24 @@ impl State {
         let before = has(lane);
         let changed = change(lane);
         let after = has(lane);
-        self.taken.places = self.taken.places + after.places - before.places;
-        self.taken.by_proven = self.taken.by_proven + after.by_proven - before.by_proven;
+        let all = &mut self.taken;
+        all.places = all.places + after.places - before.places;
+        all.by_others = all.by_others + after.by_others - before.by_others;
+        all.proven_lanes = all.proven_lanes + after.proven_lanes - before.proven_lanes;
         changed
+    }
+
+    /// Looks now and then for lanes whose endpoints have left all requests without an answer for so long that nobody can say
+    /// any more that they work.
+    fn doubt(&mut self, now: Duration) {
+        if now.saturating_sub(self.doubted) < DOUBTED_EVERY {
+            return;
+        }
+        self.doubted = now;
+        let silent = self.lanes.iter().filter(|(_, lane)| lane.is_silent(now)).map(|(endpoint, _)| *endpoint);
+        for endpoint in silent.collect::<Vec<_>>() {
+            self.change(endpoint, Lane::doubt);
+        }
     }
 
     /// Forgets lanes that nobody has used for so long that nothing they know matters.
@@ -241,7 +260,11 @@ impl State {
 /// What one lane has.
 fn has(lane: &Lane) -> Taken {
     let Asking { held, proven } = lane.asking();
-    Taken { places: held, by_proven: usize::from(held > 0 && proven) }
+    Taken {
+        places: held,
+        by_others: if proven { 0 } else { held },
+        proven_lanes: usize::from(held > 0 && proven),
+    }
 }
 
 /// A place in a lane. Dropped without a word, nothing was sent from it.
@@ -320,29 +343,29 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn a_slow_endpoint_takes_no_place_from_the_others() {
-        let lanes = lanes(100);
+        let lanes = lanes(80);
         prove(&lanes, &[ONE, OTHER, 3]);
         let slow = fill(&lanes, ONE, &at_once(1000));
-        assert_eq!(slow.len(), 75, "three quarters of the places");
+        assert_eq!(slow.len(), 60, "three quarters of the places");
         assert_eq!(why(lanes.enter(ONE, &at_once(1000))), Why::Full);
-        let quick = fill(&lanes, OTHER, &at_once(10));
-        assert_eq!(quick.len(), 10);
+        let quick = fill(&lanes, OTHER, &at_once(5));
+        assert_eq!(quick.len(), 5);
         let third = fill(&lanes, 3, &at_once(1000));
-        assert_eq!(third.len(), 15, "what is left, up to a fair share");
+        assert_eq!(third.len(), 5, "what is left, but for what is for whoever comes anew");
         drop(slow);
         assert_eq!(fill(&lanes, 3, &at_once(1000)).len(), 50, "three quarters, less what the others have");
     }
 
     #[tokio::test(start_paused = true)]
-    async fn very_many_slow_endpoints_leave_room_for_one_more() {
+    async fn however_busy_endpoints_are_that_work_one_that_comes_anew_is_heard() {
         let lanes = lanes(64);
         let all: Vec<i64> = (10..1000).collect();
         prove(&lanes, &all);
-        let mut slow: Vec<_> = all.iter().flat_map(|endpoint| fill(&lanes, *endpoint, &at_once(4))).collect();
-        assert_eq!(slow.len(), 64);
-        assert_eq!(why(lanes.enter(ONE, &at_once(4))), Why::Full);
-        slow.truncate(16);
-        assert_eq!(fill(&lanes, 10, &at_once(1000)).len(), 32, "who works gets all but what is for the next");
+        let busy: Vec<_> = all.iter().flat_map(|endpoint| fill(&lanes, *endpoint, &at_once(4))).collect();
+        assert_eq!(busy.len(), 56, "all but an eighth");
+        let heard: Vec<_> = (1..=8).filter_map(|newcomer| lanes.enter(newcomer, &at_once(4)).ok()).collect();
+        assert_eq!(heard.len(), 8);
+        assert_eq!(why(lanes.enter(9, &at_once(4))), Why::Full);
     }
 
     #[tokio::test(start_paused = true)]
@@ -358,6 +381,22 @@ mod tests {
         assert_eq!(why(lanes.enter(ONE, &at_once(16))), Why::Full, "it works no more");
         working.pop().unwrap().leave(Verdict::Well, None);
         assert_eq!(fill(&lanes, ONE, &at_once(16)).len(), 2);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn endpoints_that_worked_and_then_all_hang_leave_room_too() {
+        let lanes = lanes(64);
+        let all: Vec<i64> = (10..1000).collect();
+        prove(&lanes, &all);
+        prove(&lanes, &[ONE]);
+        let mut hanging: Vec<_> =
+            all.iter().flat_map(|endpoint| fill(&lanes, *endpoint, &at_once(16))).collect();
+        pass(Duration::from_secs(10)).await;
+        assert_eq!(why(lanes.enter(10, &at_once(64))), Why::Full, "it has not answered for long");
+        assert!(!lanes.is_proven(10) && lanes.is_proven(ONE));
+        assert_eq!(fill(&lanes, ONE, &at_once(16)).len(), 8, "nobody else gets what is left");
+        hanging.pop().unwrap().leave(Verdict::Well, None);
+        assert_eq!(why(lanes.enter(10, &at_once(64))), Why::Full);
     }
 
     #[tokio::test(start_paused = true)]

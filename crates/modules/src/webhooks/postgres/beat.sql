@@ -1,19 +1,21 @@
--- Renews the row of a node that hands out attempts, and removes those that nobody renewed. Gives those that counted before
--- that, and this one if it was there. A row that is being renewed at this moment is not waited for.
+-- Renews the row of a node that hands out attempts, and then removes those that nobody renewed. Gives those that counted
+-- before that, and this one if it was there. A row that is being renewed at this moment is not waited for.
 with
-gone as (
-    delete from webhook_senders
-    where id in (
-        select id
-        from webhook_senders
-        where id <> $1 and seen_at <= clock() - $3::bigint * interval '1 millisecond'
-        for update skip locked
-    )
-),
 here as (
     insert into webhook_senders (seen_at, id, node)
     values (clock(), $1, $2)
     on conflict (id) do update set seen_at = excluded.seen_at
+    returning id
+),
+gone as (
+    delete from webhook_senders
+    where id in (
+        select stale.id
+        from here
+            join webhook_senders as stale on stale.id <> here.id
+        where stale.seen_at <= clock() - $3::bigint * interval '1 millisecond'
+        for update of stale skip locked
+    )
 )
 select id
 from webhook_senders
