@@ -135,6 +135,8 @@ impl Dispatch {
         let begun_after = *held(&self.served);
         let (mut after, mut wrapped) = (begun_after, begun_after == 0);
         while found.work.len() < most && self.lanes.free() > 0 {
+            // Of very many lanes the parts may have changed since the first.
+            self.crew.show_up().await?;
             let mut page = self.jobs.lanes(after, PAGE).await?;
             if wrapped && begun_after > 0 {
                 // The others had their turn.

@@ -16,3 +16,4 @@ mod requests;
 mod saga_events;
 mod sending;
 mod tables;
+mod together;
