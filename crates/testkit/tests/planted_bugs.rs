@@ -147,9 +147,16 @@ async fn cancel_unheard() -> Report {
     check(store, folder.path(), TERMS, &acknowledged).await.unwrap()
 }
 
+/// What is under way at the n-th decision is another saga's from run to run: what shows at few moments is looked for again.
 async fn first_violation_with(bug: Bug, stride: usize) -> Option<Report> {
     let _planted = Planted::new(bug);
-    die_at_many_moments(stride).await
+    for _ in 0..4 {
+        let found = die_at_many_moments(stride).await;
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
 }
 
 #[tokio::test(flavor = "multi_thread")]
