@@ -57,6 +57,16 @@ impl Node {
     }
 }
 
+/// The lanes that each of two nodes serves, none of them both.
+async fn served_apart(nodes: &[Node]) -> Vec<BTreeSet<i64>> {
+    let mut served = Vec::new();
+    for node in nodes {
+        served.push(node.lease(100).await.iter().map(lane_of).collect::<BTreeSet<_>>());
+    }
+    assert!(served[0].is_disjoint(&served[1]), "{served:?}");
+    served
+}
+
 /// Somebody with these limits.
 async fn limited(stage: &Stage, max_concurrency: u32, rate_limit: Option<u32>) -> Subscription {
     let usual = Terms::to("https://example.com/hooks", vec!["order.*".to_owned()]);
@@ -138,11 +148,7 @@ async fn endpoints_with_one_request_at_once_are_served_each_by_one_node() {
     }
     tell(&stage, 3).await;
     let nodes = Node::crew(&stage, 2).await;
-    let mut served = Vec::new();
-    for node in &nodes {
-        served.push(node.lease(100).await.iter().map(lane_of).collect::<BTreeSet<_>>());
-    }
-    assert!(served[0].is_disjoint(&served[1]), "{served:?}");
+    let served = served_apart(&nodes).await;
     assert_eq!((served[0].len(), served[1].len()), (2, 2), "{served:?}");
     assert_eq!(&served[0] | &served[1], lanes);
     // The places are taken; two others begin anew.
@@ -178,11 +184,7 @@ async fn one_request_a_second_is_one_nodes() {
     }
     tell(&stage, 3).await;
     let nodes = Node::crew(&stage, 2).await;
-    let mut served = Vec::new();
-    for node in &nodes {
-        served.push(node.lease(100).await.iter().map(lane_of).collect::<BTreeSet<_>>());
-    }
-    assert!(served[0].is_disjoint(&served[1]), "{served:?}");
+    let served = served_apart(&nodes).await;
     assert_eq!(&served[0] | &served[1], lanes);
 }
 
@@ -297,4 +299,41 @@ async fn a_courier_that_stops_leaves_its_part_to_the_others() {
     let courier = crate::couriers::courier(&stage, node.dispatch.clone());
     courier.run(std::future::ready(())).await;
     assert_eq!(stage.number("select count(*) from webhook_senders").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_courier_that_stops_keeps_its_part_until_its_requests_are_over() {
+    let stage = Stage::postgres().await;
+    let gate = Arc::new(Semaphore::new(0));
+    let held = gate.clone();
+    let service = Service::always(move || Reply::Gated(held.clone(), Box::new(Reply::http(204, "")))).await;
+    subscribe(&stage, service.url(), |terms| terms.max_concurrency = 1).await;
+    tell(&stage, 1).await;
+    let node = Node::on(&stage, AT_ONCE).await;
+    let courier = crate::couriers::courier(&stage, node.dispatch.clone());
+    let (stop, stopped) = tokio::sync::oneshot::channel::<()>();
+    let running = tokio::spawn(async move { courier.run(async { drop(stopped.await) }).await });
+    while service.heard().is_empty() {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+    drop(stop);
+    // Time to leave, which it must not do yet.
+    tokio::time::sleep(Duration::from_millis(100)).await;
+    assert_eq!(stage.number("select count(*) from webhook_senders").await, 1);
+    gate.add_permits(1);
+    running.await.unwrap();
+    assert_eq!(stage.number("select count(*) from webhook_senders").await, 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_cannot_tell_of_itself_in_time_goes_by_what_it_knows() {
+    let stage = Stage::postgres().await;
+    limited(&stage, 10, None).await;
+    tell(&stage, 2).await;
+    let node = Node::on(&stage, AT_ONCE).await;
+    assert_eq!(node.lease(1).await.len(), 1);
+    stage.execute("begin").await.unwrap();
+    stage.execute("lock table webhook_senders in exclusive mode").await.unwrap();
+    assert_eq!(node.lease(1).await.len(), 1, "while nobody answers");
+    stage.execute("rollback").await.unwrap();
 }

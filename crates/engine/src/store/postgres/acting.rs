@@ -63,6 +63,19 @@ impl Acting {
         change!(self.lent(), |session| session.query(sql, values))
     }
 
+    /// The same for what is of no use later than this. The connection of a question that was given up is never used again.
+    ///
+    /// # Errors
+    /// When the database cannot be asked, or has not answered by then.
+    pub async fn query_within(
+        &self,
+        within: Duration,
+        sql: &str,
+        values: &[&(dyn ToSql + Sync)],
+    ) -> Result<Vec<Row>, Error> {
+        change!(Session::lent_by(&self.pool, within, within), |session| session.query(sql, values))
+    }
+
     /// Begins a transaction. Whatever is not committed is undone.
     ///
     /// # Errors

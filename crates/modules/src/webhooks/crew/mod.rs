@@ -88,9 +88,7 @@ impl Crew {
             return Ok(());
         }
         self.view().try_now(Instant::now());
-        let told = tokio::time::timeout(ANSWERED_WITHIN, self.tell(server)).await;
-        let told = told.unwrap_or_else(|_| Err(store::Error::Unavailable("no answer in time".to_owned())));
-        match told {
+        match self.tell(server).await {
             Err(error) if self.view().is_good(Instant::now()) => {
                 tracing::warn!(%error, "other nodes that send webhooks could not be told of this one");
                 Ok(())
@@ -120,9 +118,9 @@ impl Crew {
     /// Renews this node's row; who was there before.
     async fn beat(&self, server: &Acting) -> Result<Vec<String>, store::Error> {
         let gone_after = i64::try_from(self.settings.gone_after.as_millis()).unwrap_or(i64::MAX);
-        let rows = server
-            .query(include_str!("../postgres/beat.sql"), &[&self.id, &self.base.node, &gone_after])
-            .await?;
+        let values: [&(dyn ToSql + Sync); 3] = [&self.id, &self.base.node, &gone_after];
+        let rows =
+            server.query_within(ANSWERED_WITHIN, include_str!("../postgres/beat.sql"), &values).await?;
         let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>();
         ids.map_err(|why| column_unreadable(&why))
     }
@@ -147,15 +145,10 @@ impl Crew {
             return;
         }
         let Ok(Side::Postgres(server)) = self.base.side(Part::Worker) else { return };
-        let (leave, id) = (include_str!("../postgres/leave.sql"), [&self.id as &(dyn ToSql + Sync)]);
-        match tokio::time::timeout(ANSWERED_WITHIN, server.query(leave, &id)).await {
-            Ok(Ok(_)) => {}
-            Ok(Err(error)) => {
-                tracing::warn!(%error, "other nodes hear only later that this one sends no more webhooks");
-            }
-            Err(_) => tracing::warn!(
-                "the database does not answer: other nodes hear only later that this one stops"
-            ),
+        let left =
+            server.query_within(ANSWERED_WITHIN, include_str!("../postgres/leave.sql"), &[&self.id]).await;
+        if let Err(error) = left {
+            tracing::warn!(%error, "other nodes hear only later that this one sends no more webhooks");
         }
     }
 
