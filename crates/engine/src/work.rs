@@ -1,7 +1,7 @@
 //! Work that is left to outside workers: leased, kept alive, answered.
 
 use std::collections::BTreeSet;
-use std::sync::Arc;
+use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -93,6 +93,17 @@ pub enum Subject {
         /// Its number.
         id: i64,
     },
+    /// The action of a lifecycle's state.
+    State {
+        /// The lifecycle.
+        lifecycle: SagaId,
+        /// The machine that describes it.
+        machine: String,
+        /// Which one of this machine it is.
+        key: String,
+        /// The state.
+        state: String,
+    },
 }
 
 /// Wakes the outside workers that wait for work.
@@ -109,8 +120,8 @@ impl Offers {
 /// Work of a product that outside workers may take, beside that of sagas.
 #[async_trait]
 pub trait Desk: Send + Sync + 'static {
-    /// The queue by which workers ask for it.
-    fn queue(&self) -> &str;
+    /// Whether workers that ask for this queue may get some of it.
+    fn serves(&self, queue: &str) -> bool;
 
     /// Prepares for [`Desk::lease`], which may take its time: it is done before anything else is leased.
     ///
@@ -118,11 +129,11 @@ pub trait Desk: Send + Sync + 'static {
     /// When the store cannot be read or written.
     async fn get_ready(&self) -> Result<(), Error>;
 
-    /// Leases up to `limit` attempts.
+    /// Leases up to `limit` attempts of these queues, all of which it serves.
     ///
     /// # Errors
     /// When the store cannot be read or written.
-    async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, Error>;
+    async fn lease(&self, queues: &[&str], limit: usize, lease: Duration) -> Result<Vec<Work>, Error>;
 
     /// Keeps a lease for `lease` from now on; `None` for a job that is not this product's.
     ///
@@ -137,6 +148,27 @@ pub trait Desk: Send + Sync + 'static {
     async fn answer(&self, job: i64, token: i64, answer: &Answer) -> Result<Option<Answered>, Error>;
 }
 
+/// The products whose work outside workers may take.
+#[derive(Default)]
+pub(crate) struct Desks(RwLock<Vec<Arc<dyn Desk>>>);
+
+impl Desks {
+    fn open(&self, desk: Arc<dyn Desk>) {
+        self.0.write().unwrap_or_else(PoisonError::into_inner).push(desk);
+    }
+
+    fn all(&self) -> Vec<Arc<dyn Desk>> {
+        self.0.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Those that serve any of these queues.
+    fn serving(&self, queues: &[String]) -> Vec<Arc<dyn Desk>> {
+        let mut desks = self.all();
+        desks.retain(|desk| queues.iter().any(|queue| desk.serves(queue)));
+        desks
+    }
+}
+
 /// Whether an answer was the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
@@ -147,9 +179,9 @@ pub enum Answered {
 }
 
 impl Engine {
-    /// Lets outside workers take a product's work too; `false` when another product's is taken already.
-    pub fn open_desk(&self, desk: Arc<dyn Desk>) -> bool {
-        self.shared().desk.set(desk).is_ok()
+    /// Lets outside workers take a product's work too.
+    pub fn open_desk(&self, desk: Arc<dyn Desk>) {
+        self.shared().desks.open(desk);
     }
 
     /// Wakes the workers that wait for work, for a product that makes some. It keeps no engine running.
@@ -171,7 +203,8 @@ impl Engine {
     ) -> Result<Vec<Work>, Error> {
         let shared = self.shared();
         // Each once: a store that looked twice would hand the same work out twice.
-        let desk = shared.desk.get().filter(|desk| queues.iter().any(|name| name == desk.queue()));
+        let desks = shared.desks.serving(queues);
+        let asked: BTreeSet<&str> = queues.iter().map(String::as_str).collect();
         let queues: BTreeSet<String> = queues.iter().map(|name| queue(name)).collect();
         let queues: Vec<String> = queues.into_iter().collect();
         let over = Instant::now() + wait.min(LONGEST_WAIT);
@@ -183,7 +216,7 @@ impl Engine {
             if shared.is_stopping() {
                 return Err(Error::ShuttingDown);
             }
-            if let Some(desk) = desk {
+            for desk in &desks {
                 desk.get_ready().await?;
             }
             let Leasing { leased, told } = shared.store.lease_jobs(&queues, lease, limit).await?;
@@ -200,15 +233,17 @@ impl Engine {
                     Err(error) => tracing::error!(job = id, %saga, %error, "this job cannot be handed out"),
                 }
             }
-            if let Some(desk) = desk
-                && taken.len() < limit
-            {
-                match desk.lease(limit - taken.len(), lease).await {
+            for desk in &desks {
+                if taken.len() >= limit {
+                    break;
+                }
+                let served: Vec<&str> = asked.iter().copied().filter(|queue| desk.serves(queue)).collect();
+                match desk.lease(&served, limit - taken.len(), lease).await {
                     Ok(work) => taken.extend(work),
                     Err(error) if taken.is_empty() => return Err(error),
                     // What is leased already goes to its worker all the same.
                     Err(error) => {
-                        tracing::warn!(queue = desk.queue(), %error, "this queue gives nothing for now");
+                        tracing::warn!(queues = ?served, %error, "these queues give nothing for now");
                     }
                 }
             }
@@ -232,8 +267,12 @@ impl Engine {
         let shared = self.shared();
         match still_wanted(shared, job).await {
             Err(Error::NoSuchJob(_)) => {
-                let desk = shared.desk.get().ok_or(Error::NoSuchJob(job))?;
-                return desk.extend(job, token, lease).await?.ok_or(Error::NoSuchJob(job));
+                for desk in shared.desks.all() {
+                    if let Some(until) = desk.extend(job, token, lease).await? {
+                        return Ok(until);
+                    }
+                }
+                return Err(Error::NoSuchJob(job));
             }
             found => found?,
         };
@@ -392,8 +431,12 @@ async fn came_in_time(shared: &Arc<Shared>, job: &Job, offered: &Offered) -> Res
 async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> Result<Answered, Error> {
     let (found, offered) = match still_wanted(shared, job).await {
         Err(Error::NoSuchJob(_)) => {
-            let desk = shared.desk.get().ok_or(Error::NoSuchJob(job))?;
-            return desk.answer(job, token, &answer).await?.ok_or(Error::NoSuchJob(job));
+            for desk in shared.desks.all() {
+                if let Some(answered) = desk.answer(job, token, &answer).await? {
+                    return Ok(answered);
+                }
+            }
+            return Err(Error::NoSuchJob(job));
         }
         found => found?,
     };

@@ -6,17 +6,24 @@
 
 pub mod delivery;
 pub mod error;
+mod fingerprint;
 pub mod id;
 pub mod idempotency;
 pub mod lease;
+pub mod lifecycle;
+pub mod mistakes;
 pub mod payload;
+pub mod performer;
 pub mod planted;
 pub mod retry;
+mod row;
 pub mod saga;
 pub mod time;
 
 pub use error::{ErrorKind, StepError};
 pub use id::{SagaId, StepId};
+pub use mistakes::{Problem, Problems};
 pub use payload::Payload;
+pub use performer::Performer;
 pub use retry::{Backoff, Retry};
 pub use time::Timestamp;

@@ -1,14 +1,18 @@
 //! The products on the engine.
 
 pub mod alerts;
+mod batcher;
 pub mod declaration;
 pub mod depth;
 pub mod http_call;
+mod job_words;
 pub mod key_file;
+pub mod lifecycles;
 pub mod only_object;
 pub mod orders;
 pub mod outbox;
 mod outgoing;
+mod question;
 pub mod randomness;
 mod reading;
 mod settings;

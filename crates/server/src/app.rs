@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audience::Audience;
 use crate::auth::{Gate, Leaves, Table};
 use crate::config::Config;
+use crate::lifecycles::Courses;
 use crate::routes::Readiness;
 use crate::telemetry::Metrics;
 use crate::webhooks::Hooks;
@@ -26,6 +27,7 @@ pub(crate) struct Parts {
     pub(crate) engine: Engine,
     pub(crate) orders: Orders,
     pub(crate) webhooks: Hooks,
+    pub(crate) lifecycles: Courses,
     /// Where messages go.
     pub(crate) topics: Routes,
     /// Performs the calls of declared sagas.

@@ -1,15 +1,19 @@
-//! The one reader of the engine's events, for all who want to know: the numbers, and whoever listens to everything.
+//! The one reader of what happens to sagas and lifecycles, for all who want to know: the numbers, whoever listens to
+//! everything, and whoever follows one lifecycle.
 
+use backstitch_modules::lifecycles::Happened;
 use futures::StreamExt;
+use tokio::sync::broadcast::error::RecvError;
 
 use crate::app::App;
 use crate::routes;
 use crate::telemetry::UPKEEP;
 
-/// Passes the engine's events on, from this call on and until the server closes; beside the engine and never in its way.
+/// Passes events on, from this call on and until the server closes; beside the engine and never in its way.
 pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
     let counters = app.metrics.event_counters();
     let mut events = Box::pin(app.engine.events_and_gaps());
+    let mut lifecycles = app.lifecycles.parts.listen();
     async move {
         let mut upkeep = tokio::time::interval(UPKEEP);
         loop {
@@ -24,6 +28,14 @@ pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
                     Some(Err(_)) => app.audience.dismiss(),
                     None => return,
                 },
+                happened = lifecycles.recv() => match happened {
+                    Ok(happened) => tell_of(&app, &happened),
+                    Err(RecvError::Lagged(_)) => {
+                        app.audience.dismiss();
+                        app.lifecycles.followers.tell_all();
+                    }
+                    Err(RecvError::Closed) => return,
+                },
                 _ = upkeep.tick() => {
                     app.metrics.upkeep();
                     app.gate.rates.upkeep();
@@ -32,4 +44,11 @@ pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
             }
         }
     }
+}
+
+fn tell_of(app: &App, happened: &Happened) {
+    let event = &happened.recorded.event;
+    app.metrics.count_lifecycle(&happened.machine, event);
+    app.audience.tell(&happened.machine, event.name(), || routes::lifecycle_frame(happened));
+    app.lifecycles.followers.tell(happened.id);
 }

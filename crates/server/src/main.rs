@@ -4,7 +4,7 @@ mod bench;
 
 use std::process::ExitCode;
 
-use backstitch_server::commands::{Failure, demo, keys, migrate, serve};
+use backstitch_server::commands::{Failure, check, demo, keys, migrate, serve};
 use clap::{Parser, Subcommand};
 
 /// Durable sagas: work that spans several services either finishes or is undone.
@@ -19,6 +19,8 @@ struct Cli {
 enum Command {
     /// Show it all on a throwaway database: orders that complete, fail, time out, get stuck and outlive a crash.
     Demo(demo::Args),
+    /// Look whether a saga or a lifecycle makes sense, and what it would do.
+    Check(check::Args),
     /// Run the server.
     Serve(serve::Args),
     /// Bring the database's schema up to date.
@@ -38,7 +40,9 @@ impl Command {
     async fn run(self) -> Result<(), Failure> {
         match self {
             Self::Demo(args) => demo::run(args).await,
-            Self::Serve(args) => serve::run(args).await,
+            Self::Check(args) => check::run(&args),
+            // Everything there is is put together in it.
+            Self::Serve(args) => Box::pin(serve::run(args)).await,
             Self::Migrate(args) => migrate::run(args).await,
             Self::Keys(args) => keys::run(args).await,
             Self::Bench(args) => bench::run(args).await,

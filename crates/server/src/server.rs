@@ -6,6 +6,7 @@ use std::sync::Arc;
 use backstitch::clock::{Clock, SystemClock};
 use backstitch::outbox::{Route, Routes};
 use backstitch::store::outbox::ALERTS;
+use backstitch::store::product::Schema;
 use backstitch::{Caller, Engine, Options, store};
 use backstitch_modules::alerts::{self, AlertSink};
 use backstitch_modules::http_call::{self, HttpCaller};
@@ -22,9 +23,14 @@ use crate::config::Config;
 use crate::database::Database;
 use crate::feed::pass_on_events;
 use crate::http::Acceptor;
+use crate::lifecycles::{self, Courses};
 use crate::routes;
 use crate::telemetry::Metrics;
 use crate::webhooks::{self, Hooks};
+
+/// Everything on the engine that has tables of its own.
+pub(crate) const PRODUCTS: [&Schema; 4] =
+    [&orders::SCHEMA, &alerts::SCHEMA, &SCHEMA, &backstitch_modules::lifecycles::SCHEMA];
 
 /// Why a server does not start.
 #[derive(Debug, thiserror::Error)]
@@ -50,6 +56,9 @@ pub enum Error {
     /// Webhooks cannot be taken up.
     #[error(transparent)]
     Webhooks(#[from] webhooks::Error),
+    /// Lifecycles cannot be taken up.
+    #[error(transparent)]
+    Lifecycles(#[from] lifecycles::Error),
     /// Orders cannot be taken up.
     #[error(transparent)]
     Orders(#[from] orders::Error),
@@ -99,13 +108,19 @@ impl Server {
         let listener = TcpListener::bind(config.listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         // Last: from here on sagas run.
-        let caller: Arc<dyn Caller> = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
+        let calls = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
+        let caller: Arc<dyn Caller> = calls.clone();
         let alerts = Arc::new(AlertSink::new(&config.alerts.channels())?);
         let metrics = Metrics::new();
         let topics = topics(&config.outbox, &clock)?.with(ALERTS, Route::to(alerts.clone()));
         let options = Options {
             caller: Some(caller.clone()),
-            products: vec![&orders::SCHEMA, &alerts::SCHEMA, &SCHEMA],
+            products: vec![
+                &orders::SCHEMA,
+                &alerts::SCHEMA,
+                &SCHEMA,
+                &backstitch_modules::lifecycles::SCHEMA,
+            ],
             routes: topics.clone(),
             announced: config.outbox.announced()?,
             observer: Arc::new(metrics.outbox()),
@@ -121,12 +136,14 @@ impl Server {
         let counters = Arc::new(metrics.webhooks());
         let webhooks =
             Hooks::start(&engine, &config, secret, counters, clock.clone(), closing.clone()).await?;
+        let lifecycles = Courses::open(&engine, calls, &config.lifecycle).await?;
         let assembled = routes::assemble();
         let open = gate.is_open().await.unwrap_or(false);
         let app = App::new(Parts {
             engine,
             orders,
             webhooks,
+            lifecycles,
             topics,
             caller,
             clock,
@@ -140,8 +157,10 @@ impl Server {
             closing: closing.clone(),
             config,
         });
-        let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing);
+        let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing.clone());
         tokio::spawn(pass_on_events(app.clone()));
+        // Not before somebody listens to what comes of it.
+        app.lifecycles.drive(closing).await;
         tokio::spawn(watch_leaves(app.clone()));
         Ok(Self { listener, address, app, acceptor, open })
     }
@@ -181,7 +200,7 @@ impl Server {
             () = serving.as_mut() => {}
         }
         closing.cancel();
-        app.webhooks.stop(grace).await;
+        tokio::join!(app.webhooks.stop(grace), app.lifecycles.stop(grace));
         let engine = app.engine.clone();
         drop(app);
         Ok(engine.shutdown().await?)

@@ -76,6 +76,20 @@ fn webhooks_are_measured_from_ingest_to_arrival_with_and_without_trouble() {
 }
 
 #[test]
+fn lifecycles_are_measured_against_their_floor() {
+    let server = std::env::var("BACKSTITCH_TEST_POSTGRES");
+    let server = server.unwrap_or_else(|why| panic!("this test needs PostgreSQL ({why}): run `./test`"));
+    for store in ["sqlite", &server] {
+        let report = &reports(&["--lifecycles", "--store", store, "--concurrency", "8"])[0];
+        for figure in
+            ["transitions_per_s", "p50_ms", "p99_ms", "per_transaction", "floor_per_s", "floor_ratio"]
+        {
+            assert!(report[figure].as_f64().unwrap() > 0.0, "{figure} in {report}");
+        }
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for (arguments, told) in [
         (["--store", "mysql://host/db"], "is not a store"),

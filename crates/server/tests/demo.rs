@@ -65,7 +65,7 @@ async fn the_tour_ends_well_and_leaves_nothing_behind() {
         let line = format!("✓ {}  {scene}", position + 1);
         assert!(summary.contains(&line), "{scene}:\n{shown}");
     }
-    assert!(summary.contains("6 of 6 scenes ended as they should"), "{shown}");
+    assert!(summary.contains("7 of 7 scenes ended as they should"), "{shown}");
     assert!(!shown.contains('\x1b'), "no colours where there is no terminal");
     assert_nothing_is_left_of(&shown, 2);
 }

@@ -118,6 +118,10 @@ impl Lane {
         self.share = self.concurrency;
     }
 
+    pub(super) fn is_idle(&self) -> bool {
+        self.in_hand.load(Ordering::Relaxed) == 0
+    }
+
     pub(super) fn lease(&self) -> Duration {
         self.lease
     }

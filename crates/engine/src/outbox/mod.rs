@@ -3,6 +3,7 @@
 mod announced;
 mod lane;
 mod looking;
+mod nudge;
 mod observer;
 mod publish;
 mod publisher;
@@ -11,8 +12,10 @@ mod retention;
 mod route;
 mod settling;
 pub mod sink;
+mod topic_pattern;
 
 pub use announced::{Announced, NoSuchEvent};
+pub use nudge::Nudge;
 pub(crate) use observer::Nobody;
 pub use observer::{Attempt, Observer, Outcome};
 pub use publish::{Publishing, Receiving, digest};
@@ -21,3 +24,4 @@ pub(crate) use relay::relay;
 pub use retention::Retention;
 pub(crate) use retention::keep_pruning;
 pub use route::{Route, Routes};
+pub use topic_pattern::{BadTopicPattern, TopicPattern};

@@ -17,6 +17,9 @@ use crate::store::outbox::{Outgoing, Share, Waiting};
 const RESCUED_AT_ONCE: usize = 1000;
 /// When to look again after a look that found nothing to take although something was due.
 const SOON: Duration = Duration::from_millis(10);
+/// Lanes that are kept though they have nothing to send. A pattern means any number of topics, and whoever publishes names
+/// them.
+const LANES_KEPT: usize = 256;
 
 /// Sends what is due, for as long as the engine runs, and lets what is on its way arrive.
 pub(crate) async fn relay(shared: Arc<Shared>) {
@@ -85,6 +88,9 @@ impl Relay {
             return Ok(());
         }
         self.rescue_now_and_then().await?;
+        if self.lanes.len() > LANES_KEPT {
+            self.lanes.retain(|_, lane| !lane.is_idle());
+        }
         let waiting = self.shared.store.waiting_topics().await?;
         self.next_look = self.look_again_for(&waiting);
         let due = waiting.iter().filter(|waiting| waiting.due_in.is_zero()).map(|waiting| &waiting.topic);

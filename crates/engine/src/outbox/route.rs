@@ -8,6 +8,7 @@ use backstitch_kernel::Timestamp;
 use backstitch_kernel::delivery::Policy;
 
 use super::sink::{LogSink, Sink};
+use super::topic_pattern::TopicPattern;
 use crate::store::outbox::ALERTS;
 
 /// Waits between sends of one message, in seconds, unless told.
@@ -73,7 +74,8 @@ impl Route {
 /// The routes of all topics. A message of a topic without one waits.
 #[derive(Clone)]
 pub struct Routes {
-    by_topic: BTreeMap<String, Route>,
+    /// By topic, or by what a [`TopicPattern`] is written as.
+    by_name: BTreeMap<String, Route>,
     others: Option<Route>,
 }
 
@@ -88,26 +90,37 @@ impl Routes {
     /// No route at all.
     #[must_use]
     pub fn none() -> Self {
-        Self { by_topic: BTreeMap::new(), others: None }
+        Self { by_name: BTreeMap::new(), others: None }
     }
 
     /// Every topic has this sink.
     #[must_use]
     pub fn all_to(sink: Arc<dyn Sink>) -> Self {
-        Self { by_topic: BTreeMap::new(), others: Some(Route::to(sink)) }
+        Self { by_name: BTreeMap::new(), others: Some(Route::to(sink)) }
     }
 
-    /// The same, with a topic of its own route.
+    /// The same, with a route for a topic, or for all [below a name](TopicPattern): `sites.*`. What is said of a topic
+    /// holds before what is said of many, and a longer pattern before a shorter one.
+    ///
+    /// ```
+    /// use std::sync::Arc;
+    ///
+    /// use backstitch::outbox::{Route, Routes};
+    /// use backstitch::sink::LogSink;
+    ///
+    /// let routes = Routes::none().with("sites.*", Route::to(Arc::new(LogSink)));
+    /// assert!(routes.has("sites.live") && !routes.has("sites"));
+    /// ```
     #[must_use]
-    pub fn with(mut self, topic: impl Into<String>, route: Route) -> Self {
-        self.by_topic.insert(topic.into(), route);
+    pub fn with(mut self, name: impl Into<String>, route: Route) -> Self {
+        self.by_name.insert(name.into(), route);
         self
     }
 
     /// The route of a topic. An alert is owed to somebody: it is tried until it is out.
     #[must_use]
     pub fn of(&self, topic: &str) -> Option<Route> {
-        let route = self.by_topic.get(topic).or(self.others.as_ref()).cloned()?;
+        let route = self.named(topic).or(self.others.as_ref()).cloned()?;
         let max_attempts = if topic == ALERTS { None } else { route.max_attempts };
         Some(Route { max_attempts, ..route })
     }
@@ -115,17 +128,81 @@ impl Routes {
     /// Whether messages of this topic go anywhere.
     #[must_use]
     pub fn has(&self, topic: &str) -> bool {
-        self.others.is_some() || self.by_topic.contains_key(topic)
+        self.others.is_some() || self.named(topic).is_some()
     }
 
-    /// The topics that have routes of their own.
+    /// The topics that have routes of their own, and the patterns of those that share one.
     pub fn topics(&self) -> impl Iterator<Item = &str> {
-        self.by_topic.keys().map(String::as_str)
+        self.by_name.keys().map(String::as_str)
+    }
+
+    fn named(&self, topic: &str) -> Option<&Route> {
+        let shared = || TopicPattern::all_above(topic).find_map(|pattern| self.by_name.get(&pattern));
+        self.by_name.get(topic).or_else(shared)
     }
 
     pub(crate) fn mistakes(&self) -> Vec<String> {
-        let named = self.by_topic.iter().flat_map(|(topic, route)| route.mistakes(&format!("`{topic}`")));
+        let misnamed = self.by_name.keys().filter_map(|name| {
+            TopicPattern::read(name).err().map(|why| format!("the route of `{name}`: {why}"))
+        });
+        let named = self.by_name.iter().flat_map(|(name, route)| route.mistakes(&format!("`{name}`")));
         let others = self.others.iter().flat_map(|route| route.mistakes("the other topics"));
-        named.chain(others).collect()
+        misnamed.chain(named).chain(others).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Each has as many places as its number among these says.
+    fn routes(names: &[&str]) -> Routes {
+        (1..).zip(names).fold(Routes::none(), |routes, (concurrency, name)| {
+            routes.with(*name, Route { concurrency, ..Route::to(Arc::new(LogSink)) })
+        })
+    }
+
+    fn taken(routes: &Routes, topic: &str) -> Option<usize> {
+        let taken = routes.of(topic).map(|route| route.concurrency);
+        assert_eq!(routes.has(topic), taken.is_some(), "{topic}");
+        taken
+    }
+
+    #[test]
+    fn a_topics_own_route_wins_over_a_pattern_and_a_longer_pattern_over_a_shorter_one() {
+        let routes = routes(&["sites.*", "sites.eu.*", "sites.eu.live"]);
+        for (topic, route) in [
+            ("sites.live", 1),
+            ("sites.us.live", 1),
+            ("sites.eu", 1),
+            ("sites.eu.failed", 2),
+            ("sites.eu.live.again", 2),
+            ("sites.eu.live", 3),
+        ] {
+            assert_eq!(taken(&routes, topic), Some(route), "{topic}");
+        }
+    }
+
+    #[test]
+    fn a_pattern_means_what_is_below_its_name_and_neither_the_name_itself_nor_one_that_only_begins_so() {
+        let routes = routes(&["sites.provisioning.*"]);
+        for other in
+            ["sites.provisioning", "sites.provisioning.", "sites.provisioningx.live", "sites", "live"]
+        {
+            assert_eq!(taken(&routes, other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn what_no_pattern_means_takes_the_way_of_all_others_if_there_is_one() {
+        let routes = Routes { others: Some(Route::to(Arc::new(LogSink))), ..routes(&["sites.*"]) };
+        assert_eq!((taken(&routes, "sites.live"), taken(&routes, "sites")), (Some(1), Some(CONCURRENCY)));
+    }
+
+    #[test]
+    fn a_star_in_the_wrong_place_is_a_mistake() {
+        assert!(routes(&["sites.*", "sites.live"]).mistakes().is_empty());
+        let [mistake] = &routes(&["*"]).mistakes()[..] else { panic!("there is one mistake") };
+        assert!(mistake.starts_with("the route of `*`: ") && mistake.contains("like `sites.*`"), "{mistake}");
     }
 }

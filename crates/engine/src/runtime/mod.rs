@@ -11,11 +11,11 @@ mod launch;
 mod liveness;
 mod plan;
 mod seat;
-mod signal;
+pub(crate) mod signal;
 mod supervision;
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
@@ -32,7 +32,7 @@ use crate::registry::Registry;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
-use crate::work::Desk;
+use crate::work::Desks;
 
 use backlog::Backlog;
 pub(crate) use driver::{Driver, STORE_RETRY};
@@ -63,14 +63,14 @@ pub(crate) struct Shared {
     pub(crate) liveness: Liveness,
     pub(crate) adoption: Signal,
     pub(crate) jobs: Signal,
-    pub(crate) outbox: Signal,
+    pub(crate) outbox: Arc<Signal>,
     pub(crate) publisher: Publisher,
     /// A declared definition was applied somewhere.
     pub(crate) definitions: Signal,
     /// There may be work for outside workers.
     pub(crate) work: Arc<Notify>,
     /// Whose work it may be, beside that of sagas.
-    pub(crate) desk: OnceLock<Arc<dyn Desk>>,
+    pub(crate) desks: Desks,
     pub(crate) counters: Counters,
     node: Node,
     epoch: AtomicI64,
@@ -138,11 +138,11 @@ impl Shared {
             onlookers: Onlookers::default(),
             adoption: Signal::default(),
             jobs: Signal::default(),
-            outbox: Signal::default(),
+            outbox: Arc::default(),
             publisher: Publisher::default(),
             definitions: Signal::default(),
             work: Arc::default(),
-            desk: OnceLock::new(),
+            desks: Desks::default(),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),

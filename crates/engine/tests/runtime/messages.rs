@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstitch::outbox::Routes;
+use backstitch::outbox::{Route, Routes};
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::outbox::{NewMessage, Status};
 use backstitch::store::watched::{Moment, Watch, Watched};
@@ -205,6 +205,41 @@ fn slow_with(topic: &'static str) -> (SlowWith, Bench) {
     let sink = SlowWith { topic, post: Post::default() };
     let bench = Bench::with(|options| options.routes = Routes::all_to(Arc::new(sink.clone())));
     (sink, bench)
+}
+
+#[tokio::test(start_paused = true)]
+async fn topics_of_a_pattern_share_its_route_and_those_of_none_wait() {
+    let post = Post::default();
+    let route = Route::to(Arc::new(post.clone()));
+    let bench = Bench::with(|options| options.routes = Routes::none().with("sites.*", route));
+    let engine = bench.open().await;
+    for topic in ["sites", "sites.live", "sitesx.live", "sites.eu.live"] {
+        engine.publish(topic, "k", &1).await.unwrap();
+    }
+    tokio::time::sleep(secs(60)).await;
+    let sent: BTreeSet<String> = post.topics().into_iter().collect();
+    assert_eq!(sent, ["sites.eu.live", "sites.live"].map(str::to_owned).into());
+}
+
+#[tokio::test(start_paused = true)]
+async fn topics_that_come_and_go_leave_nothing_behind() {
+    let post = Post::default();
+    // Each lane has the sink as well.
+    let sink: Arc<dyn Sink> = Arc::new(post.clone());
+    let bench = Bench::with(|options| {
+        options.routes = Routes::none().with("sites.*", Route::to(sink.clone()));
+    });
+    let engine = bench.open().await;
+    for nth in 0..600 {
+        engine.publish(&format!("sites.{nth}"), "k", &1).await.unwrap();
+    }
+    eventually("all are sent", async || post.topics().len() == 600).await;
+    for topic in ["sites.0", "sites.599"] {
+        engine.publish(topic, "again", &2).await.unwrap();
+    }
+    eventually("a topic that was let go is taken up again", async || post.topics().len() == 602).await;
+    let lanes = Arc::strong_count(&sink);
+    assert!(lanes < 300, "{lanes} of them for two topics");
 }
 
 #[tokio::test(start_paused = true)]

@@ -32,7 +32,7 @@ fn result(of: &str) -> Payload {
 pub(crate) fn step_of(work: &Work) -> (&str, Phase) {
     match &work.subject {
         Subject::Step { step, phase, .. } => (step.as_str(), *phase),
-        Subject::Delivery { .. } => panic!("a saga's work is a step's"),
+        Subject::Delivery { .. } | Subject::State { .. } => panic!("a saga's work is a step's"),
     }
 }
 

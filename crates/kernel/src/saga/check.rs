@@ -1,16 +1,13 @@
 //! The check that turns a draft into a definition, or lists every mistake in it.
 
 use std::collections::{BTreeSet, HashMap};
-use std::time::Duration;
 
 use super::definition::{Compensation, Definition, Step};
-use super::draft::{
-    Draft, DraftStep, MAX_CALL_LEN, MAX_DURATION, MAX_ID_LEN, MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS,
-    MAX_TITLE_LEN, Performer, Problem, Problems,
-};
+use super::draft::{Draft, DraftStep, MAX_METADATA_LEN, MAX_STEPS, Problems};
 use super::event::Phase;
+use crate::fingerprint::fnv1a;
 use crate::id::StepId;
-use crate::retry::{Backoff, Retry};
+use crate::mistakes::Mistakes;
 
 impl Draft {
     /// Checks the whole definition and works out its order.
@@ -18,7 +15,7 @@ impl Draft {
     /// # Errors
     /// All mistakes at once, each with its place.
     pub fn check(self) -> Result<Definition, Problems> {
-        let mut check = Check::default();
+        let mut check = Mistakes::default();
         check.id("name", &self.name);
         check.title("title", self.title.as_deref());
         if self.version == 0 {
@@ -44,7 +41,8 @@ impl Draft {
         if self.steps.len() <= MAX_STEPS {
             check.cycles(&self.steps, &parents);
         }
-        if check.problems.is_empty() { Ok(self.assemble(parents)) } else { Err(Problems(check.problems)) }
+        check.none()?;
+        Ok(self.assemble(parents))
     }
 
     fn assemble(self, parents: Vec<Vec<usize>>) -> Definition {
@@ -75,32 +73,7 @@ impl Draft {
     }
 }
 
-#[derive(Default)]
-struct Check {
-    problems: Vec<Problem>,
-}
-
-impl Check {
-    fn problem(&mut self, place: impl Into<String>, message: impl Into<String>) {
-        self.problems.push(Problem { place: place.into(), message: message.into() });
-    }
-
-    fn id(&mut self, place: &str, id: &str) {
-        if id.is_empty() {
-            self.problem(place, "is empty");
-        } else if id.len() > MAX_ID_LEN {
-            self.problem(place, format!("is {} bytes long; the limit is {MAX_ID_LEN}", id.len()));
-        } else if let Some(odd) = id.chars().find(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
-            self.problem(place, format!("contains {odd:?}: use letters, digits, `-`, `_` and `.`"));
-        }
-    }
-
-    fn title(&mut self, place: &str, title: Option<&str>) {
-        if title.is_some_and(|title| title.len() > MAX_TITLE_LEN) {
-            self.problem(place, format!("is longer than {MAX_TITLE_LEN} bytes"));
-        }
-    }
-
+impl Mistakes {
     fn step(&mut self, place: &str, step: &DraftStep) {
         self.id(&format!("{place}.id"), &step.id);
         self.title(&format!("{place}.title"), step.title.as_deref());
@@ -119,48 +92,6 @@ impl Check {
             self.performer(&format!("{place}.compensate"), &undo.action);
             self.timeout(&format!("{place}.compensate.timeout"), undo.timeout);
             self.retry(&format!("{place}.compensate.retry"), &undo.retry);
-        }
-    }
-
-    fn performer(&mut self, place: &str, performer: &Performer) {
-        match performer {
-            Performer::Call(call) if call.len() > MAX_CALL_LEN => {
-                self.problem(place, format!("is larger than {MAX_CALL_LEN} bytes"));
-            }
-            Performer::Code | Performer::Call(_) => {}
-            Performer::Worker { queue } => self.id(&format!("{place}.worker.queue"), queue),
-        }
-    }
-
-    fn timeout(&mut self, place: &str, timeout: Duration) {
-        if timeout.is_zero() {
-            self.problem(place, "is zero: every attempt would time out at once");
-        } else if timeout > MAX_DURATION {
-            self.problem(place, "is longer than 366 days");
-        }
-    }
-
-    fn retry(&mut self, place: &str, retry: &Retry) {
-        if retry.count > MAX_RETRIES {
-            self.problem(format!("{place}.count"), format!("is {}; the limit is {MAX_RETRIES}", retry.count));
-        }
-        let longest = match &retry.backoff {
-            Backoff::Fixed(delay) => *delay,
-            Backoff::Exponential { base, cap } => {
-                if base > cap {
-                    self.problem(format!("{place}.delay"), "is longer than max_delay");
-                }
-                *cap
-            }
-            Backoff::List(waits) => {
-                if waits.is_empty() && retry.count > 0 {
-                    self.problem(format!("{place}.delays"), "is empty: give one wait at least");
-                }
-                waits.iter().max().copied().unwrap_or_default()
-            }
-        };
-        if longest > MAX_DURATION {
-            self.problem(place, "waits longer than 366 days");
         }
     }
 
@@ -303,6 +234,5 @@ fn fingerprint(draft: &Draft, steps: &[Step]) -> u64 {
         draft.name, draft.continue_on_compensation_failure, draft.compensation_concurrency
     );
     text.extend(shape);
-    text.bytes()
-        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+    fnv1a(&text)
 }

@@ -9,31 +9,9 @@ use super::event::{Event, Outside, Phase, Resolution, Started};
 use crate::error::StepError;
 use crate::id::StepId;
 use crate::payload::Payload;
+use crate::row::Row;
+pub use crate::row::Unreadable;
 use crate::time::Timestamp;
-
-/// A row that cannot be read as an event.
-#[derive(Debug, thiserror::Error)]
-pub enum Unreadable {
-    /// A newer version of Backstitch may have written it.
-    #[error("the event type `{0}` is unknown to this version: run the version that wrote it, or a newer one")]
-    UnknownType(String),
-    /// A column that this type needs is empty.
-    #[error("a `{name}` event has no `{column}`")]
-    Missing {
-        /// The event's type.
-        name: String,
-        /// The column.
-        column: &'static str,
-    },
-    /// The JSON does not have the shape of this type.
-    #[error("the data of a `{name}` event cannot be read: {source}")]
-    Data {
-        /// The event's type.
-        name: String,
-        /// What is wrong with it.
-        source: serde_json::Error,
-    },
-}
 
 #[derive(Default, Serialize, Deserialize)]
 struct Data<'a> {
@@ -183,29 +161,9 @@ pub fn event(
     })
 }
 
-struct Row<'a> {
-    name: &'a str,
-    step: Option<&'a str>,
-    attempt: Option<u32>,
-    data: Option<&'a str>,
-}
-
-impl<'a> Row<'a> {
-    fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, Unreadable> {
-        value.ok_or_else(|| Unreadable::Missing { name: self.name.to_owned(), column })
-    }
-
+impl Row<'_> {
     fn step(&self) -> Result<StepId, Unreadable> {
         self.present("step", self.step).map(StepId::from)
-    }
-
-    fn attempt(&self) -> Result<u32, Unreadable> {
-        self.present("attempt", self.attempt)
-    }
-
-    fn json<T: Deserialize<'a>>(&self) -> Result<T, Unreadable> {
-        serde_json::from_str(self.present("data", self.data)?)
-            .map_err(|source| Unreadable::Data { name: self.name.to_owned(), source })
     }
 
     fn error(&self) -> Result<StepError, Unreadable> {

@@ -1,11 +1,14 @@
 //! A definition as it is written down, before anybody has looked whether it makes sense.
 
-use std::fmt;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 
+pub use crate::mistakes::{
+    MAX_CALL_LEN, MAX_DURATION, MAX_ID_LEN, MAX_RETRIES, MAX_TITLE_LEN, Problem, Problems,
+};
 use crate::payload::Payload;
+pub use crate::performer::Performer;
 use crate::retry::Retry;
 use crate::time::text;
 
@@ -15,18 +18,8 @@ pub const DEFAULT_STEP_TIMEOUT: Duration = Duration::from_secs(60);
 pub const DEFAULT_COMPENSATION_TIMEOUT: Duration = Duration::from_secs(120);
 /// The most steps a definition may have.
 pub const MAX_STEPS: usize = 500;
-/// The longest name or id, in bytes.
-pub const MAX_ID_LEN: usize = 128;
-/// The longest title, in bytes.
-pub const MAX_TITLE_LEN: usize = 512;
 /// The largest metadata, in bytes of JSON.
 pub const MAX_METADATA_LEN: usize = 16 * 1024;
-/// The largest declaration of a call, in bytes of JSON.
-pub const MAX_CALL_LEN: usize = 16 * 1024;
-/// The most retries a policy may ask for.
-pub const MAX_RETRIES: u32 = 1_000;
-/// The longest timeout or wait.
-pub const MAX_DURATION: Duration = Duration::from_secs(366 * 24 * 3600);
 
 /// How an action is retried unless its step says otherwise: twice, 5 s apart.
 #[must_use]
@@ -69,37 +62,6 @@ pub struct Draft {
     pub on_failure: bool,
     /// The steps, in the order they run unless they say otherwise.
     pub steps: Vec<DraftStep>,
-}
-
-/// Who performs an action or a compensation.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(rename_all = "snake_case")]
-pub enum Performer {
-    /// Code of the program that registers the saga.
-    #[default]
-    Code,
-    /// The engine, as this says; what it says is for whoever performs declared calls to read.
-    Call(Payload),
-    /// An outside worker that takes it from this queue.
-    Worker {
-        /// The queue.
-        queue: String,
-    },
-}
-
-impl Performer {
-    fn is_code(&self) -> bool {
-        *self == Self::Code
-    }
-
-    /// The queue that an outside worker takes it from, if one does.
-    #[must_use]
-    pub fn queue(&self) -> Option<&str> {
-        match self {
-            Self::Worker { queue } => Some(queue),
-            Self::Code | Self::Call(_) => None,
-        }
-    }
 }
 
 /// A step before its check.
@@ -170,29 +132,6 @@ fn default_step_timeout() -> Duration {
 
 fn default_compensation_timeout() -> Duration {
     DEFAULT_COMPENSATION_TIMEOUT
-}
-
-/// One mistake in a definition.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Problem {
-    /// Where it is, such as `steps[2].timeout`.
-    pub place: String,
-    /// What is wrong and what to do.
-    pub message: String,
-}
-
-/// Every mistake in a definition.
-#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub struct Problems(pub Vec<Problem>);
-
-impl fmt::Display for Problems {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the definition has {} mistake(s)", self.0.len())?;
-        for problem in &self.0 {
-            write!(f, "; {}: {}", problem.place, problem.message)?;
-        }
-        Ok(())
-    }
 }
 
 impl Draft {

@@ -25,16 +25,18 @@
 //! ```
 
 mod diff;
+mod kind;
 mod plan;
-mod read;
+pub(crate) mod read;
 mod retry;
-mod show;
-mod tree;
+pub(crate) mod show;
+pub(crate) mod tree;
 
 use backstitch::{Draft, Problems};
 use serde_json::Value;
 
 pub use diff::{Change, What, changes};
+pub use kind::Kind;
 pub use plan::{MAX_PLANNED, Plan, Rollback, Unwinding};
 
 /// How a definition is written down.

@@ -1,10 +1,12 @@
 //! From a tree to a draft.
 
+use std::time::Duration;
+
 use backstitch::kernel::saga::draft::{
     DEFAULT_COMPENSATION_TIMEOUT, DEFAULT_STEP_TIMEOUT, DraftCompensation, default_compensation_retry,
     default_retry,
 };
-use backstitch::{Draft, DraftStep, Payload, Performer, Problems};
+use backstitch::{Draft, DraftStep, Payload, Performer, Problems, Retry};
 use serde_json::{Value, json};
 
 use super::retry;
@@ -69,19 +71,23 @@ fn step(node: &Node<'_>) -> Option<DraftStep> {
     let fields = node.object(&STEP)?;
     let id = fields.required("id").and_then(|id| id.text()).unwrap_or_default();
     let usual = unread(id);
+    let title = text(&fields, "title");
+    let depends_on = fields.get("depends_on").map(|steps| names(&steps));
+    let action = action(&fields).unwrap_or_default();
+    let (timeout, retry) = timing(&fields, usual.timeout, usual.retry);
     Some(DraftStep {
-        title: text(&fields, "title"),
-        depends_on: fields.get("depends_on").map(|steps| names(&steps)),
-        action: action(&fields).unwrap_or_default(),
-        timeout: fields.get("timeout").and_then(|it| it.duration()).unwrap_or(usual.timeout),
-        retry: fields.get("retry").and_then(|it| retry::read(&it, &usual.retry)).unwrap_or(usual.retry),
+        title,
+        depends_on,
+        action,
+        timeout,
+        retry,
         compensate: fields.get("compensate").and_then(|it| compensation(&it)),
         concurrency: fields.get("concurrency").and_then(|it| it.number()),
         id: usual.id,
     })
 }
 
-fn text(fields: &Object<'_>, name: &str) -> Option<String> {
+pub(crate) fn text(fields: &Object<'_>, name: &str) -> Option<String> {
     fields.get(name)?.text().map(str::to_owned)
 }
 
@@ -97,15 +103,20 @@ fn action(step: &Object<'_>) -> Option<Performer> {
 
 fn compensation(node: &Node<'_>) -> Option<DraftCompensation> {
     let fields = node.object(&COMPENSATION)?;
-    let usual = default_compensation_retry();
-    Some(DraftCompensation {
-        action: performer(node, &fields).unwrap_or_default(),
-        timeout: fields.get("timeout").and_then(|it| it.duration()).unwrap_or(DEFAULT_COMPENSATION_TIMEOUT),
-        retry: fields.get("retry").and_then(|it| retry::read(&it, &usual)).unwrap_or(usual),
-    })
+    let action = performer(node, &fields).unwrap_or_default();
+    let (timeout, retry) = timing(&fields, DEFAULT_COMPENSATION_TIMEOUT, default_compensation_retry());
+    Some(DraftCompensation { action, timeout, retry })
 }
 
-fn performer(node: &Node<'_>, fields: &Object<'_>) -> Option<Performer> {
+/// How long one attempt may take and how often it is tried again; what is not said is as usual.
+pub(crate) fn timing(fields: &Object<'_>, usual_timeout: Duration, usual_policy: Retry) -> (Duration, Retry) {
+    let timeout = fields.get("timeout").and_then(|it| it.duration()).unwrap_or(usual_timeout);
+    let policy = fields.get("retry").and_then(|it| retry::read(&it, &usual_policy)).unwrap_or(usual_policy);
+    (timeout, policy)
+}
+
+/// The one who performs it; that nobody does, or that two do, is a mistake.
+pub(crate) fn performer(node: &Node<'_>, fields: &Object<'_>) -> Option<Performer> {
     match (fields.get("http"), fields.get("worker")) {
         (Some(http), None) => call(&http).map(Performer::Call),
         (None, Some(worker)) => {

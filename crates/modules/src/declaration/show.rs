@@ -22,8 +22,13 @@ pub(super) fn draft_in_full(draft: &Draft) -> Value {
     Writer { in_full: true }.draft(draft)
 }
 
-pub(super) fn duration(duration: Duration) -> Value {
+pub(crate) fn duration(duration: Duration) -> Value {
     Value::String(shown_duration(duration))
+}
+
+/// What a step says of its time and its tries, where it differs from the defaults.
+pub(crate) fn step_timing(fields: &mut Map<String, Value>, timeout: Duration, policy: &Retry) {
+    Writer { in_full: false }.step_timing(fields, timeout, policy);
 }
 
 struct Writer {
@@ -52,7 +57,7 @@ impl Writer {
         write(&mut fields, "action", performer(&step.action).map(Value::Object));
         write(&mut fields, "compensate", step.compensate.as_ref().map(|undo| self.compensation(undo)));
         write(&mut fields, "concurrency", step.concurrency.map(|limit| json!(limit)));
-        self.timing(&mut fields, (step.timeout, &step.retry), (DEFAULT_STEP_TIMEOUT, &default_retry()));
+        self.step_timing(&mut fields, step.timeout, &step.retry);
         Value::Object(fields)
     }
 
@@ -64,6 +69,10 @@ impl Writer {
             (DEFAULT_COMPENSATION_TIMEOUT, &default_compensation_retry()),
         );
         Value::Object(fields)
+    }
+
+    fn step_timing(&self, fields: &mut Map<String, Value>, timeout: Duration, policy: &Retry) {
+        self.timing(fields, (timeout, policy), (DEFAULT_STEP_TIMEOUT, &default_retry()));
     }
 
     fn timing(
@@ -81,14 +90,14 @@ impl Writer {
     }
 }
 
-fn write(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
+pub(crate) fn write(fields: &mut Map<String, Value>, name: &str, value: Option<Value>) {
     if let Some(value) = value {
         fields.insert(name.to_owned(), value);
     }
 }
 
 /// A call is kept as it was declared; code has no written form.
-fn performer(performer: &Performer) -> Option<Map<String, Value>> {
+pub(crate) fn performer(performer: &Performer) -> Option<Map<String, Value>> {
     let written = match performer {
         Performer::Code => return None,
         Performer::Call(call) => raw(call),

@@ -15,7 +15,7 @@ const MAX_DEPTH: usize = 64;
 const MAX_NODES: usize = 100_000;
 
 /// The document as a tree.
-pub(super) fn parse(bytes: &[u8], format: Format) -> Result<Value, Problems> {
+pub(crate) fn parse(bytes: &[u8], format: Format) -> Result<Value, Problems> {
     if bytes.len() > MAX_BYTES {
         let message = format!("is {} bytes long; the limit is {MAX_BYTES}", bytes.len());
         return Err(broken("the definition", message));

@@ -18,7 +18,7 @@ use super::answer::judge;
 use super::client::{Limits, SetupError, client};
 use super::exchange::Wire;
 use super::hosts::{Hosts, Room};
-use super::identity;
+use super::identity::{self, Identity};
 use super::target::Target;
 use crate::outgoing::{self, Client};
 
@@ -61,6 +61,16 @@ pub struct HttpCaller {
     prepared: RwLock<HashMap<Payload, Arc<Prepared>>>,
 }
 
+/// How a call is made.
+pub(crate) struct Sent<'a> {
+    pub(crate) identity: Identity<'a>,
+    pub(crate) timeout: Duration,
+    /// Whether it needs room among the calls of its host.
+    pub(crate) waits_for_room: bool,
+    /// Whether an earlier attempt may have taken effect.
+    pub(crate) is_in_doubt: bool,
+}
+
 /// A declared call, read once.
 struct Prepared {
     target: Target,
@@ -95,6 +105,22 @@ impl HttpCaller {
         })
     }
 
+    /// Makes a call and judges its answer.
+    pub(crate) async fn send(
+        &self,
+        call: &Payload,
+        sent: Sent<'_>,
+        body: impl FnOnce() -> Result<String, serde_json::Error>,
+    ) -> Result<Payload, StepError> {
+        let patience = patience(sent.timeout);
+        let prepared = self.prepare(call)?;
+        let request = request(&prepared.target, sent.identity, body)?;
+        let _place = if sent.waits_for_room { Some(prepared.enter(patience).await?) } else { None };
+        let wire = Wire { client: &self.client, clock: &*self.clock, answer_bytes: self.answer_bytes };
+        let answer = wire.exchange(request, patience).await?;
+        judge(answer, sent.is_in_doubt, self.answer_depth)
+    }
+
     fn prepare(&self, call: &Payload) -> Result<Arc<Prepared>, StepError> {
         let known = self.prepared.read().unwrap_or_else(PoisonError::into_inner).get(call).cloned();
         if let Some(prepared) = known {
@@ -118,17 +144,15 @@ impl HttpCaller {
 #[async_trait]
 impl Caller for HttpCaller {
     async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError> {
-        let patience = patience(attempt.timeout());
-        let prepared = self.prepare(call)?;
-        let request = request(&prepared.target, attempt)?;
-        let _place = match attempt.phase() {
-            Phase::Do => Some(prepared.enter(patience).await?),
-            // It has its place already.
-            Phase::Undo => None,
+        // A compensation has its place already.
+        let waits_for_room = attempt.phase() == Phase::Do;
+        let sent = Sent {
+            identity: identity_of(attempt),
+            timeout: attempt.timeout(),
+            waits_for_room,
+            is_in_doubt: attempt.is_in_doubt(),
         };
-        let wire = Wire { client: &self.client, clock: &*self.clock, answer_bytes: self.answer_bytes };
-        let answer = wire.exchange(request, patience).await?;
-        judge(answer, attempt.is_in_doubt(), self.answer_depth)
+        self.send(call, sent, || attempt.body()).await
     }
 
     async fn admit_compensation(&self, call: &Payload, _attempt: &Attempt<'_>) -> Place {
@@ -146,7 +170,21 @@ fn patience(timeout: Duration) -> Instant {
     now.checked_add(timeout.saturating_sub(kept_back)).unwrap_or(now)
 }
 
-fn request(target: &Target, attempt: &Attempt<'_>) -> Result<Request<Full<Bytes>>, StepError> {
+fn identity_of<'a>(attempt: &Attempt<'a>) -> Identity<'a> {
+    Identity {
+        saga: attempt.saga_id(),
+        step: attempt.step().as_str(),
+        phase: attempt.phase().as_str(),
+        attempt: attempt.number(),
+        idempotency_key: attempt.idempotency_key(),
+    }
+}
+
+fn request(
+    target: &Target,
+    identity: Identity<'_>,
+    body: impl FnOnce() -> Result<String, serde_json::Error>,
+) -> Result<Request<Full<Bytes>>, StepError> {
     let unsendable = |why: &dyn std::fmt::Display| {
         StepError::refused(format!("the call cannot be put into words: {why}")).with_code("BAD_CALL")
     };
@@ -156,13 +194,13 @@ fn request(target: &Target, attempt: &Attempt<'_>) -> Result<Request<Full<Bytes>
     }
     headers.entry(ACCEPT).or_insert(HeaderValue::from_static("*/*"));
     headers.insert(USER_AGENT, outgoing::USER_AGENT);
-    identity::insert(&mut headers, attempt).map_err(|why| unsendable(&why))?;
-    let mut body = Bytes::new();
+    identity::insert(&mut headers, identity).map_err(|why| unsendable(&why))?;
+    let mut content = Bytes::new();
     if target.method != Method::GET {
         headers.insert(CONTENT_TYPE, HeaderValue::from_static("application/json"));
-        body = attempt.body().map_err(|why| unsendable(&why))?.into();
+        content = body().map_err(|why| unsendable(&why))?.into();
     }
-    let mut request = Request::new(Full::new(body));
+    let mut request = Request::new(Full::new(content));
     *request.method_mut() = target.method.clone();
     *request.uri_mut() = target.uri.clone();
     *request.headers_mut() = headers;

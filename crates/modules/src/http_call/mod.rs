@@ -11,5 +11,7 @@ mod identity;
 mod target;
 
 pub use caller::HttpCaller;
+pub(crate) use caller::Sent;
 pub use client::{Limits, SetupError};
+pub(crate) use identity::Identity;
 pub(crate) use target::Target;

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::Clock;
-use backstitch::outbox::Route;
+use backstitch::outbox::{Route, TopicPattern};
 use backstitch::sink::{LogSink, Sink};
 use backstitch::store::outbox::SAGAS;
 use backstitch::{Announced, Retry};
@@ -33,7 +33,7 @@ const LONGEST_WAIT: Duration = Duration::from_secs(24 * 60 * 60);
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(default, deny_unknown_fields)]
 pub struct Config {
-    /// Every topic that goes somewhere.
+    /// Every topic that goes somewhere, by its name, or with all others below a name by a [`TopicPattern`].
     pub topics: BTreeMap<String, TopicConfig>,
     /// What is said of sagas.
     pub sagas: SagaEvents,
@@ -47,7 +47,7 @@ pub struct SagaEvents {
     pub events: Vec<String>,
 }
 
-/// Where messages of one topic go, and how.
+/// Where messages of one topic go, or of all that a pattern means, and how.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicConfig {
     /// The way out, with settings of its own.
@@ -63,7 +63,7 @@ pub struct Pace {
     /// How long one send may take.
     #[serde(deserialize_with = "duration")]
     pub timeout: Duration,
-    /// Messages on their way at once.
+    /// Messages of one topic on their way at once.
     pub concurrency: usize,
     /// Sends of one message before it is given up.
     pub max_attempts: u32,
@@ -158,7 +158,7 @@ impl TopicConfig {
         self.check(name)?;
         let place = place(name);
         let (timeout, retry_span) = (self.pace.timeout, self.pace.retry_span());
-        let topic = Topic { name, timeout, clock: clock.clone(), retry_span };
+        let topic = Topic { name, pattern: pattern(name), timeout, clock: clock.clone(), retry_span };
         self.adapter
             .sink(&topic)
             .map_err(|mistake| BadConfig { mistakes: vec![format!("{place}.{mistake}")] })
@@ -182,7 +182,7 @@ impl TopicConfig {
         let place = place(name);
         let mut mistakes: Vec<String> =
             misnamed(name).map(|why| format!("{place}: {why}")).into_iter().collect();
-        mistakes.extend(self.adapter.mistakes(&place));
+        mistakes.extend(self.adapter.mistakes(&place, pattern(name).as_ref()));
         mistakes.extend(self.pace.mistakes(&place));
         mistakes
     }
@@ -223,6 +223,11 @@ fn place(name: &str) -> String {
     format!("outbox.topics.{}", quoted(name))
 }
 
+/// For which topics a setting of this name is, if not for one.
+fn pattern(name: &str) -> Option<TopicPattern> {
+    TopicPattern::read(name).ok().flatten()
+}
+
 fn misnamed(name: &str) -> Option<String> {
     if name.is_empty() || name.len() > LONGEST_NAME {
         return Some(format!("a topic's name must have 1 to {LONGEST_NAME} bytes"));
@@ -230,8 +235,10 @@ fn misnamed(name: &str) -> Option<String> {
     if name.contains(|char: char| char.is_whitespace() || char.is_control()) {
         return Some("a topic's name has no blanks and no control characters: write a `-`".to_owned());
     }
-    (name.starts_with(RESERVED) && name != SAGAS)
-        .then(|| format!("names that begin with `{RESERVED}` belong to the engine: choose another"))
+    if name.starts_with(RESERVED) && name != SAGAS {
+        return Some(format!("names that begin with `{RESERVED}` belong to the engine: choose another"));
+    }
+    TopicPattern::read(name).err().map(|why| why.to_string())
 }
 
 /// An adapter's settings stand beside the others, and which ones there may be depends on the adapter: so the names are
@@ -351,7 +358,8 @@ mod tests {
     fn the_engines_own_topics_go_where_the_engine_sends_them() {
         let log = TopicConfig::by(super::super::Log {});
         log.check("backstitches").unwrap();
-        for name in ["backstitch.alerts", "backstitch.", "backstitch.saga", "", "a b", "a\nb"] {
+        for name in ["backstitch.alerts", "backstitch.", "backstitch.saga", "backstitch.*", "", "a b", "a\nb"]
+        {
             assert!(log.check(name).is_err(), "{name:?}");
         }
     }

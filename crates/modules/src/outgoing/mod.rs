@@ -4,6 +4,7 @@ mod address;
 mod body;
 pub(crate) mod certificates;
 pub(crate) mod header;
+pub(crate) mod nats;
 pub(crate) mod reach;
 pub(crate) mod retry_after;
 

@@ -33,6 +33,15 @@ impl Mistakes {
         }
     }
 
+    pub(crate) fn is_empty(&self) -> bool {
+        self.found.borrow().is_empty()
+    }
+
+    /// Whether something is wrong at this place or inside it.
+    pub(crate) fn are_within(&self, place: &str) -> bool {
+        self.found.borrow().iter().any(|problem| is_within(&problem.place, place))
+    }
+
     /// This value if nothing was wrong, and all that was wrong otherwise.
     pub(crate) fn or_else<T>(self, value: Option<T>) -> Result<T, Problems> {
         let mut found = self.found.into_inner();

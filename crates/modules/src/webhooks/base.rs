@@ -1,6 +1,7 @@
 //! What all parts of webhooks stand on: the database under each part's own role, the clock, and who is woken by whom.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstitch::clock::{Clock, Ids};
 use backstitch::store::postgres::{Acting, PostgresStore};
@@ -135,6 +136,12 @@ impl Base {
     /// Batches that are worth writing at the same time: a server works on one while another waits for the disk.
     pub(super) fn writers(&self) -> usize {
         if self.acting.is_empty() { 1 } else { 2 }
+    }
+
+    /// How long after a look at the database the next one comes at the earliest. A look at a server costs it about as much
+    /// for one delivery as for twenty, and whoever looks again at once leaves it no time for anything else.
+    pub(super) fn between_looks(&self) -> Duration {
+        if self.acting.is_empty() { Duration::ZERO } else { Duration::from_millis(5) }
     }
 
     pub(super) fn now(&self) -> Timestamp {

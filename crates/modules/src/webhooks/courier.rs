@@ -71,6 +71,7 @@ impl Courier {
             // Asked for before looking, so that nothing is missed.
             let offered = self.dispatch.jobs.offered();
             let freed = self.maker.freed.notified();
+            let again_at = Instant::now() + self.dispatch.jobs.base.between_looks();
             let which = rounds.next();
             let wait = match self.look(&which, &mut looked_for_expired).await {
                 Ok(found) => {
@@ -85,12 +86,18 @@ impl Courier {
                     STORE_RETRY
                 }
             };
+            let worth_a_look = async {
+                tokio::select! {
+                    () = offered => {}
+                    () = freed => {}
+                    () = tokio::time::sleep(wait) => {}
+                }
+                tokio::time::sleep_until(again_at).await;
+            };
             tokio::select! {
                 biased;
                 () = &mut closing => break,
-                () = offered => {}
-                () = freed => {}
-                () = tokio::time::sleep(wait) => {}
+                () = worth_a_look => {}
             }
         }
         self.finish(attempts).await;

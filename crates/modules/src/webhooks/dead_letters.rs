@@ -7,7 +7,7 @@ use backstitch::{Timestamp, store};
 use super::base::{Base, Part};
 use super::error::Error;
 use super::page::{Conditions, LOOKED_AT, Page, Search};
-use super::statement::{Record, Value, chosen, statement};
+use crate::question::{Record, Value, chosen, statement};
 
 const COLUMNS: &str = "select saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at, \
     (select id from webhook_delivery_sagas where requeue_of = dead_letters.saga_id) as requeued_as from dead_letters";
@@ -130,7 +130,8 @@ impl DeadLetters {
         if let Some(delivery) = made.first() {
             return Ok(Requeued { delivery: *delivery, repeated: false });
         }
-        let rows = self.base.read(Part::DeadLetter, statement!("find_requeue"), vec![id.into()]).await?;
+        let rows =
+            self.base.read(Part::DeadLetter, statement!("webhooks/find_requeue"), vec![id.into()]).await?;
         match rows.first() {
             Some(row) => Ok(Requeued { delivery: row.integer(0)?, repeated: true }),
             None => Err(Error::UnknownSubscription(self.get(id).await?.subscription_id)),
@@ -185,7 +186,7 @@ impl DeadLetters {
             return Ok(Vec::new());
         }
         let values: Vec<Value> = vec![chosen(ids), self.base.now().into()];
-        let rows = self.base.change(Part::DeadLetter, statement!("requeue"), values).await?;
+        let rows = self.base.change(Part::DeadLetter, statement!("webhooks/requeue"), values).await?;
         self.base.decide_soon();
         Ok(rows.iter().map(|row| row.integer(1)).collect::<Result<_, _>>()?)
     }

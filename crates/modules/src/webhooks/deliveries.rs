@@ -9,8 +9,8 @@ use backstitch::{Timestamp, store};
 use super::base::{Base, Part};
 use super::error::Error;
 use super::page::{Conditions, Page, Search, beyond};
-use super::statement::{Record, Statement, statement};
 use super::status::{delivery_status, delivery_word};
+use crate::question::{Record, Statement, statement};
 
 /// Attempts shown of one delivery.
 const ATTEMPTS: usize = 1_000;
@@ -185,7 +185,7 @@ impl Deliveries {
         if let Some(status) = filter.only_status() {
             return self.list_by_status(status, limit, before).await;
         }
-        let Statement { sqlite, postgres } = statement!("load_delivery");
+        let Statement { sqlite, postgres } = statement!("webhooks/load_delivery");
         let asked = filter.conditions();
         let mut search = Search::new(limit, before, &asked);
         loop {
@@ -210,7 +210,7 @@ impl Deliveries {
     ) -> Result<Page<Saga>, Error> {
         let values =
             vec![delivery_word(status).into(), before.unwrap_or(i64::MAX).into(), beyond(limit).into()];
-        let rows = self.base.read(Part::Reading, statement!("deliveries_by_status"), values).await?;
+        let rows = self.base.read(Part::Reading, statement!("webhooks/deliveries_by_status"), values).await?;
         let sagas = rows.iter().map(Saga::read).collect::<Result<_, _>>()?;
         Ok(Page::of(sagas, limit, |saga| saga.id))
     }
@@ -220,7 +220,8 @@ impl Deliveries {
     /// # Errors
     /// When there is none of this number, or the database cannot be read.
     pub async fn get(&self, id: i64) -> Result<Saga, Error> {
-        let rows = self.base.read(Part::Reading, statement!("load_delivery"), vec![id.into()]).await?;
+        let rows =
+            self.base.read(Part::Reading, statement!("webhooks/load_delivery"), vec![id.into()]).await?;
         Ok(Saga::read(rows.first().ok_or(Error::UnknownDelivery(id))?)?)
     }
 
@@ -230,7 +231,7 @@ impl Deliveries {
     /// When the database cannot be read.
     pub async fn attempts(&self, delivery: i64) -> Result<Vec<Attempt>, Error> {
         let values = vec![delivery.into(), ATTEMPTS.into()];
-        let rows = self.base.read(Part::Reading, statement!("attempts"), values).await?;
+        let rows = self.base.read(Part::Reading, statement!("webhooks/attempts"), values).await?;
         Ok(rows.iter().map(Attempt::read).collect::<Result<_, _>>()?)
     }
 
@@ -239,7 +240,7 @@ impl Deliveries {
     /// # Errors
     /// When the database cannot be read.
     pub async fn oldest_due(&self) -> Result<Option<Timestamp>, Error> {
-        let rows = self.base.read(Part::Reading, statement!("oldest_due"), Vec::new()).await?;
+        let rows = self.base.read(Part::Reading, statement!("webhooks/oldest_due"), Vec::new()).await?;
         let due = rows.first().map_or(Ok(None), |row| row.optional_time(0))?;
         Ok(due.filter(|due| *due <= self.base.now()))
     }
@@ -249,7 +250,7 @@ impl Deliveries {
     /// # Errors
     /// When the database cannot be read.
     pub async fn event(&self, id: i64) -> Result<Option<Event>, Error> {
-        let rows = self.base.read(Part::Reading, statement!("load_event"), vec![id.into()]).await?;
+        let rows = self.base.read(Part::Reading, statement!("webhooks/load_event"), vec![id.into()]).await?;
         let event = |row: &Record| {
             Ok::<_, store::Error>(Event {
                 id: row.integer(0)?,

@@ -181,8 +181,8 @@ struct Described<'a> {
 
 #[async_trait]
 impl Desk for Counter {
-    fn queue(&self) -> &str {
-        QUEUE
+    fn serves(&self, queue: &str) -> bool {
+        queue == QUEUE
     }
 
     async fn get_ready(&self) -> Result<(), EngineError> {
@@ -194,7 +194,7 @@ impl Desk for Counter {
         Ok(())
     }
 
-    async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
+    async fn lease(&self, _queues: &[&str], limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
         self.free_places().await.map_err(told)?;
         let found = self.dispatch.lease(&Which::All, limit, lease).await.map_err(told)?;
         let mut work = Vec::with_capacity(found.work.len());

@@ -5,6 +5,7 @@ use std::fmt;
 use backstitch::{Timestamp, store};
 
 use super::vault;
+use crate::batcher::NotWritten;
 
 /// Everything that is wrong with the terms of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,6 +89,15 @@ pub enum Error {
     /// There is no such dead letter.
     #[error("there is no dead letter {0}: the delivery has not been given up, or was pruned")]
     UnknownDeadLetter(i64),
+}
+
+impl From<NotWritten> for Error {
+    fn from(why: NotWritten) -> Self {
+        match why {
+            NotWritten::Closed => Self::Closed,
+            NotWritten::Store(why) => Self::Batch(why),
+        }
+    }
 }
 
 impl Error {

@@ -14,10 +14,10 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use sha2::{Digest as _, Sha256};
 
 use super::base::{Base, Part, Side};
-use super::batcher::Batcher;
 use super::error::Error;
 use super::event_type::{check_type, patterns_of};
-use super::statement::column_unreadable;
+use crate::batcher::Batcher;
+use crate::question::column_unreadable;
 
 const LONGEST_ID: usize = 200;
 
@@ -83,7 +83,8 @@ impl From<NotTaken> for Error {
 impl Ingest {
     pub(super) fn on(base: Arc<Base>) -> Self {
         let writer = base.clone();
-        let batcher = Batcher::start(base.writers(), move |batch| write(writer.clone(), batch));
+        let batcher =
+            Batcher::start(base.writers(), base.between_looks(), move |batch| write(writer.clone(), batch));
         Self { base, batcher }
     }
 

@@ -16,11 +16,11 @@ use backstitch::{Timestamp, store};
 use tokio::sync::futures::Notified;
 
 use super::base::{Base, Part, Side};
-use super::batcher::Batcher;
 use super::error::Error;
 use super::sealed_headers::SealedHeaders;
-use super::statement::{Record, chosen, statement, tidied};
 use super::subscription::{Secrets, Subscription};
+use crate::batcher::Batcher;
+use crate::question::{Record, chosen, statement, tidied};
 
 /// The queue of deliveries among the jobs of the engine.
 pub(super) const QUEUE: &str = "deliver/webhooks";
@@ -243,7 +243,8 @@ enum Keep {
 impl Jobs {
     pub(super) fn on(base: Arc<Base>) -> Self {
         let writer = base.clone();
-        let batcher = Batcher::start(base.writers(), move |batch| write(writer.clone(), batch));
+        let batcher =
+            Batcher::start(base.writers(), base.between_looks(), move |batch| write(writer.clone(), batch));
         Self { base, batcher }
     }
 
@@ -259,7 +260,7 @@ impl Jobs {
     /// When the database cannot be read.
     pub async fn lanes(&self, after: i64, limit: usize) -> Result<Lanes, Error> {
         let values = vec![after.into(), limit.into()];
-        let rows = self.base.read(Part::Worker, statement!("lanes"), values).await?;
+        let rows = self.base.read(Part::Worker, statement!("webhooks/lanes"), values).await?;
         let mut lanes = Lanes::of(&rows)?;
         lanes.next = lanes.next.filter(|_| rows.len() >= limit);
         Ok(lanes)
@@ -270,7 +271,8 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be read.
     pub(super) async fn chosen_lanes(&self, lanes: &[i64]) -> Result<Lanes, Error> {
-        let rows = self.base.read(Part::Worker, statement!("chosen_lanes"), vec![chosen(lanes)]).await?;
+        let rows =
+            self.base.read(Part::Worker, statement!("webhooks/chosen_lanes"), vec![chosen(lanes)]).await?;
         Lanes::of(&rows)
     }
 
@@ -380,7 +382,8 @@ impl Jobs {
     /// When the database cannot be read.
     pub(super) async fn still_leased(&self, jobs: &HashMap<i64, i64>) -> Result<HashSet<i64>, Error> {
         let ids: Vec<i64> = jobs.keys().copied().collect();
-        let rows = self.base.read(Part::Worker, statement!("still_leased"), vec![chosen(&ids)]).await?;
+        let rows =
+            self.base.read(Part::Worker, statement!("webhooks/still_leased"), vec![chosen(&ids)]).await?;
         let mut leased = HashSet::new();
         for row in &rows {
             let (job, token) = (row.integer(0)?, row.integer(1)?);

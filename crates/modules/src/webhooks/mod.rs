@@ -30,7 +30,6 @@
 //! ```
 
 mod base;
-mod batcher;
 mod call;
 mod courier;
 pub mod crew;

@@ -13,10 +13,11 @@ use std::time::Duration;
 
 use backstitch::kernel::delivery::{self, Delivery, Input, Outcome, Policy, Status};
 use backstitch::{Timestamp, store};
+use tokio::time::Instant;
 
 use super::base::{Base, Part, Side};
 use super::observer::Observer;
-use super::statement::statement;
+use crate::question::statement;
 
 /// Decisions in one transaction at most, of each kind.
 const BATCH: u32 = 512;
@@ -92,7 +93,7 @@ impl Orchestrator {
     /// # Errors
     /// When the database cannot be read.
     pub async fn next_due(&self) -> Result<Option<Timestamp>, store::Error> {
-        let rows = self.base.read(Part::Orchestrator, statement!("next_due"), Vec::new()).await?;
+        let rows = self.base.read(Part::Orchestrator, statement!("webhooks/next_due"), Vec::new()).await?;
         rows.first().map_or(Ok(None), |row| row.optional_time(0))
     }
 
@@ -100,6 +101,7 @@ impl Orchestrator {
     /// is found within a second.
     pub async fn run(&self, observer: &dyn Observer) {
         loop {
+            let again_at = Instant::now() + self.base.between_looks();
             let wait = match self.settle_and_look_ahead(observer).await {
                 Ok(wait) => wait,
                 Err(error) => {
@@ -108,6 +110,7 @@ impl Orchestrator {
                 }
             };
             let _ = tokio::time::timeout(wait, self.base.undecided.notified()).await;
+            tokio::time::sleep_until(again_at).await;
         }
     }
 

@@ -1,6 +1,6 @@
 //! Lists, a page at a time, and what they leave out.
 
-use super::statement::Value;
+use crate::question::Value;
 
 /// A page of a list, newest first.
 #[derive(Clone, Debug, PartialEq, Eq)]

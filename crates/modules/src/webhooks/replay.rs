@@ -7,8 +7,8 @@ use super::dead_letters::DeadLetters;
 use super::error::Error;
 use super::event_type::matches;
 use super::page::LOOKED_AT;
-use super::statement::{Record, chosen, statement};
 use super::subscription::Subscription;
+use crate::question::{Record, chosen, statement};
 
 /// Events looked at in one transaction.
 const PAGE: usize = 250;
@@ -64,7 +64,7 @@ impl DeadLetters {
         }
         let rows = self.base().read(
             Part::DeadLetter,
-            statement!("load_subscription"),
+            statement!("webhooks/load_subscription"),
             vec![(*subscription_id).into()],
         );
         let rows = rows.await?;
@@ -75,7 +75,7 @@ impl DeadLetters {
         for _ in 0..LOOKED_AT / PAGE {
             let Reached { at, event } = reached;
             let values = vec![(*since).into(), (*until).into(), at.into(), event.into(), PAGE.into()];
-            let page = self.base().read(Part::DeadLetter, statement!("replayable"), values).await?;
+            let page = self.base().read(Part::DeadLetter, statement!("webhooks/replayable"), values).await?;
             deliveries += self.send_again(replay, &subscription, &page).await?;
             match page.last() {
                 Some(last) if page.len() == PAGE => {
@@ -98,7 +98,7 @@ impl DeadLetters {
             return Ok(0);
         }
         let values = vec![chosen(&events), to.id.into(), replay.id.as_str().into(), self.base().now().into()];
-        let rows = self.base().change(Part::DeadLetter, statement!("replay"), values).await?;
+        let rows = self.base().change(Part::DeadLetter, statement!("webhooks/replay"), values).await?;
         self.base().decide_soon();
         Ok(rows.len())
     }

@@ -12,8 +12,8 @@ use tokio::sync::Mutex;
 
 use super::base::{Base, Part};
 use super::error::Error;
-use super::statement::{Record, Value, chosen, statement};
 use super::status::delivery_word;
+use crate::question::{Record, Value, chosen, statement};
 
 /// Rows looked at in one transaction.
 const PAGE: usize = 200;
@@ -127,16 +127,16 @@ impl Retention {
         for _ in 0..PAGES {
             let values: Vec<Value> =
                 vec![delivery_word(status).into(), before.into(), from.0.into(), from.1.into(), PAGE.into()];
-            let page = self.base.read(Part::Retention, statement!("finished"), values).await?;
+            let page = self.base.read(Part::Retention, statement!("webhooks/finished"), values).await?;
             let old = old(&page)?;
             if !old.is_empty() {
                 let statements = [
-                    statement!("prune_jobs"),
-                    statement!("prune_attempts"),
-                    statement!("prune_dead_letters"),
-                    statement!("prune_deliveries"),
+                    statement!("webhooks/prune_jobs"),
+                    statement!("webhooks/prune_attempts"),
+                    statement!("webhooks/prune_dead_letters"),
+                    statement!("webhooks/prune_deliveries"),
                 ];
-                let (pick, values) = (statement!("prunable_deliveries"), vec![chosen(&old)]);
+                let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(&old)]);
                 let gone = self.base.change_picked(Part::Retention, pick, values, statements).await?;
                 let [jobs, attempts, dead_letters, deliveries] = gone;
                 let events = deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
@@ -170,7 +170,7 @@ impl Retention {
     ) -> Result<(), Error> {
         for _ in 0..PAGES {
             let values: Vec<Value> = vec![before.into(), from.0.into(), from.1.into(), PAGE.into()];
-            let page = self.base.read(Part::Retention, statement!("old_events"), values).await?;
+            let page = self.base.read(Part::Retention, statement!("webhooks/old_events"), values).await?;
             let old = old(&page)?;
             let gone = self.remove_events(&old, before).await?;
             pruned.events += gone;
@@ -193,9 +193,11 @@ impl Retention {
         if events.is_empty() {
             return Ok(0);
         }
-        let (pick, values) = (statement!("prunable_events"), vec![chosen(events), before.into()]);
-        let [gone] =
-            self.base.change_picked(Part::Retention, pick, values, [statement!("prune_events")]).await?;
+        let (pick, values) = (statement!("webhooks/prunable_events"), vec![chosen(events), before.into()]);
+        let [gone] = self
+            .base
+            .change_picked(Part::Retention, pick, values, [statement!("webhooks/prune_events")])
+            .await?;
         Ok(gone.len())
     }
 

@@ -9,7 +9,7 @@ use serde::de::DeserializeOwned;
 use super::error::{BadTerms, Error, Mistake};
 use super::event_type::check_patterns;
 use super::sealed_headers::SealedHeaders;
-use super::statement::{Record, Value};
+use crate::question::{Record, Value};
 use crate::reading::shown_duration;
 
 /// What a subscription asks for.

@@ -10,8 +10,8 @@ use super::base::{Base, Part};
 use super::error::Error;
 use super::page::{Page, beyond};
 use super::sealed_headers::SealedHeaders;
-use super::statement::{Record, Statement, Value, statement, tidied};
 use super::subscription::{Sealed, Subscription, Terms};
+use crate::question::{Record, Statement, Value, statement, tidied};
 
 /// Why a subscription was disabled whose endpoint says that it is gone.
 pub const GONE: &str = "the endpoint answered 410 Gone";
@@ -59,8 +59,10 @@ impl Subscriptions {
         seal: impl FnOnce(i64) -> Result<Sealed, Error>,
     ) -> Result<Subscription, Error> {
         terms.check()?;
-        let reserved =
-            self.base.change(Part::Subscriptions, statement!("next_subscription"), Vec::new()).await?;
+        let reserved = self
+            .base
+            .change(Part::Subscriptions, statement!("webhooks/next_subscription"), Vec::new())
+            .await?;
         let id = reserved.first().ok_or(Error::UnknownSubscription(0))?.integer(0)?;
         let mut values = vec![id.into()];
         let Sealed { secret, headers } = seal(id)?;
@@ -68,7 +70,8 @@ impl Subscriptions {
         let now = self.base.now();
         let disabled_at = Value::Time(disabled.is_some().then_some(now));
         values.extend([secret.into(), now.into(), disabled_at, Value::Text(disabled)]);
-        let rows = self.base.change(Part::Subscriptions, statement!("insert_subscription"), values).await?;
+        let rows =
+            self.base.change(Part::Subscriptions, statement!("webhooks/insert_subscription"), values).await?;
         one(id, &rows)
     }
 
@@ -77,7 +80,13 @@ impl Subscriptions {
     /// # Errors
     /// When there is none of this number, or the database cannot be read.
     pub async fn get(&self, id: i64) -> Result<Subscription, Error> {
-        one(id, &self.base.read(Part::Subscriptions, statement!("load_subscription"), vec![id.into()]).await?)
+        one(
+            id,
+            &self
+                .base
+                .read(Part::Subscriptions, statement!("webhooks/load_subscription"), vec![id.into()])
+                .await?,
+        )
     }
 
     /// Newest first, a page at a time.
@@ -86,7 +95,8 @@ impl Subscriptions {
     /// When the database cannot be read.
     pub async fn list(&self, limit: usize, before: Option<i64>) -> Result<Page<Subscription>, Error> {
         let values = vec![before.unwrap_or(i64::MAX).into(), beyond(limit).into()];
-        let rows = self.base.read(Part::Subscriptions, statement!("list_subscriptions"), values).await?;
+        let rows =
+            self.base.read(Part::Subscriptions, statement!("webhooks/list_subscriptions"), values).await?;
         let items = rows.iter().map(Subscription::read).collect::<Result<Vec<_>, _>>()?;
         Ok(Page::of(items, limit, |subscription| subscription.id))
     }
@@ -106,7 +116,8 @@ impl Subscriptions {
         // Never the time it had, like every other change.
         let now = self.base.now().max(read.updated_at.plus(Duration::from_micros(1)));
         values.push(now.into());
-        let rows = self.base.change(Part::Subscriptions, statement!("change_subscription"), values).await?;
+        let rows =
+            self.base.change(Part::Subscriptions, statement!("webhooks/change_subscription"), values).await?;
         if rows.is_empty() {
             self.get(read.id).await?;
             return Err(Error::ChangedMeanwhile(read.id));
@@ -120,7 +131,7 @@ impl Subscriptions {
     /// When there is no such subscription, or the database cannot be written.
     pub async fn disable(&self, id: i64, reason: &str) -> Result<Subscription, Error> {
         let values = vec![id.into(), self.base.now().into(), tidied(reason).into()];
-        self.changed(id, statement!("disable_subscription"), values).await
+        self.changed(id, statement!("webhooks/disable_subscription"), values).await
     }
 
     /// Disables one whose endpoint at this address answered 410; whether it was. One that leads elsewhere by now is left
@@ -130,7 +141,8 @@ impl Subscriptions {
     /// When the database cannot be written.
     pub async fn gone(&self, id: i64, url: &str) -> Result<bool, Error> {
         let values = vec![id.into(), self.base.now().into(), GONE.into(), url.into()];
-        let rows = self.base.change(Part::Subscriptions, statement!("gone_subscription"), values).await?;
+        let rows =
+            self.base.change(Part::Subscriptions, statement!("webhooks/gone_subscription"), values).await?;
         Ok(!rows.is_empty())
     }
 
@@ -140,7 +152,7 @@ impl Subscriptions {
     /// When there is no such subscription, or the database cannot be written.
     pub async fn enable(&self, id: i64) -> Result<Subscription, Error> {
         let values = vec![id.into(), self.base.now().into()];
-        let enabled = self.changed(id, statement!("enable_subscription"), values).await?;
+        let enabled = self.changed(id, statement!("webhooks/enable_subscription"), values).await?;
         self.base.work_soon();
         Ok(enabled)
     }
@@ -160,7 +172,8 @@ impl Subscriptions {
         let now = self.base.now();
         let values =
             vec![id.into(), secret.into(), now.plus(overlap).into(), now.into(), i64::from(replace).into()];
-        let rows = self.base.change(Part::Subscriptions, statement!("rotate_secret"), values).await?;
+        let rows =
+            self.base.change(Part::Subscriptions, statement!("webhooks/rotate_secret"), values).await?;
         if rows.is_empty()
             && let Some((_, until)) = self.get(id).await?.secrets.previous
         {
@@ -176,7 +189,8 @@ impl Subscriptions {
     /// When there is no such subscription, or the database cannot be written.
     pub async fn delete(&self, id: i64) -> Result<(), Error> {
         let values = vec![id.into(), self.base.now().into()];
-        let rows = self.base.change(Part::Subscriptions, statement!("delete_subscription"), values).await?;
+        let rows =
+            self.base.change(Part::Subscriptions, statement!("webhooks/delete_subscription"), values).await?;
         if rows.is_empty() {
             return Err(Error::UnknownSubscription(id));
         }

@@ -8,7 +8,7 @@ use backstitch_modules::outbox::{Http, Secret};
 use tokio::io::AsyncReadExt as _;
 use tokio::net::TcpListener;
 
-use crate::stage::{PATIENT, SHORT, answer, code, http, message, sink};
+use crate::stage::{PATIENT, SHORT, answer, code, http, message, message_of, sink, sink_of};
 use backstitch_testkit::service::{Reply, Service, babbler, nobody};
 
 #[tokio::test]
@@ -37,6 +37,20 @@ async fn a_message_is_posted_with_its_key_its_topic_and_the_operators_headers() 
     }
     assert!(!heard[0].headers.contains_key("x-backstitch-in-doubt"));
     assert_eq!(heard[1].headers["x-backstitch-in-doubt"], "true");
+}
+
+#[tokio::test]
+async fn topics_of_a_pattern_are_posted_to_one_address_and_a_header_tells_them_apart() {
+    let service = Service::always(|| Reply::http(204, "")).await;
+    let sink = sink_of("sites.provisioning.*", http(&service.url()), PATIENT);
+    let topics = ["sites.provisioning.live", "sites.provisioning.failed"];
+    for topic in topics {
+        sink.send(&message_of(topic, "k", "1")).await.unwrap();
+    }
+    let heard = service.heard();
+    assert!(heard.iter().all(|heard| heard.line == "POST /call HTTP/1.1"));
+    let told: Vec<&str> = heard.iter().map(|heard| heard.headers["x-backstitch-topic"].as_str()).collect();
+    assert_eq!(told, topics);
 }
 
 #[tokio::test]

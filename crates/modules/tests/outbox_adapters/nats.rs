@@ -10,7 +10,9 @@ use backstitch_modules::outbox::Nats;
 use futures::future::join_all;
 use serde_json::json;
 
-use crate::stage::{PATIENT, SHORT, add_stream, answer, broker, code, kept, message, nats, orders, sink};
+use crate::stage::{
+    PATIENT, SHORT, add_stream, answer, broker, code, kept, message, message_of, nats, orders, sink, sink_of,
+};
 
 #[tokio::test]
 async fn a_message_is_published_with_its_key_and_the_stream_acknowledges_it() {
@@ -43,6 +45,46 @@ async fn a_repeated_key_is_told_as_a_duplicate_and_kept_once() {
     assert_eq!(kept(&stream).await, 1);
 }
 
+#[tokio::test]
+async fn messages_of_two_states_arrive_on_two_subjects_by_one_setting_each_under_its_key() {
+    let (server, stream) = broker().await;
+    let to_orders = Nats { subject: Some("orders".to_owned()), ..nats(&server.url()) };
+    let sink = sink_of("sites.provisioning.*", to_orders, PATIENT);
+    let live = message_of("sites.provisioning.live", "site-7:4", "1");
+    let failed = message_of("sites.provisioning.failed", "site-8:4", "2");
+    sink.send(&live).await.unwrap();
+    sink.send(&failed).await.unwrap();
+    let again = answer(&sink.send(&live).await.unwrap());
+    assert_eq!((&again["seq"], &again["duplicate"]), (&json!(1), &json!(true)));
+
+    for (place, subject, sent) in [(1, "orders.live", &live), (2, "orders.failed", &failed)] {
+        let kept = stream.get_raw_message(place).await.unwrap();
+        assert_eq!((kept.subject.as_str(), &kept.payload[..]), (subject, sent.payload.as_str().as_bytes()));
+        assert_eq!(kept.headers.get("Nats-Msg-Id").unwrap().as_str(), sent.idempotency_key);
+        assert_eq!(kept.headers.get("X-Backstitch-Topic").unwrap().as_str(), sent.topic);
+    }
+    assert_eq!(kept(&stream).await, 2);
+}
+
+#[tokio::test]
+async fn topics_of_a_pattern_without_a_subject_are_subjects_themselves() {
+    let (server, stream) = broker().await;
+    let sink = sink_of("orders.*", Nats { subject: None, ..nats(&server.url()) }, PATIENT);
+    sink.send(&message_of("orders.eu.placed", "k", "1")).await.unwrap();
+    assert_eq!(stream.get_raw_message(1).await.unwrap().subject.as_str(), "orders.eu.placed");
+}
+
+#[tokio::test]
+async fn a_topic_that_makes_no_subject_is_refused_and_the_next_one_goes_out() {
+    let (server, stream) = broker().await;
+    let sink = sink_of("orders.*", Nats { subject: None, ..nats(&server.url()) }, PATIENT);
+    for topic in ["orders.a b", "orders.a\r\nPUB orders.b 0\r\n", "orders.>"] {
+        assert_eq!(code(sink.send(&message_of(topic, "k", "1")).await), "bad_subject", "{topic:?}");
+    }
+    sink.send(&message_of("orders.placed", "k", "1")).await.unwrap();
+    assert_eq!(kept(&stream).await, 1);
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn two_thousand_messages_at_once_are_all_acknowledged_over_one_connection() {
     let (server, stream) = broker().await;
@@ -62,7 +104,7 @@ async fn two_thousand_messages_at_once_are_all_acknowledged_over_one_connection(
 #[tokio::test]
 async fn without_a_stream_for_the_subject_nothing_is_delivered() {
     let (server, _stream) = broker().await;
-    let elsewhere = Nats { subject: "payments.made".to_owned(), ..nats(&server.url()) };
+    let elsewhere = Nats { subject: Some("payments.made".to_owned()), ..nats(&server.url()) };
     let refused = sink(elsewhere, PATIENT).send(&message("k", "1")).await.unwrap_err();
     assert_eq!(refused.code, "no_stream");
     assert!(refused.message.contains("payments.made"), "{refused}");
@@ -92,7 +134,7 @@ async fn a_responder_that_is_no_stream_is_not_believed() {
         }
         std::future::pending::<()>().await;
     });
-    let sink = sink(Nats { subject: "payments.made".to_owned(), ..nats(&server.url()) }, PATIENT);
+    let sink = sink(Nats { subject: Some("payments.made".to_owned()), ..nats(&server.url()) }, PATIENT);
     assert_eq!(code(sink.send(&message("k", "1")).await), "bad_ack");
     assert_eq!(code(sink.send(&message("k", "1")).await), "wrong_stream");
 }
@@ -103,7 +145,7 @@ async fn a_subscriber_that_never_answers_is_no_acknowledgement() {
     let client = async_nats::connect(server.url()).await.unwrap();
     let _silent = client.subscribe("payments.made").await.unwrap();
     client.flush().await.unwrap();
-    let sink = sink(Nats { subject: "payments.made".to_owned(), ..nats(&server.url()) }, SHORT);
+    let sink = sink(Nats { subject: Some("payments.made".to_owned()), ..nats(&server.url()) }, SHORT);
     for _ in 0..2 {
         let late = sink.send(&message("k", "1")).await.unwrap_err();
         assert_eq!(late.code, "no_ack");
@@ -123,7 +165,7 @@ async fn what_the_stream_has_no_room_for_is_refused_with_its_reason() {
         ..stream::Config::default()
     };
     let stream = add_stream(&server.url(), full).await;
-    let to_it = Nats { subject: "full".to_owned(), stream: "FULL".to_owned(), ..nats(&server.url()) };
+    let to_it = Nats { subject: Some("full".to_owned()), stream: "FULL".to_owned(), ..nats(&server.url()) };
     let sink = sink(to_it, PATIENT);
     let large = format!("\"{}\"", "x".repeat(200));
     assert_eq!(code(sink.send(&message("large", &large)).await), "too_large");
@@ -160,7 +202,7 @@ async fn a_stream_that_forgets_too_soon_is_warned_about_when_the_adapter_starts(
     let window = Duration::from_secs(215);
     add_stream(&server.url(), stream::Config { duplicate_window: window, ..long }).await;
     let to = |subject: &str, stream: &str| Nats {
-        subject: subject.to_owned(),
+        subject: Some(subject.to_owned()),
         stream: stream.to_owned(),
         ..nats(&server.url())
     };

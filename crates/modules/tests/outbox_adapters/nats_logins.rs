@@ -1,10 +1,14 @@
 //! Brokers that ask who is there, and brokers that refuse.
 
 use async_nats::ConnectOptions;
+use backstitch::sink::Message;
 use backstitch_modules::outbox::{Nats, Secret};
 use backstitch_testkit::nats::NatsServer;
+use futures::future::join_all;
 
-use crate::stage::{PATIENT, add_stream, add_stream_as, code, message, nats, orders, sink};
+use crate::stage::{
+    PATIENT, add_stream, add_stream_as, code, message, message_of, nats, orders, sink, sink_of,
+};
 
 const WITH_USERS: &str = r#"
 authorization {
@@ -12,6 +16,7 @@ authorization {
     { user: admin, password: admin }
     { user: backstitch, password: hush, permissions: { publish: ["orders.>", "$JS.API.STREAM.INFO.ORDERS"] } }
     { user: stranger, password: hush, permissions: { publish: ["greetings"] } }
+    { user: partial, password: hush, permissions: { publish: { deny: ["orders.secret.>"] } } }
     { user: deaf, password: hush, permissions: { subscribe: ["greetings"] } }
   ]
 }
@@ -49,6 +54,29 @@ async fn a_user_who_may_not_publish_or_not_hear_the_answer_is_told_so_at_once() 
             sink(login(&server, user, "hush"), PATIENT).send(&message(user, "1")).await.unwrap_err();
         assert_eq!(refused.code, "not_permitted", "{refused}");
         assert!(refused.message.contains("orders.placed"), "{refused}");
+    }
+}
+
+#[tokio::test]
+async fn a_subject_that_is_forbidden_holds_up_no_other_of_the_same_setting() {
+    let server = with_users().await;
+    let partial = Nats { subject: None, ..login(&server, "partial", "hush") };
+    let sink = sink_of("orders.*", partial, PATIENT);
+    let messages: Vec<Message> = (0..20)
+        .flat_map(|nth| {
+            let forbidden = message_of(&format!("orders.secret.{nth}"), &format!("s{nth}"), "1");
+            [forbidden, message_of("orders.placed", &format!("p{nth}"), "1")]
+        })
+        .collect();
+    let sent = join_all(messages.iter().map(|message| sink.send(message))).await;
+    for (message, sent) in messages.iter().zip(sent) {
+        if message.topic == "orders.placed" {
+            sent.unwrap();
+        } else {
+            let refused = sent.unwrap_err();
+            assert_eq!(refused.code, "not_permitted", "{refused}");
+            assert!(refused.message.contains(&message.topic), "{refused}");
+        }
     }
 }
 

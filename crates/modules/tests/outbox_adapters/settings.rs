@@ -47,16 +47,63 @@ fn all_mistakes_of_all_topics_are_told_at_once_each_with_its_place() {
         "outbox.topics.orders.backoff must list 1 to",
         "outbox.topics.stock.url: it holds a user or a password",
         "outbox.topics.stock.url: `http://two` is no server",
-        "outbox.topics.stock.subject: `stock.*` is no subject",
-        "outbox.topics.stock.stream: `S T` is no stream's name",
         "outbox.topics.stock.user and outbox.topics.stock.password go together",
         "outbox.topics.stock: user, token and credentials are three ways",
+        "outbox.topics.stock.subject: `stock.*` is no subject",
+        "outbox.topics.stock.stream: `S T` is no stream's name",
         "outbox.topics.stock.backoff: no wait may be longer",
     ];
     assert_eq!(mistakes.len(), expected.len(), "{mistakes:#?}");
     for (mistake, expected) in mistakes.iter().zip(expected) {
         assert!(mistake.starts_with(expected), "{mistake} instead of {expected}");
         assert!(!mistake.contains("hush"), "{mistake}");
+    }
+}
+
+#[test]
+fn a_pattern_that_cannot_work_is_told_with_its_place() {
+    let config: Config = toml::from_str(
+        r#"
+        [topics."*"]
+        adapter = "log"
+        [topics."backstitch.*"]
+        adapter = "log"
+        [topics."backstitch.sagas.*"]
+        adapter = "log"
+        [topics.orders]
+        adapter = "nats"
+        url = "nats://one"
+        stream = "ORDERS"
+        [topics."si>tes.*"]
+        adapter = "nats"
+        url = "nats://one"
+        stream = "SITES"
+        [topics."sites*"]
+        adapter = "log"
+        [topics."sites.*"]
+        adapter = "nats"
+        url = "nats://one"
+        stream = "SITES"
+        [topics."sites.*.live"]
+        adapter = "http"
+        url = "ftp://host"
+        "#,
+    )
+    .unwrap();
+    let mistakes = config.check().unwrap_err().mistakes;
+    let expected = [
+        "outbox.topics.*: a `*` stands for all topics below a name: write it",
+        "outbox.topics.backstitch.*: names that begin with `backstitch.`",
+        "outbox.topics.backstitch.sagas.*: names that begin with `backstitch.`",
+        "outbox.topics.orders.subject is missing",
+        "outbox.topics.si>tes.*.subject: `si>tes` is no subject to publish to",
+        "outbox.topics.sites*: a `*` stands for",
+        "outbox.topics.sites.*.live: a `*` stands for",
+        "outbox.topics.sites.*.live.url is neither http nor https",
+    ];
+    assert_eq!(mistakes.len(), expected.len(), "{mistakes:#?}");
+    for (mistake, expected) in mistakes.iter().zip(expected) {
+        assert!(mistake.starts_with(expected), "{mistake} instead of {expected}");
     }
 }
 

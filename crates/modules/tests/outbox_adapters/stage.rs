@@ -31,9 +31,19 @@ pub(crate) fn clock() -> Arc<dyn Clock> {
     Arc::new(SystemClock)
 }
 
+/// The same of another topic.
+pub(crate) fn message_of(topic: &str, key: &str, payload: &str) -> Message {
+    Message { topic: topic.to_owned(), ..message(key, payload) }
+}
+
 pub(crate) fn sink(adapter: impl Into<Adapter>, timeout: Duration) -> Arc<dyn Sink> {
+    sink_of("orders", adapter, timeout)
+}
+
+/// For the topic of this name, or the topics of this pattern.
+pub(crate) fn sink_of(name: &str, adapter: impl Into<Adapter>, timeout: Duration) -> Arc<dyn Sink> {
     let pace = Pace { timeout, ..Pace::default() };
-    TopicConfig { adapter: adapter.into(), pace }.sink("orders", &clock()).unwrap()
+    TopicConfig { adapter: adapter.into(), pace }.sink(name, &clock()).unwrap()
 }
 
 pub(crate) fn http(url: &str) -> Http {
@@ -44,7 +54,7 @@ pub(crate) fn http(url: &str) -> Http {
 pub(crate) fn nats(url: &str) -> Nats {
     Nats {
         url: url.to_owned(),
-        subject: "orders.placed".to_owned(),
+        subject: Some("orders.placed".to_owned()),
         stream: "ORDERS".to_owned(),
         user: None,
         password: None,

@@ -53,7 +53,7 @@ impl Node {
     /// As the engine does for a worker.
     async fn lease(&self, most: usize) -> Vec<Work> {
         self.counter.get_ready().await.unwrap();
-        self.counter.lease(most, LEASE).await.unwrap()
+        self.counter.lease(&["webhooks"], most, LEASE).await.unwrap()
     }
 }
 
@@ -247,7 +247,7 @@ async fn a_node_that_the_others_may_count_no_more_hands_out_nothing() {
     while forgotten.lease(1).await.is_empty() {}
     stage.execute("revoke insert on webhook_senders from backstitch_worker").await.unwrap();
     tokio::time::sleep(short).await;
-    assert!(forgotten.counter.lease(1, LEASE).await.is_err());
+    assert!(forgotten.counter.lease(&["webhooks"], 1, LEASE).await.is_err());
     assert_eq!(known.lease(1).await.len(), 1, "it is counted for long yet");
     stage.execute("grant insert on webhook_senders to backstitch_worker").await.unwrap();
     while forgotten.lease(1).await.is_empty() {}

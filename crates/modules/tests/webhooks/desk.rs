@@ -15,11 +15,11 @@ use crate::stage::{BASE, Stage};
 async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
     for stage in Stage::each().await {
         let engine = &stage.engine;
-        assert!(engine.open_desk(Arc::new(Counter::of(
+        engine.open_desk(Arc::new(Counter::of(
             stage.dispatch(),
             stage.webhooks.subscriptions.clone(),
-            Arc::new(Nobody)
-        ))));
+            Arc::new(Nobody),
+        )));
         let queues = [QUEUE.to_owned(), "builders".to_owned()];
         stage.subscribe(&["*"], 2).await;
         let event = stage.tell("o-1").await.event;
@@ -67,11 +67,11 @@ async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
 async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
     let stage = Stage::sqlite().await;
     let engine = &stage.engine;
-    assert!(engine.open_desk(Arc::new(Counter::of(
+    engine.open_desk(Arc::new(Counter::of(
         stage.dispatch(),
         stage.webhooks.subscriptions.clone(),
-        Arc::new(Nobody)
-    ))));
+        Arc::new(Nobody),
+    )));
     let terms = Terms { max_concurrency: 2, ..Terms::to("https://example.com/hooks", vec!["*".to_owned()]) };
     stage.registrar_to(Egress::default()).create(&terms, &[], None).await.unwrap();
     for number in 0..4 {
@@ -103,7 +103,7 @@ async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
         }
         stage.decide().await;
         let all = lanes.free();
-        let work = here.lease(2, secs(30)).await.unwrap();
+        let work = here.lease(&[QUEUE], 2, secs(30)).await.unwrap();
         assert_eq!(lanes.free(), all - 2);
         here.free_places().await.unwrap();
         assert_eq!(lanes.free(), all - 2, "who has a lease has a place");
@@ -128,7 +128,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
         stage.tell(&format!("o-{number}")).await;
     }
     stage.decide().await;
-    let work = counter.lease(4, secs(1)).await.unwrap();
+    let work = counter.lease(&[QUEUE], 4, secs(1)).await.unwrap();
     let body: serde_json::Value = work[0].body.decode().unwrap();
     assert_eq!(body["timeout_seconds"], 15.0);
     assert!(work[0].lease_until > stage.now().plus(secs(15)), "the lease outlives the request");
@@ -160,7 +160,7 @@ async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
         let works = stage.subscribe(&["*"], 8).await;
         stage.tell("o-0").await;
         stage.decide().await;
-        let work = counter.lease(1, secs(30)).await.unwrap().remove(0);
+        let work = counter.lease(&[QUEUE], 1, secs(30)).await.unwrap().remove(0);
         let done = Answer::Succeeded("null".to_owned());
         counter.answer(work.job, work.token, &done).await.unwrap();
         stage.decide().await;
@@ -173,7 +173,7 @@ async fn beside_many_endpoints_that_hang_one_that_works_gets_all_it_may_have() {
         stage.decide().await;
         let mut leased = Vec::new();
         for _ in 0..2 {
-            leased.extend(counter.lease(100, secs(30)).await.unwrap());
+            leased.extend(counter.lease(&[QUEUE], 100, secs(30)).await.unwrap());
         }
         let mut of_the_one = 0;
         for work in &leased {

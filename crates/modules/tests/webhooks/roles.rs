@@ -164,7 +164,7 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
     }
     let dispatch = stage.dispatch();
     let counter = Counter::of(dispatch.clone(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
-    counter.lease(1, std::time::Duration::ZERO).await.unwrap();
+    counter.lease(&["webhooks"], 1, std::time::Duration::ZERO).await.unwrap();
     dispatch.leave().await;
     let dead = stage.dead_letter("o-1").await;
     stage.webhooks.dead_letters.requeue(dead.id).await.unwrap();

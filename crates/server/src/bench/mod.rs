@@ -2,6 +2,7 @@
 
 mod floor;
 mod http;
+mod lifecycles;
 mod load;
 mod outbox;
 mod report;
@@ -52,6 +53,9 @@ pub(crate) struct Args {
     /// Tell of so many events and measure how fast their webhooks are delivered to endpoints on this machine.
     #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "20000")]
     webhooks: Option<usize>,
+    /// Let sites go through their states, driven from outside, and measure transitions a second.
+    #[arg(long)]
+    lifecycles: bool,
     #[command(flatten)]
     http: http::OverHttp,
 }
@@ -91,6 +95,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     if let Some(events) = args.webhooks {
         return webhooks::run(&args, events).await;
+    }
+    if args.lifecycles {
+        return lifecycles::run(&args).await;
     }
     if args.is_over_http() {
         return http::run(&args).await;

@@ -31,7 +31,7 @@ impl Stream {
     pub(super) fn route(&self, topic: &str) -> Result<Route, Failure> {
         let nats = Nats {
             url: self.url.clone(),
-            subject: self.name.clone(),
+            subject: Some(self.name.clone()),
             stream: self.name.clone(),
             user: None,
             password: None,

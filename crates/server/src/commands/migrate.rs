@@ -9,6 +9,7 @@ use backstitch::store::sqlite::SqliteStore;
 
 use super::{Failure, Sources};
 use crate::database::Database;
+use crate::server::PRODUCTS;
 
 /// Which database is brought up to date.
 #[derive(Debug, clap::Args)]
@@ -17,7 +18,7 @@ pub struct Args {
     sources: Sources,
 }
 
-/// Brings the engine's tables and the server's up to date.
+/// Brings the tables of the engine, of its products and of the server up to date.
 ///
 /// # Errors
 /// When the database cannot be opened or changed, or is newer than this program.
@@ -27,10 +28,10 @@ pub async fn run(args: Args) -> Result<(), Failure> {
     match config.db.strip_prefix("sqlite:").map(PathBuf::from) {
         Some(path) => {
             let clock = clock.clone();
-            tokio::task::spawn_blocking(move || SqliteStore::open(&path, clock)).await??;
+            tokio::task::spawn_blocking(move || SqliteStore::open_with(&path, clock, &PRODUCTS)).await??;
         }
         None => {
-            PostgresStore::connect(&config.db).await?;
+            PostgresStore::connect_with(&config.db, &PRODUCTS).await?;
         }
     }
     Database::open(&config.db, &clock).await?;

@@ -1,5 +1,6 @@
 //! What the binary can be asked for, but for the benchmark.
 
+pub mod check;
 pub mod demo;
 pub mod keys;
 pub mod migrate;

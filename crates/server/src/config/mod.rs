@@ -2,6 +2,7 @@
 
 mod alerts;
 mod layers;
+mod lifecycle;
 mod orders;
 mod retention;
 mod text;
@@ -17,6 +18,7 @@ use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alerts, Email, Security, Webhook};
 pub use layers::{Error, Overrides, Setting, settings};
+pub use lifecycle::{Lifecycle, Sites};
 pub use orders::{Orders, Service};
 pub use retention::Retention;
 pub use text::Secret;
@@ -47,6 +49,8 @@ pub struct Config {
     pub orders: Orders,
     /// Where alerts go.
     pub alerts: Alerts,
+    /// How lifecycles are driven.
+    pub lifecycle: Lifecycle,
     /// How webhooks are sent.
     pub webhooks: Webhooks,
     /// Where webhooks may go.
@@ -178,6 +182,7 @@ impl Default for Config {
             calls: Calls::default(),
             orders: Orders::default(),
             alerts: Alerts::default(),
+            lifecycle: Lifecycle::default(),
             webhooks: Webhooks::default(),
             egress: Egress::default(),
             retention: Retention::default(),
@@ -279,6 +284,7 @@ impl Config {
         }
         mistakes.extend(self.orders.mistakes());
         mistakes.extend(self.alerts.mistakes());
+        mistakes.extend(self.lifecycle.mistakes());
         mistakes.extend(self.webhooks.mistakes());
         mistakes.extend(self.egress.mistakes());
         mistakes.extend(self.retention.mistakes());

@@ -2,8 +2,10 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::time::Duration;
 
-use hyper::Method;
+use http_body_util::BodyExt;
+use hyper::{Method, StatusCode};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
@@ -11,6 +13,9 @@ use super::http::Http;
 use super::progress::Progress;
 use super::services::Service;
 use crate::commands::Failure;
+
+/// How often is looked whether a site is where it is expected.
+const GLANCE: Duration = Duration::from_millis(20);
 
 pub(super) struct Api {
     http: Http,
@@ -48,6 +53,27 @@ struct Alert {
     tx_id: Option<String>,
     /// The first that had it.
     channel: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Site {
+    state: String,
+    error_kind: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct States {
+    items: Vec<StateEvent>,
+}
+
+#[derive(Deserialize)]
+struct StateEvent {
+    state: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct Refused {
+    detail: String,
 }
 
 impl Api {
@@ -107,6 +133,51 @@ impl Api {
         let alerts: Alerts = serde_json::from_value(alerts)?;
         let about = |alert: &&Alert| alert.tx_id.as_deref() == Some(order);
         Ok(alerts.items.iter().find(about).is_some_and(|alert| alert.channel.is_some()))
+    }
+
+    /// Requests a site for somebody, or requests it again.
+    pub(super) async fn provision(&self, site: &str, owner: &str) -> Result<(), Failure> {
+        let request = json!({ "site_id": site, "owner": owner });
+        self.ask(Method::POST, "/v1/sites", Some(&request)).await.map(|_| ())
+    }
+
+    /// The first of these states that a site is seen in.
+    pub(super) async fn site_in(&self, site: &str, states: &[&str]) -> Result<String, Failure> {
+        loop {
+            let state = self.site(site).await?.state;
+            if states.contains(&state.as_str()) {
+                return Ok(state);
+            }
+            tokio::time::sleep(GLANCE).await;
+        }
+    }
+
+    /// Why a site failed.
+    pub(super) async fn error_kind_of(&self, site: &str) -> Result<String, Failure> {
+        Ok(self.site(site).await?.error_kind.unwrap_or_default())
+    }
+
+    async fn site(&self, site: &str) -> Result<Site, Failure> {
+        Ok(serde_json::from_value(self.ask(Method::GET, &format!("/v1/sites/{site}"), None).await?)?)
+    }
+
+    /// The states that a site has been in, on one line.
+    pub(super) async fn states_of(&self, site: &str) -> Result<String, Failure> {
+        let path = format!("/v1/lifecycles/site-provisioning/{site}/log");
+        let log: States = serde_json::from_value(self.ask(Method::GET, &path, None).await?)?;
+        let states: Vec<String> = log.items.into_iter().filter_map(|event| event.state).collect();
+        Ok(states.join(" → "))
+    }
+
+    /// Says that a site is in another state, as a webhook would; why that was refused.
+    pub(super) async fn late_webhook(&self, site: &str, state: &str) -> Result<String, Failure> {
+        let url = format!("http://{}/v1/lifecycles/site-provisioning/{site}/transition", self.address);
+        let answer = self.http.open(Method::POST, &url, None, Some(&json!({ "to": state }))).await?;
+        if answer.status() != StatusCode::CONFLICT {
+            return Err(format!("{url} was answered with {}", answer.status()).into());
+        }
+        let refused = answer.into_body().collect().await?.to_bytes();
+        Ok(serde_json::from_slice::<Refused>(&refused)?.detail)
     }
 }
 

@@ -3,6 +3,7 @@
 mod administrator;
 mod api;
 mod findings;
+mod hosting;
 mod http;
 mod process;
 mod progress;

@@ -10,6 +10,7 @@ use tokio::time::Instant;
 use super::administrator::{self, Administrator};
 use super::api::Api;
 use super::findings::Findings;
+use super::hosting::Hosting;
 use super::process::ServerProcess;
 use super::progress::Progress;
 use super::screen::Screen;
@@ -23,6 +24,7 @@ const AT_WORK: Duration = Duration::from_millis(120);
 pub(super) struct Stage {
     pub(super) server: ServerProcess,
     pub(super) services: Services,
+    pub(super) hosting: Hosting,
     pub(super) api: Api,
     pub(super) administrator: Administrator,
     pub(super) screen: Screen,
@@ -41,12 +43,13 @@ impl Stage {
     /// Starts everything that is needed, with its files in this folder.
     pub(super) async fn set(listen: SocketAddr, folder: &Path, verbose: bool) -> Result<Self, Failure> {
         let services = Services::start(Behaviour::Delay(AT_WORK)).await?;
-        let config = settings::config(listen, folder, &services);
+        let hosting = Hosting::start().await?;
+        let config = settings::config(listen, folder, &services, &hosting);
         let server = ServerProcess::start(config, folder, verbose).await?;
         let api = Api::at(server.address());
         let administrator = Administrator { inbox: administrator::inbox(folder) };
         let screen = Screen::of_this_process();
-        Ok(Self { server, services, api, administrator, screen, began: Instant::now() })
+        Ok(Self { server, services, hosting, api, administrator, screen, began: Instant::now() })
     }
 
     pub(super) fn begin(&mut self, number: usize, title: &str) {

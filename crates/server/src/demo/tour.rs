@@ -78,6 +78,7 @@ fn introduce(stage: &Stage, folder: &Path) {
     line(&format!("backstitch serves http://{} as process {process}", server.address()));
     line(&format!("kept in {}, gone at the end", folder.display()));
     line(&format!("payment, inventory and logistics are simulated at http://{}", services.address()));
+    line("GitHub and Vercel are simulated too, for sites");
 }
 
 fn judged(failed: usize) -> Result<(), Failure> {

@@ -3,8 +3,12 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use backstitch::SagaId;
+use backstitch_modules::lifecycles::MAX_KEY;
 
 use crate::problem::{Kind, Problem};
+
+/// The longest name of anything that is declared, in bytes.
+const LONGEST_NAME: usize = 128;
 
 /// The saga in `{id}`.
 pub(crate) struct SagaInPath(pub(crate) SagaId);
@@ -14,6 +18,18 @@ pub(crate) struct OrderInPath(pub(crate) SagaId);
 
 /// The name in `{name}`.
 pub(crate) struct NameInPath(pub(crate) String);
+
+/// The machine in `{machine}`.
+pub(crate) struct MachineInPath(pub(crate) String);
+
+/// The machine in `{machine}` and which one of it in `{key}`.
+pub(crate) struct LifecycleInPath {
+    pub(crate) machine: String,
+    pub(crate) key: String,
+}
+
+/// The site in `{id}`.
+pub(crate) struct SiteInPath(pub(crate) String);
 
 /// The saga in `{id}` and its step in `{step}`.
 pub(crate) struct SagaAndStep(pub(crate) SagaId, pub(crate) String);
@@ -67,6 +83,31 @@ impl<S: Send + Sync> FromRequestParts<S> for NameInPath {
     }
 }
 
+impl<S: Send + Sync> FromRequestParts<S> for MachineInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        machine(&read(parts, state).await?).map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for LifecycleInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = read(parts, state).await?;
+        Ok(Self { machine: machine(&path)?, key: key(&path, "key")? })
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for SiteInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        key(&read(parts, state).await?, "id").map(Self)
+    }
+}
+
 impl<S: Send + Sync> FromRequestParts<S> for SagaAndStep {
     type Rejection = Problem;
 
@@ -91,6 +132,27 @@ fn saga(path: &RawPathParams, name: &str) -> Result<SagaId, Problem> {
             format!("`{text}` is not the id of a saga: an id is a UUID, as a start answers it"),
         )
     })
+}
+
+/// Nothing that is no name was ever declared, and no database has to be asked about it.
+fn machine(path: &RawPathParams) -> Result<String, Problem> {
+    let text = named(path, "machine").unwrap_or_default();
+    let fits = |c: char| c.is_ascii_alphanumeric() || matches!(c, '.' | '_' | '-');
+    if text.is_empty() || text.len() > LONGEST_NAME || !text.chars().all(fits) {
+        let detail =
+            "names of machines have 1 to 128 letters, digits, `.`, `_` or `-`: GET /v1/lifecycles lists them";
+        return Err(Problem::new(Kind::MachineNotFound, detail));
+    }
+    Ok(text.to_owned())
+}
+
+fn key(path: &RawPathParams, name: &str) -> Result<String, Problem> {
+    let text = named(path, name).unwrap_or_default();
+    if text.is_empty() || text.len() > MAX_KEY || text.chars().any(char::is_control) {
+        let detail = format!("a key has 1 to {MAX_KEY} bytes, and characters that can be seen");
+        return Err(Problem::new(Kind::BadId, detail));
+    }
+    Ok(text.to_owned())
 }
 
 fn number(path: &RawPathParams, of: &str) -> Result<i64, Problem> {

@@ -60,12 +60,17 @@ kinds! {
     EventNotFound "event-not-found" NOT_FOUND "There is no such event";
     DeliveryNotFound "delivery-not-found" NOT_FOUND "There is no such delivery";
     DeadLetterNotFound "dead-letter-not-found" NOT_FOUND "There is no such dead letter";
+    MachineNotFound "machine-not-found" NOT_FOUND "There is no such machine";
+    LifecycleNotFound "lifecycle-not-found" NOT_FOUND "There is no such lifecycle";
     StepNotFound "step-not-found" NOT_FOUND "There is no such step";
     MethodNotAllowed "method-not-allowed" METHOD_NOT_ALLOWED "The method does nothing here";
     RequestTimeout "request-timeout" REQUEST_TIMEOUT "The request took too long to arrive";
     IdempotencyConflict "idempotency-conflict" CONFLICT "The idempotency key belongs to another request";
     SagaEnded "saga-ended" CONFLICT "The saga is at its end";
     StateForbids "state-forbids" CONFLICT "The saga's state forbids it";
+    LifecycleEnded "lifecycle-ended" CONFLICT "The lifecycle is at its end";
+    NoSuchEdge "no-such-edge" CONFLICT "Nothing leads there";
+    NothingApplied "nothing-applied" CONFLICT "No version of the machine is active";
     Raced "raced" CONFLICT "Somebody else was faster";
     VersionTaken "version-taken" CONFLICT "The definition's version is taken";
     NameTaken "name-taken" CONFLICT "The name belongs to something else";

@@ -15,11 +15,12 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 
+use super::lifecycles::StuckLifecycles;
 use super::sagas::list::Item;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::telemetry::OutboxAge;
+use crate::telemetry::{Measured, OutboxAge};
 
 /// How long the store may take to answer for the server to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
@@ -130,8 +131,8 @@ impl Readiness {
 /// How the sagas are doing.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct Health {
-    /// `ok`, or `attention` when something is stuck, failed or waits for a definition, or a message has waited to be sent
-    /// for longer than the threshold.
+    /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, or a message
+    /// has waited to be sent for longer than the threshold.
     status: &'static str,
     /// How many sagas are in each status that is not a good end.
     active: BTreeMap<&'static str, u64>,
@@ -148,6 +149,8 @@ pub(super) struct Health {
     /// when none is.
     #[schema(minimum = 0)]
     oldest_delivery_seconds: Option<f64>,
+    /// Lifecycles that have been in their state for longer than their machine allows.
+    lifecycles: StuckLifecycles,
 }
 
 /// Sagas that wait for a definition.
@@ -171,7 +174,12 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
     let failed = found.active.get(&backstitch::Status::Failed).copied().unwrap_or_default();
     let waiting = outbox_age(&app).await?;
     let late = waiting.is_some_and(|age| age.oldest > stuck_after);
-    let well = found.stuck.is_empty() && found.unregistered.is_empty() && failed == 0 && !late;
+    let lifecycles = StuckLifecycles::of(&app).await?;
+    let well = found.stuck.is_empty()
+        && found.unregistered.is_empty()
+        && failed == 0
+        && !late
+        && lifecycles.stuck == 0;
     let health = Health {
         status: if well { "ok" } else { "attention" },
         active: found.active.iter().map(|(status, count)| (status.as_str(), *count)).collect(),
@@ -184,6 +192,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
         under_way: app.engine.active(),
         oldest_outbox_seconds: waiting.map(|age| age.oldest.as_secs_f64()),
         oldest_delivery_seconds: delivery_age(&app).await?.map(|age| age.as_secs_f64()),
+        lifecycles,
     };
     Ok(json(StatusCode::OK, &health))
 }
@@ -206,13 +215,17 @@ async fn delivery_age(app: &App) -> Result<Option<Duration>, webhooks::Error> {
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     // A database that does not answer must not keep the other numbers from whoever looks for the reason.
-    let (outbox, delivery) = tokio::join!(
+    let (outbox, delivery, stuck) = tokio::join!(
         tokio::time::timeout(MEASURED_WITHIN, outbox_age(&app)),
         tokio::time::timeout(MEASURED_WITHIN, delivery_age(&app)),
+        tokio::time::timeout(MEASURED_WITHIN, app.lifecycles.parts.count_stuck()),
     );
-    let outbox = outbox.ok().and_then(Result::ok).map(Option::unwrap_or_default);
-    let delivery = delivery.ok().and_then(Result::ok).map(Option::unwrap_or_default);
-    ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, outbox, delivery))
+    let measured = Measured {
+        outbox_age: outbox.ok().and_then(Result::ok).map(Option::unwrap_or_default),
+        delivery_age: delivery.ok().and_then(Result::ok).map(Option::unwrap_or_default),
+        lifecycles_stuck: stuck.ok().and_then(Result::ok),
+    };
+    ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, &measured))
 }
 
 #[cfg(test)]

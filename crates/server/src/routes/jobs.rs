@@ -65,7 +65,7 @@ pub(super) struct LeasedJob<'a> {
     /// Every report has to give it; it proves whose the job is.
     token: i64,
     queue: &'a str,
-    /// The saga whose step it is; absent for a delivery.
+    /// The saga whose step it is; absent for everything else.
     #[schema(value_type = String, format = Uuid)]
     #[serde(skip_serializing_if = "Option::is_none")]
     saga_id: Option<SagaId>,
@@ -75,9 +75,19 @@ pub(super) struct LeasedJob<'a> {
     #[schema(value_type = vocabulary::Phase)]
     #[serde(skip_serializing_if = "Option::is_none")]
     phase: Option<Phase>,
-    /// The delivery it is an attempt of; absent for a saga's step.
+    /// The delivery it is an attempt of; absent for everything else.
     #[serde(skip_serializing_if = "Option::is_none")]
     delivery_id: Option<i64>,
+    /// The lifecycle whose state it is the action of, with its machine, its key and the state; absent for everything else.
+    #[schema(value_type = String, format = Uuid)]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    lifecycle_id: Option<SagaId>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    machine: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    key: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    state: Option<&'a str>,
     /// Which attempt this is, from 1.
     attempt: u32,
     /// The same on every attempt: tell repeated work by it.
@@ -93,6 +103,13 @@ impl<'a> LeasedJob<'a> {
         let (saga_id, step, phase, delivery_id) = match &work.subject {
             Subject::Step { saga, step, phase } => (Some(*saga), Some(step), Some(*phase), None),
             Subject::Delivery { id } => (None, None, None, Some(*id)),
+            Subject::State { .. } => (None, None, None, None),
+        };
+        let (lifecycle_id, machine, key, state) = match &work.subject {
+            Subject::State { lifecycle, machine, key, state } => {
+                (Some(*lifecycle), Some(machine.as_str()), Some(key.as_str()), Some(state.as_str()))
+            }
+            Subject::Step { .. } | Subject::Delivery { .. } => (None, None, None, None),
         };
         Self {
             job_id: work.job,
@@ -102,6 +119,10 @@ impl<'a> LeasedJob<'a> {
             step,
             phase,
             delivery_id,
+            lifecycle_id,
+            machine,
+            key,
+            state,
             attempt: work.attempt,
             idempotency_key: &work.idempotency_key,
             payload: &work.body,

@@ -7,10 +7,12 @@ mod definitions;
 mod docs;
 mod health;
 mod jobs;
+mod lifecycles;
 mod operations;
 mod orders;
 mod outbox;
 mod sagas;
+mod sites;
 mod streams;
 mod table;
 mod vocabulary;
@@ -29,6 +31,7 @@ use crate::telemetry::observe;
 use table::Routes;
 
 pub(crate) use health::Readiness;
+pub(crate) use lifecycles::live_frame as lifecycle_frame;
 pub(crate) use streams::live::live_frame;
 
 /// The one list of all routes. A route that is not in it does not exist; one in it states who may use it.
@@ -69,6 +72,20 @@ fn all() -> Routes {
         .needs(Role::Viewer, routes!(outbox::list::list))
         .needs(Role::Viewer, routes!(outbox::message::show))
         .audited(Role::Operator, routes!(outbox::retry::retry))
+        .needs(Role::Viewer, routes!(lifecycles::list::list))
+        .needs(Role::Viewer, routes!(lifecycles::show::show))
+        .audited(Role::Admin, routes!(lifecycles::put::put))
+        .audited(Role::Admin, routes!(lifecycles::apply::apply))
+        .audited(Role::Admin, routes!(lifecycles::apply::discard))
+        .needs(Role::Client, routes!(lifecycles::start::start))
+        .audited(Role::Operator, routes!(lifecycles::steer::transition))
+        .audited(Role::Operator, routes!(lifecycles::steer::fail))
+        .needs(Role::Viewer, routes!(lifecycles::look::show))
+        .needs(Role::Viewer, routes!(lifecycles::log::log))
+        .needs(Role::Viewer, routes!(lifecycles::events::lifecycle_events))
+        .needs(Role::Viewer, routes!(lifecycles::dead_letters::list))
+        .needs(Role::Client, routes!(sites::ask_for))
+        .needs(Role::Viewer, routes!(sites::show))
         .audited(Role::Admin, routes!(webhooks::subscribe::create))
         .needs(Role::Viewer, routes!(webhooks::subscriptions::list))
         .needs(Role::Viewer, routes!(webhooks::subscriptions::show))
@@ -112,6 +129,8 @@ fn all() -> Routes {
         (name = "definitions", description = "Declare sagas: stage, apply, discard"),
         (name = "jobs", description = "Work for outside workers"),
         (name = "outbox", description = "Send messages, at least once and in one transaction with their key"),
+        (name = "lifecycles", description = "Declare states and what may follow what, and drive things through them"),
+        (name = "sites", description = "Provision sites"),
         (name = "webhooks", description = "Send events to whoever wants to hear of them, at least once and signed"),
         (name = "orders", description = "Confirm orders and follow them"),
         (name = "configuration", description = "How orders are worked off: stage, apply, discard"),

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use backstitch::outbox::{Attempt, Observer, Outcome};
 use backstitch::{Engine, Event};
+use backstitch_modules::lifecycles;
 use backstitch_modules::webhooks::{self, Attempted, Progress};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder as _, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
@@ -13,6 +14,9 @@ pub(crate) const UPKEEP: Duration = Duration::from_secs(5);
 
 const REQUESTS: &str = "backstitch_http_requests_total";
 const LATENCY: &str = "backstitch_http_request_duration_seconds";
+const LIFECYCLE_STARTS: &str = "lifecycle_starts_total";
+const LIFECYCLE_TRANSITIONS: &str = "lifecycle_transitions_total";
+const LIFECYCLE_FAILURES: &str = "lifecycle_failures_total";
 const ATTEMPT_LATENCY: &str = "backstitch_webhook_attempt_duration_seconds";
 /// From a tenth of a millisecond to the longest wait.
 const LATENCY_BUCKETS: [f64; 14] =
@@ -33,6 +37,7 @@ struct EngineMetrics {
     outbox_age: Gauge,
     outbox_oldest: Gauge,
     delivery_oldest: Gauge,
+    lifecycles_stuck: Gauge,
     decisions: Counter,
     transactions: Counter,
     fenced: Counter,
@@ -74,8 +79,23 @@ impl Metrics {
                 "backstitch_webhook_age_seconds",
                 "How long the webhook has been due that has waited longest; NaN while the database does not answer.",
             ),
+            lifecycles_stuck: gauge(
+                "lifecycle_stuck",
+                "Lifecycles that have been in their state for too long; NaN while the database does not answer.",
+            ),
         };
         describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
+        describe_counter(
+            &recorder,
+            LIFECYCLE_STARTS,
+            "Starts of lifecycles, those that begin again included.",
+        );
+        describe_counter(
+            &recorder,
+            LIFECYCLE_TRANSITIONS,
+            "Transitions of lifecycles, by the state they led to.",
+        );
+        describe_counter(&recorder, LIFECYCLE_FAILURES, "Lifecycles that failed, by kind of error.");
         let latency = "Time to answer a request, without the body of a stream.";
         recorder.describe_histogram(LATENCY.into(), Some(Unit::Seconds), latency.into());
         Self { handle: recorder.handle(), recorder, engine }
@@ -97,24 +117,43 @@ impl Metrics {
         self.recorder.register_counter(&Key::from_parts(REQUESTS, labels), &METADATA).increment(1);
     }
 
-    /// Everything, in Prometheus' words. How far behind the outbox and webhooks are, whoever asked the store knows, or nobody.
-    pub(crate) fn render(
-        &self,
-        engine: &Engine,
-        outbox_age: Option<OutboxAge>,
-        delivery_age: Option<Duration>,
-    ) -> String {
+    /// Counts what happened to a lifecycle. Names of machines, states and kinds are those of declarations, so not many.
+    pub(crate) fn count_lifecycle(&self, machine: &str, event: &lifecycles::Event) {
+        let count = |name, label: Option<(&'static str, &str)>| {
+            let mut labels = vec![Label::new("machine", machine.to_owned())];
+            labels.extend(label.map(|(name, value)| Label::new(name, value.to_owned())));
+            self.recorder.register_counter(&Key::from_parts(name, labels), &METADATA).increment(1);
+        };
+        match event {
+            lifecycles::Event::Started(_) | lifecycles::Event::Restarted { .. } => {
+                count(LIFECYCLE_STARTS, None);
+            }
+            lifecycles::Event::Transitioned { to, .. } => count(LIFECYCLE_TRANSITIONS, Some(("to", to))),
+            lifecycles::Event::Failed { failure, .. } => {
+                count(LIFECYCLE_TRANSITIONS, event.state().map(|state| ("to", state)));
+                count(LIFECYCLE_FAILURES, Some(("error_kind", &failure.kind)));
+            }
+            lifecycles::Event::ActionRetry { .. } => {}
+        }
+    }
+
+    /// Everything, in Prometheus' words.
+    pub(crate) fn render(&self, engine: &Engine, measured: &Measured) -> String {
         let stats = engine.stats();
         self.engine.decisions.absolute(stats.decisions);
         self.engine.transactions.absolute(stats.transactions);
         self.engine.fenced.absolute(stats.fenced);
         self.engine.stale_answers.absolute(stats.stale_answers);
         self.engine.active.set(f64::from(u32::try_from(engine.active()).unwrap_or(u32::MAX)));
-        let (old, oldest) =
-            outbox_age.map_or((f64::NAN, f64::NAN), |age| (age.old.as_secs_f64(), age.oldest.as_secs_f64()));
+        let (old, oldest) = measured
+            .outbox_age
+            .map_or((f64::NAN, f64::NAN), |age| (age.old.as_secs_f64(), age.oldest.as_secs_f64()));
         self.engine.outbox_age.set(old);
         self.engine.outbox_oldest.set(oldest);
-        self.engine.delivery_oldest.set(delivery_age.map_or(f64::NAN, |age| age.as_secs_f64()));
+        self.engine.delivery_oldest.set(measured.delivery_age.map_or(f64::NAN, |age| age.as_secs_f64()));
+        let stuck =
+            measured.lifecycles_stuck.map(|stuck| f64::from(u32::try_from(stuck).unwrap_or(u32::MAX)));
+        self.engine.lifecycles_stuck.set(stuck.unwrap_or(f64::NAN));
         self.handle.render()
     }
 
@@ -211,6 +250,13 @@ impl EventCounters {
             }
         }
     }
+}
+
+/// What only the store knows, or nobody while it does not answer.
+pub(crate) struct Measured {
+    pub(crate) outbox_age: Option<OutboxAge>,
+    pub(crate) delivery_age: Option<Duration>,
+    pub(crate) lifecycles_stuck: Option<u64>,
 }
 
 /// How long messages have waited to be sent.

@@ -6,5 +6,5 @@ mod requests;
 mod traces;
 
 pub use logs::{Telling, tell};
-pub(crate) use metrics::{Metrics, OutboxAge, UPKEEP};
+pub(crate) use metrics::{Measured, Metrics, OutboxAge, UPKEEP};
 pub(crate) use requests::{answer_or_problem, observe};

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::support::{Client, within};
 
-/// Sagas in every state, an order, a job that somebody has, and a webhook that nobody takes.
+/// Sagas in every state, an order, a job that somebody has, a webhook that nobody takes, and lifecycles.
 pub(crate) struct Population {
     pub(crate) waiting: Vec<String>,
     pub(crate) ended: Vec<String>,
@@ -18,12 +18,19 @@ pub(crate) struct Population {
     pub(crate) deliveries: Vec<i64>,
 }
 
+/// The machines there are: built in, declared, and only staged.
+pub(crate) const MACHINES: [&str; 3] = ["site-provisioning", "letter", "postcard"];
+/// Lifecycles of each that are under way, and that have ended.
+pub(crate) const UNDER_WAY: [&str; 2] = ["l-1", "l-2"];
+pub(crate) const ENDED: [&str; 2] = ["e-1", "e-2"];
+
 /// The names that definitions have.
 pub(crate) const DEFINITIONS: [&str; 4] = ["parcel", "doomed", "stuck", "staged"];
 
 impl Population {
     pub(crate) async fn settle(admin: &Client, services: &Services) -> Self {
         declare(admin, services).await;
+        begin_lifecycles(admin).await;
         reopen_services(admin, services).await;
         let mut orders = Vec::new();
         for (sku, outcome) in
@@ -117,6 +124,25 @@ async fn give_up_a_webhook(admin: &Client, services: &Services) -> (i64, i64, i6
     })
     .await;
     (number(&made, "id"), number(&told, "event_id"), delivery)
+}
+
+/// Letters and sites, some of them at their end.
+async fn begin_lifecycles(admin: &Client) {
+    let machine = |name: &str| json!({ "name": name, "initial": "open", "states": ["open", "shut"], "terminal": ["shut"], "edges": [["open", "shut"]], "can_fail": ["open"] });
+    put(admin, "/v1/lifecycles/letter?apply=true", &machine("letter")).await;
+    put(admin, "/v1/lifecycles/postcard", &machine("postcard")).await;
+    for machine in ["letter", "site-provisioning"] {
+        let path = |key: &str, what: &str| format!("/v1/lifecycles/{machine}/{key}/{what}");
+        for key in UNDER_WAY.into_iter().chain(ENDED) {
+            let started =
+                admin.post(&path(key, "start"), &json!({ "correlation_id": "c", "input": { "a": 1 } })).await;
+            assert_eq!(started.status, 202, "{started:?}");
+        }
+        for key in ENDED {
+            let why = json!({ "error_kind": "internal", "message": "torn" });
+            assert_eq!(admin.post(&path(key, "fail"), &why).await.status, 200);
+        }
+    }
 }
 
 fn order(sku: &str) -> Value {

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use serde_json::Value;
 use tokio::process::Command;
 
-use crate::population::{DEFINITIONS, Population};
+use crate::population::{DEFINITIONS, ENDED, MACHINES, Population, UNDER_WAY};
 
 const SETTINGS: &str = include_str!("schemathesis.toml");
 
@@ -30,6 +30,9 @@ impl Fuzzer {
             dictionary("ended", format!("{:?}", there.ended)),
             dictionary("orders", format!("{:?}", there.orders)),
             dictionary("definitions", format!("{DEFINITIONS:?}")),
+            dictionary("machines", format!("{MACHINES:?}")),
+            dictionary("keys", format!("{:?}", [UNDER_WAY, ENDED].concat())),
+            dictionary("ended_keys", format!("{ENDED:?}")),
             dictionary("jobs", format!("{:?}", there.jobs)),
             dictionary("tokens", format!("{:?}", there.tokens)),
             dictionary("subscriptions", format!("{:?}", there.subscriptions)),

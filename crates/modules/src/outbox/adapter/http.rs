@@ -10,6 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch::Payload;
 use backstitch::clock::Clock;
+use backstitch::outbox::TopicPattern;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderName, HeaderValue, USER_AGENT};
@@ -50,7 +51,7 @@ pub struct Http {
 }
 
 impl Settings for Http {
-    fn mistakes(&self, place: &str) -> Vec<String> {
+    fn mistakes(&self, place: &str, _pattern: Option<&TopicPattern>) -> Vec<String> {
         let url = Address::read(&self.url).err().unwrap_or_default();
         let url = url.into_iter().map(|why| format!("{place}.url {why}"));
         let headers = self.headers().err().unwrap_or_default();

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use backstitch::outbox::TopicPattern;
 use backstitch::sink::{LogSink, Sink};
 use serde::Deserialize;
 
@@ -13,7 +14,7 @@ use super::{Settings, Topic};
 pub struct Log {}
 
 impl Settings for Log {
-    fn mistakes(&self, _place: &str) -> Vec<String> {
+    fn mistakes(&self, _place: &str, _pattern: Option<&TopicPattern>) -> Vec<String> {
         Vec::new()
     }
 

@@ -11,6 +11,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::Clock;
+use backstitch::outbox::TopicPattern;
 use backstitch::sink::Sink;
 use serde_json::{Map, Value};
 
@@ -23,16 +24,19 @@ pub use nats::Nats;
 
 /// The settings of one way out.
 trait Settings {
-    /// What is wrong with them and what to do, each with its place.
-    fn mistakes(&self, place: &str) -> Vec<String>;
+    /// What is wrong with them and what to do, each with its place. Where they are for several topics, a pattern says for
+    /// which.
+    fn mistakes(&self, place: &str, pattern: Option<&TopicPattern>) -> Vec<String>;
 
     /// What sends messages this way; or the setting that keeps it from that, and why.
     fn sink(&self, topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String>;
 }
 
-/// What a way out is told about the topic that takes it.
+/// What a way out is told about the topic that takes it, or the topics.
 pub(super) struct Topic<'a> {
     pub(super) name: &'a str,
+    /// For which topics the settings are, if not for the one of that name.
+    pub(super) pattern: Option<TopicPattern>,
     /// How long one send may take.
     pub(super) timeout: Duration,
     /// By which it tells how far off a time is.
@@ -89,8 +93,8 @@ impl Adapter {
         Self::NAMES.join(", ")
     }
 
-    pub(super) fn mistakes(&self, place: &str) -> Vec<String> {
-        self.settings().mistakes(place)
+    pub(super) fn mistakes(&self, place: &str, pattern: Option<&TopicPattern>) -> Vec<String> {
+        self.settings().mistakes(place, pattern)
     }
 
     pub(super) fn sink(&self, topic: &Topic<'_>) -> Result<Arc<dyn Sink>, String> {

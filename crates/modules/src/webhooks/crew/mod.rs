@@ -27,7 +27,7 @@ use super::base::{Base, Part, Side};
 use super::error::Error;
 use super::jobs::Jobs;
 use super::lanes::Limits;
-use super::statement::column_unreadable;
+use crate::question::column_unreadable;
 use part::Standing;
 use view::View;
 

@@ -8,7 +8,7 @@ use super::{
     Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
     SUBSCRIPTION_DELETED, millis,
 };
-use crate::webhooks::status::{job_status, job_word};
+use crate::job_words::{job_status, job_word};
 
 /// A job and whose it is.
 struct Job {

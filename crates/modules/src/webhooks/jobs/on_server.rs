@@ -13,8 +13,8 @@ use super::{
     Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
     SUBSCRIPTION_DELETED, millis,
 };
-use crate::webhooks::statement::column_unreadable;
-use crate::webhooks::status::{job_status, job_word};
+use crate::job_words::{job_status, job_word};
+use crate::question::column_unreadable;
 
 pub(super) async fn lease(server: &Acting, asks: &[Ask]) -> Result<Vec<Leased>, store::Error> {
     let lanes: Vec<i64> = asks.iter().map(|ask| ask.lane).collect();

@@ -9,8 +9,8 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::{BATCH, Limits, Progress, Read, Reported, millis};
+use crate::question::column_unreadable;
 use crate::webhooks::jobs::QUEUE;
-use crate::webhooks::statement::column_unreadable;
 use crate::webhooks::status::{delivery_status, delivery_word};
 
 /// Takes in what came of attempts while it begins others: these are never the same deliveries, and neither has to wait for

@@ -2,6 +2,7 @@
 
 mod completes;
 mod killed;
+mod provisions;
 mod refund_fails;
 mod refused;
 mod reordered;
@@ -19,11 +20,19 @@ pub(super) enum Scene {
     RefundFails,
     Reordered,
     Killed,
+    Provisions,
 }
 
 impl Scene {
-    pub(super) const ALL: [Self; 6] =
-        [Self::Completes, Self::Refused, Self::TimesOut, Self::RefundFails, Self::Reordered, Self::Killed];
+    pub(super) const ALL: [Self; 7] = [
+        Self::Completes,
+        Self::Refused,
+        Self::TimesOut,
+        Self::RefundFails,
+        Self::Reordered,
+        Self::Killed,
+        Self::Provisions,
+    ];
 
     pub(super) fn title(self) -> &'static str {
         match self {
@@ -33,6 +42,7 @@ impl Scene {
             Self::RefundFails => "The refund keeps failing, the administrator is told and resolves it",
             Self::Reordered => "The services change places between two orders",
             Self::Killed => "The server is killed in the middle of an order and goes on",
+            Self::Provisions => "A site waits for its link and goes live, another fails and stays so",
         }
     }
 
@@ -44,6 +54,7 @@ impl Scene {
             Self::RefundFails => refund_fails::play(stage).await,
             Self::Reordered => reordered::play(stage).await,
             Self::Killed => killed::play(stage).await,
+            Self::Provisions => provisions::play(stage).await,
         }
     }
 }

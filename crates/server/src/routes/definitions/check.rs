@@ -4,7 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Saga;
-use backstitch_modules::declaration::Plan;
+use backstitch_modules::declaration::{Declaration, Plan};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -41,7 +41,7 @@ pub(in crate::routes) async fn check(
     document: Document,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let saga = document.read().and_then(|draft| Saga::declared(draft, &app.caller));
+    let saga = document.read(Declaration::read).and_then(|draft| Saga::declared(draft, &app.caller));
     let saga = match saga {
         Ok(saga) => saga,
         Err(problems) => {

@@ -1,24 +1,28 @@
-//! A definition in the body of a request: YAML or JSON.
+//! A declaration in the body of a request: YAML or JSON.
 
 use axum::extract::{FromRequest, Request};
 use axum::http::HeaderMap;
-use backstitch::{Draft, Problems};
-use backstitch_modules::declaration::{Declaration, Format};
+use backstitch::Problems;
+use backstitch_modules::declaration::Format;
 use bytes::Bytes;
 
 use crate::app::App;
 use crate::http::{content_type, read_body};
 use crate::problem::{Kind, Problem};
 
-/// A definition that has not been read yet.
+/// A declaration that has not been read yet.
 pub(in crate::routes) struct Document {
     bytes: Bytes,
     format: Format,
 }
 
 impl Document {
-    pub(super) fn read(&self) -> Result<Draft, Problems> {
-        Declaration::read(&self.bytes, self.format)
+    /// Reads it as whatever it has to be.
+    pub(in crate::routes) fn read<T>(
+        &self,
+        as_what: impl FnOnce(&[u8], Format) -> Result<T, Problems>,
+    ) -> Result<T, Problems> {
+        as_what(&self.bytes, self.format)
     }
 }
 

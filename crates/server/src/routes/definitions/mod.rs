@@ -2,7 +2,7 @@
 
 pub(super) mod apply;
 pub(super) mod check;
-mod document;
+pub(super) mod document;
 pub(super) mod list;
 pub(super) mod put;
 pub(super) mod show;

@@ -4,6 +4,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Declaring;
+use backstitch_modules::declaration::Declaration;
 use serde::Serialize;
 
 use super::document::Document;
@@ -54,7 +55,7 @@ pub(in crate::routes) async fn put(
     let apply = query.read("apply", |text| text.parse().ok(), "use true or false")?.unwrap_or(false);
     query.finish("apply")?;
     refuse_the_servers_own(&name)?;
-    let draft = document.read().map_err(backstitch::Error::from)?;
+    let draft = document.read(Declaration::read).map_err(backstitch::Error::from)?;
     if draft.name != name {
         let message = format!("is `{}`, but the address says `{name}`: make them the same", draft.name);
         return Err(Problem::field("name", message));

@@ -100,7 +100,7 @@ struct Compensation {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DefinitionCall)]
-struct HttpCall {
+pub(in crate::routes) struct HttpCall {
     /// `http` or `https`, with a host, without user, password or fragment.
     #[schema(example = "http://127.0.0.1:7431/payment/charge")]
     url: String,
@@ -116,7 +116,7 @@ struct HttpCall {
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DefinitionWorker)]
-struct Worker {
+pub(in crate::routes) struct Worker {
     #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$", example = "inventory")]
     queue: String,
 }
@@ -125,7 +125,7 @@ struct Worker {
 #[derive(Deserialize, ToSchema)]
 #[serde(untagged)]
 #[schema(as = DefinitionRetry)]
-enum RetryPolicy {
+pub(in crate::routes) enum RetryPolicy {
     Count(RetryCount),
     Policy(Policy),
 }
@@ -133,13 +133,13 @@ enum RetryPolicy {
 /// Attempts after the first.
 #[derive(Deserialize, ToSchema)]
 #[schema(as = DefinitionRetryCount, maximum = 1000)]
-struct RetryCount(u32);
+pub(in crate::routes) struct RetryCount(u32);
 
 /// How often something is tried again, and after which waits.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = DefinitionRetryPolicy, example = json!({ "count": 2, "delay": "1s", "backoff": "exponential", "max_delay": "30s" }))]
-struct Policy {
+pub(in crate::routes) struct Policy {
     /// Attempts after the first.
     #[schema(value_type = u32, required = false, maximum = 1000)]
     count: Option<u32>,
@@ -163,7 +163,7 @@ struct Policy {
 #[derive(Deserialize, ToSchema)]
 #[serde(rename_all = "snake_case")]
 #[schema(as = DefinitionBackoff)]
-enum Backoff {
+pub(in crate::routes) enum Backoff {
     Fixed,
     Exponential,
     List,

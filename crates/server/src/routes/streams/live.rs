@@ -9,7 +9,7 @@ use backstitch::{EventView, FeedEvent};
 use bytes::Bytes;
 use tokio::sync::broadcast::error::RecvError;
 
-use super::SentEvent;
+use super::SentEventOfAll;
 use super::sse::{frame, stream};
 use crate::app::App;
 use crate::audience::Wish;
@@ -17,15 +17,15 @@ use crate::auth::Leave;
 use crate::http::Query;
 use crate::problem::{Described, Kind, Problem};
 
-/// What happens to any saga of this process from now on. There are no ids: what is missed is read from the sagas' logs.
-/// The stream of a reader that falls too far behind ends.
+/// What happens to any saga or lifecycle of this process from now on. There are no ids: what is missed is read from their
+/// logs. The stream of a reader that falls too far behind ends.
 #[utoipa::path(get, path = "/v1/events", tag = "sagas",
     params(
-        ("definition" = Option<String>, Query, description = "Only of sagas of this definition"),
-        ("type" = Option<String>, Query, description = "Only events of this type, as in `saga.failed`"),
+        ("definition" = Option<String>, Query, description = "Only of sagas of this definition, or of lifecycles of this machine"),
+        ("type" = Option<String>, Query, description = "Only events of this type, as in `saga.failed` or `lifecycle.transitioned`"),
     ),
     responses(
-        (status = 200, description = "The events", body = SentEvent, content_type = "text/event-stream"),
+        (status = 200, description = "The events", body = SentEventOfAll, content_type = "text/event-stream"),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn all_events(

@@ -5,7 +5,7 @@ mod sent;
 pub(super) mod sse;
 pub(super) mod ws;
 
-pub(super) use sent::SentEvent;
+pub(super) use sent::{SentEvent, SentEventOfAll, SentLifecycleEvent};
 
 use std::pin::Pin;
 use std::time::Duration;

@@ -81,7 +81,7 @@ pub(in crate::routes) async fn answer(
     Ok(stream(leave, frames))
 }
 
-fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
+pub(in crate::routes) fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
     let Some(header) = headers.get("last-event-id") else { return Ok(0) };
     let number = header.to_str().ok().and_then(|text| text.trim().parse().ok());
     number.filter(|number| *number <= MAX_SEQ).ok_or_else(|| {
@@ -93,7 +93,10 @@ fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
 }
 
 /// An answer that goes on for as long as there are frames and leave, with heartbeats between them.
-pub(super) fn stream(leave: Leave, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
+pub(in crate::routes) fn stream(
+    leave: Leave,
+    frames: impl Stream<Item = Bytes> + Send + 'static,
+) -> Response {
     let beaten = futures::stream::unfold((Box::pin(frames), leave), move |(mut frames, leave)| {
         async move {
             // Before anything else: there may always be a frame.
@@ -117,7 +120,7 @@ pub(super) fn stream(leave: Leave, frames: impl Stream<Item = Bytes> + Send + 's
 }
 
 /// One event on the wire.
-pub(super) fn frame<T: Serialize>(id: Option<u64>, name: &str, event: &T) -> Option<Bytes> {
+pub(in crate::routes) fn frame<T: Serialize>(id: Option<u64>, name: &str, event: &T) -> Option<Bytes> {
     let mut data = serde_json::to_vec(event).ok()?;
     // A line break would end the line of data. Inside JSON it can only be a blank between values: texts escape theirs.
     for byte in &mut data {

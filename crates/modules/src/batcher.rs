@@ -1,38 +1,53 @@
 //! Group commit: while every writer has a batch on its way to the disk, the next one gathers.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use backstitch::store;
 use tokio::sync::{Mutex, mpsc, oneshot};
-
-use super::error::Error;
+use tokio::time::Instant;
 
 /// The most that is written as one transaction.
 const MAX_BATCH: usize = 256;
 
+/// Why something was not written.
+#[derive(Debug)]
+pub(crate) enum NotWritten {
+    /// Nobody writes any more.
+    Closed,
+    /// The database could not do its part for the batch it was in.
+    Store(Arc<store::Error>),
+}
+
 type Answer<R> = Result<R, Arc<store::Error>>;
 
 /// Takes things from everywhere and writes them in groups. It writes for as long as somebody holds it.
-pub(super) struct Batcher<T, R> {
+pub(crate) struct Batcher<T, R> {
     tickets: mpsc::UnboundedSender<(T, oneshot::Sender<Answer<R>>)>,
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
-    /// Starts so many writers. What they write is answered in the order given.
-    pub(super) fn start<W, F>(writers: usize, write: W) -> Self
+    /// Starts so many writers, of whom one begins so long after another at the earliest. What they write is answered in the
+    /// order given.
+    pub(crate) fn start<W, F>(writers: usize, between: Duration, write: W) -> Self
     where
         W: Fn(Vec<T>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Vec<R>, store::Error>> + Send,
     {
         let (tickets, queue) = mpsc::unbounded_channel();
-        let queue = Arc::new(Mutex::new(queue));
+        let queue = Arc::new(Mutex::new((queue, Instant::now())));
         for _ in 0..writers.max(1) {
             let (queue, write) = (queue.clone(), write.clone());
             tokio::spawn(async move {
                 loop {
                     let mut tickets = Vec::with_capacity(MAX_BATCH);
-                    if queue.lock().await.recv_many(&mut tickets, MAX_BATCH).await == 0 {
-                        return;
+                    {
+                        let (queue, not_before) = &mut *queue.lock().await;
+                        tokio::time::sleep_until(*not_before).await;
+                        if queue.recv_many(&mut tickets, MAX_BATCH).await == 0 {
+                            return;
+                        }
+                        *not_before = Instant::now() + between;
                     }
                     let (batch, askers): (Vec<T>, Vec<oneshot::Sender<Answer<R>>>) =
                         tickets.into_iter().unzip();
@@ -47,10 +62,10 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
     }
 
     /// Writes one thing; it is on disk when this returns.
-    pub(super) async fn write(&self, thing: T) -> Result<R, Error> {
+    pub(crate) async fn write(&self, thing: T) -> Result<R, NotWritten> {
         let (asker, answer) = oneshot::channel();
-        self.tickets.send((thing, asker)).map_err(|_| Error::Closed)?;
-        Ok(answer.await.map_err(|_| Error::Closed)??)
+        self.tickets.send((thing, asker)).map_err(|_| NotWritten::Closed)?;
+        answer.await.map_err(|_| NotWritten::Closed)?.map_err(NotWritten::Store)
     }
 }
 

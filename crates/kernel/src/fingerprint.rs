@@ -1,0 +1,7 @@
+//! A number for a text: the same on every machine and in every version.
+
+/// FNV-1a.
+pub(crate) fn fnv1a(text: &str) -> u64 {
+    text.bytes()
+        .fold(0xCBF2_9CE4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01B3))
+}

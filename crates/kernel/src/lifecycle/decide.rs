@@ -1,0 +1,310 @@
+//! The page that explains lifecycles: what each input makes of each instance.
+
+use std::sync::Arc;
+
+use super::draft::{DraftAction, FAILED};
+use super::event::{Event, Given, Recorded, Started};
+use super::instance::{Failure, Instance, due_at};
+use super::machine::{Kind, Machine, after_error, after_success};
+use crate::error::StepError;
+use crate::payload::Payload;
+use crate::time::Timestamp;
+
+/// What somebody wants, or has found out.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Input {
+    /// To begin, or to begin again.
+    Start(Given),
+    /// Another state.
+    Transition {
+        /// Which.
+        to: String,
+        /// What comes with it.
+        data: Option<Payload>,
+    },
+    /// To give up.
+    Fail(Failure),
+    /// What came of an attempt of the state's action.
+    Answered {
+        /// Where it stood then; see [`Instance::entry`].
+        entry: u64,
+        /// Which attempt this is, from 1.
+        attempt: u32,
+        /// Who made it, if that was somebody who had to take it up first; see [`Instance::token`].
+        token: Option<u64>,
+        /// What it gave.
+        outcome: Result<Payload, StepError>,
+    },
+}
+
+/// What follows.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Decision {
+    /// Where it stood; nothing where there was nothing.
+    pub from: Option<Arc<str>>,
+    /// To append, at least one.
+    pub events: Vec<Recorded>,
+    /// Where it stands then.
+    pub instance: Instance,
+    /// The attempt that an outside worker is to make, if one is.
+    pub offer: Option<Offer>,
+}
+
+/// An attempt for an outside worker.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Offer {
+    /// The queue that workers take it from.
+    pub queue: String,
+    /// Which attempt it is, from 1.
+    pub attempt: u32,
+    /// Not before.
+    pub due_at: Timestamp,
+}
+
+/// Why nothing changes.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Refused {
+    /// Nobody has started it.
+    #[error("it was never started: start it first")]
+    NeverStarted,
+    /// It is at its end.
+    #[error("no non-terminal row to transition: it ended in `{state}`, and nothing changes that any more")]
+    Ended {
+        /// Where.
+        state: Arc<str>,
+    },
+    /// It stands there already.
+    #[error("it is in `{state}` already")]
+    SameState {
+        /// Where.
+        state: Arc<str>,
+    },
+    /// The machine has no such state.
+    #[error("the machine has no state `{0}`")]
+    UnknownState(String),
+    /// The machine has no such edge.
+    #[error("nothing leads from `{from}` to `{to}`; what does: {}", listed(.instead))]
+    NoEdge {
+        /// Where it stands.
+        from: Arc<str>,
+        /// Where it was to go.
+        to: String,
+        /// Where it can go.
+        instead: Vec<String>,
+    },
+    /// It waits for a start.
+    #[error("`{from}` waits for a start, which goes on at `{to}`: start it again")]
+    WaitsForStart {
+        /// Where it stands.
+        from: Arc<str>,
+        /// Where a start goes on.
+        to: Arc<str>,
+    },
+    /// The machine has no such kind of error.
+    #[error("the machine knows no errors of the kind `{0}`")]
+    UnknownErrorKind(String),
+    /// It cannot fail from there.
+    #[error("it cannot fail while it is in `{from}`")]
+    CannotFail {
+        /// Where it stands.
+        from: Arc<str>,
+    },
+    /// Whoever performed the action was too late: something else happened before.
+    #[error("the answer is late: it is in `{state}` by now, or somebody else makes this attempt")]
+    Late {
+        /// Where it stands.
+        state: Arc<str>,
+    },
+}
+
+/// What an input makes of an instance of this key, which may not be there yet.
+///
+/// # Errors
+/// Why nothing changes; the instance stays exactly as it is.
+pub fn decide(
+    machine: &Machine,
+    key: &str,
+    instance: Option<&Instance>,
+    input: Input,
+    now: Timestamp,
+) -> Result<Decision, Refused> {
+    let Some(instance) = instance else {
+        return match input {
+            Input::Start(given) => Ok(begin(machine, key, given, now)),
+            Input::Transition { .. } | Input::Fail(_) | Input::Answered { .. } => Err(Refused::NeverStarted),
+        };
+    };
+    let from = &instance.state;
+    let mut course = Course::of(machine, instance, now);
+    match (machine.kind(from), input) {
+        (_, Input::Answered { entry, attempt, token, outcome }) => {
+            let is_awaited = instance.entry == entry
+                && instance.failures + 1 == attempt
+                && token.is_none_or(|token| token == instance.token);
+            match machine.action(from).filter(|action| is_awaited && action.performer.is_some()) {
+                Some(action) => course.answered(action, attempt, outcome),
+                None => return Err(Refused::Late { state: from.clone() }),
+            }
+        }
+        // Whatever an end is asked, it stays.
+        (Some(Kind::Terminal) | None, _) => return Err(Refused::Ended { state: from.clone() }),
+        (Some(Kind::Passing), Input::Start(given)) => course.restart(given),
+        (Some(Kind::Pause(again)), Input::Start(given)) => {
+            course.restart(given);
+            course.go(again, None, None);
+        }
+        (Some(Kind::Passing | Kind::Pause(_)), Input::Transition { to, data }) => {
+            may_follow(machine, from, &to)?;
+            course.go(&to, data, None);
+        }
+        (Some(Kind::Passing | Kind::Pause(_)), Input::Fail(failure)) => {
+            if !machine.knows_error(&failure.kind) {
+                return Err(Refused::UnknownErrorKind(failure.kind));
+            }
+            if !machine.can_fail(from) {
+                return Err(Refused::CannotFail { from: from.clone() });
+            }
+            course.fail(failure);
+        }
+    }
+    Ok(course.decision(Some(from.clone())))
+}
+
+fn begin(machine: &Machine, key: &str, given: Given, now: Timestamp) -> Decision {
+    let draft = machine.draft();
+    let started = Started {
+        machine: draft.name.clone(),
+        version: draft.version,
+        key: key.to_owned(),
+        state: machine.named(&draft.initial),
+        correlation_id: given.correlation_id,
+        input: given.input,
+    };
+    let mut course = Course::of(machine, &Instance::begun(machine, &started, now), now);
+    course.events.push(Recorded { seq: 1, at: now, event: Event::Started(Arc::new(started)) });
+    course.pass_on();
+    course.decision(None)
+}
+
+fn may_follow(machine: &Machine, from: &Arc<str>, to: &str) -> Result<(), Refused> {
+    if machine.kind(to).is_none() {
+        return Err(Refused::UnknownState(to.to_owned()));
+    }
+    if **from == *to {
+        return Err(Refused::SameState { state: from.clone() });
+    }
+    if machine.follows(from).any(|next| next == to) {
+        return Ok(());
+    }
+    Err(match machine.kind(from) {
+        Some(Kind::Pause(again)) if **again == *to => {
+            Refused::WaitsForStart { from: from.clone(), to: again.clone() }
+        }
+        _ => Refused::NoEdge {
+            from: from.clone(),
+            to: to.to_owned(),
+            instead: machine.follows(from).map(str::to_owned).collect(),
+        },
+    })
+}
+
+/// A decision that is being made.
+struct Course<'m> {
+    machine: &'m Machine,
+    instance: Instance,
+    events: Vec<Recorded>,
+    /// What the log says: never before what it said last.
+    now: Timestamp,
+    /// What the clock says: waits go by it, also where it was set back.
+    clock: Timestamp,
+}
+
+impl<'m> Course<'m> {
+    fn of(machine: &'m Machine, instance: &Instance, now: Timestamp) -> Self {
+        // A clock that was set back does not turn a log around.
+        let (clock, now) = (now, now.max(instance.updated_at));
+        Self { machine, instance: instance.clone(), events: Vec::new(), now, clock }
+    }
+
+    fn append(&mut self, event: Event) {
+        let recorded = Recorded { seq: self.instance.seq + 1, at: self.now, event };
+        self.instance.apply(self.machine, &recorded);
+        if self.instance.entry == recorded.seq {
+            self.instance.due_at = due_at(self.machine, &self.instance.state, self.clock);
+        }
+        self.events.push(recorded);
+    }
+
+    fn restart(&mut self, given: Given) {
+        let attempt = self.instance.attempt.saturating_add(1);
+        self.append(Event::Restarted { attempt, given });
+    }
+
+    fn go(&mut self, to: &str, data: Option<Payload>, error: Option<Failure>) {
+        let (from, to) = (self.instance.state.clone(), self.machine.named(to));
+        self.append(Event::Transitioned { from, to, attempt: self.instance.attempt, data, error });
+        self.pass_on();
+    }
+
+    /// Through states in which nothing is done. The check sees to it that they lead somewhere.
+    fn pass_on(&mut self) {
+        while let Some(action) = self.machine.action(&self.instance.state)
+            && action.performer.is_none()
+        {
+            let (from, to) = (self.instance.state.clone(), self.machine.named(after_success(action)));
+            let attempt = self.instance.attempt;
+            self.append(Event::Transitioned { from, to, attempt, data: None, error: None });
+        }
+    }
+
+    fn fail(&mut self, failure: Failure) {
+        let (from, attempt) = (self.instance.state.clone(), self.instance.attempt);
+        self.append(Event::Failed { from, attempt, failure });
+    }
+
+    fn answered(&mut self, action: &DraftAction, attempt: u32, outcome: Result<Payload, StepError>) {
+        let error = match outcome {
+            Ok(result) => {
+                let data = Some(result).filter(|result| !result.is_null());
+                return self.go(after_success(action), data, None);
+            }
+            Err(error) => error,
+        };
+        if error.kind.is_retryable() && action.retry.allows_another(attempt) {
+            let wish = error.retry_after.unwrap_or_default().min(action.retry.longest_wish());
+            let retry_at = self.clock.plus(action.retry.wait(attempt, self.seed()).max(wish));
+            let state = self.instance.state.clone();
+            let max_attempts = action.retry.count.saturating_add(1);
+            return self.append(Event::ActionRetry { state, attempt, max_attempts, error, retry_at });
+        }
+        let failure = self.machine.failure(error);
+        match after_error(action, &failure.kind) {
+            FAILED => self.fail(failure),
+            other => self.go(other, None, Some(failure)),
+        }
+    }
+
+    /// Tells the waits of neighbours apart.
+    fn seed(&self) -> u64 {
+        self.instance.entered_at.as_micros().unsigned_abs() ^ self.instance.entry
+    }
+
+    fn decision(self, from: Option<Arc<str>>) -> Decision {
+        let offer = self.offer();
+        Decision { from, events: self.events, instance: self.instance, offer }
+    }
+
+    /// An attempt for a worker, if this decision is why there has to be one.
+    fn offer(&self) -> Option<Offer> {
+        let (queue, _) = self.machine.outside(&self.instance.state)?;
+        let due_at = self.events.iter().find_map(|recorded| match recorded.event {
+            Event::ActionRetry { retry_at, .. } => Some(retry_at),
+            _ => (recorded.seq == self.instance.entry).then_some(recorded.at),
+        })?;
+        Some(Offer { queue: queue.to_owned(), attempt: self.instance.failures + 1, due_at })
+    }
+}
+
+fn listed(states: &[String]) -> String {
+    if states.is_empty() { "nothing".to_owned() } else { states.join(", ") }
+}

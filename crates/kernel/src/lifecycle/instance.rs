@@ -1,0 +1,131 @@
+//! Where one thing stands that a machine describes: the fold of its log.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+
+use super::draft::FAILED;
+use super::event::{Event, Given, Recorded, Started};
+use super::machine::Machine;
+use crate::performer::Performer;
+use crate::time::Timestamp;
+
+/// Why something came to its bad end.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Failure {
+    /// What alerts tell errors apart by; one of the machine's.
+    #[serde(rename = "error_kind")]
+    pub kind: String,
+    /// What people read.
+    pub message: String,
+}
+
+/// Where it stands.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Instance {
+    /// In which state.
+    pub state: Arc<str>,
+    /// How often it was begun.
+    pub attempt: u32,
+    /// The number of its newest event.
+    pub seq: u64,
+    /// The number of the event that led into its state. A state that is entered twice is two places.
+    pub entry: u64,
+    /// Attempts of the state's action that have failed.
+    pub failures: u32,
+    /// What was given by whoever began it: the first correlation id, the newest input.
+    pub given: Given,
+    /// Why it failed, if it did and somebody said why.
+    pub failure: Option<Failure>,
+    /// Since when it is in its state.
+    pub entered_at: Timestamp,
+    /// When something happened last.
+    pub updated_at: Timestamp,
+    /// When somebody has to look after its action: to perform it, or to give up waiting for whoever does.
+    pub due_at: Option<Timestamp>,
+    /// The newest of those who took its action upon them; zero while nobody did. The log does not tell.
+    pub token: u64,
+}
+
+impl Instance {
+    /// The fold of a log; none where the log does not begin with a start.
+    #[must_use]
+    pub fn of(machine: &Machine, log: &[Recorded]) -> Option<Self> {
+        let (first, more) = log.split_first()?;
+        let Event::Started(started) = &first.event else { return None };
+        let mut instance = Self::begun(machine, started, first.at);
+        for recorded in more {
+            instance.apply(machine, recorded);
+        }
+        Some(instance)
+    }
+
+    /// What a first start makes.
+    pub(super) fn begun(machine: &Machine, started: &Started, at: Timestamp) -> Self {
+        Self {
+            state: started.state.clone(),
+            attempt: 1,
+            seq: 1,
+            entry: 1,
+            failures: 0,
+            given: Given { correlation_id: started.correlation_id.clone(), input: started.input.clone() },
+            failure: None,
+            entered_at: at,
+            updated_at: at,
+            due_at: due_at(machine, &started.state, at),
+            token: 0,
+        }
+    }
+
+    /// What an event makes of it.
+    pub(super) fn apply(&mut self, machine: &Machine, recorded: &Recorded) {
+        self.seq = recorded.seq;
+        self.updated_at = recorded.at;
+        match &recorded.event {
+            // A log has one of these, and it is the first.
+            Event::Started(_) => {}
+            Event::Restarted { attempt, given } => {
+                self.attempt = *attempt;
+                let Given { correlation_id, input } = given;
+                self.given.correlation_id =
+                    self.given.correlation_id.take().or_else(|| correlation_id.clone());
+                if input.is_some() {
+                    self.given.input.clone_from(input);
+                }
+            }
+            Event::Transitioned { to, .. } => self.enter(machine, to.clone(), recorded),
+            Event::Failed { failure, .. } => {
+                self.enter(machine, machine.named(FAILED), recorded);
+                self.failure = Some(failure.clone());
+            }
+            Event::ActionRetry { state, attempt, retry_at, .. } => {
+                self.failures = *attempt;
+                self.due_at = due_at(machine, state, *retry_at);
+            }
+        }
+    }
+
+    fn enter(&mut self, machine: &Machine, state: Arc<str>, by: &Recorded) {
+        self.due_at = due_at(machine, &state, by.at);
+        self.state = state;
+        self.entry = by.seq;
+        self.entered_at = by.at;
+        self.failures = 0;
+        self.failure = None;
+    }
+
+    /// From when on it counts as stuck, if its state may not last for ever.
+    #[must_use]
+    pub fn stuck_at(&self, machine: &Machine) -> Option<Timestamp> {
+        machine.stuck_after(&self.state).map(|allowed| self.entered_at.plus(allowed))
+    }
+}
+
+/// When somebody has to look after the action of a state that may begin at this time.
+pub(super) fn due_at(machine: &Machine, state: &str, from: Timestamp) -> Option<Timestamp> {
+    let action = machine.action(state)?;
+    match action.performer.as_ref()? {
+        Performer::Code | Performer::Call(_) => Some(from),
+        Performer::Worker { .. } => Some(from.plus(action.timeout)),
+    }
+}

@@ -1,0 +1,12 @@
+//! Lifecycles from the outside, in one program because linking many takes longer than running them.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod actions;
+mod audit;
+mod check;
+mod codec;
+mod decide;
+mod diagram;
+mod everything;
+mod support;

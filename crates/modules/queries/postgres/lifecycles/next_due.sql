@@ -1,0 +1,4 @@
+-- In how many microseconds, by the server's clock.
+select (extract(epoch from min(due_at) - clock()) * 1000000)::bigint
+from lifecycles
+where due_at is not null

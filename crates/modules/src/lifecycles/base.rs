@@ -1,0 +1,197 @@
+//! What all parts of lifecycles stand on.
+
+use std::collections::HashMap;
+use std::sync::{Arc, PoisonError, RwLock};
+
+use backstitch::clock::{Clock, Ids};
+use backstitch::kernel::lifecycle::{Draft, Machine};
+use backstitch::store::postgres::{Acting, PostgresStore};
+use backstitch::store::product::Database;
+use backstitch::store::sqlite::SqliteStore;
+use backstitch::store::{self, Store};
+use backstitch::{Engine, Offers, Timestamp};
+use tokio::sync::broadcast;
+
+use super::error::Error;
+use super::happened::Happened;
+use super::seats::Seats;
+use crate::question::{Record, Statement, Value, answered, borrowed, on_file};
+
+/// Batches that a server works on at the same time: one while another waits for the disk.
+const WRITERS: usize = 2;
+/// Changes that whoever listens may be behind.
+const HEARD: usize = 4096;
+
+/// What the parts share.
+pub(super) struct Base {
+    store: Arc<dyn Store>,
+    /// Connections for transactions; none on a file.
+    acting: Option<Acting>,
+    /// What people call this process.
+    pub(super) node: String,
+    clock: Arc<dyn Clock>,
+    ids: Arc<dyn Ids>,
+    known: Known,
+    pub(super) seats: Seats,
+    happened: broadcast::Sender<Arc<Happened>>,
+    told: Told,
+}
+
+/// What of the engine is told of changes.
+struct Told {
+    offers: Offers,
+    relay: backstitch::outbox::Nudge,
+}
+
+/// The database.
+pub(super) enum Side<'a> {
+    Sqlite(&'a SqliteStore),
+    Postgres(&'a PostgresStore, &'a Acting),
+}
+
+impl Base {
+    pub(super) fn of(engine: &Engine) -> Result<Self, Error> {
+        let acting = match engine.database().ok_or(Error::NoDatabase)? {
+            Database::Sqlite(_) => None,
+            Database::Postgres(server) => Some(server.acting_as(None, WRITERS + 1)?),
+        };
+        Ok(Self {
+            store: engine.store().clone(),
+            acting,
+            node: engine.node().to_owned(),
+            clock: engine.clock().clone(),
+            ids: engine.ids().clone(),
+            known: Known::default(),
+            seats: Seats::default(),
+            happened: broadcast::channel(HEARD).0,
+            told: Told { offers: engine.offers(), relay: engine.relay() },
+        })
+    }
+
+    pub(super) fn side(&self) -> Result<Side<'_>, store::Error> {
+        match (self.store.database(), &self.acting) {
+            (Some(Database::Sqlite(file)), _) => Ok(Side::Sqlite(file)),
+            (Some(Database::Postgres(server)), Some(acting)) => Ok(Side::Postgres(server, acting)),
+            _ => Err(store::Error::Refused("lifecycles have no database".to_owned())),
+        }
+    }
+
+    /// Whether other processes may work on the same database.
+    pub(super) fn is_shared(&self) -> bool {
+        self.acting.is_some()
+    }
+
+    pub(super) fn writers(&self) -> usize {
+        if self.is_shared() { WRITERS } else { 1 }
+    }
+
+    pub(super) fn store(&self) -> &Arc<dyn Store> {
+        &self.store
+    }
+
+    pub(super) fn now(&self) -> Timestamp {
+        self.clock.now()
+    }
+
+    /// What a question calls the time now, with the values that takes: a server goes by its own clock.
+    pub(super) fn clock_in_sql(&self) -> (&'static str, Vec<Value>) {
+        if self.is_shared() { ("clock()", Vec::new()) } else { ("$1", vec![self.now().into()]) }
+    }
+
+    pub(super) fn new_id(&self) -> backstitch::SagaId {
+        self.ids.next(self.clock.now())
+    }
+
+    pub(super) fn known(&self) -> &Known {
+        &self.known
+    }
+
+    /// Asks what changes nothing.
+    pub(super) async fn read(
+        &self,
+        statement: Statement,
+        values: Vec<Value>,
+    ) -> Result<Vec<Record>, store::Error> {
+        match self.side()? {
+            Side::Sqlite(file) => {
+                file.read_product(move |connection| on_file(connection, statement.sqlite, &values)).await
+            }
+            Side::Postgres(server, _) => {
+                answered(&server.read_product(statement.postgres, &borrowed(&values)).await?)
+            }
+        }
+    }
+
+    /// Asks with a text that both dialects understand but for the marks of its values.
+    pub(super) async fn read_text(
+        &self,
+        sql: String,
+        values: Vec<Value>,
+    ) -> Result<Vec<Record>, store::Error> {
+        match self.side()? {
+            Side::Sqlite(file) => {
+                // A file would number `$1` by where it stands.
+                let sql = sql.replace('$', "?");
+                file.read_product(move |connection| on_file(connection, &sql, &values)).await
+            }
+            Side::Postgres(server, _) => answered(&server.read_product(&sql, &borrowed(&values)).await?),
+        }
+    }
+
+    /// Changes something, and says what it gave.
+    pub(super) async fn change(
+        &self,
+        statement: Statement,
+        values: Vec<Value>,
+    ) -> Result<Vec<Record>, store::Error> {
+        match self.side()? {
+            Side::Sqlite(file) => {
+                file.write_product(move |transaction| on_file(transaction, statement.sqlite, &values)).await
+            }
+            Side::Postgres(server, _) => {
+                answered(&server.write_product(statement.postgres, &borrowed(&values)).await?)
+            }
+        }
+    }
+
+    /// Everything that happens from now on, in this process.
+    pub(super) fn listen(&self) -> broadcast::Receiver<Arc<Happened>> {
+        self.happened.subscribe()
+    }
+
+    /// Tells whoever listens, and whoever has something to do now.
+    pub(super) fn tell(&self, happened: Vec<Happened>, has_messages: bool, has_jobs: bool) {
+        for one in happened {
+            // Nobody listening is no mistake.
+            let _ = self.happened.send(Arc::new(one));
+        }
+        if has_messages {
+            self.told.relay.tell();
+        }
+        if has_jobs {
+            self.told.offers.tell();
+        }
+    }
+}
+
+/// Machines that were read once. A version never changes.
+#[derive(Default)]
+pub(super) struct Known(RwLock<HashMap<(String, u32), Arc<Machine>>>);
+
+impl Known {
+    pub(super) fn get(&self, name: &str, version: u32) -> Option<Arc<Machine>> {
+        let known = self.0.read().unwrap_or_else(PoisonError::into_inner);
+        known.get(&(name.to_owned(), version)).cloned()
+    }
+
+    /// Reads a machine as it is kept.
+    pub(super) fn read(&self, name: &str, version: u32, body: &str) -> Result<Arc<Machine>, store::Error> {
+        let unreadable = |why: String| {
+            store::Error::Refused(format!("version {version} of the machine `{name}` cannot be read: {why}"))
+        };
+        let draft: Draft = serde_json::from_str(body).map_err(|why| unreadable(why.to_string()))?;
+        let machine = Arc::new(draft.check().map_err(|why| unreadable(why.to_string()))?);
+        let mut known = self.0.write().unwrap_or_else(PoisonError::into_inner);
+        Ok(known.entry((name.to_owned(), version)).or_insert(machine).clone())
+    }
+}

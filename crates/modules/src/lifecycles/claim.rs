@@ -1,0 +1,27 @@
+//! Which actions a process takes upon it.
+
+use std::sync::Arc;
+
+use backstitch::SagaId;
+
+use super::standing::Standing;
+use crate::question::Record;
+
+/// What is asked for.
+pub(super) struct Claim {
+    /// At most so many.
+    pub(super) limit: usize,
+    /// What this process has already. On a file whatever is held is held by it.
+    pub(super) held: Vec<SagaId>,
+    /// Of no machine of these.
+    pub(super) but: Vec<Arc<str>>,
+}
+
+/// The rows that can be read. One that cannot keeps no other from being performed.
+pub(super) fn readable(rows: &[Record]) -> Vec<Standing> {
+    let read = |row: &Record| {
+        let standing = Standing::read(row);
+        standing.inspect_err(|error| tracing::error!(%error, "a lifecycle cannot be read")).ok()
+    };
+    rows.iter().filter_map(read).collect()
+}

@@ -1,0 +1,19 @@
+//! What has just happened, for whoever listens.
+
+use std::sync::Arc;
+
+use backstitch::SagaId;
+use backstitch::kernel::lifecycle::Recorded;
+
+/// An event and whose it is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Happened {
+    /// Whose log it is in.
+    pub id: SagaId,
+    /// The machine.
+    pub machine: Arc<str>,
+    /// Which one of this machine.
+    pub key: Arc<str>,
+    /// What happened.
+    pub recorded: Recorded,
+}

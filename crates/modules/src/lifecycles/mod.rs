@@ -1,0 +1,244 @@
+//! Lifecycles: states and transitions that a user declares and that the outside world drives.
+//!
+//! [`Machines`] are declared, staged and applied. An instance of one is begun by [`Lifecycles::start`] and moved by
+//! [`Lifecycles::transition`] and [`Lifecycles::fail`]; each is one guarded write with its event and its message, in one
+//! commit. Where states have actions, [`Lifecycles::run`] performs them.
+//!
+//! ```no_run
+//! use backstitch::{Engine, Options};
+//! use backstitch_modules::lifecycles::{self, Builder, Given, Lifecycles, Settings};
+//!
+//! # async fn run(calls: std::sync::Arc<dyn lifecycles::Calls>) -> Result<(), Box<dyn std::error::Error>> {
+//! let options = Options { products: vec![&lifecycles::SCHEMA], ..Options::default() };
+//! let engine = Engine::open_with("sqlite:parcels.db", options).await?;
+//! let lifecycles = Lifecycles::open(&engine, calls, &Settings::default())?;
+//!
+//! let parcel = Builder::new("parcel", "packed")
+//!     .state("sent")
+//!     .terminal("delivered")
+//!     .edge("packed", "sent")
+//!     .edge("sent", "delivered")
+//!     .can_fail(["packed", "sent"])
+//!     .build()?;
+//! lifecycles.machines.declare(parcel).await?;
+//! lifecycles.machines.apply("parcel", None).await?;
+//!
+//! lifecycles.start("parcel", "p-1", Given::default()).await?;
+//! let moved = lifecycles.transition("parcel", "p-1", "sent", None).await?;
+//! assert_eq!(&*moved.standing.instance.state, "sent");
+//! # Ok(())
+//! # }
+//! ```
+
+mod announcement;
+mod base;
+mod batch;
+mod builder;
+mod claim;
+mod dead_letters;
+pub mod declaration;
+mod desk;
+mod driver;
+mod errand;
+mod error;
+mod happened;
+mod holding;
+mod looking;
+mod machines;
+pub mod nats;
+mod on_file;
+mod on_server;
+mod over_http;
+mod schema;
+mod seats;
+pub mod sites;
+mod standing;
+mod writer;
+
+use std::sync::{Arc, Mutex, PoisonError};
+
+use backstitch::kernel::lifecycle::Input;
+use backstitch::{Engine, MAX_LABEL, Payload};
+use tokio::sync::{broadcast, mpsc};
+
+pub use backstitch::kernel::lifecycle::draft::MAX_MESSAGE;
+pub use backstitch::kernel::lifecycle::{
+    Draft, DraftAction, Event, Failure, Given, Instance, Kind, Machine, Recorded, Refused,
+};
+pub use builder::Builder;
+pub use dead_letters::DeadLetter;
+pub use driver::Settings;
+pub use errand::{Calls, Errand};
+pub use error::Error;
+pub use happened::Happened;
+pub use looking::{Count, Filter, Page, Stuck};
+pub use machines::{Declared, Machines, Version};
+pub use schema::SCHEMA;
+pub use standing::{Moved, Standing};
+
+use base::Base;
+use batch::{Ask, Held, NotMoved};
+use driver::Driver;
+use writer::Writer;
+
+/// The longest key, in bytes.
+pub const MAX_KEY: usize = 200;
+/// The largest input, or data of a transition, in bytes of JSON.
+pub const MAX_DATA: usize = 1 << 20;
+
+/// Lifecycles on an engine that was opened with [`SCHEMA`] among its products. Cloning gives another handle.
+#[derive(Clone)]
+pub struct Lifecycles {
+    /// What is declared.
+    pub machines: Machines,
+    base: Arc<Base>,
+    writer: Arc<Writer>,
+    driver: Arc<Driver>,
+    handed: Arc<Mutex<Option<mpsc::UnboundedReceiver<Held>>>>,
+}
+
+impl Lifecycles {
+    /// Takes up lifecycles; outside workers may take their work from now on. Actions are performed by whoever
+    /// [runs](Self::run) it.
+    ///
+    /// # Errors
+    /// When the engine keeps everything in memory.
+    pub fn open(engine: &Engine, calls: Arc<dyn Calls>, settings: &Settings) -> Result<Self, Error> {
+        let base = Arc::new(Base::of(engine)?);
+        let (held, handed) = mpsc::unbounded_channel();
+        let writer = Arc::new(Writer::on(base.clone(), settings.lease, held));
+        engine.open_desk(Arc::new(desk::Counter::new(base.clone(), writer.clone())));
+        let driver = Arc::new(Driver::new(base.clone(), writer.clone(), calls, settings));
+        let machines = Machines::on(base.clone());
+        Ok(Self { machines, base, writer, driver, handed: Arc::new(Mutex::new(Some(handed))) })
+    }
+
+    /// Declares and applies site provisioning with these endpoints, unless it is so already.
+    ///
+    /// # Errors
+    /// When some endpoints are missing or make no sense, or the database cannot be written.
+    pub async fn provide_sites(&self, endpoints: &sites::Endpoints) -> Result<u32, Error> {
+        let draft = sites::machine(endpoints).map_err(|why| Error::invalid("sites", why.to_string()))?;
+        let version = self.machines.stage_next(draft).await?;
+        match self.machines.apply(sites::MACHINE, Some(version)).await {
+            // Another node was faster, with the same or with other endpoints.
+            Err(Error::NothingStaged(_) | Error::AnotherStaged { .. }) => Ok(version),
+            applied => applied,
+        }
+    }
+
+    /// Performs the actions of states until `closing`, then waits for those under way. It can run once.
+    pub async fn run(&self, closing: impl Future<Output = ()>) {
+        let handed = self.handed.lock().unwrap_or_else(PoisonError::into_inner).take();
+        if let Some(handed) = handed {
+            self.driver.clone().run(handed, closing).await;
+        }
+    }
+
+    /// Gives back the actions of a [run](Self::run) that was given up before it ended, so that others perform them at once.
+    pub async fn let_go(&self) {
+        self.driver.holding.let_all_go().await;
+    }
+
+    /// Begins one, or begins it again: `attempt` goes up, and its state stays unless it is one that waits for this.
+    ///
+    /// # Errors
+    /// When there is no such machine, or it has ended; then nothing changes.
+    pub async fn start(&self, machine: &str, key: &str, given: Given) -> Result<Moved, Error> {
+        if given.correlation_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LABEL) {
+            return Err(Error::invalid("correlation_id", format!("must have 1 to {MAX_LABEL} bytes")));
+        }
+        text("correlation_id", given.correlation_id.as_deref())?;
+        size("input", given.input.as_ref())?;
+        self.tell(machine, key, Input::Start(given)).await
+    }
+
+    /// Goes on to another state.
+    ///
+    /// # Errors
+    /// When the machine does not allow it; then nothing changes.
+    pub async fn transition(
+        &self,
+        machine: &str,
+        key: &str,
+        to: &str,
+        data: Option<Payload>,
+    ) -> Result<Moved, Error> {
+        size("data", data.as_ref())?;
+        self.tell(machine, key, Input::Transition { to: to.to_owned(), data }).await
+    }
+
+    /// Gives one up.
+    ///
+    /// # Errors
+    /// When the machine does not allow it; then nothing changes.
+    pub async fn fail(&self, machine: &str, key: &str, failure: Failure) -> Result<Moved, Error> {
+        if failure.message.len() > MAX_MESSAGE {
+            return Err(Error::invalid("message", format!("must have {MAX_MESSAGE} bytes at most")));
+        }
+        text("message", Some(&failure.message))?;
+        self.tell(machine, key, Input::Fail(failure)).await
+    }
+
+    /// Everything that happens from now on in this process.
+    #[must_use]
+    pub fn listen(&self) -> broadcast::Receiver<Arc<Happened>> {
+        self.base.listen()
+    }
+
+    /// Whether other processes may change the same instances.
+    #[must_use]
+    pub fn is_shared(&self) -> bool {
+        self.base.is_shared()
+    }
+
+    async fn tell(&self, machine: &str, key: &str, input: Input) -> Result<Moved, Error> {
+        check_key(key)?;
+        let ask = Ask {
+            machine: machine.into(),
+            key: key.into(),
+            input,
+            id: self.base.new_id(),
+            job: None,
+            seat: None,
+        };
+        self.writer.write(ask).await?.map_err(|why| match why {
+            NotMoved::UnknownMachine => Error::UnknownMachine(machine.to_owned()),
+            NotMoved::NothingApplied => Error::NothingApplied(machine.to_owned()),
+            NotMoved::Refused { why: Refused::NeverStarted, .. } => {
+                Error::UnknownKey { machine: machine.to_owned(), key: key.to_owned() }
+            }
+            NotMoved::Refused { why, standing } => Error::Refused { why, standing },
+            NotMoved::Job(_) => Error::Closed,
+        })
+    }
+}
+
+fn check_key(key: &str) -> Result<(), Error> {
+    if key.is_empty() || key.len() > MAX_KEY {
+        return Err(Error::invalid("key", format!("must have 1 to {MAX_KEY} bytes")));
+    }
+    if matches!(key, "." | "..") {
+        return Err(Error::invalid("key", "stands for a place in every address: choose another one"));
+    }
+    if let Some(odd) = key.chars().find(|c| c.is_control()) {
+        return Err(Error::invalid("key", format!("contains {odd:?}: use characters that can be seen")));
+    }
+    Ok(())
+}
+
+fn text(field: &'static str, text: Option<&str>) -> Result<(), Error> {
+    if text.is_some_and(|text| text.contains('\0')) {
+        return Err(Error::invalid(field, "contains a NUL character: leave it out"));
+    }
+    Ok(())
+}
+
+fn size(field: &'static str, data: Option<&Payload>) -> Result<(), Error> {
+    match data.map(Payload::len) {
+        Some(size) if size > MAX_DATA => {
+            Err(Error::invalid(field, format!("has {size} bytes; the limit is {MAX_DATA}")))
+        }
+        _ => Ok(()),
+    }
+}

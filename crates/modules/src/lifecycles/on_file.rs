@@ -1,0 +1,253 @@
+//! Decisions in a file: one thread reads, decides and writes.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::kernel::lease::Lease;
+use backstitch::kernel::lifecycle::codec;
+use backstitch::store;
+use backstitch::{SagaId, Timestamp};
+use rusqlite::{OptionalExtension, Transaction, params};
+
+use super::base::Base;
+use super::batch::{Ask, Decided, Decider, Read, Row, Writes};
+use super::claim::Claim;
+use super::standing::{COLUMNS, Standing};
+use crate::job_words::{job_status, job_word};
+use crate::question::Record;
+
+/// What is wrong with what was read is told apart from what the file refuses.
+type Written<T> = rusqlite::Result<Result<T, store::Error>>;
+
+/// Reads what is asked about, decides, and writes what follows.
+pub(super) fn write(
+    transaction: &Transaction<'_>,
+    base: &Base,
+    decider: &Decider<'_>,
+    asks: &[Ask],
+    now: Timestamp,
+) -> Written<Decided> {
+    let read = match read(transaction, base, asks, now)? {
+        Ok(read) => read,
+        Err(why) => return Ok(Err(why)),
+    };
+    let outcome = decider.decide(asks, read);
+    keep(transaction, &outcome.writes, now)?;
+    Ok(Ok(outcome))
+}
+
+fn read(transaction: &Transaction<'_>, base: &Base, asks: &[Ask], now: Timestamp) -> Written<Read> {
+    let sql = format!("select {COLUMNS} from lifecycles where machine = ?1 and key = ?2");
+    let mut load = transaction.prepare_cached(&sql)?;
+    let mut declared = transaction.prepare_cached("select active from lifecycle_declared where name = ?1")?;
+    let mut read = Read { now, standing: HashMap::new(), active: HashMap::new(), jobs: HashMap::new() };
+    for ask in asks {
+        let place = (ask.machine.clone(), ask.key.clone());
+        if let Some(report) = ask.job
+            && let Some(lease) = job(transaction, report.job)?
+        {
+            read.jobs.insert(report.job, lease);
+        }
+        if read.standing.contains_key(&place) {
+            continue;
+        }
+        let found = load.query_row(params![ask.machine, ask.key], Record::of_file_row).optional()?;
+        let version = match found.map(|row| Standing::read(&row)).transpose() {
+            Ok(Some(standing)) => {
+                let version = standing.version;
+                read.standing.insert(place, standing);
+                Some(version)
+            }
+            Ok(None) => {
+                let active: Option<Option<u32>> =
+                    declared.query_row([&*ask.machine], |row| row.get(0)).optional()?;
+                if let Some(active) = active {
+                    read.active.insert(ask.machine.clone(), active);
+                }
+                active.flatten()
+            }
+            Err(why) => return Ok(Err(why)),
+        };
+        if let Some(version) = version
+            && let Err(why) = learn(transaction, base, &ask.machine, version)?
+        {
+            return Ok(Err(why));
+        }
+    }
+    Ok(Ok(read))
+}
+
+/// Makes a machine known.
+fn learn(transaction: &Transaction<'_>, base: &Base, machine: &Arc<str>, version: u32) -> Written<()> {
+    if base.known().get(machine, version).is_some() {
+        return Ok(Ok(()));
+    }
+    let mut load =
+        transaction.prepare_cached("select body from lifecycle_machines where name = ?1 and version = ?2")?;
+    let body: String = load.query_row(params![machine, version], |row| row.get(0))?;
+    Ok(base.known().read(machine, version, &body).map(|_| ()))
+}
+
+fn job(transaction: &Transaction<'_>, job: i64) -> rusqlite::Result<Option<Lease>> {
+    let mut load = transaction.prepare_cached(
+        "select status, token, attempts, expiries, until from jobs where id = ?1 and saga_id is not null",
+    )?;
+    let read = |row: &rusqlite::Row<'_>| {
+        Ok(Lease {
+            status: job_status(&row.get::<_, String>(0)?),
+            token: row.get(1)?,
+            attempts: row.get(2)?,
+            expiries: row.get(3)?,
+            until: Timestamp::from_micros(row.get(4)?),
+        })
+    };
+    load.query_row([job], read).optional()
+}
+
+fn keep(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusqlite::Result<()> {
+    for row in &writes.rows {
+        write_row(transaction, row)?;
+    }
+    let mut append = transaction.prepare_cached(
+        "insert into saga_events (saga_id, seq, at, type, step, attempt, data) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+    )?;
+    for (id, recorded) in &writes.events {
+        let event = &recorded.event;
+        let seq = i64::try_from(recorded.seq).unwrap_or(i64::MAX);
+        let values = params![
+            bytes(id),
+            seq,
+            recorded.at.as_micros(),
+            event.name(),
+            event.state(),
+            event.attempt(),
+            codec::data(event)
+        ];
+        append.execute(values)?;
+    }
+    let mut tell = transaction.prepare_cached(
+        "insert into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at) \
+         values (?1, ?2, ?3, ?4, ?4, ?4)",
+    )?;
+    for message in &writes.messages {
+        tell.execute(params![message.topic, message.key, message.payload.as_str(), now.as_micros()])?;
+    }
+    keep_jobs(transaction, writes, now)
+}
+
+fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) -> rusqlite::Result<()> {
+    let Standing { id, instance, .. } = standing;
+    let seq = |seq: u64| i64::try_from(seq).unwrap_or(i64::MAX);
+    let time = |at: Option<Timestamp>| at.map(Timestamp::as_micros);
+    let failure = instance.failure.as_ref();
+    let input = instance.given.input.as_ref().map(backstitch::Payload::as_str);
+    if let Some(expected) = expected {
+        let written = transaction.prepare_cached(include_str!("sqlite/update.sql"))?.execute(params![
+            bytes(id),
+            seq(*expected),
+            instance.state,
+            standing.ended,
+            seq(instance.seq),
+            seq(instance.entry),
+            instance.attempt,
+            instance.failures,
+            standing.interruptions,
+            i64::try_from(instance.token).unwrap_or(i64::MAX),
+            standing.holder,
+            instance.given.correlation_id,
+            failure.map(|failure| &failure.kind),
+            failure.map(|failure| &failure.message),
+            input,
+            instance.updated_at.as_micros(),
+            instance.entered_at.as_micros(),
+            time(instance.due_at),
+            time(standing.stuck_at),
+        ])?;
+        // Nobody else writes while this thread does, unless it is somebody who should not.
+        return if written == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(written)) };
+    }
+    transaction.prepare_cached(include_str!("sqlite/insert.sql"))?.execute(params![
+        bytes(id),
+        standing.machine,
+        standing.key,
+        standing.version,
+        instance.state,
+        standing.ended,
+        seq(instance.seq),
+        seq(instance.entry),
+        instance.attempt,
+        instance.failures,
+        i64::try_from(instance.token).unwrap_or(i64::MAX),
+        standing.holder,
+        instance.given.correlation_id,
+        failure.map(|failure| &failure.kind),
+        failure.map(|failure| &failure.message),
+        input,
+        standing.created_at.as_micros(),
+        instance.updated_at.as_micros(),
+        instance.entered_at.as_micros(),
+        time(instance.due_at),
+        time(standing.stuck_at),
+    ])?;
+    Ok(())
+}
+
+fn keep_jobs(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusqlite::Result<()> {
+    for (job, lease, error) in &writes.settled {
+        transaction
+            .prepare_cached("update jobs set status = ?2, attempts = ?3, last_error = coalesce(?4, last_error) where id = ?1")?
+            .execute(params![job, job_word(lease.status), lease.attempts, error])?;
+    }
+    for id in &writes.unwanted {
+        transaction
+            .prepare_cached(
+                "update jobs set status = 'Failed', last_error = 'nobody waits for it any more' \
+                 where saga_id = ?1 and status in ('Pending', 'Leased')",
+            )?
+            .execute([bytes(id)])?;
+    }
+    for job in &writes.jobs {
+        transaction
+            .prepare_cached(
+                "insert into jobs (saga_id, queue, subject, payload, until, created_at) values (?1, ?2, ?3, ?4, ?5, ?6)",
+            )?
+            .execute(params![
+                bytes(&job.id),
+                job.queue,
+                job.subject,
+                job.payload.as_str(),
+                job.due_at.as_micros(),
+                now.as_micros()
+            ])?;
+    }
+    Ok(())
+}
+
+/// Takes up to `limit` actions that are due.
+pub(super) fn claim(
+    transaction: &Transaction<'_>,
+    node: &str,
+    lease: Duration,
+    ask: &Claim,
+    now: Timestamp,
+) -> rusqlite::Result<Vec<Standing>> {
+    let sql = format!("{} returning {COLUMNS}", include_str!("sqlite/claim.sql"));
+    let mut claim = transaction.prepare_cached(&sql)?;
+    let limit = i64::try_from(ask.limit).unwrap_or(i64::MAX);
+    let until = now.plus(lease).as_micros();
+    // Names have a JSON form.
+    let but = serde_json::to_string(&ask.but).unwrap_or_default();
+    let rows = claim.query_map(params![now.as_micros(), limit, node, until, but], Record::of_file_row)?;
+    let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
+    Ok(super::claim::readable(&rows))
+}
+
+/// Makes due what a process held that is gone.
+pub(super) fn take_over(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::Result<usize> {
+    transaction.prepare_cached(include_str!("sqlite/take_over.sql"))?.execute([now.as_micros()])
+}
+
+fn bytes(id: &SagaId) -> &[u8] {
+    id.0.as_bytes()
+}

@@ -1,0 +1,20 @@
+-- The one guarded write of a decision. What has ended, or was decided about meanwhile, is not touched.
+update lifecycles
+set state = ?3,
+    ended = ?4,
+    seq = ?5,
+    entry = ?6,
+    attempt = ?7,
+    failures = ?8,
+    interruptions = ?9,
+    token = ?10,
+    holder = ?11,
+    correlation_id = ?12,
+    error_kind = ?13,
+    last_error = ?14,
+    input = ?15,
+    updated_at = ?16,
+    entered_at = ?17,
+    due_at = ?18,
+    stuck_at = ?19
+where id = ?1 and seq = ?2 and not ended

@@ -1,0 +1,15 @@
+//! Lifecycles on real databases.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod conflicts;
+mod declares;
+mod driven;
+mod guards;
+mod messages;
+mod plans;
+mod runs;
+mod services;
+mod stage;
+mod takeover;
+mod workers;

@@ -1,0 +1,61 @@
+//! `GET /v1/lifecycles`
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch_modules::lifecycles::Declared;
+use serde::Serialize;
+
+use crate::app::App;
+use crate::http::{Query, json};
+use crate::problem::Problem;
+use crate::time::{Time, rfc3339};
+
+const LIMIT: usize = 100;
+const MOST: usize = 1000;
+
+/// A page of machines.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(in crate::routes) struct MachinePage {
+    items: Vec<MachineItem>,
+    /// Give it as `cursor` to get the next page; `null` on the last.
+    next_cursor: Option<String>,
+}
+
+/// A machine that is declared.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Machine)]
+pub(in crate::routes) struct MachineItem {
+    name: String,
+    /// The version that new lifecycles take; `null` before one is applied.
+    active: Option<u32>,
+    /// The version that waits to be applied or discarded.
+    staged: Option<u32>,
+    /// When that changed last.
+    changed_at: Time,
+}
+
+impl From<Declared> for MachineItem {
+    fn from(Declared { name, active, staged, changed_at }: Declared) -> Self {
+        Self { name, active, staged, changed_at: rfc3339(changed_at) }
+    }
+}
+
+/// The machines that are declared, by name, a page at a time.
+#[utoipa::path(get, path = "/v1/lifecycles", tag = "lifecycles",
+    params(
+        ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given", minimum = 1, maximum = 1000),
+        ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
+    ),
+    responses((status = 200, description = "A page", body = MachinePage)))]
+pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
+    let limit = query.number("limit", 1, MOST)?.unwrap_or(LIMIT);
+    let after = query.text("cursor").unwrap_or_default();
+    query.finish("limit or cursor")?;
+    let declared = app.lifecycles.parts.machines.list().await?;
+    let mut rest = declared.into_iter().filter(|machine| *machine.name > *after);
+    let items: Vec<_> = rest.by_ref().take(limit).map(MachineItem::from).collect();
+    let more = rest.next().is_some();
+    let next_cursor = items.last().filter(|_| more).map(|last| last.name.clone());
+    Ok(json(StatusCode::OK, &MachinePage { items, next_cursor }))
+}

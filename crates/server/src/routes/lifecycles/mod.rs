@@ -1,0 +1,35 @@
+//! Lifecycles: the machines that are declared, and what each of their instances is asked and told.
+
+mod address;
+pub(super) mod apply;
+pub(super) mod dead_letters;
+mod event;
+pub(super) mod events;
+pub(super) mod list;
+pub(super) mod log;
+pub(super) mod look;
+mod problems;
+pub(super) mod put;
+pub(super) mod show;
+pub(super) mod start;
+pub(super) mod steer;
+mod stuck;
+mod view;
+mod written;
+
+use backstitch_modules::lifecycles::{Error, sites};
+
+use crate::problem::Problem;
+
+pub(crate) use event::live_frame;
+pub(super) use problems::told;
+pub(super) use stuck::StuckLifecycles;
+pub(super) use view::View;
+
+/// The server makes this machine from its configuration.
+fn refuse_the_servers_own(name: &str) -> Result<(), Problem> {
+    if name == sites::MACHINE {
+        return Err(Error::BuiltIn(name.to_owned()).into());
+    }
+    Ok(())
+}

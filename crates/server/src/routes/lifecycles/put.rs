@@ -1,0 +1,74 @@
+//! `PUT /v1/lifecycles/{machine}`
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch_modules::lifecycles::{Error, declaration};
+use serde::Serialize;
+
+use super::super::definitions::document::Document;
+use super::refuse_the_servers_own;
+use super::written::Written;
+use crate::app::App;
+use crate::http::{MachineInPath, Query, json};
+use crate::problem::{Described, Problem};
+
+/// What became of a declaration.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = MachineDeclared)]
+pub(in crate::routes) struct Declared {
+    name: String,
+    /// The version it is.
+    version: u32,
+    /// `staged`, or `active` when it is what new lifecycles take.
+    standing: &'static str,
+    /// The machine as a picture: Mermaid's `stateDiagram-v2`.
+    diagram: String,
+}
+
+/// Stages a machine as the next version of its name, in place of what was staged before.
+///
+/// With `apply=true` new lifecycles take it at once. Those under way keep the version they were started with. The same
+/// machine again changes nothing and is answered with 200.
+#[utoipa::path(put, path = "/v1/lifecycles/{machine}", tag = "lifecycles",
+    request_body(content((Written = "application/json"), (Written = "application/yaml")), description = "The machine, as docs/lifecycles.md says"),
+    params(
+        ("machine" = String, Path, description = "The name, as in the declaration", pattern = "^[A-Za-z0-9._-]{1,128}$"),
+        ("apply" = Option<bool>, Query, description = "Let new lifecycles take it at once"),
+    ),
+    responses(
+        (status = 200, description = "It was declared before", body = Declared),
+        (status = 201, description = "It is a new version", body = Declared),
+        (status = 404, description = "That cannot be the name of a machine", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The machine is built in, or somebody declared another version at the same moment", body = Described, content_type = "application/problem+json"),
+        (status = 415, description = "Neither YAML nor JSON", body = Described, content_type = "application/problem+json"),
+        (status = 422, description = "It has mistakes; each is listed with its place", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn put(
+    State(app): State<App>,
+    MachineInPath(name): MachineInPath,
+    mut query: Query,
+    document: Document,
+) -> Result<Response, Problem> {
+    let apply = query.read("apply", |text| text.parse().ok(), "use true or false")?.unwrap_or(false);
+    query.finish("apply")?;
+    refuse_the_servers_own(&name)?;
+    let draft = document.read(declaration::read).map_err(Error::from)?;
+    if draft.name != name {
+        let message = format!("is `{}`, but the address says `{name}`: make them the same", draft.name);
+        return Err(Problem::field("name", message));
+    }
+    let machines = &app.lifecycles.parts.machines;
+    let newest = machines.versions(&name).await?.last().map(|newest| newest.version);
+    let version = machines.declare(draft).await?;
+    let status =
+        if newest.is_some_and(|newest| newest >= version) { StatusCode::OK } else { StatusCode::CREATED };
+    let mut is_active = machines.declared(&name).await?.active == Some(version);
+    if apply && !is_active {
+        machines.apply(&name, Some(version)).await?;
+        is_active = true;
+    }
+    let diagram = machines.machine(&name, version).await?.diagram();
+    let standing = if is_active { "active" } else { "staged" };
+    Ok(json(status, &Declared { name, version, standing, diagram }))
+}

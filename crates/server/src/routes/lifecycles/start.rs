@@ -1,0 +1,81 @@
+//! `POST /v1/lifecycles/{machine}/{key}/start`
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch::Payload;
+use backstitch_modules::lifecycles::{Error, Given, Moved, Refused, Standing};
+use serde::Deserialize;
+
+use super::view::Change;
+use super::{address, told};
+use crate::app::App;
+use crate::http::{JsonOrNothing, LifecycleInPath, Query, json, located};
+use crate::problem::{Described, Problem};
+
+/// What a start can bring along.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = StartLifecycle)]
+pub(in crate::routes) struct Request {
+    /// What links traces. The first one of all starts counts.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 512)]
+    correlation_id: Option<String>,
+    /// What actions can read. The newest one counts.
+    #[serde(default)]
+    #[schema(value_type = Value, required = false)]
+    input: Option<Payload>,
+}
+
+/// What came of a start.
+pub(in crate::routes) enum Begun {
+    Moved(Box<Moved>),
+    /// It was at its end, and stays there.
+    Ended(Box<Standing>, String),
+}
+
+/// Begins one, or begins it again.
+pub(in crate::routes) async fn begin(
+    app: &App,
+    machine: &str,
+    key: &str,
+    given: Given,
+) -> Result<Begun, Problem> {
+    match app.lifecycles.parts.start(machine, key, given).await {
+        Ok(moved) => Ok(Begun::Moved(Box::new(moved))),
+        Err(Error::Refused { why: why @ Refused::Ended { .. }, standing: Some(standing) }) => {
+            Ok(Begun::Ended(standing, why.to_string()))
+        }
+        Err(error) => told(app, Err(error)).await,
+    }
+}
+
+/// Begins a lifecycle, or begins it again: `attempt` goes up, its state stays unless it is one that waits for this, and the
+/// first correlation id stays. It is on disk when this answers.
+///
+/// One at its end stays as it is: the answer is 200, `changed` is false, and `detail` says so.
+#[utoipa::path(post, path = "/v1/lifecycles/{machine}/{key}/start", tag = "lifecycles", request_body = Option<Request>,
+    params(
+        ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
+        ("key" = String, Path, description = "Which one of this machine: anything that can be seen, up to 200 bytes", min_length = 1, max_length = 200),
+    ),
+    responses(
+        (status = 202, description = "It has begun, or begun again", body = Change, headers(("Location" = String, description = "The lifecycle"))),
+        (status = 200, description = "It is at its end, and nothing has changed", body = Change, headers(("Location" = String, description = "The lifecycle"))),
+        (status = 404, description = "There is no such machine", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "No version of the machine is active", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn start(
+    State(app): State<App>,
+    LifecycleInPath { machine, key }: LifecycleInPath,
+    query: Query,
+    JsonOrNothing(Request { correlation_id, input }): JsonOrNothing<Request>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let answer = match begin(&app, &machine, &key, Given { correlation_id, input }).await? {
+        Begun::Moved(moved) => json(StatusCode::ACCEPTED, &Change::of(&moved)),
+        Begun::Ended(standing, why) => json(StatusCode::OK, &Change::none(&standing, &why)),
+    };
+    Ok(located(&address::of(&machine, &key), answer))
+}

@@ -1,0 +1,186 @@
+//! Sites (seed 004): the machine `site-provisioning` in the words of those who ask for sites.
+
+use std::collections::BTreeMap;
+
+use axum::extract::State;
+use axum::http::StatusCode;
+use axum::response::Response;
+use backstitch::Payload;
+use backstitch_modules::lifecycles::sites::MACHINE;
+use backstitch_modules::lifecycles::{Error, Given, MAX_KEY, Standing};
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
+
+use super::lifecycles::start::{Begun, begin};
+use super::lifecycles::told;
+use crate::app::App;
+use crate::http::{Json, Query, SiteInPath, json};
+use crate::problem::{Described, Kind, Problem};
+use crate::time::{Time, rfc3339};
+
+/// A site that somebody wants. Whatever else there is, its actions can read.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[schema(as = NewSite, example = json!({ "site_id": "site-1", "repository": "acme/docs" }))]
+#[expect(dead_code, reason = "describes what is read as it comes")]
+pub(in crate::routes) struct NewSite {
+    /// Anything that can be seen, up to 200 bytes.
+    #[schema(min_length = 1, max_length = 200)]
+    site_id: String,
+    /// What links traces. The first one of all requests counts.
+    #[serde(default)]
+    #[schema(min_length = 1, max_length = 512)]
+    correlation_id: Option<String>,
+    #[serde(flatten)]
+    more: BTreeMap<String, Value>,
+}
+
+/// A site as it stands.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = Site)]
+pub(in crate::routes) struct View<'a> {
+    site_id: &'a str,
+    /// Where it stands.
+    #[schema(value_type = SiteState)]
+    state: &'a str,
+    /// How often it was asked for.
+    attempt: u32,
+    correlation_id: Option<&'a str>,
+    /// What went wrong; only of one that failed.
+    last_error: Option<&'a str>,
+    #[schema(value_type = Option<SiteErrorKind>)]
+    error_kind: Option<&'a str>,
+    created_at: Time,
+    updated_at: Time,
+}
+
+/// Where a site stands.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes what is written as text")]
+pub(in crate::routes) enum SiteState {
+    Requested,
+    SourceResolving,
+    SourceResolved,
+    AwaitingGithub,
+    VercelCreating,
+    VercelCreated,
+    HookCreating,
+    HookCreated,
+    Live,
+    Failed,
+}
+
+/// What went wrong with a site.
+#[derive(utoipa::ToSchema)]
+#[schema(rename_all = "snake_case")]
+#[expect(dead_code, reason = "describes what is written as text")]
+pub(in crate::routes) enum SiteErrorKind {
+    GithubApi,
+    VercelApi,
+    NoGithubToken,
+    QuotaExceeded,
+    Internal,
+}
+
+impl<'a> From<&'a Standing> for View<'a> {
+    fn from(standing: &'a Standing) -> Self {
+        let instance = &standing.instance;
+        let failure = instance.failure.as_ref();
+        Self {
+            site_id: &standing.key,
+            state: &instance.state,
+            attempt: instance.attempt,
+            correlation_id: instance.given.correlation_id.as_deref(),
+            last_error: failure.map(|failure| failure.message.as_str()),
+            error_kind: failure.map(|failure| failure.kind.as_str()),
+            created_at: rfc3339(standing.created_at),
+            updated_at: rfc3339(instance.updated_at),
+        }
+    }
+}
+
+/// A site that was asked for.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = SiteAskedFor)]
+pub(in crate::routes) struct AskedFor<'a> {
+    #[serde(flatten)]
+    site: View<'a>,
+    /// Whether anything has changed.
+    changed: bool,
+    /// Why nothing has.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    detail: Option<&'a str>,
+}
+
+/// Asks for a site, or asks again: a start of the machine `site-provisioning`. It is on disk when this answers.
+///
+/// Where the services of sites are configured, the server goes on from here; otherwise the site is driven by transitions. One
+/// that is live or has failed stays so: the answer is 200, `changed` is false, and `detail` says so.
+#[utoipa::path(post, path = "/v1/sites", tag = "sites", request_body = NewSite,
+    responses(
+        (status = 202, description = "It is being provisioned", body = AskedFor),
+        (status = 200, description = "It is live or has failed, and nothing has changed", body = AskedFor),
+    ))]
+pub(in crate::routes) async fn ask_for(
+    State(app): State<App>,
+    query: Query,
+    Json(wish): Json<Map<String, Value>>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let Wish { site_id, given } = Wish::read(wish)?;
+    let (status, standing, why) = match begin(&app, MACHINE, &site_id, given).await? {
+        Begun::Moved(moved) => (StatusCode::ACCEPTED, moved.standing, None),
+        Begun::Ended(standing, why) => (StatusCode::OK, *standing, Some(why)),
+    };
+    let answer = AskedFor { site: View::from(&standing), changed: why.is_none(), detail: why.as_deref() };
+    Ok(json(status, &answer))
+}
+
+/// A site as it stands.
+#[utoipa::path(get, path = "/v1/sites/{id}", tag = "sites",
+    params(("id" = String, Path, description = "The site", min_length = 1, max_length = 200)),
+    responses(
+        (status = 200, description = "The site", body = View),
+        (status = 404, description = "Nobody has asked for it", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    SiteInPath(id): SiteInPath,
+    query: Query,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    match app.lifecycles.parts.get(MACHINE, &id).await {
+        Err(Error::UnknownKey { .. }) => {
+            let detail = format!("nobody has asked for the site `{id}`: POST /v1/sites does");
+            Err(Problem::new(Kind::LifecycleNotFound, detail))
+        }
+        found => Ok(json(StatusCode::OK, &View::from(&told(&app, found).await?))),
+    }
+}
+
+struct Wish {
+    site_id: String,
+    given: Given,
+}
+
+impl Wish {
+    fn read(mut wish: Map<String, Value>) -> Result<Self, Problem> {
+        let site_id = match wish.remove("site_id") {
+            Some(Value::String(id)) => id,
+            Some(_) => return Err(Problem::field("site_id", "is no text")),
+            None => return Err(Problem::field("site_id", "is missing: name the site")),
+        };
+        if site_id.is_empty() || site_id.len() > MAX_KEY || site_id.chars().any(char::is_control) {
+            let message = format!("must have 1 to {MAX_KEY} bytes, and characters that can be seen");
+            return Err(Problem::field("site_id", message));
+        }
+        let correlation_id = match wish.remove("correlation_id") {
+            Some(Value::String(id)) => Some(id),
+            Some(Value::Null) | None => None,
+            Some(_) => return Err(Problem::field("correlation_id", "is no text")),
+        };
+        // What was read as JSON has a JSON form.
+        let input = (!wish.is_empty()).then(|| Payload::encode(&wish).unwrap_or_else(|_| Payload::null()));
+        Ok(Self { site_id, given: Given { correlation_id, input } })
+    }
+}
