@@ -152,6 +152,7 @@ macro_rules! every_store {
                 only_the_job_that_is_meant_is_withdrawn
                 the_job_of_an_ended_saga_is_withdrawn_without_a_word
                 a_job_is_either_leased_or_withdrawn
+                a_product_gives_its_jobs_up_itself
                 a_saga_is_told_of_an_attempt_that_nobody_brings_back
                 nobody_is_told_of_a_lost_job_that_no_saga_waits_for
                 the_job_of_a_paused_saga_waits_until_it_goes_on

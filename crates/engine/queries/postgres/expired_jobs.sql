@@ -1,10 +1,13 @@
 -- A lease that ran out costs no attempt, but a job that nobody brings back is given up after so many of them. The saga that
--- waits for it is told in the same go; one that waits for several of them gets as many messages.
+-- waits for it is told in the same go; one that waits for several of them gets as many messages. What a product is to give up
+-- itself is left to it.
 with
 expired as (
     select id
     from jobs
-    where status = 'Leased' and queue = any ($1) and until <= clock()
+    where
+        status = 'Leased' and queue = any ($1) and until <= clock()
+        and not (expiries + 1 >= $2 and starts_with(queue, $5))
     for update skip locked
 ),
 put_back as (
@@ -12,7 +15,7 @@ put_back as (
     set status = case when expiries + 1 >= $2 then 'Failed' else 'Pending' end,
         expiries = expiries + 1,
         until = clock(),
-        last_error = 'lease_expired'
+        last_error = $6
     from expired
     where jobs.id = expired.id
     returning jobs.id, jobs.saga_id, jobs.status, jobs.queue, jobs.payload

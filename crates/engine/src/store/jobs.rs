@@ -10,6 +10,10 @@ use crate::inbox::{self, Message};
 /// what its saga waits for.
 pub const OUTSIDE: &str = "work/";
 
+/// Queues of products that are told themselves begin with this. The last lease that a job there may lose is left as it is:
+/// its product gives it up, together with whatever waits for it.
+pub const OF_PRODUCTS: &str = "product/";
+
 /// A job to be written with the decision that asks for it.
 #[derive(Clone, Debug)]
 pub struct NewJob {
@@ -45,6 +49,12 @@ pub struct Job {
 }
 
 impl Job {
+    /// Whether giving it up is its product's to do.
+    #[must_use]
+    pub fn is_of_a_product(&self) -> bool {
+        self.queue.starts_with(OF_PRODUCTS)
+    }
+
     /// What its saga is told when it is given up because nobody brings it back; none when no saga waits for it.
     #[must_use]
     pub fn lost(&self) -> Option<Message> {
@@ -57,11 +67,18 @@ impl Job {
     }
 }
 
+/// Why a job is given up that nobody brings back, as it is kept with the job.
+pub const LEASE_EXPIRED: &str = "lease_expired";
+
+/// The same as the error of the attempt that it was.
+#[must_use]
+pub fn nobody_brings_it_back() -> StepError {
+    StepError::in_doubt("the workers that had it have not been heard of").with_code(LEASE_EXPIRED)
+}
+
 /// The part of that message which is the same for every job; the rest is the job's payload.
 pub(crate) fn loss() -> Value {
-    let error =
-        StepError::in_doubt("the workers that had it have not been heard of").with_code("lease_expired");
-    json!({"ask": "answered", "answer": inbox::Answer::Failed(error)})
+    json!({"ask": "answered", "answer": inbox::Answer::Failed(nobody_brings_it_back())})
 }
 
 /// What came of asking for jobs.

@@ -14,7 +14,8 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 
 use super::declared::{Collected, Declared, InFlight, Version};
 use super::jobs::{
-    Answer, Job, Leased, Leasing, NewJob, OUTSIDE, Report as JobReport, Settled, Settlement, Withdrawal,
+    Answer, Job, LEASE_EXPIRED, Leased, Leasing, NewJob, OUTSIDE, Report as JobReport, Settled, Settlement,
+    Withdrawal,
 };
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
@@ -530,8 +531,9 @@ impl Store for MemoryStore {
         let mut expired_jobs = Vec::new();
         let mut lost = Vec::new();
         for job in mine {
-            if let Some(expired) = job.lease.expire(now) {
-                job.last_error = Some("lease_expired".to_owned());
+            let is_for_us = |lease: &Lease| lease.status != lease::Status::Failed || !job.is_of_a_product();
+            if let Some(expired) = job.lease.expire(now).filter(is_for_us) {
+                job.last_error = Some(LEASE_EXPIRED.to_owned());
                 job.lease = expired;
                 expired_jobs.push(job.id);
                 if job.lease.status == lease::Status::Failed {

@@ -228,7 +228,7 @@ pub trait Store: Send + Sync + 'static {
 
     /// Leases up to `limit` due jobs of these queues, oldest first; expired leases are returned to the queue
     /// first. The store's clock decides. The last lease that a job may lose ends it, and the saga that waits for it is told
-    /// ([`Job::lost`]), or neither.
+    /// ([`Job::lost`]), or neither; a job [of a product](Job::is_of_a_product) is left to the product then.
     ///
     /// # Errors
     /// When the store cannot be written.

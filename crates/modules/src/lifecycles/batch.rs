@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use backstitch::kernel::lease::{self, Lease};
 use backstitch::kernel::lifecycle::{self, Decision, Input, Instance, Machine, Recorded, Refused};
+use backstitch::store::jobs::LEASE_EXPIRED;
 use backstitch::{Payload, SagaId, Timestamp};
 use tokio::time::Instant;
 
@@ -32,11 +33,13 @@ pub(super) struct Ask {
     pub(super) seat: Option<Seat>,
 }
 
-/// A worker's report.
+/// A worker's report, or that there will be none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {
     pub(super) job: i64,
     pub(super) token: i64,
+    /// Its last lease has run out: nobody brings it back.
+    pub(super) is_lost: bool,
 }
 
 /// What an ask is answered.
@@ -127,8 +130,8 @@ pub(super) fn queue(queue: &str) -> String {
     format!("{QUEUES}{queue}")
 }
 
-/// What the queues of lifecycles begin with, beside those of sagas.
-pub(super) const QUEUES: &str = "lifecycle/";
+/// What the queues of lifecycles begin with, beside those of sagas: they are a product's.
+pub(super) const QUEUES: &str = "product/lifecycle/";
 
 /// What a job is about.
 #[derive(Clone, Debug, serde::Serialize, serde::Deserialize)]
@@ -193,7 +196,7 @@ impl Course<'_> {
             .map_err(|why| NotMoved::Refused { why, standing: before.clone().map(Box::new) })?;
         if let (Some(report), Some(lease)) = (ask.job, lease) {
             self.read.jobs.insert(report.job, lease.clone());
-            self.writes.settled.push((report.job, lease, reported_error(&ask.input)));
+            self.writes.settled.push((report.job, lease, reported_error(report, &ask.input)));
         }
         Ok(self.keep(ask, &machine, before.as_ref(), decision))
     }
@@ -201,6 +204,11 @@ impl Course<'_> {
     /// What a report makes of its job.
     fn report(&self, report: Report, ask: &Ask) -> Result<Lease, NotMoved> {
         let lease = self.read.jobs.get(&report.job).ok_or(NotMoved::Job(None))?;
+        if report.is_lost {
+            let lost = lease.expire(self.read.now).filter(|next| next.status == lease::Status::Failed);
+            let lost = lost.filter(|next| next.token == report.token);
+            return lost.ok_or(NotMoved::Job(Some(lease::Refused::Unavailable)));
+        }
         let failed = matches!(&ask.input, Input::Answered { outcome: Err(_), .. });
         let next = if failed { lease.fail(report.token, None) } else { lease.complete(report.token) };
         next.map_err(|why| NotMoved::Job(Some(why)))
@@ -315,9 +323,22 @@ fn job(standing: &Standing, offer: &lifecycle::Offer) -> NewJob {
     }
 }
 
-fn reported_error(input: &Input) -> Option<String> {
+fn reported_error(report: Report, input: &Input) -> Option<String> {
     match input {
+        _ if report.is_lost => Some(LEASE_EXPIRED.to_owned()),
         Input::Answered { outcome: Err(error), .. } => Some(tidied(&error.to_string())),
         _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use backstitch::store::jobs::OF_PRODUCTS;
+
+    use super::*;
+
+    #[test]
+    fn whoever_leases_jobs_leaves_it_to_lifecycles_to_give_theirs_up() {
+        assert!(queue("drivers").starts_with(OF_PRODUCTS));
     }
 }

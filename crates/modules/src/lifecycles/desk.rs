@@ -5,10 +5,11 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::inbox;
-use backstitch::kernel::lease::{Refused, Status};
+use backstitch::kernel::lease::{MAX_EXPIRIES, Refused, Status};
 use backstitch::kernel::lifecycle::Input;
-use backstitch::store::jobs::{Job, Report as JobReport, Settlement};
+use backstitch::store::jobs::{Job, Report as JobReport, Settlement, nobody_brings_it_back};
 use backstitch::{Answered, Desk, Error as EngineError, Payload, Subject, Timestamp, Work};
+use futures::future::try_join_all;
 
 use super::base::Base;
 use super::batch::{Ask, NotMoved, Offered, QUEUES, Report, queue};
@@ -16,9 +17,10 @@ use super::errand::Errand;
 use super::looking;
 use super::writer::Writer;
 use crate::batcher::NotWritten;
-use crate::question::{Statement, statement};
+use crate::question::{Statement, Value, statement};
 
 const HAS_WORK: Statement = statement!("lifecycles/has_work");
+const LOST_JOBS: Statement = statement!("lifecycles/lost_jobs");
 
 /// Hands actions to outside workers.
 pub(super) struct Counter {
@@ -37,6 +39,48 @@ impl Counter {
         Ok(found.and_then(|found| Some((found.clone(), found.payload.decode::<Offered>().ok()?))))
     }
 
+    /// Ends a job that nobody waits for any more.
+    async fn drop_unwanted(&self, job: &Job) -> Result<(), EngineError> {
+        let report = JobReport::Failed { error: "nobody waits for it any more".to_owned(), retry_at: None };
+        let settlement = Settlement { id: job.id, token: job.lease.token, report };
+        self.base.store().settle_jobs(&[settlement]).await?;
+        Ok(())
+    }
+
+    /// Gives up the attempts in these queues whose leases were all lost.
+    async fn give_up_lost(&self, queues: &str) -> Result<(), EngineError> {
+        let mut values: Vec<Value> = vec![queues.into(), MAX_EXPIRIES.into()];
+        if !self.base.is_shared() {
+            values.push(self.base.now().into());
+        }
+        let lost = self.base.read(LOST_JOBS, values).await?;
+        let numbers = lost.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+        try_join_all(numbers.into_iter().map(|job| self.give_up(job))).await?;
+        Ok(())
+    }
+
+    /// The end of the job and what follows from it are one transaction.
+    async fn give_up(&self, job: i64) -> Result<(), EngineError> {
+        let Some(found) = self.base.store().job(job).await? else { return Ok(()) };
+        let Ok(Offered { machine, key, entry, attempt }) = found.payload.decode() else {
+            return self.drop_unwanted(&found).await;
+        };
+        let ask = Ask {
+            machine,
+            key,
+            input: Input::Answered { entry, attempt, token: None, outcome: Err(nobody_brings_it_back()) },
+            id: found.saga,
+            job: Some(Report { job, token: found.lease.token, is_lost: true }),
+            seat: None,
+        };
+        match self.writer.write(ask).await {
+            // Its worker was heard of after all, or somebody else has done this.
+            Ok(Ok(_) | Err(NotMoved::Job(_))) => Ok(()),
+            Ok(Err(_)) => self.drop_unwanted(&found).await,
+            Err(why) => Err(unwritten(why)),
+        }
+    }
+
     /// What a worker gets; none, and the job is over, where nobody waits for it any more.
     async fn work(&self, job: Job) -> Result<Option<Work>, EngineError> {
         let offered = job.payload.decode::<Offered>().ok();
@@ -48,10 +92,7 @@ impl Counter {
             standing.instance.entry == offered.entry && standing.instance.failures + 1 == offered.attempt
         });
         let Some((standing, offered)) = waits else {
-            let report =
-                JobReport::Failed { error: "nobody waits for it any more".to_owned(), retry_at: None };
-            let settlement = Settlement { id: job.id, token: job.lease.token, report };
-            self.base.store().settle_jobs(&[settlement]).await?;
+            self.drop_unwanted(&job).await?;
             return Ok(None);
         };
         let results = looking::results(&self.base, standing.id).await?;
@@ -90,9 +131,10 @@ impl Desk for Counter {
         let queues: Vec<String> = queues.iter().map(|name| queue(name)).collect();
         // To lease is to write, and most workers are after something else.
         let named = serde_json::to_string(&queues).map_err(|why| EngineError::BadInput(why.to_string()))?;
-        if self.base.read(HAS_WORK, vec![named.into()]).await?.is_empty() {
+        if self.base.read(HAS_WORK, vec![named.as_str().into()]).await?.is_empty() {
             return Ok(Vec::new());
         }
+        self.give_up_lost(&named).await?;
         let leasing = self.base.store().lease_jobs(&queues, lease, limit).await?;
         let mut taken = Vec::with_capacity(leasing.leased.len());
         for leased in leasing.leased {
@@ -140,7 +182,7 @@ impl Desk for Counter {
             key,
             input: Input::Answered { entry, attempt, token: None, outcome },
             id: found.saga,
-            job: Some(Report { job, token }),
+            job: Some(Report { job, token, is_lost: false }),
             seat: None,
         };
         match self.writer.write(ask).await {
@@ -154,8 +196,14 @@ impl Desk for Counter {
             },
             Ok(Err(NotMoved::Job(_))) => Err(EngineError::StaleLease(job)),
             Ok(Err(_)) => Err(EngineError::JobOver(job)),
-            Err(NotWritten::Closed) => Err(EngineError::ShuttingDown),
-            Err(NotWritten::Store(why)) => Err(EngineError::Store(why)),
+            Err(why) => Err(unwritten(why)),
         }
+    }
+}
+
+fn unwritten(why: NotWritten) -> EngineError {
+    match why {
+        NotWritten::Closed => EngineError::ShuttingDown,
+        NotWritten::Store(why) => EngineError::Store(why),
     }
 }

@@ -196,8 +196,10 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
 fn keep_jobs(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusqlite::Result<()> {
     for (job, lease, error) in &writes.settled {
         transaction
-            .prepare_cached("update jobs set status = ?2, attempts = ?3, last_error = coalesce(?4, last_error) where id = ?1")?
-            .execute(params![job, job_word(lease.status), lease.attempts, error])?;
+            .prepare_cached(
+                "update jobs set status = ?2, attempts = ?3, expiries = ?4, last_error = coalesce(?5, last_error) where id = ?1",
+            )?
+            .execute(params![job, job_word(lease.status), lease.attempts, lease.expiries, error])?;
     }
     for id in &writes.unwanted {
         transaction

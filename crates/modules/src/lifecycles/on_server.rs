@@ -260,10 +260,10 @@ async fn tell(unit: &Unit, writes: &Writes, now: Timestamp) -> Result<(), store:
 /// One after the other: what is reported about is settled before the rest is taken back.
 async fn keep_jobs(unit: &Unit, writes: &Writes, now: Timestamp) -> Result<(), store::Error> {
     for (job, lease, error) in &writes.settled {
-        let settle =
-            "update jobs set status = $2, attempts = $3, last_error = coalesce($4, last_error) where id = $1";
+        let settle = "update jobs set status = $2, attempts = $3, expiries = $4, last_error = coalesce($5, last_error) where id = $1";
         let status = job_word(lease.status);
-        unit.query(settle, &[job, &status, &number(lease.attempts.into()), error]).await?;
+        let (attempts, expiries) = (number(lease.attempts.into()), number(lease.expiries.into()));
+        unit.query(settle, &[job, &status, &attempts, &expiries, error]).await?;
     }
     if !writes.unwanted.is_empty() {
         let unwanted: Vec<Uuid> = writes.unwanted.iter().map(|id| id.0).collect();

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use backstitch::kernel::lease::MAX_EXPIRIES;
 use backstitch::{Answered, Payload, StepError, Subject, Work, secs};
-use backstitch_modules::lifecycles::{Builder, Draft, Given};
+use backstitch_modules::lifecycles::{Builder, Draft, Event, Given};
 
 use crate::stage::Stage;
 
@@ -23,6 +24,20 @@ fn parcel(timeout: Duration) -> Draft {
 
 async fn lease(stage: &Stage) -> Vec<Work> {
     stage.engine.lease_work(&["drivers".to_owned()], 10, secs(30), secs(0)).await.unwrap()
+}
+
+/// Workers take it and are not heard of again, as often as there is a lease to lose; who took it, in turn.
+async fn lose_every_lease(stage: &Stage) -> Vec<Work> {
+    let mut taken: Vec<Work> = Vec::new();
+    while taken.len() < MAX_EXPIRIES as usize {
+        let soon = Duration::from_millis(1);
+        taken.extend(stage.engine.lease_work(&["drivers".to_owned()], 1, soon, secs(10)).await.unwrap());
+    }
+    taken
+}
+
+async fn jobs(stage: &Stage) -> Vec<String> {
+    stage.texts("select status || ' ' || expiries || ' ' || last_error from jobs order by id").await
 }
 
 async fn state(stage: &Stage, key: &str) -> String {
@@ -110,5 +125,51 @@ async fn an_action_that_no_worker_answers_in_time_is_offered_again_and_then_give
         assert!(failure.message.contains("no worker answered"), "{failure:?}");
         stage.audit("parcel", "p").await;
         driving.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_whose_workers_all_fell_silent_is_over_long_before_its_time() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(3600))).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        for attempt in 1..=2 {
+            let taken = lose_every_lease(&stage).await;
+            assert!(taken.iter().all(|work| work.attempt == attempt), "{taken:?}");
+        }
+        assert!(lease(&stage).await.is_empty(), "there is no third attempt");
+        let failed = stage.lifecycles.get("parcel", "p").await.unwrap();
+        let failure = failed.instance.failure.unwrap();
+        assert_eq!((&*failed.instance.state, &*failure.kind), ("failed", "internal"));
+        assert!(failure.message.contains("lease_expired: the workers that had it"), "{failure:?}");
+        let log = stage.lifecycles.log(failed.id, 0, 10).await.unwrap();
+        let Event::ActionRetry { error, .. } = &log[1].event else { panic!("{log:?}") };
+        assert!(error.kind.leaves_doubt() && error.code.as_deref() == Some("lease_expired"), "{error:?}");
+        assert_eq!(jobs(&stage).await, vec!["Failed 5 lease_expired"; 2]);
+        stage.audit("parcel", "p").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_attempt_is_given_up_together_with_its_job_or_not_at_all() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(3600))).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let last = lose_every_lease(&stage).await.pop().unwrap();
+        stage.execute("alter table saga_events rename to saga_events_away").await.unwrap();
+        let drivers = ["drivers".to_owned()];
+        stage.engine.lease_work(&drivers, 1, secs(30), secs(0)).await.unwrap_err();
+        assert_eq!(
+            jobs(&stage).await,
+            ["Leased 4 lease_expired"],
+            "nothing was told, so nothing is given up"
+        );
+        stage.execute("alter table saga_events_away rename to saga_events").await.unwrap();
+
+        stage.engine.extend_lease(last.job, last.token, secs(60)).await.unwrap();
+        assert!(lease(&stage).await.is_empty(), "its worker was heard of after all");
+        stage.engine.complete_work(last.job, last.token, Payload::null()).await.unwrap();
+        assert_eq!(state(&stage, "p").await, "sent");
+        stage.audit("parcel", "p").await;
     }
 }

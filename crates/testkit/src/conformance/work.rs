@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstitch::inbox::{Answer as Said, Message};
 use backstitch::store::Commit;
-use backstitch::store::jobs::{Answer, Job, NewJob, Report, Settled, Settlement, Withdrawal};
+use backstitch::store::jobs::{Answer, Job, Leased, NewJob, Report, Settled, Settlement, Withdrawal};
 use backstitch_kernel::lease::{MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::saga::Phase;
 use backstitch_kernel::{Payload, SagaId, StepError, Timestamp};
@@ -324,6 +324,29 @@ fn given_up(message: &Message) -> Option<(&str, Phase, u32)> {
             Some((step.as_str(), *phase, *attempt))
         }
         _ => None,
+    }
+}
+
+/// What a product's job has lost is counted like any other's, but the last loss is the product's to make something of.
+pub async fn a_product_gives_its_jobs_up_itself(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let queues = ["product/q".to_owned(), "work/q".to_owned()];
+    let jobs = vec![attempt("product/q", "build", now), attempt("work/q", "test", now)];
+    apply(&*store, Commit { jobs, ..started(saga(1), now) }).await;
+    let mut leased = Vec::new();
+    for _ in 0..MAX_EXPIRIES {
+        leased = store.lease_jobs(&queues, LEASE, 10).await.unwrap().leased;
+        fixture.advance(LEASE + A_MOMENT).await;
+    }
+    assert_eq!(told_at_the_next_look(fixture, &queues).await, [saga(1)]);
+    assert_eq!(inbox(fixture).await.len(), 1, "of the other one");
+    assert_eq!(leased.len(), 2);
+    for Leased { job } in leased {
+        let is_left = job.is_of_a_product();
+        let expected =
+            if is_left { (Status::Leased, MAX_EXPIRIES - 1) } else { (Status::Failed, MAX_EXPIRIES) };
+        let lease = read(fixture, job.id).await.lease;
+        assert_eq!((lease.status, lease.expiries), expected, "{}", job.queue);
     }
 }
 

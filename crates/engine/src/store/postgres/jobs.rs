@@ -12,7 +12,8 @@ use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, is_text, limit, millis, readable, time};
 use crate::store::jobs::{
-    Answer, Job, Leased, Leasing, OUTSIDE, Report, Settled, Settlement, Withdrawal, loss,
+    Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, OUTSIDE, Report, Settled, Settlement,
+    Withdrawal, loss,
 };
 use crate::store::{Corrupt, Error};
 
@@ -25,7 +26,8 @@ pub(super) async fn lease(
     // A queue whose name no column can hold has no jobs.
     let queues: Vec<&str> = queues.iter().map(String::as_str).filter(|queue| is_text(queue)).collect();
     let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 4] = [&queues, &fifth, &OUTSIDE, &loss().to_string()];
+    let values: [&(dyn ToSql + Sync); 6] =
+        [&queues, &fifth, &OUTSIDE, &loss().to_string(), &OF_PRODUCTS, &LEASE_EXPIRED];
     let told = session.query(sql!("expired_jobs"), &values).await?;
     let leased = session.query(sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
     Ok(Leasing {

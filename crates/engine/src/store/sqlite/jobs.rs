@@ -12,11 +12,10 @@ use super::sql;
 use super::values::{Reading, limit};
 use crate::inbox::Posted;
 use crate::store::Corrupt;
-use crate::store::jobs::{Answer, Job, Leased, Leasing, Report, Settled, Settlement, Withdrawal};
+use crate::store::jobs::{
+    Answer, Job, LEASE_EXPIRED, Leased, Leasing, Report, Settled, Settlement, Withdrawal,
+};
 use crate::store::outbox::ALERTS;
-
-/// Why a lease ran out, as it is told to whoever looks at the job.
-const LEASE_EXPIRED: &str = "lease_expired";
 
 pub(super) fn lease(
     connection: &Connection,
@@ -51,10 +50,13 @@ fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<Vec<Sa
     let mut told = Vec::new();
     for mut job in select(connection, sql!("expired_jobs"), params![queue, now.as_micros()])? {
         if let Some(lease) = job.lease.expire(now) {
+            let given_up = lease.status == Status::Failed;
+            if given_up && job.is_of_a_product() {
+                continue;
+            }
             job.lease = lease;
             job.last_error = Some(LEASE_EXPIRED.to_owned());
             write(connection, &job, now)?;
-            let given_up = job.lease.status == Status::Failed;
             if let Some(message) = job.lost().filter(|_| given_up)
                 && inbox::post_in(connection, job.saga, &message, now)? == Posted::Accepted
             {
