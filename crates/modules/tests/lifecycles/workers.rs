@@ -137,7 +137,10 @@ async fn an_attempt_whose_workers_all_fell_silent_is_over_long_before_its_time()
             let taken = lose_every_lease(&stage).await;
             assert!(taken.iter().all(|work| work.attempt == attempt), "{taken:?}");
         }
-        assert!(lease(&stage).await.is_empty(), "there is no third attempt");
+        // Whoever asks once the last lease has run out is told that there is nothing more.
+        while state(&stage, "p").await != "failed" {
+            assert!(lease(&stage).await.is_empty(), "there is no third attempt");
+        }
         let failed = stage.lifecycles.get("parcel", "p").await.unwrap();
         let failure = failed.instance.failure.unwrap();
         assert_eq!((&*failed.instance.state, &*failure.kind), ("failed", "internal"));
@@ -158,7 +161,8 @@ async fn a_lost_attempt_is_given_up_together_with_its_job_or_not_at_all() {
         let last = lose_every_lease(&stage).await.pop().unwrap();
         stage.execute("alter table saga_events rename to saga_events_away").await.unwrap();
         let drivers = ["drivers".to_owned()];
-        stage.engine.lease_work(&drivers, 1, secs(30), secs(0)).await.unwrap_err();
+        // Until the last lease has run out there is nothing to write.
+        while stage.engine.lease_work(&drivers, 1, secs(30), secs(0)).await.is_ok() {}
         assert_eq!(
             jobs(&stage).await,
             ["Leased 4 lease_expired"],
