@@ -45,6 +45,21 @@ async fn a_failure_is_told_with_its_kind_and_a_refusal_is_not_told_at_all() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_transition_to_failed_is_told_like_any_other_and_without_a_kind() {
+    for stage in Stage::each().await {
+        stage.provide_sites().await;
+        stage.start("s").await;
+        let moved = stage.lifecycles.transition(SITES, "s", "failed", None).await.unwrap();
+        assert_eq!((moved.standing.ended, moved.standing.instance.failure), (true, None));
+        assert_eq!(moved.events[0].event.name(), "lifecycle.transitioned");
+        assert_eq!(stage.texts("select topic from outbox").await, ["sites.provisioning.failed"]);
+        let told: Value = serde_json::from_str(&stage.texts("select payload from outbox").await[0]).unwrap();
+        assert_eq!((&told["to_state"], &told["error_kind"]), (&json!("failed"), &json!(null)));
+        stage.audit(SITES, "s").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_machine_without_a_subject_has_topics_of_its_own_name() {
     for stage in Stage::each().await {
         let parcel =

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch::kernel::lifecycle::{FAILED, INTERNAL};
 use backstitch::outbox::{Attempt, Observer, Outcome};
 use backstitch::{Engine, Event};
 use backstitch_modules::lifecycles;
@@ -128,7 +129,14 @@ impl Metrics {
             lifecycles::Event::Started(_) | lifecycles::Event::Restarted { .. } => {
                 count(LIFECYCLE_STARTS, None);
             }
-            lifecycles::Event::Transitioned { to, .. } => count(LIFECYCLE_TRANSITIONS, Some(("to", to))),
+            lifecycles::Event::Transitioned { to, error, .. } => {
+                count(LIFECYCLE_TRANSITIONS, Some(("to", to)));
+                if **to == *FAILED {
+                    // Where nobody said what kind of error it is, it is of the kind that says nothing.
+                    let kind = error.as_ref().map_or(INTERNAL, |failure| &failure.kind);
+                    count(LIFECYCLE_FAILURES, Some(("error_kind", kind)));
+                }
+            }
             lifecycles::Event::Failed { failure, .. } => {
                 count(LIFECYCLE_TRANSITIONS, event.state().map(|state| ("to", state)));
                 count(LIFECYCLE_FAILURES, Some(("error_kind", &failure.kind)));

@@ -82,3 +82,26 @@ async fn what_has_been_in_its_state_for_too_long_is_told_by_health_and_a_metric(
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_transition_to_failed_is_counted_as_a_failure_of_no_known_kind() {
+    on_both_stores(async |stage| {
+        let open = stage.open().await;
+        open.start("s", &json!({})).await;
+        let failed = open.moves("s", "failed").await;
+        assert_eq!(
+            (&failed["ended"], &failed["error_kind"], &failed["last_error"]),
+            (&json!(true), &json!(null), &json!(null)),
+            "nobody said why"
+        );
+        let last = open.log("s").await.pop().unwrap();
+        assert_eq!((&last["type"], &last["to"]), (&json!("lifecycle.transitioned"), &json!("failed")));
+        assert!(last.get("error_kind").is_none(), "{last}");
+        let expected = [
+            r#"lifecycle_transitions_total{machine="site-provisioning",to="failed"} 1"#,
+            r#"lifecycle_failures_total{machine="site-provisioning",error_kind="internal"} 1"#,
+        ];
+        has_metrics(&open, &expected).await;
+    })
+    .await;
+}
