@@ -38,6 +38,8 @@ pub struct SagaState {
     pub status: Status,
     /// Whether it is paused.
     pub paused: bool,
+    /// The number of its newest event.
+    pub seq: u64,
     /// What it was started with.
     pub input: Payload,
     /// The caller's own id.
@@ -87,6 +89,7 @@ impl SagaState {
             version: state.started.version,
             status: state.status,
             paused: state.paused,
+            seq: state.seq,
             input: state.started.input.clone(),
             correlation_id: state.started.correlation_id.clone(),
             attributes: state.started.attributes.clone(),

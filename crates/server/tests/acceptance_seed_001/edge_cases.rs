@@ -24,6 +24,9 @@ async fn edge_1_a_customer_whose_connection_is_lost_comes_back_and_gets_exactly_
         }
         // The connection is gone. The order goes on.
         drop(stream);
+        let path = format!("/v1/orders/{tx}/events");
+        let ahead = shop.client.send(Method::GET, &path, &[("last-event-id", "1000")], "").await;
+        assert_eq!((ahead.status, ahead.problem().as_str()), (400, "bad-header"), "nobody waits for ever");
         let again = shop.follow(&tx, read.last().unwrap().id).await;
         stage.services.release();
         read.extend(again.rest().await);
@@ -37,7 +40,6 @@ async fn edge_1_a_customer_whose_connection_is_lost_comes_back_and_gets_exactly_
             assert_eq!(shop.follow(&tx, last).await.rest().await, read[missed..]);
         }
         let last = read.len().to_string();
-        let path = format!("/v1/orders/{tx}/events");
         let nothing = shop.client.send(Method::GET, &path, &[("last-event-id", &last)], "").await;
         assert_eq!(nothing.status, 204);
     })

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::stage::{PATH, expect, on_both_stores, site};
+use crate::stage::{PATH, expect, on_both_stores, refused, site};
 use crate::support::EventStream;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -112,6 +112,28 @@ async fn everything_is_heard_among_all_events_and_by_its_machine_and_type() {
         assert_eq!(of_sites.next().await.unwrap().name, "lifecycle.started");
         assert_eq!(failures.next().await.unwrap().data["error_kind"], "internal");
         assert_eq!(of_parcels.next().await.unwrap().data["key"], "p");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_reader_that_is_ahead_of_the_log_is_told_so_instead_of_waiting_for_ever() {
+    on_both_stores(async |stage| {
+        let open = stage.open().await;
+        open.bring("s", "source_resolving").await;
+        let resume = async |after: &str| {
+            let headers = [("last-event-id", after)];
+            open.client.send(hyper::Method::GET, &site("s", "/events"), &headers, "").await
+        };
+        for after in ["3", "2147483647"] {
+            let ahead = resume(after).await;
+            refused(&ahead, 400, "bad-header", "but the newest event is number 2");
+            assert_eq!(ahead.json()["newest"], 2);
+        }
+        let mut stream = EventStream::open(&open.client, &site("s", "/events"), Some(2)).await;
+        expect(&open.fail("s", "internal").await, 200);
+        assert_eq!(stream.next().await.unwrap().id, Some(3), "whoever has the newest waits for the next");
+        assert_eq!(resume("4").await.status, 204, "there is nothing to wait for");
     })
     .await;
 }

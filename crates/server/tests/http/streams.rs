@@ -45,6 +45,25 @@ async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
 }
 
 #[tokio::test]
+async fn a_reader_that_is_ahead_of_the_log_is_told_so_instead_of_waiting_for_ever() {
+    let server = Running::start().await;
+    let id = server.client.start(&json!({ "definition": "gated" })).await;
+    let mut stream = EventStream::open(&server.client, &format!("/v1/sagas/{id}/events"), None).await;
+    while stream.next().await.unwrap().id != Some(4) {}
+    for path in [format!("/v1/sagas/{id}/events"), format!("/v1/sagas/{id}/ws?after=5")] {
+        let kind = if path.contains("after") { "bad-query" } else { "bad-header" };
+        let ahead = server.client.send(Method::GET, &path, &[("last-event-id", "5")], "").await;
+        assert_eq!((ahead.status, ahead.problem().as_str()), (400, kind), "{path}: {ahead:?}");
+        assert!(ahead.detail().contains("the newest event is number 4"), "{ahead:?}");
+    }
+    server.switches.open_gate();
+    while stream.next().await.is_some() {}
+    let path = format!("/v1/sagas/{id}/events");
+    let past = server.client.send(Method::GET, &path, &[("last-event-id", "1000")], "").await;
+    assert_eq!(past.status, 204, "there is nothing to wait for");
+}
+
+#[tokio::test]
 async fn a_reader_that_leaves_in_the_middle_misses_nothing() {
     let server = Running::start().await;
     let id = server.client.start(&json!({ "definition": "gated" })).await;

@@ -13,8 +13,8 @@ use bytes::Bytes;
 use futures::Stream;
 use tokio::sync::watch::Receiver;
 
-use super::super::streams::SentLifecycleEvent;
-use super::super::streams::sse::{frame, last_event_id, stream};
+use super::super::streams::sse::{frame, stream};
+use super::super::streams::{SentLifecycleEvent, Since};
 use super::event::LifecycleEvent;
 use super::told;
 use crate::app::App;
@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 ///
 /// `id:` is the event's number, `event:` its type, `data:` the event. The stream ends after the event that ends the
 /// lifecycle. A reader that comes back with `Last-Event-ID` gets exactly what it missed; one that missed nothing of a
-/// lifecycle at its end gets 204.
+/// lifecycle at its end gets 204. A number that no event of a lifecycle under way has yet is refused.
 #[utoipa::path(get, path = "/v1/lifecycles/{machine}/{key}/events", tag = "lifecycles",
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
@@ -41,6 +41,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
     responses(
         (status = 200, description = "The events", body = SentLifecycleEvent, content_type = "text/event-stream"),
         (status = 204, description = "The lifecycle is at its end, and nothing was missed"),
+        (status = 400, description = "The key or a header is wrong", body = Described, content_type = "application/problem+json"),
         (status = 404, description = "There is no such machine, or nothing of this key", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn lifecycle_events(
@@ -51,16 +52,24 @@ pub(in crate::routes) async fn lifecycle_events(
     headers: HeaderMap,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let after = last_event_id(&headers)?;
+    let since = Since::of_header(&headers)?;
     let parts = &app.lifecycles.parts;
     let standing = told(&app, parts.get(&machine, &key).await).await?;
-    if standing.ended && after >= standing.instance.seq {
+    if standing.ended && since.seq() >= standing.instance.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
+    since.refuse_beyond(standing.instance.seq)?;
     let machine = parts.machines.machine(&machine, standing.version).await?;
     let told = app.lifecycles.followers.follow(standing.id);
-    let reading =
-        Reading { app, id: standing.id, machine, after, told, unsent: VecDeque::new(), ended: false };
+    let reading = Reading {
+        app,
+        id: standing.id,
+        machine,
+        after: since.seq(),
+        told,
+        unsent: VecDeque::new(),
+        ended: false,
+    };
     Ok(stream(leave, reading.frames()))
 }
 

@@ -2,10 +2,12 @@
 
 pub(super) mod live;
 mod sent;
+mod since;
 pub(super) mod sse;
 pub(super) mod ws;
 
 pub(super) use sent::{SentEvent, SentEventOfAll, SentLifecycleEvent};
+pub(super) use since::Since;
 
 use std::pin::Pin;
 use std::time::Duration;
@@ -45,14 +47,15 @@ impl Told {
 
 type Events = Pin<Box<dyn Stream<Item = Result<Recorded, Error>> + Send>>;
 
-/// The events of a saga after this number; `None` when its end lies before.
-async fn events_after(app: &App, run: &Run, after: u64) -> Result<Option<Events>, Problem> {
-    let mut events: Events = Box::pin(run.events_after(after));
-    if after == 0 {
+/// The events of a saga that a reader has not got yet; `None` when its end lies before.
+async fn events_after(app: &App, run: &Run, since: Since) -> Result<Option<Events>, Problem> {
+    let mut events: Events = Box::pin(run.events_after(since.seq()));
+    if since.seq() == 0 {
         return Ok(Some(events));
     }
     let state = app.engine.load(run.id()).await?.ok_or(Error::NotFound(run.id()))?;
     if !state.status.is_terminal() {
+        since.refuse_beyond(state.seq)?;
         return Ok(Some(events));
     }
     // What is at its end is not waited for, so its first event, or that there is none, is known at once.

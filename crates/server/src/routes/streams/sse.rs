@@ -14,12 +14,11 @@ use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::time::Instant;
 
-use super::super::sagas::log::MAX_SEQ;
-use super::{HEARTBEAT, SentEvent, Told};
+use super::{HEARTBEAT, SentEvent, Since, Told};
 use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
-use crate::problem::{Described, Kind, Problem};
+use crate::problem::{Described, Problem};
 
 /// A comment: readers skip it.
 const BEAT: Bytes = Bytes::from_static(b":\n\n");
@@ -27,7 +26,8 @@ const BEAT: Bytes = Bytes::from_static(b":\n\n");
 /// What happens to a saga, as it happens.
 ///
 /// `id:` is the event's number, `event:` its type, `data:` the event. The stream ends after the saga's end. A reader that
-/// comes back with `Last-Event-ID` gets exactly what it missed; one that missed nothing of a saga at its end gets 204.
+/// comes back with `Last-Event-ID` gets exactly what it missed; one that missed nothing of a saga at its end gets 204. A
+/// number that no event of a saga under way has yet is refused.
 #[utoipa::path(get, path = "/v1/sagas/{id}/events", tag = "sagas",
     params(
         ("id" = String, Path, description = "The saga", format = Uuid),
@@ -61,7 +61,7 @@ pub(in crate::routes) async fn answer(
     headers: &HeaderMap,
     told: Told,
 ) -> Result<Response, Problem> {
-    let Some(events) = super::events_after(app, run, last_event_id(headers)?).await? else {
+    let Some(events) = super::events_after(app, run, Since::of_header(headers)?).await? else {
         return Ok(StatusCode::NO_CONTENT.into_response());
     };
     let told = Arc::new(told);
@@ -79,17 +79,6 @@ pub(in crate::routes) async fn answer(
         }
     });
     Ok(stream(leave, frames))
-}
-
-pub(in crate::routes) fn last_event_id(headers: &HeaderMap) -> Result<u64, Problem> {
-    let Some(header) = headers.get("last-event-id") else { return Ok(0) };
-    let number = header.to_str().ok().and_then(|text| text.trim().parse().ok());
-    number.filter(|number| *number <= MAX_SEQ).ok_or_else(|| {
-        Problem::new(
-            Kind::BadHeader,
-            "Last-Event-ID must be the number of an event: the `id:` that was read last",
-        )
-    })
 }
 
 /// An answer that goes on for as long as there are frames and leave, with heartbeats between them.

@@ -8,9 +8,8 @@ use backstitch::Run;
 use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
-use super::super::sagas::log::MAX_SEQ;
 use super::super::vocabulary;
-use super::{Events, HEARTBEAT, Told};
+use super::{Events, HEARTBEAT, Since, Told};
 use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
@@ -51,10 +50,10 @@ pub(in crate::routes) async fn answer(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
     told: Told,
 ) -> Result<Response, Problem> {
-    let after = query.number("after", 0, MAX_SEQ)?.unwrap_or(0);
+    let since = Since::of_parameter(&mut query)?;
     query.text("token");
     query.finish("after or token")?;
-    let events = super::events_after(app, &run, after).await?;
+    let events = super::events_after(app, &run, since).await?;
     let upgrade = upgrade.map_err(|_| {
         Problem::new(
             Kind::BadHeader,
