@@ -15,6 +15,7 @@ const DECLARED: Statement = statement!("lifecycles/declared");
 const KEEP_MACHINE: Statement = statement!("lifecycles/keep_machine");
 const KEEP_STATE: Statement = statement!("lifecycles/keep_state");
 const STAGE: Statement = statement!("lifecycles/stage");
+const ACTIVATE: Statement = statement!("lifecycles/activate");
 const APPLY: Statement = statement!("lifecycles/apply");
 const DISCARD: Statement = statement!("lifecycles/discard");
 const LOAD_MACHINE: Statement = statement!("lifecycles/load_machine");
@@ -34,6 +35,17 @@ pub struct Declared {
     pub staged: Option<u32>,
     /// When that changed last.
     pub changed_at: Timestamp,
+}
+
+/// What became of a machine that was put in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Put {
+    /// The version it is.
+    pub version: u32,
+    /// Whether it was none before.
+    pub is_new: bool,
+    /// Whether new instances take it; it is staged otherwise.
+    pub is_active: bool,
 }
 
 /// A version of a machine, and what stands on it.
@@ -65,38 +77,49 @@ impl Machines {
     /// # Errors
     /// Every mistake of the draft at once; or the name is built in.
     pub async fn declare(&self, draft: Draft) -> Result<u32, Error> {
+        Ok(self.put(draft, false).await?.version)
+    }
+
+    /// The same; or, with `apply`, new instances take it at once. It becomes a version and the active one together, so
+    /// whoever is refused leaves nothing behind.
+    ///
+    /// # Errors
+    /// Every mistake of the draft at once; or the name is built in; or too many others put in the next version first.
+    pub async fn put(&self, draft: Draft, apply: bool) -> Result<Put, Error> {
         if draft.name == sites::MACHINE {
             return Err(Error::BuiltIn(draft.name));
         }
-        self.stage_next(draft).await
+        self.put_any(draft, apply).await
     }
 
-    pub(super) async fn stage_next(&self, draft: Draft) -> Result<u32, Error> {
+    pub(super) async fn put_any(&self, draft: Draft, apply: bool) -> Result<Put, Error> {
         check(&draft)?;
+        let becomes = if apply { ACTIVATE } else { STAGE };
         for _ in 0..TRIES {
             let newest = self.versions(&draft.name).await?.last().map(|newest| newest.version);
             if let Some(newest) = newest {
                 let kept = self.machine(&draft.name, newest).await?;
                 if *kept.draft() == (Draft { version: newest, ..draft.clone() }) {
-                    if self.declared(&draft.name).await?.active != Some(newest) {
+                    let was_active = self.declared(&draft.name).await?.active == Some(newest);
+                    if !was_active {
                         let values = vec![(&*draft.name).into(), newest.into(), self.now()];
-                        self.base.change(STAGE, values).await?;
+                        self.base.change(becomes, values).await?;
                     }
-                    return Ok(newest);
+                    return Ok(Put { version: newest, is_new: false, is_active: was_active || apply });
                 }
             }
-            let next = Draft { version: newest.unwrap_or_default() + 1, ..draft.clone() };
-            if self.keep(next.clone()).await? {
-                return Ok(next.version);
+            let version = newest.unwrap_or_default() + 1;
+            if self.keep(Draft { version, ..draft.clone() }, becomes).await? {
+                return Ok(Put { version, is_new: true, is_active: apply });
             }
         }
         Err(Error::ChangedMeanwhile(draft.name))
     }
 
-    /// Writes a version, its states, and that it is staged; `false` where somebody else has written that version.
-    async fn keep(&self, draft: Draft) -> Result<bool, Error> {
+    /// Writes a version, its states, and what it becomes; `false` where somebody else has written that version.
+    async fn keep(&self, draft: Draft, becomes: Statement) -> Result<bool, Error> {
         let machine = draft.check()?;
-        let rows = self.rows(&machine)?;
+        let rows = self.rows(&machine, becomes)?;
         match self.base.side()? {
             Side::Sqlite(file) => {
                 let write = move |transaction: &rusqlite::Transaction<'_>| {
@@ -124,7 +147,7 @@ impl Machines {
     }
 
     /// What a version is kept as.
-    fn rows(&self, machine: &Machine) -> Result<Vec<(Statement, Vec<Value>)>, Error> {
+    fn rows(&self, machine: &Machine, becomes: Statement) -> Result<Vec<(Statement, Vec<Value>)>, Error> {
         let (name, version) = (machine.name(), machine.version());
         let unwritable = |why: serde_json::Error| store::Error::Refused(why.to_string());
         let body = serde_json::to_string(machine.draft()).map_err(unwritable)?;
@@ -136,7 +159,7 @@ impl Machines {
                 vec![name.into(), version.into(), state.into(), place.into(), terminal.into()],
             ));
         }
-        rows.push((STAGE, vec![name.into(), version.into(), self.now()]));
+        rows.push((becomes, vec![name.into(), version.into(), self.now()]));
         Ok(rows)
     }
 
@@ -240,7 +263,8 @@ pub(super) fn check(draft: &Draft) -> Result<Machine, Problems> {
     for (state, action) in &draft.actions {
         if action.performer == Some(Performer::Code) {
             let message =
-                "says neither what to call (`http`) nor which queue it goes to (`worker`)".to_owned();
+                "says neither what to call (`http`) nor which queue it goes to (`worker`)"
+                    .to_owned();
             problems.push(Problem { place: format!("actions.{state}"), message });
         }
     }

@@ -72,7 +72,7 @@ pub use errand::{Calls, Errand};
 pub use error::Error;
 pub use happened::Happened;
 pub use looking::{Count, Filter, Page, Stuck};
-pub use machines::{Declared, Machines, Version};
+pub use machines::{Declared, Machines, Put, Version};
 pub use schema::SCHEMA;
 pub use standing::{Moved, Standing};
 
@@ -119,12 +119,7 @@ impl Lifecycles {
     /// When some endpoints are missing or make no sense, or the database cannot be written.
     pub async fn provide_sites(&self, endpoints: &sites::Endpoints) -> Result<u32, Error> {
         let draft = sites::machine(endpoints).map_err(|why| Error::invalid("sites", why.to_string()))?;
-        let version = self.machines.stage_next(draft).await?;
-        match self.machines.apply(sites::MACHINE, Some(version)).await {
-            // Another node was faster, with the same or with other endpoints.
-            Err(Error::NothingStaged(_) | Error::AnotherStaged { .. }) => Ok(version),
-            applied => applied,
-        }
+        Ok(self.machines.put_any(draft, true).await?.version)
     }
 
     /// Performs the actions of states until `closing`, then waits for those under way. It can run once.

@@ -1,7 +1,7 @@
 //! Machines: declared, staged, applied, kept.
 
 use backstitch_modules::lifecycles::sites::{self, Endpoints};
-use backstitch_modules::lifecycles::{Builder, Draft, Error, Given};
+use backstitch_modules::lifecycles::{Builder, Draft, Error, Given, Put};
 
 use crate::stage::{SITES, Stage, endpoints};
 
@@ -108,6 +108,29 @@ async fn many_who_declare_at_once_get_versions_of_their_own() {
         let mut versions = declaring.join_all().await;
         versions.sort_unstable();
         assert_eq!(versions, [1, 2, 3, 4, 5]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_is_put_in_to_be_applied_is_a_version_and_active_in_one_go() {
+    for stage in Stage::each().await {
+        let machines = &stage.lifecycles.machines;
+        let first = machines.put(parcel(&[]), true).await.unwrap();
+        assert_eq!(first, Put { version: 1, is_new: true, is_active: true });
+        assert_eq!(machines.put(parcel(&["sent"]), false).await.unwrap().version, 2);
+        let again = machines.put(parcel(&["sent"]), true).await.unwrap();
+        assert_eq!(again, Put { version: 2, is_new: false, is_active: true }, "what was staged is applied");
+        machines.declare(parcel(&["lost"])).await.unwrap();
+        // Nobody can apply it now, so nobody is to find it either.
+        stage.execute("alter table lifecycle_declared rename to declared_away").await.unwrap();
+        machines.put(parcel(&["held"]), true).await.unwrap_err();
+        stage.execute("alter table declared_away rename to lifecycle_declared").await.unwrap();
+        assert_eq!(machines.versions("parcel").await.unwrap().len(), 3);
+        let declared = machines.declared("parcel").await.unwrap();
+        assert_eq!((declared.active, declared.staged), (Some(2), Some(3)));
+        let third = machines.put(parcel(&["held"]), true).await.unwrap();
+        assert_eq!(third, Put { version: 4, is_new: true, is_active: true });
+        assert_eq!(machines.declared("parcel").await.unwrap().staged, None, "it came in place of that");
     }
 }
 

@@ -232,3 +232,32 @@ async fn what_calls_services_survives_a_restart_with_its_machine() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_machines_put_in_at_once_each_accepted_one_was_active_and_a_refused_one_leaves_nothing() {
+    on_both_stores(async |stage| {
+        let open = stage.open().await;
+        let path = format!("{MACHINE}?apply=true");
+        let put = async |nth: usize| {
+            let titled = with(json!({ "title": format!("The {nth}th") }));
+            open.put(&path, titled.to_string()).await
+        };
+        let answers = futures::future::join_all((0..40).map(put)).await;
+        let mut accepted = Vec::new();
+        for answer in &answers {
+            match answer.status {
+                201 => accepted.push(answer.json()),
+                _ => refused(answer, 409, "raced", "somebody else changed the machine"),
+            }
+        }
+        assert!(accepted.iter().all(|answer| answer["standing"] == "active"), "{accepted:?}");
+        let mut versions: Vec<_> = accepted.iter().map(|it| it["version"].as_u64().unwrap()).collect();
+        versions.sort_unstable();
+        let shown = open.get(MACHINE).await;
+        let kept: Vec<_> =
+            shown["versions"].as_array().unwrap().iter().map(|it| it["version"].as_u64().unwrap()).collect();
+        assert_eq!(kept, versions, "whoever was refused left no version");
+        assert_eq!((&shown["active"], &shown["staged"]), (&json!(versions.last().unwrap()), &json!(null)));
+    })
+    .await;
+}

@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::lifecycles::{Error, declaration};
+use backstitch_modules::lifecycles::{Error, Put, declaration};
 use serde::Serialize;
 
 use super::super::definitions::document::Document;
@@ -59,15 +59,8 @@ pub(in crate::routes) async fn put(
         return Err(Problem::field("name", message));
     }
     let machines = &app.lifecycles.parts.machines;
-    let newest = machines.versions(&name).await?.last().map(|newest| newest.version);
-    let version = machines.declare(draft).await?;
-    let status =
-        if newest.is_some_and(|newest| newest >= version) { StatusCode::OK } else { StatusCode::CREATED };
-    let mut is_active = machines.declared(&name).await?.active == Some(version);
-    if apply && !is_active {
-        machines.apply(&name, Some(version)).await?;
-        is_active = true;
-    }
+    let Put { version, is_new, is_active } = machines.put(draft, apply).await?;
+    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
     let diagram = machines.machine(&name, version).await?.diagram();
     let standing = if is_active { "active" } else { "staged" };
     Ok(json(status, &Declared { name, version, standing, diagram }))
