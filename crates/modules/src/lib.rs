@@ -16,6 +16,7 @@ mod question;
 pub mod randomness;
 mod reading;
 mod settings;
+pub mod unique;
 pub mod webhooks;
 
 pub use reading::{nearest, shown_duration, written_duration};

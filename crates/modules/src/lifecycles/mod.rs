@@ -43,6 +43,7 @@ mod errand;
 mod error;
 mod happened;
 mod holding;
+mod key;
 mod looking;
 mod machines;
 pub mod nats;
@@ -71,6 +72,7 @@ pub use driver::Settings;
 pub use errand::{Calls, Errand};
 pub use error::Error;
 pub use happened::Happened;
+pub use key::{MAX_KEY, key_mistake};
 pub use looking::{Count, Filter, Page, Stuck};
 pub use machines::{Declared, Machines, Put, Version};
 pub use schema::SCHEMA;
@@ -81,8 +83,6 @@ use batch::{Ask, Held, NotMoved};
 use driver::Driver;
 use writer::Writer;
 
-/// The longest key, in bytes.
-pub const MAX_KEY: usize = 200;
 /// The largest input, or data of a transition, in bytes of JSON.
 pub const MAX_DATA: usize = 1 << 20;
 
@@ -141,7 +141,10 @@ impl Lifecycles {
     /// When there is no such machine, or it has ended; then nothing changes.
     pub async fn start(&self, machine: &str, key: &str, given: Given) -> Result<Moved, Error> {
         if given.correlation_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LABEL) {
-            return Err(Error::invalid("correlation_id", format!("must have 1 to {MAX_LABEL} bytes")));
+            return Err(Error::invalid(
+                "correlation_id",
+                format!("must have 1 to {MAX_LABEL} bytes"),
+            ));
         }
         text("correlation_id", given.correlation_id.as_deref())?;
         size("input", given.input.as_ref())?;
@@ -169,7 +172,10 @@ impl Lifecycles {
     /// When the machine does not allow it; then nothing changes.
     pub async fn fail(&self, machine: &str, key: &str, failure: Failure) -> Result<Moved, Error> {
         if failure.message.len() > MAX_MESSAGE {
-            return Err(Error::invalid("message", format!("must have {MAX_MESSAGE} bytes at most")));
+            return Err(Error::invalid(
+                "message",
+                format!("must have {MAX_MESSAGE} bytes at most"),
+            ));
         }
         text("message", Some(&failure.message))?;
         self.tell(machine, key, Input::Fail(failure)).await
@@ -210,16 +216,7 @@ impl Lifecycles {
 }
 
 fn check_key(key: &str) -> Result<(), Error> {
-    if key.is_empty() || key.len() > MAX_KEY {
-        return Err(Error::invalid("key", format!("must have 1 to {MAX_KEY} bytes")));
-    }
-    if matches!(key, "." | "..") {
-        return Err(Error::invalid("key", "stands for a place in every address: choose another one"));
-    }
-    if let Some(odd) = key.chars().find(|c| c.is_control()) {
-        return Err(Error::invalid("key", format!("contains {odd:?}: use characters that can be seen")));
-    }
-    Ok(())
+    key_mistake(key).map_or(Ok(()), |why| Err(Error::invalid("key", why)))
 }
 
 fn text(field: &'static str, text: Option<&str>) -> Result<(), Error> {
@@ -231,9 +228,10 @@ fn text(field: &'static str, text: Option<&str>) -> Result<(), Error> {
 
 fn size(field: &'static str, data: Option<&Payload>) -> Result<(), Error> {
     match data.map(Payload::len) {
-        Some(size) if size > MAX_DATA => {
-            Err(Error::invalid(field, format!("has {size} bytes; the limit is {MAX_DATA}")))
-        }
+        Some(size) if size > MAX_DATA => Err(Error::invalid(
+            field,
+            format!("has {size} bytes; the limit is {MAX_DATA}"),
+        )),
         _ => Ok(()),
     }
 }

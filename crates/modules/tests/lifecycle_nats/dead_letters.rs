@@ -21,6 +21,8 @@ async fn unreadable_messages_are_kept_once_and_not_delivered_again() {
             (br#"{"site_id":""}"#.to_vec(), "`key` must have 1 to 200 bytes"),
             (format!(r#"{{"site_id":"{}"}}"#, "x".repeat(MAX_KEY + 1)).into_bytes(), "`key` must have"),
             (br#"{"site_id":"a\u0000b"}"#.to_vec(), "`key` contains"),
+            (br#"{"site_id":"\u200b"}"#.to_vec(), "`key` contains"),
+            (br#"{"site_id":"s","plan":1,"plan":2}"#.to_vec(), "`plan` is there twice"),
             (br#"{"site_id":"s","correlation_id":"a\u0000b"}"#.to_vec(), "`correlation_id` contains"),
         ];
         for (body, _) in &unreadable {

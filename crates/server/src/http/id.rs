@@ -3,7 +3,7 @@
 use axum::extract::{FromRequestParts, RawPathParams};
 use axum::http::request::Parts;
 use backstitch::SagaId;
-use backstitch_modules::lifecycles::MAX_KEY;
+use backstitch_modules::lifecycles::key_mistake;
 
 use crate::problem::{Kind, Problem};
 
@@ -148,11 +148,10 @@ fn machine(path: &RawPathParams) -> Result<String, Problem> {
 
 fn key(path: &RawPathParams, name: &str) -> Result<String, Problem> {
     let text = named(path, name).unwrap_or_default();
-    if text.is_empty() || text.len() > MAX_KEY || text.chars().any(char::is_control) {
-        let detail = format!("a key has 1 to {MAX_KEY} bytes, and characters that can be seen");
-        return Err(Problem::new(Kind::BadId, detail));
+    match key_mistake(text) {
+        Some(why) => Err(Problem::new(Kind::BadId, format!("the {name} in the path {why}"))),
+        None => Ok(text.to_owned()),
     }
-    Ok(text.to_owned())
 }
 
 fn number(path: &RawPathParams, of: &str) -> Result<i64, Problem> {

@@ -10,7 +10,6 @@ mod id;
 mod long_answer;
 mod query;
 mod socket;
-mod unique;
 mod version;
 
 pub(crate) use accept::{Acceptor, Peer};
@@ -23,4 +22,3 @@ pub(crate) use id::{
     NameInPath, OrderInPath, SagaAndStep, SagaInPath, SiteInPath, SubscriptionInPath,
 };
 pub(crate) use query::{Query, bad as bad_query};
-pub(crate) use unique::each_name_once;

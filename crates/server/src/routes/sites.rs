@@ -7,9 +7,10 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
 use backstitch_modules::lifecycles::sites::MACHINE;
-use backstitch_modules::lifecycles::{Error, Given, MAX_KEY, Standing};
+use backstitch_modules::lifecycles::{Error, Given, Standing, key_mistake};
+use backstitch_modules::unique::each_name_once;
 use serde::{Deserialize, Serialize};
-use serde_json::{Map, Value};
+use serde_json::Value;
 
 use super::lifecycles::start::{Begun, begin};
 use super::lifecycles::told;
@@ -23,7 +24,7 @@ use crate::time::{Time, rfc3339};
 #[schema(as = NewSite, example = json!({ "site_id": "site-1", "repository": "acme/docs" }))]
 #[expect(dead_code, reason = "describes what is read as it comes")]
 pub(in crate::routes) struct NewSite {
-    /// Anything that can be seen, up to 200 bytes.
+    /// Anything that can be seen, up to 200 bytes, with blanks only between its characters.
     #[schema(min_length = 1, max_length = 200)]
     site_id: String,
     /// What links traces. The first one of all requests counts.
@@ -124,10 +125,10 @@ pub(in crate::routes) struct AskedFor<'a> {
 pub(in crate::routes) async fn ask_for(
     State(app): State<App>,
     query: Query,
-    Json(wish): Json<Map<String, Value>>,
+    Json(members): Json<Members>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let Wish { site_id, given } = Wish::read(wish)?;
+    let Wish { site_id, given } = Wish::read(members)?;
     let (status, standing, why) = match begin(&app, MACHINE, &site_id, given).await? {
         Begun::Moved(moved) => (StatusCode::ACCEPTED, moved.standing, None),
         Begun::Ended(standing, why) => (StatusCode::OK, *standing, Some(why)),
@@ -158,29 +159,35 @@ pub(in crate::routes) async fn show(
     }
 }
 
+/// What a request says, each member once and as it was written.
+#[derive(Deserialize)]
+#[serde(transparent)]
+pub(in crate::routes) struct Members(#[serde(deserialize_with = "each_name_once")] BTreeMap<String, Payload>);
+
+impl Members {
+    /// Takes text out; nothing where there is none.
+    fn text(&mut self, name: &'static str) -> Result<Option<String>, Problem> {
+        let Some(member) = self.0.remove(name) else { return Ok(None) };
+        member.decode().map_err(|_| Problem::field(name, "is no text: write it in quotation marks"))
+    }
+}
+
 struct Wish {
     site_id: String,
     given: Given,
 }
 
 impl Wish {
-    fn read(mut wish: Map<String, Value>) -> Result<Self, Problem> {
-        let site_id = match wish.remove("site_id") {
-            Some(Value::String(id)) => id,
-            Some(_) => return Err(Problem::field("site_id", "is no text")),
-            None => return Err(Problem::field("site_id", "is missing: name the site")),
-        };
-        if site_id.is_empty() || site_id.len() > MAX_KEY || site_id.chars().any(char::is_control) {
-            let message = format!("must have 1 to {MAX_KEY} bytes, and characters that can be seen");
-            return Err(Problem::field("site_id", message));
+    fn read(mut members: Members) -> Result<Self, Problem> {
+        let site_id = members.text("site_id")?;
+        let site_id = site_id.ok_or_else(|| Problem::field("site_id", "is missing: name the site"))?;
+        if let Some(why) = key_mistake(&site_id) {
+            return Err(Problem::field("site_id", why));
         }
-        let correlation_id = match wish.remove("correlation_id") {
-            Some(Value::String(id)) => Some(id),
-            Some(Value::Null) | None => None,
-            Some(_) => return Err(Problem::field("correlation_id", "is no text")),
-        };
+        let correlation_id = members.text("correlation_id")?;
+        let Members(rest) = members;
         // What was read as JSON has a JSON form.
-        let input = (!wish.is_empty()).then(|| Payload::encode(&wish).unwrap_or_else(|_| Payload::null()));
+        let input = (!rest.is_empty()).then(|| Payload::encode(&rest).unwrap_or_else(|_| Payload::null()));
         Ok(Self { site_id, given: Given { correlation_id, input } })
     }
 }

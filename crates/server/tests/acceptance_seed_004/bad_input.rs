@@ -185,6 +185,73 @@ async fn bodies_of_other_shapes_are_refused_and_change_nothing() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_field_that_is_there_twice_is_refused_by_its_place() {
+    on_both_stores(async |stage| {
+        let open = stage.open().await;
+        for (body, place) in [
+            (r#"{"site_id":"a","site_id":"b"}"#, "site_id"),
+            (r#"{"site_id":"a","site_id":"a"}"#, "site_id"),
+            (r#"{"site_id":"a","correlation_id":"c","correlation_id":null}"#, "correlation_id"),
+            (r#"{"plan":1,"site_id":"a","plan":2}"#, "plan"),
+        ] {
+            let twice = post(&open, "/v1/sites", body).await;
+            assert_eq!(places(&twice), [place], "{body}");
+            assert!(twice.detail().contains("is there twice: give it once"), "{twice:?}");
+        }
+        assert_eq!(post(&open, "/v1/sites", r#"{"site_id":"a"} {}"#).await.problem(), "bad-json");
+        assert_eq!(open.client.get("/v1/sites/a").await.status, 404, "nothing was begun");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_a_site_is_asked_for_with_is_kept_as_it_was_written() {
+    on_both_stores(async |stage| {
+        let open = stage.open().await;
+        let odd = r#"{"big":123456789012345678901234567890,"far":1e400,"list":[1.0, -0],"tax":1.10}"#;
+        let body = format!(r#"{{"site_id":"s",{}"#, &odd[1..]);
+        expect(&post(&open, "/v1/sites", body).await, 202);
+        for path in [site("s", ""), site("s", "/log")] {
+            let text = String::from_utf8(open.client.get(&path).await.body.to_vec()).unwrap();
+            assert!(text.contains(odd), "{path}: {text}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_that_cannot_be_seen_is_refused_wherever_it_is_named() {
+    on_both_stores(async |stage| {
+        let open = stage.open().await;
+        for key in
+            ["\u{200b}", "a\u{202e}b", "\u{feff}a", "\u{a0}", " a", "a ", "a\u{3000}b", "\u{ad}", "\u{1160}"]
+        {
+            assert_eq!(
+                places(&post(&open, "/v1/sites", json!({ "site_id": key }).to_string()).await),
+                ["site_id"]
+            );
+            let escaped = key.bytes().map(|byte| format!("%{byte:02X}")).collect::<Vec<_>>().concat();
+            for (method, path) in [
+                (Method::POST, site(&escaped, "/start")),
+                (Method::GET, site(&escaped, "")),
+                (Method::GET, format!("/v1/sites/{escaped}")),
+            ] {
+                let answer = open.client.send(method, &path, &JSON, "").await;
+                assert_eq!(
+                    (answer.status, answer.problem().as_str()),
+                    (400, "bad-id"),
+                    "{key:?}: {answer:?}"
+                );
+            }
+        }
+        expect(&post(&open, &site("docs%20of%20ada", "/start"), "").await, 202);
+        expect(&post(&open, "/v1/sites", json!({ "site_id": "Größe 日本 🧵" }).to_string()).await, 202);
+        assert_eq!(open.get("/v1/lifecycles/site-provisioning").await["counts"], json!({ "requested": 2 }));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn paths_and_parameters_that_cannot_be_are_refused() {
     on_both_stores(async |stage| {
         let open = stage.open().await;

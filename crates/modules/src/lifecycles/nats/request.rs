@@ -8,6 +8,7 @@ use serde_json::value::RawValue;
 
 use crate::depth;
 use crate::lifecycles::{MAX_DATA, sites};
+use crate::unique::each_name_once;
 
 /// Deeper than anybody writes, and not too deep for those who are handed it.
 const DEEPEST: usize = 64;
@@ -27,21 +28,38 @@ impl Request {
     /// Reads a message; or what is wrong with it.
     pub(super) fn read(machine: &str, body: &[u8]) -> Result<Self, String> {
         if body.len() > MAX_DATA {
-            return Err(format!("it has {} bytes; the limit is {MAX_DATA}", body.len()));
+            return Err(format!(
+                "it has {} bytes; the limit is {MAX_DATA}",
+                body.len()
+            ));
         }
         if depth::exceeds(body, DEEPEST) {
             return Err(format!("it is nested deeper than {DEEPEST} levels"));
         }
         // Numbers stay as they are written.
-        let mut fields: BTreeMap<String, Box<RawValue>> = serde_json::from_slice(body).map_err(|why| {
-            let wrong = if why.is_data() { "is not an object" } else { "is not JSON" };
-            format!("it {wrong}: line {}, column {}", why.line(), why.column())
-        })?;
+        let mut fields = members(body).map_err(|why| unreadable(body, &why))?;
         let key = key(machine, &mut fields)?;
         let correlation_id = text(CORRELATION_ID, &mut fields)?;
         let input = if fields.is_empty() { None } else { Some(encoded(&fields)?) };
         Ok(Self { key, given: Given { correlation_id, input } })
     }
+}
+
+/// Each once, and as it was written.
+fn members(body: &[u8]) -> serde_json::Result<BTreeMap<String, Box<RawValue>>> {
+    let mut reader = serde_json::Deserializer::from_slice(body);
+    let members = each_name_once(&mut reader)?;
+    reader.end()?;
+    Ok(members)
+}
+
+fn unreadable(body: &[u8], why: &serde_json::Error) -> String {
+    let wrong = match body.trim_ascii_start().first() {
+        _ if !why.is_data() => "it is not JSON",
+        Some(b'{') => return why.to_string(),
+        _ => "it is not an object",
+    };
+    format!("{wrong}: line {}, column {}", why.line(), why.column())
 }
 
 fn key(machine: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<String, String> {
@@ -60,7 +78,8 @@ fn key(machine: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<St
 /// Takes text out; nothing where there is none.
 fn text(name: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<Option<String>, String> {
     let Some(raw) = fields.remove(name) else { return Ok(None) };
-    serde_json::from_str(raw.get()).map_err(|_| format!("its `{name}` is not text"))
+    serde_json::from_str(raw.get())
+        .map_err(|_| format!("its `{name}` is not text"))
 }
 
 fn encoded(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Payload, String> {
@@ -77,9 +96,10 @@ mod tests {
 
     #[test]
     fn the_rest_of_the_object_is_the_input_as_it_was_written() {
-        let read = sites(r#"{"site_id":"s-1","correlation_id":"c","repo":"a/b","size":1e400}"#).unwrap();
+        let read =
+            sites(r#"{"site_id":"s-1","correlation_id":"c","repo":"a/b","size":1e400,"tax":1.10}"#).unwrap();
         assert_eq!((read.key.as_str(), read.given.correlation_id.as_deref()), ("s-1", Some("c")));
-        assert_eq!(read.given.input.unwrap().as_str(), r#"{"repo":"a/b","size":1e400}"#);
+        assert_eq!(read.given.input.unwrap().as_str(), r#"{"repo":"a/b","size":1e400,"tax":1.10}"#);
         let bare = sites(r#"{"key":"s-1","correlation_id":null}"#).unwrap();
         assert_eq!(bare.given, Given::default(), "what was given before stays");
     }
@@ -103,6 +123,9 @@ mod tests {
             (r#"{"site_id":7}"#, "`site_id` is not text"),
             (r#"{"site_id":"a","key":"b"}"#, "differ"),
             (r#"{"site_id":"a","correlation_id":[]}"#, "`correlation_id` is not text"),
+            (r#"{"site_id":"a","site_id":"a"}"#, "`site_id` is there twice: give it once"),
+            (r#"{"site_id":"a","plan":1,"plan":2}"#, "`plan` is there twice: give it once"),
+            (r#"{"site_id":"a"} {}"#, "not JSON"),
         ] {
             let told = sites(body).unwrap_err();
             assert!(told.contains(why), "{body}: {told}");

@@ -6,6 +6,7 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
 use backstitch::{Accepted, Payload, Run, SagaId, SagaState};
+use backstitch_modules::unique::each_name_once;
 use serde::{Deserialize, Serialize};
 
 use super::super::orders::refuse_without_order;
@@ -14,7 +15,7 @@ use super::view::SagaView;
 use super::wait;
 use crate::app::App;
 use crate::auth::Leave;
-use crate::http::{Json, Query, each_name_once, idempotency_key, json, located};
+use crate::http::{Json, Query, idempotency_key, json, located};
 use crate::problem::{Described, Problem};
 use crate::time::Time;
 
