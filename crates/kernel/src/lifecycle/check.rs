@@ -103,13 +103,19 @@ impl Check<'_> {
             self.problem("states", "is empty: a machine needs at least one state");
         }
         if states.len() > MAX_STATES {
-            self.problem("states", format!("has {} states; the limit is {MAX_STATES}", states.len()));
+            self.problem(
+                "states",
+                format!(
+                    "has {} states; the limit is {MAX_STATES}: make several machines of it",
+                    states.len()
+                ),
+            );
         }
         for (position, state) in states.iter().enumerate() {
             let place = format!("states[{position}]");
             self.token(&place, state);
             if !self.known.insert(state) {
-                self.problem(place, format!("`{state}` is listed twice"));
+                self.problem(place, format!("`{state}` is listed twice: list it once"));
             }
         }
         self.known.insert(FAILED);
@@ -117,7 +123,7 @@ impl Check<'_> {
         if self.is_known("initial", initial) && self.draft.ends(initial) {
             self.problem(
                 "initial",
-                format!("`{initial}` is terminal: everything would be over as it begins"),
+                format!("`{initial}` is terminal, and everything would be over as it begins: begin in another state"),
             );
         } else if self.draft.pause.contains_key(initial) {
             self.problem("initial", format!("`{initial}` is a pause state: begin where something goes on"));
@@ -137,7 +143,10 @@ impl Check<'_> {
         let mut seen = HashSet::new();
         for (position, name) in names.iter().enumerate() {
             if !seen.insert(name) {
-                self.problem(format!("{place}[{position}]"), format!("`{name}` is listed twice"));
+                self.problem(
+                    format!("{place}[{position}]"),
+                    format!("`{name}` is listed twice: list it once"),
+                );
             }
         }
     }
@@ -152,14 +161,14 @@ impl Check<'_> {
         for (position, state) in draft.can_fail.iter().enumerate() {
             let place = format!("can_fail[{position}]");
             if self.is_known(&place, state) && draft.ends(state) {
-                self.problem(place, format!("`{state}` is terminal: nothing follows it"));
+                self.problem(place, format!("`{state}` is terminal, and nothing follows it: leave it out"));
             }
         }
         for (state, again) in &draft.pause {
             let place = format!("pause.{state}");
             let is_known = self.is_known(&place, state);
             if is_known && draft.ends(state) {
-                self.problem(&place, format!("`{state}` is terminal: nothing follows it"));
+                self.problem(&place, format!("`{state}` is terminal, and nothing follows it: leave it out"));
             }
             // What is nowhere is told once.
             if if again == state { is_known } else { self.is_known(&place, again) } {
@@ -169,7 +178,10 @@ impl Check<'_> {
                         format!("a start would only wait in `{again}`: name a state that goes on"),
                     );
                 } else if draft.ends(again) {
-                    self.problem(&place, format!("`{again}` is terminal: a start would end it"));
+                    self.problem(
+                        &place,
+                        format!("`{again}` is terminal, and a start would end it: name a state that goes on"),
+                    );
                 }
             }
         }
@@ -178,7 +190,13 @@ impl Check<'_> {
     fn edges(&mut self) {
         let draft = self.draft;
         if draft.edges.len() > MAX_EDGES {
-            self.problem("edges", format!("has {} edges; the limit is {MAX_EDGES}", draft.edges.len()));
+            self.problem(
+                "edges",
+                format!(
+                    "has {} edges; the limit is {MAX_EDGES}: make several machines of it",
+                    draft.edges.len()
+                ),
+            );
         }
         let mut seen = HashSet::new();
         for (position, edge) in draft.edges.iter().enumerate() {
@@ -186,13 +204,13 @@ impl Check<'_> {
             let place = format!("edges[{position}]");
             let known = [from, to].map(|state| self.is_known(&place, state));
             if from == to {
-                self.problem(&place, format!("leads from `{from}` to itself"));
+                self.problem(&place, format!("leads from `{from}` to itself: leave it out"));
             }
             if known[0] && draft.ends(from) {
-                self.problem(&place, format!("leads out of `{from}`, which is terminal"));
+                self.problem(&place, format!("leads out of `{from}`, which is terminal: leave it out"));
             }
             if !seen.insert(edge) {
-                self.problem(&place, format!("`{from}` → `{to}` is listed twice"));
+                self.problem(&place, format!("`{from}` → `{to}` is listed twice: list it once"));
             }
         }
     }
@@ -200,7 +218,13 @@ impl Check<'_> {
     fn errors(&mut self) {
         let kinds = &self.draft.error_kinds;
         if kinds.len() > MAX_ERROR_KINDS {
-            self.problem("error_kinds", format!("has {}; the limit is {MAX_ERROR_KINDS}", kinds.len()));
+            self.problem(
+                "error_kinds",
+                format!(
+                    "has {}; the limit is {MAX_ERROR_KINDS}: use one kind for what is dealt with alike",
+                    kinds.len()
+                ),
+            );
         }
         self.listed_once("error_kinds", kinds);
         for (position, kind) in kinds.iter().enumerate() {
@@ -220,9 +244,15 @@ impl Check<'_> {
                 continue;
             }
             if draft.ends(state) {
-                self.problem(&place, format!("`{state}` is terminal: nothing is done there"));
+                self.problem(
+                    &place,
+                    format!("`{state}` is terminal, and nothing is done there: leave it out"),
+                );
             } else if draft.pause.contains_key(state) {
-                self.problem(&place, format!("`{state}` waits for a start: nothing is done there"));
+                self.problem(
+                    &place,
+                    format!("`{state}` waits for a start, and nothing is done there: leave it out"),
+                );
             }
             self.answers(&place, state, action);
             if let Some(performer) = &action.performer {
@@ -273,7 +303,7 @@ impl Check<'_> {
         for (state, allowed) in &draft.stuck_after {
             let place = format!("stuck_after.{state}");
             if self.is_known(&place, state) && draft.ends(state) {
-                self.problem(&place, format!("`{state}` is terminal: it lasts for ever"));
+                self.problem(&place, format!("`{state}` is terminal and lasts for ever: leave it out"));
             }
             self.mistakes.timeout(&place, allowed.0);
         }
@@ -296,10 +326,21 @@ impl Check<'_> {
         for (position, state) in draft.states.iter().enumerate() {
             let place = format!("states[{position}]");
             if !reachable.contains(&**state) && state != FAILED {
-                self.problem(&place, format!("nothing leads to `{state}` from `{}`", draft.initial));
+                self.problem(
+                    &place,
+                    format!(
+                        "nothing leads to `{state}` from `{}`: add an edge, or leave it out",
+                        draft.initial
+                    ),
+                );
             }
             if !ending.contains(&**state) {
-                self.problem(&place, format!("`{state}` leads to no terminal state: it is a dead end"));
+                self.problem(
+                    &place,
+                    format!(
+                        "`{state}` leads to no terminal state: add an edge that does, or add it to `can_fail`"
+                    ),
+                );
             }
         }
         self.circles();
@@ -328,7 +369,7 @@ impl Check<'_> {
             }
         }
         for ring in found {
-            self.problem("actions", format!("go round in a circle without anything being done: {ring}"));
+            self.problem("actions", format!("go round in a circle without anything being done ({ring}): let one of them act, or lead elsewhere"));
         }
     }
 }

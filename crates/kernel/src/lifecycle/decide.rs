@@ -74,7 +74,7 @@ pub enum Refused {
         state: Arc<str>,
     },
     /// It stands there already.
-    #[error("it is in `{state}` already")]
+    #[error("it is in `{state}` already: there is nothing to do")]
     SameState {
         /// Where.
         state: Arc<str>,
@@ -83,7 +83,7 @@ pub enum Refused {
     #[error("the machine has no state `{0}`")]
     UnknownState(String),
     /// The machine has no such edge.
-    #[error("nothing leads from `{from}` to `{to}`; what does: {}", listed(.instead))]
+    #[error("nothing leads from `{from}` to `{to}`: {}", listed(.instead))]
     NoEdge {
         /// Where it stands.
         from: Arc<str>,
@@ -104,13 +104,15 @@ pub enum Refused {
     #[error("the machine knows no errors of the kind `{0}`")]
     UnknownErrorKind(String),
     /// It cannot fail from there.
-    #[error("it cannot fail while it is in `{from}`")]
+    #[error(
+        "it cannot fail while it is in `{from}`: let it go on first, or declare a version that has it in `can_fail`"
+    )]
     CannotFail {
         /// Where it stands.
         from: Arc<str>,
     },
     /// Whoever performed the action was too late: something else happened before.
-    #[error("the answer is late: it is in `{state}` by now, or somebody else makes this attempt")]
+    #[error("the answer is late: it is in `{state}` by now, or somebody else makes this attempt: drop it")]
     Late {
         /// Where it stands.
         state: Arc<str>,
@@ -306,5 +308,9 @@ impl<'m> Course<'m> {
 }
 
 fn listed(states: &[String]) -> String {
-    if states.is_empty() { "nothing".to_owned() } else { states.join(", ") }
+    if states.is_empty() {
+        "no transition leads on from there".to_owned()
+    } else {
+        format!("choose from {}", states.join(", "))
+    }
 }

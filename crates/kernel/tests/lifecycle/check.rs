@@ -60,7 +60,7 @@ fn all_mistakes_are_told_at_once() {
         "pause.venus: `venus` is no state",
         "pause.venus: `pluto` is no state",
         "edges[8]: `moon` is no state",
-        "edges[8]: leads out of `live`, which is terminal",
+        "edges[8]: leads out of `live`, which is terminal: leave it out",
         "error_kinds[5]: `ok` is what an answer without an error is called",
         "actions.saturn: `saturn` is no state",
         "stuck_after.uranus: `uranus` is no state",
@@ -212,7 +212,7 @@ fn what_is_only_passed_does_not_go_round() {
     });
     assert_told(
         &found,
-        &["actions: go round in a circle without anything being done: `requested` → `source_resolving`"],
+        &["actions: go round in a circle without anything being done (`requested` → `source_resolving`"],
     );
 }
 

@@ -146,7 +146,7 @@ fn what_is_not_declared_is_refused_with_what_is() {
     let refused = life.tell(to("live")).unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "nothing leads from `source_resolving` to `live`; what does: awaiting_github, failed, source_resolved"
+        "nothing leads from `source_resolving` to `live`: choose from awaiting_github, failed, source_resolved"
     );
     assert_eq!(life.tell(to("moon")).unwrap_err(), Refused::UnknownState("moon".to_owned()));
 }

@@ -34,7 +34,7 @@ pub enum Error {
     #[error("the machine `{0}` is declared, but no version of it is active: apply it first")]
     NothingApplied(String),
     /// The machine has no such version.
-    #[error("the machine `{machine}` has no version {version}")]
+    #[error("the machine `{machine}` has no version {version}: choose one of its versions")]
     UnknownVersion {
         /// Which.
         machine: String,
@@ -60,7 +60,9 @@ pub enum Error {
         staged: u32,
     },
     /// Somebody else declared a version at the same moment.
-    #[error("somebody else changed the machine `{0}` just now: read it again")]
+    #[error(
+        "somebody else changed the machine `{0}` just now: look at what it is now, and declare yours again"
+    )]
     ChangedMeanwhile(String),
     /// Nothing of this key was ever started.
     #[error("the machine `{machine}` has nothing of the key `{key}`: start it first")]

@@ -263,7 +263,7 @@ pub(super) fn check(draft: &Draft) -> Result<Machine, Problems> {
     for (state, action) in &draft.actions {
         if action.performer == Some(Performer::Code) {
             let message =
-                "says neither what to call (`http`) nor which queue it goes to (`worker`)"
+                "says neither what to call (`http`) nor which queue it goes to (`worker`): say one of them"
                     .to_owned();
             problems.push(Problem { place: format!("actions.{state}"), message });
         }

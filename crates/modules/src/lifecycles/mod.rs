@@ -143,7 +143,7 @@ impl Lifecycles {
         if given.correlation_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LABEL) {
             return Err(Error::invalid(
                 "correlation_id",
-                format!("must have 1 to {MAX_LABEL} bytes"),
+                format!("must have 1 to {MAX_LABEL} bytes: shorten it, or leave it out"),
             ));
         }
         text("correlation_id", given.correlation_id.as_deref())?;
@@ -174,7 +174,7 @@ impl Lifecycles {
         if failure.message.len() > MAX_MESSAGE {
             return Err(Error::invalid(
                 "message",
-                format!("must have {MAX_MESSAGE} bytes at most"),
+                format!("must have {MAX_MESSAGE} bytes at most: shorten it"),
             ));
         }
         text("message", Some(&failure.message))?;
@@ -230,7 +230,7 @@ fn size(field: &'static str, data: Option<&Payload>) -> Result<(), Error> {
     match data.map(Payload::len) {
         Some(size) if size > MAX_DATA => Err(Error::invalid(
             field,
-            format!("has {size} bytes; the limit is {MAX_DATA}"),
+            format!("has {size} bytes; the limit is {MAX_DATA}: pass a reference to where the data is"),
         )),
         _ => Ok(()),
     }

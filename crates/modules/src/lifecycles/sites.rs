@@ -58,7 +58,7 @@ pub struct Endpoints {
 
 /// Endpoints of which some are missing.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("sites are provisioned by three services, and {} missing: name all of them, or none", missing.join(", "))]
+#[error("sites are provisioned by three services, of which some are missing ({}): name all of them, or none", missing.join(", "))]
 pub struct Incomplete {
     /// Which.
     pub missing: Vec<&'static str>,

@@ -39,12 +39,12 @@ stuck_after: { packed: 10, ordered: 0s }
             "states[2]: contains '.': use letters, digits, `-` and `_`, since topics end in it",
             "initial: `orderd` is no state: add it to `states`",
             "terminal[1]: `gone` is no state: add it to `states`",
-            "can_fail[1]: `packed` is listed twice",
+            "can_fail[1]: `packed` is listed twice: list it once",
             "pause.held: `held` is no state: add it to `states`",
-            "edges[2]: leads out of `delivered`, which is terminal",
-            "edges[3]: leads from `packed` to itself",
+            "edges[2]: leads out of `delivered`, which is terminal: leave it out",
+            "edges[3]: leads from `packed` to itself: leave it out",
             "error_kinds[0]: `ok` is what an answer without an error is called: choose another name",
-            "actions.delivered: `delivered` is terminal: nothing is done there",
+            "actions.delivered: `delivered` is terminal, and nothing is done there: leave it out",
             "actions.delivered.next: says nothing of `ok`: name the state that follows",
             "actions.packed.next.nobody_home: `nobody_home` is no error kind: add it to `error_kinds`, or use `ok`",
             "stuck_after.ordered: is zero: every attempt would time out at once",
@@ -198,8 +198,8 @@ fn states_that_nothing_leads_to_and_dead_ends_are_told() {
     assert_eq!(
         mistakes(&with(&["states: [a, b, c, d, e]", "edges: [[a, b], [b, c], [b, e], [d, c]]"])),
         [
-            "states[3]: nothing leads to `d` from `a`",
-            "states[4]: `e` leads to no terminal state: it is a dead end"
+            "states[3]: nothing leads to `d` from `a`: add an edge, or leave it out",
+            "states[4]: `e` leads to no terminal state: add an edge that does, or add it to `can_fail`"
         ]
     );
 }
@@ -209,8 +209,8 @@ fn nothing_leads_out_of_an_end() {
     assert_eq!(
         mistakes(&with(&["edges: [[a, b], [b, c], [c, a], [failed, a]]"])),
         [
-            "edges[2]: leads out of `c`, which is terminal",
-            "edges[3]: leads out of `failed`, which is terminal"
+            "edges[2]: leads out of `c`, which is terminal: leave it out",
+            "edges[3]: leads out of `failed`, which is terminal: leave it out"
         ]
     );
 }
@@ -221,7 +221,12 @@ fn states_that_are_only_passed_in_a_circle_are_told() {
         "edges: [[a, b], [b, a], [b, c]]",
         "actions: {a: {next: {ok: b}}, b: {next: {ok: a}}}",
     ]));
-    assert_eq!(told, ["actions: go round in a circle without anything being done: `a` → `b` → `a`"]);
+    assert_eq!(
+        told,
+        [
+            "actions: go round in a circle without anything being done (`a` → `b` → `a`): let one of them act, or lead elsewhere"
+        ]
+    );
 }
 
 #[test]
@@ -286,9 +291,9 @@ fn a_part_that_cannot_be_read_hides_no_mistake_of_its_neighbours() {
             format!("states[1]: is a number: {NO_TEXT}"),
             "edges[2]: is a number: write a list".to_owned(),
             "states[2]: contains '.': use letters, digits, `-` and `_`, since topics end in it".to_owned(),
-            "states[3]: `a` is listed twice".to_owned(),
-            "edges[1]: leads out of `c`, which is terminal".to_owned(),
-            "edges[3]: leads from `a` to itself".to_owned(),
+            "states[3]: `a` is listed twice: list it once".to_owned(),
+            "edges[1]: leads out of `c`, which is terminal: leave it out".to_owned(),
+            "edges[3]: leads from `a` to itself: leave it out".to_owned(),
         ]
     );
 }

@@ -29,12 +29,12 @@ impl Request {
     pub(super) fn read(machine: &str, body: &[u8]) -> Result<Self, String> {
         if body.len() > MAX_DATA {
             return Err(format!(
-                "it has {} bytes; the limit is {MAX_DATA}",
+                "it has {} bytes; the limit is {MAX_DATA}: pass a reference to where the data is",
                 body.len()
             ));
         }
         if depth::exceeds(body, DEEPEST) {
-            return Err(format!("it is nested deeper than {DEEPEST} levels"));
+            return Err(format!("it is nested deeper than {DEEPEST} levels: flatten it"));
         }
         // Numbers stay as they are written.
         let mut fields = members(body).map_err(|why| unreadable(body, &why))?;
@@ -65,13 +65,13 @@ fn unreadable(body: &[u8], why: &serde_json::Error) -> String {
 fn key(machine: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<String, String> {
     let key = text(KEY, fields)?;
     if machine != sites::MACHINE {
-        return key.ok_or_else(|| format!("it has no `{KEY}`"));
+        return key.ok_or_else(|| format!("it has no `{KEY}`: say which one is meant"));
     }
     match (key, text(SITE_ID, fields)?) {
         (Some(key), Some(site)) if key != site => {
             Err(format!("its `{KEY}` and its `{SITE_ID}` differ: leave one out"))
         }
-        (key, site) => site.or(key).ok_or_else(|| format!("it has no `{SITE_ID}`")),
+        (key, site) => site.or(key).ok_or_else(|| format!("it has no `{SITE_ID}`: name the site")),
     }
 }
 
@@ -79,7 +79,7 @@ fn key(machine: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<St
 fn text(name: &str, fields: &mut BTreeMap<String, Box<RawValue>>) -> Result<Option<String>, String> {
     let Some(raw) = fields.remove(name) else { return Ok(None) };
     serde_json::from_str(raw.get())
-        .map_err(|_| format!("its `{name}` is not text"))
+        .map_err(|_| format!("its `{name}` is not text: write it in quotation marks"))
 }
 
 fn encoded(fields: &BTreeMap<String, Box<RawValue>>) -> Result<Payload, String> {

@@ -17,8 +17,11 @@ impl From<Error> for Problem {
             Error::Problems(problems) => {
                 Self::mistakes(problems, "the machine has mistakes: correct them all")
             }
-            Error::UnknownMachine(_) | Error::UnknownVersion { .. } => {
+            Error::UnknownMachine(_) => {
                 Self::new(Kind::MachineNotFound, format!("{said}; GET /v1/lifecycles lists what there is"))
+            }
+            Error::UnknownVersion { machine, .. } => {
+                Self::new(Kind::MachineNotFound, format!("{said}; GET /v1/lifecycles/{machine} lists them"))
             }
             Error::NothingApplied(_) => Self::new(Kind::NothingApplied, said),
             Error::BuiltIn(_) => Self::new(Kind::NameTaken, said),
