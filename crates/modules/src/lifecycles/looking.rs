@@ -128,9 +128,11 @@ impl Lifecycles {
     /// # Errors
     /// When the database cannot be read.
     pub async fn stuck(&self, limit: usize) -> Result<Vec<Stuck>, Error> {
-        let sql =
-            format!("select {COLUMNS} from lifecycles where stuck_at <= $1 order by stuck_at limit {limit}");
-        let rows = self.base.read_text(sql, vec![self.base.now().into()]).await?;
+        let (now, values) = self.base.clock_in_sql();
+        let sql = format!(
+            "select {COLUMNS} from lifecycles where stuck_at <= {now} order by stuck_at limit {limit}"
+        );
+        let rows = self.base.read_text(sql, values).await?;
         let stuck = |row: &Record| {
             let standing = Standing::read(row)?;
             let since = standing.stuck_at.unwrap_or(standing.instance.entered_at);

@@ -1,5 +1,7 @@
 //! Requests, and when they are acknowledged.
 
+use std::time::Duration;
+
 use backstitch::StepError;
 use backstitch_modules::lifecycles::nats::Config;
 use backstitch_modules::lifecycles::sites::{AWAITING_GITHUB, Endpoints};
@@ -150,6 +152,38 @@ async fn no_more_are_under_way_than_allowed_and_the_others_wait_in_the_stream() 
         }
         broker.until_acknowledged(last).await;
         assert_eq!(broker.deliveries().await, 6);
+        node.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn while_the_database_stands_still_no_more_are_taken_than_allowed_and_none_is_acknowledged() {
+    for stage in Stage::each().await {
+        let broker = Broker::with_stream().await;
+        // Nobody is to lose patience here.
+        let config = Config { concurrency: 4, ack_wait: Duration::from_secs(60), ..broker.config() };
+        let node = stage.provisioner(config).await;
+        let first = broker.request(&json!({"site_id": "first"})).await;
+        broker.until_acknowledged(first).await;
+        let held_up = stage.hold_up().await;
+        let mut last = first;
+        for site in 0..20 {
+            last = broker.request(&json!({"site_id": format!("s{site}")})).await;
+        }
+        eventually("as many are under way as may be", async || {
+            broker.info().await.unwrap().num_ack_pending == 4
+        })
+        .await;
+        always(Duration::from_secs(1), "the others wait in the stream", async || {
+            let info = broker.info().await.unwrap();
+            (info.num_ack_pending, info.ack_floor.stream_sequence, info.num_pending) == (4, first, 16)
+        })
+        .await;
+        drop(held_up);
+        broker.until_acknowledged(last).await;
+        for site in 0..20 {
+            assert_eq!(&*node.get(SITES, &format!("s{site}")).await.unwrap().instance.state, "live");
+        }
         node.stop().await;
     }
 }

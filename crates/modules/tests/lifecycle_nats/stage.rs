@@ -1,5 +1,6 @@
 //! Processes that take requests, in a database of their own, on both kinds.
 
+use std::any::Any;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -104,6 +105,24 @@ impl Stage {
             },
             Place::Postgres { address, .. } => {
                 Arc::new(PostgresStore::connect_with(address, &[&lifecycles::SCHEMA]).await.unwrap())
+            }
+        }
+    }
+
+    /// Lets nobody write lifecycles until what this gives is dropped.
+    pub(crate) async fn hold_up(&self) -> Box<dyn Any> {
+        match &self.place {
+            Place::Sqlite(folder) => {
+                let connection = rusqlite::Connection::open(folder.path().join("lives.db")).unwrap();
+                connection.busy_timeout(Duration::from_secs(10)).unwrap();
+                connection.execute_batch("begin immediate").unwrap();
+                Box::new(connection)
+            }
+            Place::Postgres { address, .. } => {
+                let (session, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
+                tokio::spawn(connection);
+                session.batch_execute("begin; lock table backstitch.lifecycles").await.unwrap();
+                Box::new(session)
             }
         }
     }

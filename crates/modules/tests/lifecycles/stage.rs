@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::clock::SystemClock;
+use backstitch::clock::{Clock, SystemClock};
 use backstitch::kernel::lifecycle::audit;
 use backstitch::outbox::Routes;
 use backstitch::store::Store;
@@ -107,9 +107,14 @@ impl Stage {
 
     /// Another process on the same database.
     pub(crate) async fn another(&self) -> (Engine, Lifecycles) {
+        self.another_by(Arc::new(SystemClock)).await
+    }
+
+    /// The same on a machine with this clock.
+    pub(crate) async fn another_by(&self, clock: Arc<dyn Clock>) -> (Engine, Lifecycles) {
         let Place::Postgres { address, .. } = &self.place else { panic!("a file has one process") };
         let store = PostgresStore::connect_with(address, &[&lifecycles::SCHEMA]).await.unwrap();
-        let engine = engine(Arc::new(store)).await;
+        let engine = engine_by(Arc::new(store), clock).await;
         let lifecycles = lifecycles(&engine, &self.services);
         (engine, lifecycles)
     }
@@ -258,8 +263,12 @@ pub(crate) fn lifecycles_at_once(
 }
 
 async fn engine(store: Arc<dyn Store>) -> Engine {
+    engine_by(store, Arc::new(SystemClock)).await
+}
+
+async fn engine_by(store: Arc<dyn Store>, clock: Arc<dyn Clock>) -> Engine {
     // Messages stay where they are, to be looked at.
-    let options = Options { routes: Routes::none(), ..Options::default() };
+    let options = Options { routes: Routes::none(), clock, ..Options::default() };
     Engine::on_store(store, options).await.unwrap()
 }
 
