@@ -1,6 +1,7 @@
 //! A store that lives and dies with the process: for tests, and for sagas that need not survive it.
 
 mod outbox;
+mod survey;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -21,6 +22,7 @@ use super::outbox::{
     ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, Rescued, Retried,
     Sent, Share, Waiting,
 };
+use super::survey::Survey;
 use super::{
     Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
     Unregistered, Verdict, Writers,
@@ -335,6 +337,10 @@ impl Store for MemoryStore {
             .map(|((definition, version), sagas)| Unregistered { definition, version, sagas })
             .collect();
         Ok(health)
+    }
+
+    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
+        Ok(self.tables().survey(self.clock.now(), limit))
     }
 
     async fn join(&self, _node: &Node) -> Result<Epoch, Error> {

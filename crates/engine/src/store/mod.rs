@@ -15,6 +15,7 @@ pub mod product;
 mod query;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod survey;
 #[doc(hidden)]
 pub mod watched;
 
@@ -34,6 +35,7 @@ use nodes::{Epoch, Known, Node, Notice, Registered};
 use outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
+use survey::{Footing, Survey};
 use tokio::sync::mpsc;
 
 /// Who writes to a store.
@@ -110,6 +112,20 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be read.
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error>;
+
+    /// What nobody may be looking after; of each kind at most `limit`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn survey(&self, limit: usize) -> Result<Survey, Error>;
+
+    /// What this store stands on; nothing where that is this process alone.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn footing(&self) -> Result<Option<Footing>, Error> {
+        Ok(None)
+    }
 
     /// Enters this process as a new incarnation.
     ///

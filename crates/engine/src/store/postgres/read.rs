@@ -186,7 +186,7 @@ pub(super) async fn health(
     Ok(health)
 }
 
-fn summary(row: &Row) -> Result<Summary, Error> {
+pub(super) fn summary(row: &Row) -> Result<Summary, Error> {
     let id = SagaId(get(row, "id")?);
     Ok(Summary {
         id,
