@@ -128,15 +128,21 @@ impl Lifecycles {
     /// # Errors
     /// When the database cannot be read.
     pub async fn stuck(&self, limit: usize) -> Result<Vec<Stuck>, Error> {
-        let sql =
-            format!("select {COLUMNS} from lifecycles where stuck_at <= $1 order by stuck_at limit {limit}");
-        let rows = self.base.read_text(sql, vec![self.base.now().into()]).await?;
-        let stuck = |row: &Record| {
-            let standing = Standing::read(row)?;
+        let found = reached(&self.base, "stuck_at", self.base.now(), limit).await?;
+        let stuck = |standing: Standing| {
             let since = standing.stuck_at.unwrap_or(standing.instance.entered_at);
-            Ok(Stuck { standing, since })
+            Stuck { standing, since }
         };
-        Ok(rows.iter().map(stuck).collect::<Result<_, store::Error>>()?)
+        Ok(found.into_iter().map(stuck).collect())
+    }
+
+    /// Up to `limit` whose action somebody should have looked after by this time, be it to perform it or because whoever did
+    /// was not heard of again, the longest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn overdue(&self, since: Timestamp, limit: usize) -> Result<Vec<Standing>, Error> {
+        Ok(reached(&self.base, "due_at", since, limit).await?)
     }
 
     /// How many have been in their state for too long.
@@ -149,6 +155,19 @@ impl Lifecycles {
         let rows = self.base.read_text(sql, values).await?;
         Ok(rows.first().map(|row| row.integer(0)).transpose()?.unwrap_or_default().unsigned_abs())
     }
+}
+
+/// Up to `limit` of which a time has come that an index is kept of, the longest past first.
+async fn reached(
+    base: &Base,
+    column: &str,
+    by: Timestamp,
+    limit: usize,
+) -> Result<Vec<Standing>, store::Error> {
+    let sql =
+        format!("select {COLUMNS} from lifecycles where {column} <= $1 order by {column} limit {limit}");
+    let rows = base.read_text(sql, vec![by.into()]).await?;
+    rows.iter().map(Standing::read).collect()
 }
 
 pub(super) async fn find(base: &Base, machine: &str, key: &str) -> Result<Option<Standing>, store::Error> {
