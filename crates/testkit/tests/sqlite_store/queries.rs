@@ -50,6 +50,7 @@ fn no_query_reads_a_table_that_grows_from_end_to_end() {
         "SCAN declared",
         "SCAN horizon",
         "SCAN waiting",
+        "sagas_adrift",
         "sagas_owned",
         "sagas_unowned_due",
         "outbox_due",
