@@ -25,7 +25,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
 use crate::store::product::Database;
-use crate::store::{self, Cursor, Filter, Health, Page, Store};
+use crate::store::{self, Cursor, Filter, Health, Page, Store, Summary};
 use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
@@ -244,23 +244,38 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub async fn health(&self, stuck_after: Duration) -> Result<Health, Error> {
-        let shared = self.shared();
-        let now = shared.options.clock.now().as_micros();
-        let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
         let known = self.runnable().await;
-        let since = Timestamp::from_micros(before);
+        // What is stuck is asked for on its own, until there are enough that wait for nothing.
+        let mut health = self.shared().store.health(&known, self.before(stuck_after), 0).await?;
+        health.stuck = self.stuck(stuck_after).await?;
+        Ok(health)
+    }
+
+    /// The sagas that have been stuck for longer than this, longest first and at most a hundred: active with nothing due,
+    /// neither a time nor a next try.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn stuck(&self, stuck_after: Duration) -> Result<Vec<Summary>, Error> {
+        let (shared, since) = (self.shared(), self.before(stuck_after));
         let mut look_at = STUCK_LISTED;
         loop {
-            let mut health = shared.store.health(&known, since, look_at).await?;
-            let all_seen = health.stuck.len() < look_at;
-            inspect::leave_out_the_waiting(shared, &mut health.stuck).await?;
-            if all_seen || health.stuck.len() >= STUCK_LISTED {
-                health.stuck.truncate(STUCK_LISTED);
-                return Ok(health);
+            let mut stuck = shared.store.stuck(since, look_at).await?;
+            let all_seen = stuck.len() < look_at;
+            inspect::leave_out_the_waiting(shared, &mut stuck).await?;
+            if all_seen || stuck.len() >= STUCK_LISTED {
+                stuck.truncate(STUCK_LISTED);
+                return Ok(stuck);
             }
             // Those that wait for their next try may stand before those that do not.
             look_at *= 10;
         }
+    }
+
+    /// The time so long ago.
+    fn before(&self, by: Duration) -> Timestamp {
+        let now = self.clock().now().as_micros();
+        Timestamp::from_micros(now.saturating_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
     }
 
     /// The definitions whose sagas this engine can run.

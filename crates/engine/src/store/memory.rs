@@ -325,18 +325,17 @@ impl Store for MemoryStore {
             if saga.is_active() && left && !saga.is_of(known) {
                 *waiting.entry((row.definition.to_string(), row.version)).or_default() += 1;
             }
-            let due_later = row.wake_at.is_some_and(|wake_at| wake_at > now);
-            if saga.is_active() && row.updated_at <= stuck_since && !row.paused && !due_later {
-                health.stuck.push(row.clone());
-            }
         }
-        health.stuck.sort_by_key(|row| (row.updated_at, row.id));
-        health.stuck.truncate(limit);
+        health.stuck = tables.stuck(stuck_since, now, limit);
         health.unregistered = waiting
             .into_iter()
             .map(|((definition, version), sagas)| Unregistered { definition, version, sagas })
             .collect();
         Ok(health)
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        Ok(self.tables().stuck(since, self.clock.now(), limit))
     }
 
     async fn survey(&self, limit: usize) -> Result<Survey, Error> {

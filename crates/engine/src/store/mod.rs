@@ -106,12 +106,18 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error>;
 
-    /// What is active, what waits for a definition that is not among `known`, and what has been in the same
-    /// status since before `stuck_since` without anything due. At most `limit` stuck sagas are listed.
+    /// What is active, what waits for a definition that is not among `known`, and what [is stuck](Store::stuck).
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error>;
+
+    /// Up to `limit` sagas that have been in the same status since before this time without anything due, longest first.
+    /// What only waits for its time is not even looked at.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error>;
 
     /// What nobody may be looking after; of each kind at most `limit`.
     ///

@@ -18,7 +18,7 @@ use super::outbox::{
 };
 use super::product::Database;
 use super::survey::{Footing, Survey};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use crate::outbox::Retention;
 
@@ -149,6 +149,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
         self.admitted().await?.health(known, stuck_since, limit).await
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        self.admitted().await?.stuck(since, limit).await
     }
 
     async fn survey(&self, limit: usize) -> Result<Survey, Error> {

@@ -107,7 +107,7 @@ async fn survey(app: &App, doctor: &Doctor) -> Found {
 
 async fn standing_of_sagas(app: &App) -> Found {
     let engine = &app.engine;
-    let health = engine.health(app.config.doctor.stuck_after).await?;
+    let stuck = engine.stuck(app.config.doctor.stuck_after).await?;
     let filter = Filter { status: Some(Status::Failed), ..Filter::default() };
     let failed = engine.list(&filter, &Cursor { before: None, limit: LOOKED_AT }).await?.items;
     let mut rollbacks = Vec::with_capacity(failed.len());
@@ -119,8 +119,9 @@ async fn standing_of_sagas(app: &App) -> Found {
     }
     Ok(standing::judge(&standing::Facts {
         now: engine.clock().now(),
-        stuck: health.stuck,
-        unregistered: health.unregistered,
+        stuck,
+        runnable: engine.runnable().await,
+        shared: engine.store().is_shared(),
         failed: rollbacks,
     }))
 }

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch::store::Unregistered;
+use backstitch::store::nodes::Known;
 use backstitch::{SagaId, Summary, Timestamp};
 
 use super::check::Check;
@@ -14,8 +14,10 @@ pub(super) struct Facts {
     pub(super) now: Timestamp,
     /// Those that have been active for too long with nothing due.
     pub(super) stuck: Vec<Summary>,
-    /// What waits for a definition, which is a finding of its own.
-    pub(super) unregistered: Vec<Unregistered>,
+    /// The definitions that this node has. What waits for another one is a finding of its own.
+    pub(super) runnable: Vec<Known>,
+    /// Whether other nodes may have more.
+    pub(super) shared: bool,
     /// Those whose rollback failed.
     pub(super) failed: Vec<FailedRollback>,
 }
@@ -32,9 +34,10 @@ pub(super) struct FailedRollback {
 
 pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let moves = |saga: &&Summary| saga.owner.is_some() || saga.wake_at.is_some();
+    // Another node may have what this one lacks, and run it: then it is here that it is told.
     let runs = |saga: &&Summary| {
-        let is_of = |it: &Unregistered| *it.definition == *saga.definition && it.version == saga.version;
-        !facts.unregistered.iter().any(is_of)
+        let is_of = |known: &Known| *known.name == *saga.definition && known.version == saga.version;
+        facts.runnable.iter().any(is_of) || (facts.shared && saga.owner.is_some())
     };
     let stuck = facts.stuck.iter().filter(moves).filter(runs);
     let stuck = stuck.map(|saga| slow(saga, facts.now.since(saga.updated_at)));
@@ -102,7 +105,8 @@ mod tests {
         Facts {
             now: Timestamp::from_micros(720_000_000),
             stuck: Vec::new(),
-            unregistered: Vec::new(),
+            runnable: vec![Known { name: "deploy".into(), version: 1 }],
+            shared: false,
             failed: Vec::new(),
         }
     }
@@ -118,9 +122,13 @@ mod tests {
 
     #[test]
     fn what_another_check_tells_is_not_told_twice() {
-        let unregistered = vec![Unregistered { definition: "deploy".to_owned(), version: 1, sagas: 1 }];
-        let of_nobody_here = Facts { stuck: vec![saga(1, Some(3), None)], unregistered, ..facts() };
-        assert_eq!(judge(&of_nobody_here), []);
+        for (owner, wake_at, shared, told) in
+            [(Some(3), None, false, 0), (None, Some(1), true, 0), (Some(3), None, true, 1)]
+        {
+            let (stuck, runnable) = (vec![saga(1, owner, wake_at)], Vec::new());
+            let of_another_definition = Facts { stuck, runnable, shared, ..facts() };
+            assert_eq!(judge(&of_another_definition).len(), told, "{owner:?} {wake_at:?} {shared}");
+        }
         assert_eq!(judge(&Facts { stuck: vec![saga(1, None, None)], ..facts() }), [], "it is unattended");
         assert_eq!(judge(&facts()), []);
     }

@@ -38,8 +38,8 @@ async fn sagas_of_a_definition_that_no_node_has_are_found_due_or_left_behind() {
         open.finds("definitions", "error", "ghost v1").await;
         plant(&place, 2, "spectre", "999999", "null").await;
         open.finds("definitions", "error", "spectre v1").await;
-        let said = open.diagnosis().await;
-        assert_eq!(crate::stage::told(&said, "stuck_sagas"), [], "they are told once");
+        let stuck = open.found("stuck_sagas").await;
+        assert!(!stuck.contains(&("warning".to_owned(), made_up(1))), "it is told once: {stuck:?}");
     })
     .await;
 }
@@ -63,21 +63,37 @@ async fn a_node_that_has_been_silent_for_long_and_owns_sagas_is_found_by_its_nam
     let open = open(&place, &[BLIND]).await;
     open.declare().await;
     let node =
-        "insert into nodes (name, lease_ms, heartbeat_at) values ('gone', 10, now() - interval '1 hour')";
+        "insert into nodes (name, lease_ms, heartbeat_at) values ('gone', 10, now() - interval '90 minutes')";
     place.rows(node).await;
     let epoch = place.rows("select max(epoch)::text from nodes").await[0][0].clone().unwrap();
     plant(&place, 1, "parcel", &epoch, "null").await;
     let finding = open.finds("nodes", "warning", "gone").await;
-    assert!(finding["message"].as_str().unwrap().contains("gone for 59m 59s"), "{finding}");
+    assert!(finding["message"].as_str().unwrap().contains("gone for 1h"), "{finding}");
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_saga_that_does_not_get_on_and_a_job_that_nobody_asks_for_are_found() {
+async fn a_saga_whose_service_does_not_answer_is_found() {
+    on_both(async |place: Place| {
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/", silent.local_addr().unwrap());
+        let open = open(&place, &[]).await;
+        open.put("ship", &json!({ "steps": [{ "id": "send", "action": { "http": { "url": url } } }] })).await;
+        let saga = open.client.start(&json!({ "definition": "ship" })).await;
+        let finding = open.finds("stuck_sagas", "warning", &saga).await;
+        assert!(
+            finding["action"].as_str().unwrap().contains(&format!("backstitch cancel {saga}")),
+            "{finding}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_job_that_nobody_asks_for_and_a_lease_that_is_long_over_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         open.declare().await;
-        let saga = open.start().await;
-        open.finds("stuck_sagas", "warning", &saga).await;
+        open.start().await;
         open.finds("jobs", "warning", "work/packing").await;
         let job = open.lease("packing", 1).await;
         // Nobody asks for more, so nobody notices that this one is not coming back.

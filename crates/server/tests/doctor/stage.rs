@@ -99,15 +99,22 @@ impl Open {
         .await;
     }
 
-    /// Declares a saga of one or two steps that workers perform.
+    /// Declares a saga of two steps that workers perform; it stays with its node while the first one waits.
     pub(crate) async fn declare(&self) {
-        let body = json!({"name": "parcel", "steps": [
-            {"id": "pack", "action": {"worker": {"queue": "packing"}},
-             "compensate": {"worker": {"queue": "unpacking"}}},
+        let steps = json!({"steps": [
+            {"id": "pack", "action": {"worker": {"queue": "packing"}}, "timeout": "50s",
+             "compensate": {"worker": {"queue": "unpacking"}, "retry": {"count": 0}}},
             {"id": "send", "action": {"worker": {"queue": "post"}}},
         ]});
-        let path = "/v1/definitions/parcel?apply=true";
-        let answer = self.client.send(Method::PUT, path, &JSON, body.to_string()).await;
+        self.put("parcel", &steps).await;
+    }
+
+    /// Declares a saga that new ones take at once.
+    pub(crate) async fn put(&self, name: &str, definition: &Value) {
+        let mut body = definition.clone();
+        body["name"] = json!(name);
+        let path = format!("/v1/definitions/{name}?apply=true");
+        let answer = self.client.send(Method::PUT, &path, &JSON, body.to_string()).await;
         assert_eq!(answer.status, 201, "{answer:?}");
     }
 

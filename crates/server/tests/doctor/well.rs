@@ -20,7 +20,7 @@ async fn a_server_with_live_work_of_every_product_is_well() {
         let (running, paused) = (open.start().await, open.start().await);
         open.post(&format!("/v1/sagas/{paused}/pause"), &json!({}), 202).await;
         open.lease("packing", 60).await;
-        let message = json!({ "topic": "news", "payload": {} });
+        let message = json!({ "topic": "news", "idempotency_key": "n-1", "payload": {} });
         let told = open.client.send(hyper::Method::POST, "/v1/outbox", &JSON, message.to_string()).await;
         assert!(matches!(told.status, 200..=202), "{told:?}");
         let terms = json!({ "url": "http://127.0.0.1:1/", "event_types": ["*"], "base_delay": "1h" });

@@ -38,7 +38,22 @@ async fn fill(client: &Client, count: i64) {
     }
 }
 
-async fn costs(count: i64) -> [i64; 5] {
+/// What is stuck, of sagas that only wait for their time: hardly one of them is looked at.
+async fn cost_of_stuck(client: &Client) -> i64 {
+    client.batch_execute("begin").await.unwrap();
+    let waiting =
+        "update sagas set owner = null, wake_at = now() + interval '1 year' where status = 'running'";
+    client.batch_execute(waiting).await.unwrap();
+    let kept = "insert into definitions (name, version, fingerprint, body) select distinct definition, version, 0, '' from sagas";
+    client.batch_execute(kept).await.unwrap();
+    client.batch_execute("commit").await.unwrap();
+    // What was there before is gone, from the indexes too.
+    client.batch_execute("vacuum full analyze sagas").await.unwrap();
+    client.batch_execute("vacuum analyze definitions").await.unwrap();
+    pages(client, query!("health_stuck"), "(now() + interval '1 hour', 100)", "").await
+}
+
+async fn costs(count: i64) -> [i64; 6] {
     let address = fresh_database().await;
     drop(PostgresStore::connect(&address).await.unwrap());
     // A connection as the store has them.
@@ -50,6 +65,7 @@ async fn costs(count: i64) -> [i64; 5] {
         pages(&client, query!("survey_waiting"), "(100)", "").await,
         pages(&client, query!("survey_leased"), "(100)", "").await,
         pages(&client, query!("survey_pending"), "(100)", "").await,
+        cost_of_stuck(&client).await,
     ]
 }
 
@@ -57,7 +73,7 @@ async fn costs(count: i64) -> [i64; 5] {
 async fn a_survey_costs_the_same_with_a_thousand_and_with_a_million_sagas() {
     let (few, many) = (costs(FEW).await, costs(MANY).await);
     for (name, (few, many)) in
-        ["adrift", "owners", "waiting", "leased", "pending"].iter().zip(few.into_iter().zip(many))
+        ["adrift", "owners", "waiting", "leased", "pending", "stuck"].iter().zip(few.into_iter().zip(many))
     {
         // An index of a million entries is a level or two deeper.
         assert!(few > 0 && many <= few * 3, "{name}: {few} pages became {many}");

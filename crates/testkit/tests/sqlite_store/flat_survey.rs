@@ -50,6 +50,27 @@ fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, bool)
     (statement.get_status(StatementStatus::VmStep), found)
 }
 
+/// What is stuck, of sagas that only wait for their time: not even one of them is looked at.
+fn cost_of_stuck(count: i64) -> i32 {
+    let (_place, connection) = sagas(count);
+    connection
+        .execute_batch(
+            "update sagas set owner = null, wake_at = 9000000000000000 where owner is not null;
+             insert into definitions select distinct definition, version, 0, '', 0 from sagas",
+        )
+        .unwrap();
+    let now = now().as_micros();
+    let (steps, found) = steps(&connection, query!("health_stuck"), params![now + 1, now, 100]);
+    assert!(!found);
+    steps
+}
+
+#[test]
+fn what_only_waits_for_its_time_costs_nothing_when_the_stuck_are_looked_for() {
+    let (few, many) = (cost_of_stuck(FEW), cost_of_stuck(MANY));
+    assert!(few > 0 && many * 2 <= few * 3, "{few} steps became {many}");
+}
+
 fn costs(count: i64) -> [i32; 5] {
     let (_place, connection) = sagas(count);
     let asked = [

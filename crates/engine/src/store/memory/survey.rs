@@ -6,6 +6,7 @@ use std::time::Duration;
 use backstitch_kernel::{Timestamp, lease};
 
 use super::{Saga, Tables};
+use crate::store::Summary;
 use crate::store::nodes::Epoch;
 use crate::store::survey::{Heard, Owner, Queue, Survey, Waiting};
 
@@ -47,6 +48,16 @@ impl Tables {
             leased: self.queues(lease::Status::Leased, now, limit),
             pending: self.queues(lease::Status::Pending, now, limit),
         }
+    }
+
+    pub(super) fn stuck(&self, since: Timestamp, now: Timestamp, limit: usize) -> Vec<Summary> {
+        let live = self.sagas.values().filter(|saga| saga.is_active()).map(|saga| &saga.summary);
+        let due_later = |row: &Summary| row.wake_at.is_some_and(|wake_at| wake_at > now);
+        let stuck = live.filter(|row| row.updated_at <= since && !row.paused && !due_later(row));
+        let mut stuck: Vec<Summary> = stuck.cloned().collect();
+        stuck.sort_by_key(|row| (row.updated_at, row.id));
+        stuck.truncate(limit);
+        stuck
     }
 
     fn is_adrift(&self, saga: &Saga) -> bool {

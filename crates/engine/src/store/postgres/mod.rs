@@ -44,7 +44,7 @@ use super::outbox::{
 };
 use super::product::{Database, Schema};
 use super::survey::{Footing, Survey};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use crate::outbox::Retention;
 use session::{Sessions, change, read};
@@ -165,6 +165,10 @@ impl Store for PostgresStore {
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
         read!(self.sessions, |session| read::health(session, known, stuck_since, limit))
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        read!(self.sessions, |session| read::stuck(session, since, limit))
     }
 
     async fn survey(&self, limit: usize) -> Result<Survey, Error> {

@@ -44,7 +44,7 @@ use super::outbox::{
 };
 use super::product::{Database, Schema};
 use super::survey::{Footing, Survey};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
 use crate::outbox::Retention;
@@ -158,6 +158,11 @@ impl Store for SqliteStore {
         self.connections
             .read(move |connection| health::health(connection, &known, stuck_since, now, limit))
             .await
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| health::stuck(connection, since, now, limit)).await
     }
 
     async fn survey(&self, limit: usize) -> Result<Survey, Error> {
