@@ -1,6 +1,7 @@
--- What nothing will ever move. The index holds such sagas and no other, so there is next to nothing to read.
+-- What nothing will ever move. The index holds such sagas and no other, so there is next to nothing to read; it
+-- is named, because the table has the same order.
 select id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
-from sagas
+from sagas indexed by sagas_adrift
 where owner is null
     and wake_at is null
     and paused = 0

@@ -31,9 +31,8 @@ fn sagas(count: i64) -> (Place, Connection) {
     );
     assert_eq!(i64::try_from(written.unwrap()).unwrap(), count);
     let jobs = "insert into jobs (saga_id, queue, status, until, created_at)
-        select id, 'queue-' || (row_number() over ()) % 7, case (row_number() over ()) % 2 when 0 then 'Leased' else 'Pending' end,
-            created_at + row_number() over (), created_at
-        from sagas where status = 'running'";
+        select id, 'queue-' || (n % 7), case n % 2 when 0 then 'Leased' else 'Pending' end, created_at + n, created_at
+        from (select id, created_at, row_number() over () as n from sagas where status = 'running')";
     assert!(connection.execute(jobs, []).unwrap() > 0);
     (place, connection)
 }
