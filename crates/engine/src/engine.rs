@@ -22,9 +22,10 @@ use crate::runtime::{FeedEvent, Gap, Shared};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
+use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
 use crate::store::product::Database;
-use crate::store::{self, Cursor, Filter, Health, Page, Store};
+use crate::store::{self, Cursor, Filter, Health, Page, Store, Summary};
 use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
@@ -243,23 +244,44 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub async fn health(&self, stuck_after: Duration) -> Result<Health, Error> {
-        let shared = self.shared();
-        let now = shared.options.clock.now().as_micros();
-        let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
-        let known = shared.registry.runnable(&*shared.store).await.known;
-        let since = Timestamp::from_micros(before);
+        let known = self.runnable().await;
+        // What is stuck is asked for on its own, until there are enough that wait for nothing.
+        let mut health = self.shared().store.health(&known, self.before(stuck_after), 0).await?;
+        health.stuck = self.stuck(stuck_after).await?;
+        Ok(health)
+    }
+
+    /// The sagas that have been stuck for longer than this, longest first and at most a hundred: active with nothing due,
+    /// neither a time nor a next try.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn stuck(&self, stuck_after: Duration) -> Result<Vec<Summary>, Error> {
+        let (shared, since) = (self.shared(), self.before(stuck_after));
         let mut look_at = STUCK_LISTED;
         loop {
-            let mut health = shared.store.health(&known, since, look_at).await?;
-            let all_seen = health.stuck.len() < look_at;
-            inspect::leave_out_the_waiting(shared, &mut health.stuck).await?;
-            if all_seen || health.stuck.len() >= STUCK_LISTED {
-                health.stuck.truncate(STUCK_LISTED);
-                return Ok(health);
+            let mut stuck = shared.store.stuck(since, look_at).await?;
+            let all_seen = stuck.len() < look_at;
+            inspect::leave_out_the_waiting(shared, &mut stuck).await?;
+            if all_seen || stuck.len() >= STUCK_LISTED {
+                stuck.truncate(STUCK_LISTED);
+                return Ok(stuck);
             }
             // Those that wait for their next try may stand before those that do not.
             look_at *= 10;
         }
+    }
+
+    /// The time so long ago.
+    fn before(&self, by: Duration) -> Timestamp {
+        let now = self.clock().now().as_micros();
+        Timestamp::from_micros(now.saturating_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
+    }
+
+    /// The definitions whose sagas this engine can run.
+    pub async fn runnable(&self) -> Vec<Known> {
+        let shared = self.shared();
+        shared.registry.runnable(&*shared.store).await.known
     }
 
     /// How long messages have waited that are not out yet.

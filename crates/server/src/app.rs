@@ -13,6 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audience::Audience;
 use crate::auth::{Gate, Leaves, Table};
 use crate::config::Config;
+use crate::doctor::Doctor;
 use crate::lifecycles::Courses;
 use crate::routes::Readiness;
 use crate::telemetry::Metrics;
@@ -41,6 +42,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
     /// What `/health/ready` knows.
     pub(crate) readiness: Readiness,
+    /// Looks for what is wrong.
+    pub(crate) doctor: Doctor,
     /// Whoever listens to everything.
     pub(crate) audience: Audience,
     /// What `/openapi.json` answers.

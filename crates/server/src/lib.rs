@@ -30,6 +30,7 @@ pub mod commands;
 pub mod config;
 mod database;
 pub mod demo;
+mod doctor;
 mod feed;
 mod followers;
 mod http;

@@ -21,6 +21,7 @@ use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::Config;
 use crate::database::Database;
+use crate::doctor::{self, Doctor};
 use crate::feed::pass_on_events;
 use crate::http::Acceptor;
 use crate::lifecycles::{self, Courses};
@@ -152,6 +153,7 @@ impl Server {
             access: assembled.access.clone(),
             metrics,
             readiness: routes::Readiness::default(),
+            doctor: Doctor::default(),
             audience: Audience::default(),
             description: assembled.description.clone().into(),
             closing: closing.clone(),
@@ -162,6 +164,7 @@ impl Server {
         // Not before somebody listens to what comes of it.
         app.lifecycles.drive(closing).await;
         tokio::spawn(watch_leaves(app.clone()));
+        tokio::spawn(doctor::look_now_and_then(app.clone()));
         Ok(Self { listener, address, app, acceptor, open })
     }
 

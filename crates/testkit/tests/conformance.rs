@@ -213,6 +213,14 @@ macro_rules! every_store {
                 sagas_that_wait_for_a_definition_are_named
                 a_dead_nodes_saga_of_an_unknown_definition_is_named
             }
+            survey {
+                what_is_looked_after_is_not_adrift
+                what_nothing_will_move_is_adrift
+                owners_are_told_once_and_whether_they_live
+                what_waits_is_told_by_definition
+                queues_are_told_with_their_first_job
+                topics_are_told_with_how_late_they_are
+            }
         }
     };
 }

@@ -66,6 +66,9 @@ create index sagas_correlation_id on sagas (correlation_id, id) where correlatio
 create index sagas_unowned_due on sagas (definition, version, wake_at)
     where owner is null and wake_at is not null;
 create index sagas_owned on sagas (definition, version, owner) where owner is not null;
+-- What nothing will ever move, which is what nobody wants to find here.
+create index sagas_adrift on sagas (id)
+    where owner is null and wake_at is null and not paused and status in ('pending', 'running', 'compensating');
 
 -- The truth. Whoever appends a number first has decided; the primary key is the fence.
 create table saga_events (

@@ -1,5 +1,5 @@
 -- From one topic to the next along the index: what it costs is the number of topics, not of messages. Told as waits of so
--- many microseconds, because whoever asks may have another clock.
+-- many microseconds, below zero where they are over, because whoever asks may have another clock.
 with recursive
     waiting (topic) as (
         (select topic from outbox where due_at is not null order by topic limit 1)
@@ -14,7 +14,7 @@ with recursive
                 limit 1
             ) as next
     )
-select waiting.topic, greatest(extract(epoch from first.due_at - clock()) * 1000000, 0)::bigint as due_in
+select waiting.topic, (extract(epoch from first.due_at - clock()) * 1000000)::bigint as due_in
 from waiting
     cross join lateral (
         select due_at

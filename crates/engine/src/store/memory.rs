@@ -1,6 +1,7 @@
 //! A store that lives and dies with the process: for tests, and for sagas that need not survive it.
 
 mod outbox;
+mod survey;
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -22,6 +23,7 @@ use super::outbox::{
     ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, Rescued, Retried,
     Sent, Share, Waiting,
 };
+use super::survey::Survey;
 use super::{
     Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
     Unregistered, Verdict, Writers,
@@ -324,18 +326,21 @@ impl Store for MemoryStore {
             if saga.is_active() && left && !saga.is_of(known) {
                 *waiting.entry((row.definition.to_string(), row.version)).or_default() += 1;
             }
-            let due_later = row.wake_at.is_some_and(|wake_at| wake_at > now);
-            if saga.is_active() && row.updated_at <= stuck_since && !row.paused && !due_later {
-                health.stuck.push(row.clone());
-            }
         }
-        health.stuck.sort_by_key(|row| (row.updated_at, row.id));
-        health.stuck.truncate(limit);
+        health.stuck = tables.stuck(stuck_since, now, limit);
         health.unregistered = waiting
             .into_iter()
             .map(|((definition, version), sagas)| Unregistered { definition, version, sagas })
             .collect();
         Ok(health)
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        Ok(self.tables().stuck(since, self.clock.now(), limit))
+    }
+
+    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
+        Ok(self.tables().survey(self.clock.now(), limit))
     }
 
     async fn join(&self, _node: &Node) -> Result<Epoch, Error> {

@@ -15,6 +15,7 @@ pub mod product;
 mod query;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+pub mod survey;
 #[doc(hidden)]
 pub mod watched;
 
@@ -34,6 +35,7 @@ use nodes::{Epoch, Known, Node, Notice, Registered};
 use outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
+use survey::{Footing, Survey};
 use tokio::sync::mpsc;
 
 /// Who writes to a store.
@@ -104,12 +106,32 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error>;
 
-    /// What is active, what waits for a definition that is not among `known`, and what has been in the same
-    /// status since before `stuck_since` without anything due. At most `limit` stuck sagas are listed.
+    /// What is active, what waits for a definition that is not among `known`, and what [is stuck](Store::stuck).
     ///
     /// # Errors
     /// When the store cannot be read.
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error>;
+
+    /// Up to `limit` sagas that have been in the same status since before this time without anything due, longest first.
+    /// What only waits for its time is not even looked at.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error>;
+
+    /// What nobody may be looking after; of each kind at most `limit`.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn survey(&self, limit: usize) -> Result<Survey, Error>;
+
+    /// What this store stands on; nothing where that is this process alone.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn footing(&self) -> Result<Option<Footing>, Error> {
+        Ok(None)
+    }
 
     /// Enters this process as a new incarnation.
     ///

@@ -91,6 +91,8 @@ pub struct Waiting {
     pub topic: String,
     /// How long it is until the first of them is due, by the store's own clock; nothing when it is.
     pub due_in: Duration,
+    /// How long the first of them has been due; nothing when it is not yet.
+    pub late: Duration,
 }
 
 /// How many messages of a topic somebody wants to send.

@@ -17,7 +17,8 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::Database;
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
+use super::survey::{Footing, Survey};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use crate::outbox::Retention;
 
@@ -148,6 +149,18 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
         self.admitted().await?.health(known, stuck_since, limit).await
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        self.admitted().await?.stuck(since, limit).await
+    }
+
+    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
+        self.admitted().await?.survey(limit).await
+    }
+
+    async fn footing(&self) -> Result<Option<Footing>, Error> {
+        self.admitted().await?.footing().await
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

@@ -46,6 +46,9 @@ create table webhook_subscriptions (
     check ((previous_secret is null) = (previous_secret_until is null))
 );
 
+create index idx_subscription_disabled on webhook_subscriptions (id)
+    where disabled_at is not null and deleted_at is null;
+
 -- Which subscriptions a type of event goes to, found by every pattern that the type could match. Those of a deleted
 -- subscription are gone.
 create table webhook_subscription_types (
@@ -131,6 +134,7 @@ create table dead_letters (
 );
 
 create index idx_dead_letter_subscription on dead_letters (subscription_id, saga_id);
+create index idx_dead_letter_created on dead_letters (created_at);
 create index idx_dead_letter_event on dead_letters (event_id, saga_id);
 create index idx_dead_letter_code on dead_letters (final_error_code, saga_id);
 

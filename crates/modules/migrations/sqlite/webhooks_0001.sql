@@ -45,6 +45,9 @@ create table webhook_subscriptions (
 -- Ids are counted up before their rows are written: what is encrypted in a row is bound to its id.
 insert into sqlite_sequence (name, seq) values ('webhook_subscriptions', 0);
 
+create index idx_subscription_disabled on webhook_subscriptions (id)
+    where disabled_at is not null and deleted_at is null;
+
 -- Which subscriptions a type of event goes to, found by every pattern that the type could match. Those of a deleted
 -- subscription are gone.
 create table webhook_subscription_types (
@@ -123,6 +126,7 @@ create table dead_letters (
 ) strict;
 
 create index idx_dead_letter_subscription on dead_letters (subscription_id);
+create index idx_dead_letter_created on dead_letters (created_at);
 create index idx_dead_letter_event on dead_letters (event_id);
 create index idx_dead_letter_code on dead_letters (final_error_code);
 

@@ -28,6 +28,7 @@ mod list;
 mod notices;
 mod sink;
 mod text;
+mod undelivered;
 
 use backstitch::store::product::{Migration, Schema};
 
@@ -36,6 +37,7 @@ pub use alert::{Alert, Failure};
 pub use config::{BadConfig, Config, Email, Security, Webhook};
 pub use list::{BadCursor, Cursor, Listed, Notice, Page, list};
 pub use sink::{AlertSink, CannotAttach};
+pub use undelivered::{Missed, Undelivered, undelivered};
 
 /// The tables of alerts, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {

@@ -128,17 +128,21 @@ impl Lifecycles {
     /// # Errors
     /// When the database cannot be read.
     pub async fn stuck(&self, limit: usize) -> Result<Vec<Stuck>, Error> {
-        let (now, values) = self.base.clock_in_sql();
-        let sql = format!(
-            "select {COLUMNS} from lifecycles where stuck_at <= {now} order by stuck_at limit {limit}"
-        );
-        let rows = self.base.read_text(sql, values).await?;
-        let stuck = |row: &Record| {
-            let standing = Standing::read(row)?;
+        let found = reached(&self.base, "stuck_at", self.base.clock_in_sql(), limit).await?;
+        let stuck = |standing: Standing| {
             let since = standing.stuck_at.unwrap_or(standing.instance.entered_at);
-            Ok(Stuck { standing, since })
+            Stuck { standing, since }
         };
-        Ok(rows.iter().map(stuck).collect::<Result<_, store::Error>>()?)
+        Ok(found.into_iter().map(stuck).collect())
+    }
+
+    /// Up to `limit` whose action somebody should have looked after by this time, be it to perform it or because whoever did
+    /// was not heard of again, the longest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn overdue(&self, since: Timestamp, limit: usize) -> Result<Vec<Standing>, Error> {
+        Ok(reached(&self.base, "due_at", ("$1", vec![since.into()]), limit).await?)
     }
 
     /// How many have been in their state for too long.
@@ -151,6 +155,19 @@ impl Lifecycles {
         let rows = self.base.read_text(sql, values).await?;
         Ok(rows.first().map(|row| row.integer(0)).transpose()?.unwrap_or_default().unsigned_abs())
     }
+}
+
+/// Up to `limit` of which a time has come that an index is kept of, the longest past first.
+async fn reached(
+    base: &Base,
+    column: &str,
+    (by, values): (&str, Vec<Value>),
+    limit: usize,
+) -> Result<Vec<Standing>, store::Error> {
+    let sql =
+        format!("select {COLUMNS} from lifecycles where {column} <= {by} order by {column} limit {limit}");
+    let rows = base.read_text(sql, values).await?;
+    rows.iter().map(Standing::read).collect()
 }
 
 pub(super) async fn find(base: &Base, machine: &str, key: &str) -> Result<Option<Standing>, store::Error> {

@@ -81,6 +81,12 @@ impl Standing {
         })
     }
 
+    /// Who performs its action at the moment, or did and was not heard of again.
+    #[must_use]
+    pub fn holder(&self) -> Option<&str> {
+        self.holder.as_deref()
+    }
+
     /// The same after a decision.
     pub(super) fn after(&self, machine: &Machine, instance: Instance) -> Self {
         // Whoever performs an action goes on unless it is not wanted any more.

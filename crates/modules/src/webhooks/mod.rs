@@ -40,6 +40,7 @@ mod dispatch;
 pub mod egress;
 mod error;
 mod event_type;
+mod growth;
 pub mod headers;
 mod ingest;
 mod jobs;
@@ -73,6 +74,7 @@ pub use desk::{Counter, QUEUE};
 pub use dispatch::Dispatch;
 pub use error::{BadTerms, Error, Mistake};
 pub use event_type::{check_patterns, check_type};
+pub use growth::{COUNTED, Growth};
 pub use ingest::{Accepted, Ingest, NewEvent};
 pub use jobs::{
     Answered, Ask, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Won,
@@ -87,7 +89,7 @@ pub use schema::SCHEMA;
 pub use sealed_headers::SealedHeaders;
 pub use status::{delivery_status, delivery_word};
 pub use subscription::{Disabled, Sealed, Secrets, Subscription, Terms};
-pub use subscriptions::{GONE, Subscriptions};
+pub use subscriptions::{Backlog, GONE, Subscriptions};
 pub use wish::{MASK, NewSubscription, SubscriptionChange};
 
 use base::Base;

@@ -6,6 +6,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::{Timestamp, store};
+
 use super::base::{Base, Part};
 use super::error::Error;
 use super::page::{Page, beyond};
@@ -15,6 +17,19 @@ use crate::question::{Record, Statement, Value, statement, tidied};
 
 /// Why a subscription was disabled whose endpoint says that it is gone.
 pub const GONE: &str = "the endpoint answered 410 Gone";
+
+/// A subscription that is disabled while deliveries wait for it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Backlog {
+    /// The subscription.
+    pub subscription_id: i64,
+    /// Since when.
+    pub disabled_at: Timestamp,
+    /// Why.
+    pub reason: String,
+    /// How many deliveries wait, counted up to 1,000.
+    pub waiting: u64,
+}
 
 /// Makes, reads and changes subscriptions.
 pub struct Subscriptions {
@@ -73,6 +88,24 @@ impl Subscriptions {
         let rows =
             self.base.change(Part::Subscriptions, statement!("webhooks/insert_subscription"), values).await?;
         one(id, &rows)
+    }
+
+    /// Up to `limit` that are disabled while deliveries wait for them.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn disabled_backlogs(&self, limit: usize) -> Result<Vec<Backlog>, Error> {
+        let asked = statement!("webhooks/disabled_backlogs");
+        let rows = self.base.read(Part::Reading, asked, vec![limit.into()]).await?;
+        let backlog = |row: &Record| {
+            Ok::<_, store::Error>(Backlog {
+                subscription_id: row.integer(0)?,
+                disabled_at: row.time(1)?,
+                reason: row.text(2)?,
+                waiting: row.integer(3)?.unsigned_abs(),
+            })
+        };
+        Ok(rows.iter().map(backlog).collect::<Result<_, _>>()?)
     }
 
     /// One of them.

@@ -71,39 +71,98 @@ async fn when_somebody_was_told_is_never_changed() {
     }
 }
 
+/// An outbox with 5,000 messages in this status, one in a thousand of them an alert.
+async fn filled(place: Place, status: &str) -> Stage {
+    let columns =
+        "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at, updated_at)";
+    let waits = status == "pending";
+    let stage = Stage::open(place, &Config::default()).await;
+    let (topic, filling) = match stage.engine.database() {
+        // A message that is far from due is sent by nobody.
+        Some(Database::Sqlite(_)) => {
+            let due = if waits { "9000000000000000" } else { "null" };
+            let numbers = "with recursive n(n) as (select 1 union all select n + 1 from n where n < 5000)";
+            (
+                "iif(n % 1000 = 0, 'backstitch.alerts', 'orders')",
+                format!("{numbers} select TOPIC, n, '{{}}', '{status}', {due}, 0, 0 from n"),
+            )
+        }
+        _ => {
+            let due = if waits { "now() + interval '1 year'" } else { "null" };
+            (
+                "case when n % 1000 = 0 then 'backstitch.alerts' else 'orders' end",
+                format!(
+                    "select TOPIC, n, '{{}}', '{status}', {due}, now(), now() from generate_series(1, 5000) n"
+                ),
+            )
+        }
+    };
+    stage.change(&format!("{columns} {}", filling.replace("TOPIC", topic))).await.unwrap();
+    if let Some(Database::Postgres(_)) = stage.engine.database() {
+        stage.change("analyze outbox").await.unwrap();
+    }
+    stage
+}
+
+/// How a question with two numbers is answered, in the dialect of the stage.
+async fn plan(stage: &Stage, sqlite: &'static str, postgres: &'static str) -> String {
+    match stage.engine.database() {
+        Some(Database::Sqlite(store)) => {
+            let plan = store.read_product(move |connection| {
+                let mut statement = connection.prepare(&format!("explain query plan {sqlite}"))?;
+                statement
+                    .query_map([i64::MAX, 10], |row| row.get::<_, String>(3))?
+                    .collect::<rusqlite::Result<Vec<_>>>()
+            });
+            plan.await.unwrap().join("\n")
+        }
+        Some(Database::Postgres(store)) => {
+            let sql = format!("explain {postgres}");
+            let plan = store.read_product(&sql, &[&1_000_000_000_000_000_i64, &10_i64]).await.unwrap();
+            plan.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
+        }
+        None => unreachable!(),
+    }
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_page_is_read_by_the_index_of_alerts_whatever_else_the_outbox_holds() {
-    const SQLITE: &str =
-        "insert into outbox (topic, idempotency_key, payload, status, created_at, updated_at)
-        with recursive n(n) as (select 1 union all select n + 1 from n where n < 5000)
-        select iif(n % 1000 = 0, 'backstitch.alerts', 'orders'), n, '{}', 'succeeded', 0, 0 from n";
-    const POSTGRES: &str = "insert into outbox (topic, idempotency_key, payload, status, created_at, updated_at)
-        select case when n % 1000 = 0 then 'backstitch.alerts' else 'orders' end, n, '{}', 'succeeded', now(), now()
-        from generate_series(1, 5000) n";
+    const SQLITE: &str = include_str!("../../queries/sqlite/alerts/list_alerts.sql");
+    const POSTGRES: &str = include_str!("../../queries/postgres/alerts/list_alerts.sql");
     let [file, server] = Place::each().await;
 
-    let stage = Stage::open(file, &Config::default()).await;
-    stage.change(SQLITE).await.unwrap();
-    let Some(Database::Sqlite(store)) = stage.engine.database() else { unreachable!() };
-    let sql = concat!("explain query plan ", include_str!("../../queries/sqlite/alerts/list_alerts.sql"));
-    let plan = store.read_product(move |connection| {
-        let mut statement = connection.prepare(sql)?;
-        statement
-            .query_map([i64::MAX, 10], |row| row.get::<_, String>(3))?
-            .collect::<rusqlite::Result<Vec<_>>>()
-    });
-    let plan = plan.await.unwrap().join("\n");
-    assert!(plan.contains("SEARCH outbox USING INDEX outbox_topic (topic=? AND id<?)"), "{plan}");
-    assert!(plan.contains("SEARCH notice USING PRIMARY KEY"), "{plan}");
+    let stage = filled(file, "succeeded").await;
+    let plan_of_file = plan(&stage, SQLITE, POSTGRES).await;
+    assert!(
+        plan_of_file.contains("SEARCH outbox USING INDEX outbox_topic (topic=? AND id<?)"),
+        "{plan_of_file}"
+    );
+    assert!(plan_of_file.contains("SEARCH notice USING PRIMARY KEY"), "{plan_of_file}");
     assert_eq!(alerts::list(&stage.engine, 10, None).await.unwrap().items.len(), 5);
 
-    let stage = Stage::open(server, &Config::default()).await;
-    stage.change(POSTGRES).await.unwrap();
-    stage.change("analyze outbox").await.unwrap();
-    let Some(Database::Postgres(store)) = stage.engine.database() else { unreachable!() };
-    let sql = concat!("explain ", include_str!("../../queries/postgres/alerts/list_alerts.sql"));
-    let plan = store.read_product(sql, &[&i64::MAX, &10_i64]).await.unwrap();
-    let plan: Vec<String> = plan.iter().map(|row| row.get(0)).collect();
-    assert!(plan.iter().any(|line| line.contains("outbox_alerts")), "{plan:#?}");
+    let stage = filled(server, "succeeded").await;
+    let plan_of_server = plan(&stage, SQLITE, POSTGRES).await;
+    assert!(plan_of_server.contains("outbox_alerts"), "{plan_of_server}");
     assert_eq!(alerts::list(&stage.engine, 10, None).await.unwrap().items.len(), 5);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn undelivered_alerts_are_found_by_index() {
+    const SQLITE: &str = include_str!("../../queries/sqlite/alerts/undelivered.sql");
+    const POSTGRES: &str = include_str!("../../queries/postgres/alerts/undelivered.sql");
+    for place in Place::each().await {
+        let stage = filled(place, "pending").await;
+        let plan = plan(&stage, SQLITE, POSTGRES).await;
+        for index in ["outbox_due", "idx_outbox_status"] {
+            assert!(plan.contains(index), "{index} is not in\n{plan}");
+        }
+        assert!(!plan.contains("Seq Scan on outbox") && !plan.contains("SCAN outbox"), "{plan}");
+        let now = stage.engine.clock().now();
+        let all = alerts::undelivered(&stage.engine, now, 10).await.unwrap();
+        assert_eq!(all.len(), 5, "of a thousand there is one each");
+        assert!(all.iter().all(|alert| alert.reached == 0 && alert.missed.is_empty()));
+        assert_eq!(alerts::undelivered(&stage.engine, now, 2).await.unwrap(), all[..2]);
+        let long_ago = backstitch::Timestamp::from_micros(-1);
+        assert_eq!(alerts::undelivered(&stage.engine, long_ago, 10).await.unwrap(), []);
+    }
 }

@@ -3,7 +3,7 @@
 use crate::stage::{Place, Stage};
 
 /// As they are asked, with values that find few rows.
-const ASKED: [(&str, &str); 6] = [
+const ASKED: [(&str, &str); 7] = [
     ("select * from lifecycles where machine = 'm' and key = 'k7'", "lifecycles_machine_key_key"),
     (
         "select * from lifecycles where machine = 'm' and state = 'b' order by id desc limit 10",
@@ -15,6 +15,7 @@ const ASKED: [(&str, &str); 6] = [
         "lifecycles_correlation_id",
     ),
     ("select min(due_at) from lifecycles where due_at is not null", "lifecycles_due"),
+    ("select * from lifecycles where due_at <= MOMENT order by due_at limit 10", "lifecycles_due"),
     ("select * from lifecycles where stuck_at <= MOMENT order by stuck_at limit 10", "lifecycles_stuck"),
 ];
 

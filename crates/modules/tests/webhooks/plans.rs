@@ -115,6 +115,13 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
         (sqlite!("known_event"), vec![text("e-7")], "uniq_saga_event_subscription"),
         (both!("sqlite", "find_requeue"), vec![number(7)], "uniq_saga_requeue"),
         (
+            both!("sqlite", "recent_dead_letters"),
+            vec![number(0), number(LATER), number(10)],
+            "idx_dead_letter_created",
+        ),
+        (both!("sqlite", "unrequeued"), vec![], "idx_dead_letter_created"),
+        (both!("sqlite", "disabled_backlogs"), vec![number(10)], "idx_subscription_disabled"),
+        (
             both!("sqlite", "replayable"),
             vec![number(0), number(LATER), number(0), number(0), number(100)],
             "idx_event_created",
@@ -129,8 +136,17 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
 }
 
 /// What is read from its beginning to its end: what a query itself has put together, or as far as its limit goes.
-const READ_WHOLE: [(&str, &str); 3] =
-    [("lanes", "SCAN found"), ("next_subscription", "SCAN sqlite_sequence"), ("results", "SCAN r")];
+const READ_WHOLE: [(&str, &str); 9] = [
+    ("disabled_backlogs", "SCAN subscriptions USING INDEX idx_subscription_disabled"),
+    ("disabled_backlogs", "SCAN counted"),
+    ("lanes", "SCAN found"),
+    ("next_subscription", "SCAN sqlite_sequence"),
+    ("recent_dead_letters", "SCAN (subquery-1)"),
+    ("results", "SCAN r"),
+    ("unrequeued", "SCAN newest"),
+    ("unrequeued", "SCAN dead_letters USING INDEX idx_dead_letter_created"),
+    ("unrequeued", "SCAN dead_letters USING COVERING INDEX idx_dead_letter_created"),
+];
 
 /// Every query there is in a dialect, with its name.
 fn all_of(dialect: &str) -> Vec<(String, String)> {
@@ -258,7 +274,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
     let (words, uids, times) = (vec!["x", "x", "x"], vec!["e-7", "e-8"], vec![epoch; 3]);
     let chosen = "[7,8,9]";
     let (counts, jobs) = (vec![1_i32; 3], vec![Some(7_i64); 3]);
-    let asked: Vec<Question<'_>> = vec![
+    let mut asked: Vec<Question<'_>> = vec![
         (server!("due"), vec![&pending, &hundred], &["idx_saga_status_retry"]),
         (server!("due"), vec![&retry, &hundred], &["idx_saga_status_retry"]),
         (both!("postgres", "next_due"), vec![], &["idx_saga_status_retry"]),
@@ -306,6 +322,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
             &[BY_ITS_NUMBER, "jobs_active_delivery"],
         ),
     ];
+    asked.extend(asked_by_the_doctor(&epoch, &later, &hundred));
     let mut unseen: Vec<String> = all_of("postgres").into_iter().map(|(name, _)| name).collect();
     unseen.retain(|name| !asked.iter().any(|((seen, _), ..)| seen == name));
     unseen.sort_unstable();
@@ -342,6 +359,19 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         let good = [index, "idx_saga_subscription", "idx_dead_letter_subscription", "idx_dead_letter_code"];
         assert!(good.iter().any(|index| plan.contains(index)), "{name} uses none of {good:?}:\n{plan}");
     }
+}
+
+/// What is asked by whoever looks for what is wrong.
+fn asked_by_the_doctor<'a>(
+    begin: &'a std::time::SystemTime,
+    middle: &'a std::time::SystemTime,
+    limit: &'a i64,
+) -> [Question<'a>; 3] {
+    [
+        (both!("postgres", "recent_dead_letters"), vec![begin, middle, limit], &["idx_dead_letter_created"]),
+        (both!("postgres", "unrequeued"), vec![], &["idx_dead_letter_created", "uniq_saga_requeue"]),
+        (both!("postgres", "disabled_backlogs"), vec![limit], &["jobs_due_in_lane"]),
+    ]
 }
 
 async fn explained(session: &Client, sql: &str, values: &[&(dyn ToSql + Sync)]) -> String {

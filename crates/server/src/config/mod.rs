@@ -1,6 +1,7 @@
 //! Every setting of the server, its default, and where it comes from.
 
 mod alerts;
+mod doctor;
 mod layers;
 mod lifecycle;
 mod orders;
@@ -17,6 +18,7 @@ use backstitch_modules::outbox;
 use serde::{Deserialize, Serialize};
 
 pub use alerts::{Alerts, Email, Security, Webhook};
+pub use doctor::Doctor;
 pub use layers::{Error, Overrides, Setting, settings};
 pub use lifecycle::{Lifecycle, Sites};
 pub use orders::{Orders, Service};
@@ -57,6 +59,8 @@ pub struct Config {
     pub egress: Egress,
     /// How long what is over is kept.
     pub retention: Retention,
+    /// From when on something is worth a word of the doctor.
+    pub doctor: Doctor,
     /// Where messages go, topic by topic: only the file can say it.
     #[serde(skip_serializing)]
     pub outbox: outbox::Config,
@@ -186,6 +190,7 @@ impl Default for Config {
             webhooks: Webhooks::default(),
             egress: Egress::default(),
             retention: Retention::default(),
+            doctor: Doctor::default(),
             outbox: outbox::Config::default(),
         }
     }
@@ -288,6 +293,7 @@ impl Config {
         mistakes.extend(self.webhooks.mistakes());
         mistakes.extend(self.egress.mistakes());
         mistakes.extend(self.retention.mistakes());
+        mistakes.extend(self.doctor.mistakes());
         mistakes.extend(self.outbox.check().err().into_iter().flat_map(|bad| bad.mistakes));
         if self.secret.as_ref().is_some_and(|secret| secret.len() < Secret::SHORTEST) {
             mistakes.push(format!(

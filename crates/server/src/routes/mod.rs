@@ -5,6 +5,7 @@ mod audit;
 mod common;
 mod definitions;
 mod docs;
+mod doctor;
 mod health;
 mod jobs;
 mod lifecycles;
@@ -44,6 +45,7 @@ fn all() -> Routes {
         .open(routes!(docs::error_page))
         .needs(Role::Viewer, routes!(health::health))
         .needs(Role::Viewer, routes!(health::metrics))
+        .needs(Role::Viewer, routes!(doctor::diagnose))
         .needs(Role::Client, routes!(sagas::start::start))
         .needs(Role::Viewer, routes!(sagas::list::list))
         .needs_or_token(Role::Viewer, routes!(sagas::show::show))

@@ -4,11 +4,13 @@ use std::time::Duration;
 
 use backstitch::kernel::lifecycle::{FAILED, INTERNAL};
 use backstitch::outbox::{Attempt, Observer, Outcome};
-use backstitch::{Engine, Event};
+use backstitch::{Engine, Event, Timestamp};
 use backstitch_modules::lifecycles;
 use backstitch_modules::webhooks::{self, Attempted, Progress};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder as _, SharedString, Unit};
 use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+
+use crate::doctor::{Check, Severity};
 
 /// How often what was measured is put into its buckets.
 pub(crate) const UPKEEP: Duration = Duration::from_secs(5);
@@ -18,6 +20,8 @@ const LATENCY: &str = "backstitch_http_request_duration_seconds";
 const LIFECYCLE_STARTS: &str = "lifecycle_starts_total";
 const LIFECYCLE_TRANSITIONS: &str = "lifecycle_transitions_total";
 const LIFECYCLE_FAILURES: &str = "lifecycle_failures_total";
+const DOCTOR_FINDINGS: &str = "backstitch_doctor_findings";
+const DOCTOR_LAST_RUN: &str = "backstitch_doctor_last_run_timestamp_seconds";
 const ATTEMPT_LATENCY: &str = "backstitch_webhook_attempt_duration_seconds";
 /// From a tenth of a millisecond to the longest wait.
 const LATENCY_BUCKETS: [f64; 14] =
@@ -85,6 +89,12 @@ impl Metrics {
                 "Lifecycles that have been in their state for too long; NaN while the database does not answer.",
             ),
         };
+        for (name, unit, help) in [
+            (DOCTOR_FINDINGS, None, "What needs a look, by check and severity, when it was last looked for."),
+            (DOCTOR_LAST_RUN, Some(Unit::Seconds), "When it was last looked for what is wrong, since 1970."),
+        ] {
+            recorder.describe_gauge(name.into(), unit, help.into());
+        }
         describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
         describe_counter(
             &recorder,
@@ -143,6 +153,20 @@ impl Metrics {
             }
             lifecycles::Event::ActionRetry { .. } => {}
         }
+    }
+
+    /// Keeps how many findings each check has, and when they were looked for.
+    pub(crate) fn diagnosed(&self, counts: &[(Check, Severity, usize)], at: Timestamp) {
+        for (check, severity, count) in counts {
+            let labels = vec![
+                Label::from_static_parts("check", check.name()),
+                Label::from_static_parts("severity", severity.name()),
+            ];
+            let findings = self.recorder.register_gauge(&Key::from_parts(DOCTOR_FINDINGS, labels), &METADATA);
+            findings.set(f64::from(u32::try_from(*count).unwrap_or(u32::MAX)));
+        }
+        let last_run = self.recorder.register_gauge(&Key::from_static_name(DOCTOR_LAST_RUN), &METADATA);
+        last_run.set(Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or_default()).as_secs_f64());
     }
 
     /// Everything, in Prometheus' words.

@@ -77,6 +77,7 @@ async fn the_roles_are_those_of_the_contract() {
         ("GET", "/docs/errors/{name}", "public"),
         ("GET", "/metrics", "viewer"),
         ("GET", "/v1/health", "viewer"),
+        ("GET", "/v1/doctor", "viewer"),
         ("GET", "/v1/sagas", "viewer"),
         ("GET", "/v1/sagas/{id}", "viewer"),
         ("GET", "/v1/sagas/{id}/log", "viewer"),

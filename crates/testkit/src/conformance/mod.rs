@@ -22,6 +22,7 @@ pub mod outbox;
 mod postgres_fixture;
 pub mod retention;
 pub mod rules;
+pub mod survey;
 pub mod work;
 
 pub use fixture::{Fixture, MemoryFixture, SqlFixture, SqliteFixture};

@@ -42,7 +42,7 @@ async fn fill(client: &Client, messages: i64) {
 }
 
 /// How many pages a statement looks at, beside what it does after its answer under these names.
-async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str) -> i64 {
+pub(super) async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str) -> i64 {
     client.batch_execute(&format!("prepare looked_at as {statement}")).await.unwrap();
     let explained = format!("explain (analyze, buffers, format json) execute looked_at {values}");
     let explained = client.simple_query(&explained).await.unwrap();

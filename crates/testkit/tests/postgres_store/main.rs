@@ -5,6 +5,7 @@
 mod batches;
 mod encryption;
 mod flat_outbox;
+mod flat_survey;
 mod functions;
 mod listening;
 mod lost_answers;

@@ -4,6 +4,7 @@
 
 mod faults;
 mod flat_outbox;
+mod flat_survey;
 mod queries;
 mod rules;
 mod support;

@@ -159,7 +159,12 @@ impl Outbox {
             *first = due.min(*first);
         }
         let waiting = waiting.into_iter();
-        waiting.map(|(topic, due)| Waiting { topic: topic.to_owned(), due_in: due.since(now) }).collect()
+        let waiting = waiting.map(|(topic, due)| Waiting {
+            topic: topic.to_owned(),
+            due_in: due.since(now),
+            late: now.since(due),
+        });
+        waiting.collect()
     }
 
     pub(super) fn claim(&mut self, share: &Share, sender: &str, now: Timestamp) -> Vec<Outgoing> {

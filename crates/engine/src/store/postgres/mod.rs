@@ -23,6 +23,7 @@ mod retention;
 mod schema;
 mod session;
 mod settle;
+mod survey;
 mod tls;
 mod value;
 
@@ -42,7 +43,8 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
+use super::survey::{Footing, Survey};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use crate::outbox::Retention;
 use session::{Sessions, change, read};
@@ -163,6 +165,18 @@ impl Store for PostgresStore {
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
         read!(self.sessions, |session| read::health(session, known, stuck_since, limit))
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        read!(self.sessions, |session| read::stuck(session, since, limit))
+    }
+
+    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
+        read!(self.sessions, |session| survey::survey(session, limit))
+    }
+
+    async fn footing(&self) -> Result<Option<Footing>, Error> {
+        read!(self.sessions, |session| survey::footing(session)).map(Some)
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

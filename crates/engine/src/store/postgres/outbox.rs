@@ -17,8 +17,8 @@ pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
     let rows = session.query(sql!("waiting_topics"), &[]).await?;
     let waiting = |row| {
         let micros: i64 = get(row, "due_in")?;
-        let due_in = Duration::from_micros(u64::try_from(micros).unwrap_or_default());
-        Ok(Waiting { topic: get(row, "topic")?, due_in })
+        let time = |micros: i64| Duration::from_micros(u64::try_from(micros).unwrap_or_default());
+        Ok(Waiting { topic: get(row, "topic")?, due_in: time(micros), late: time(-micros) })
     };
     rows.iter().map(waiting).collect()
 }

@@ -151,26 +151,32 @@ fn holdable(filter: &Filter) -> bool {
     texts.all(|text| is_text(text))
 }
 
+pub(super) async fn stuck(
+    session: &Session,
+    since: Timestamp,
+    at_most: usize,
+) -> Result<Vec<Summary>, Error> {
+    let rows = session.query(sql!("health_stuck"), &[&time(since), &limit(at_most)]).await?;
+    rows.iter().map(summary).collect()
+}
+
 pub(super) async fn health(
     session: &Session,
     known: &[Known],
     stuck_since: Timestamp,
-    stuck: usize,
+    at_most: usize,
 ) -> Result<Health, Error> {
-    let stuck_since = time(stuck_since);
-    let stuck = limit(stuck);
     let (active, stuck, unregistered) = try_join3(
         session.query(sql!("health_active"), &[]),
-        session.query(sql!("health_stuck"), &[&stuck_since, &stuck]),
+        self::stuck(session, stuck_since, at_most),
         session.query(sql!("health_unregistered"), &[]),
     )
     .await?;
-    let mut health = Health::default();
+    let mut health = Health { stuck, ..Health::default() };
     for row in &active {
         let sagas: i64 = get(row, "count")?;
         health.active.insert(status(row, None)?, sagas.unsigned_abs());
     }
-    health.stuck = stuck.iter().map(summary).collect::<Result<_, _>>()?;
     for row in &unregistered {
         let waiting = Unregistered {
             definition: get(row, "definition")?,
@@ -186,7 +192,7 @@ pub(super) async fn health(
     Ok(health)
 }
 
-fn summary(row: &Row) -> Result<Summary, Error> {
+pub(super) fn summary(row: &Row) -> Result<Summary, Error> {
     let id = SagaId(get(row, "id")?);
     Ok(Summary {
         id,

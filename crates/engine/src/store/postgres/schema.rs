@@ -1,5 +1,7 @@
 //! The schema and how a database gets to it.
 
+use std::collections::BTreeMap;
+
 use deadpool_postgres::{GenericClient, Object};
 
 use super::fault;
@@ -31,14 +33,30 @@ const PRODUCT_VERSION: &str =
 const LOCK: i64 = 0x6261_636b_7374_6974;
 
 /// The oldest server that has everything the schema uses.
-const OLDEST_SERVER: i32 = 130_000;
+pub(super) const OLDEST_SERVER: i32 = 130_000;
 
 /// Whether there is nothing to do.
 pub(super) async fn is_newest(session: &Session) -> Result<bool, Error> {
     if !get::<bool>(&session.query_one(IS_THERE).await?, "there")? {
         return Ok(false);
     }
-    Ok(get::<i64>(&session.query_one(VERSION).await?, "version")? == newest())
+    Ok(version_of(session).await? == newest())
+}
+
+/// The version of the engine's own tables, which are there.
+pub(super) async fn version_of(session: &Session) -> Result<i64, Error> {
+    get(&session.query_one(VERSION).await?, "version")
+}
+
+/// The version of the tables of each product.
+pub(super) async fn products(session: &Session) -> Result<BTreeMap<String, i64>, Error> {
+    if !get::<bool>(&session.query_one(HAS_PRODUCTS).await?, "there")? {
+        return Ok(BTreeMap::new());
+    }
+    let newest =
+        "select product, max(version) as version from backstitch.product_migrations group by product";
+    let rows = session.query(newest, &[]).await?;
+    rows.iter().map(|row| Ok((get(row, "product")?, get(row, "version")?))).collect()
 }
 
 /// Brings the database to the newest schema, whole or not at all, one process at a time.
@@ -127,7 +145,7 @@ fn supported(server: i32) -> Result<(), Error> {
     )))
 }
 
-fn newest() -> i64 {
+pub(super) fn newest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 

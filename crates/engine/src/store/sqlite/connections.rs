@@ -1,5 +1,6 @@
 //! Who may use which connection, and on which thread.
 
+use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
@@ -31,6 +32,11 @@ impl Connections {
             reading: Semaphore::new(READERS),
             file,
         })
+    }
+
+    /// Where the file is.
+    pub(super) fn path(&self) -> &Path {
+        self.file.path()
     }
 
     /// Writes on the calling thread, which waits for whoever writes now.

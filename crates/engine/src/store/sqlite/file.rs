@@ -14,7 +14,7 @@ use crate::store::Error;
 use backstitch_kernel::Timestamp;
 
 /// Older ones can damage the file when one connection writes while another moves the log into it.
-const OLDEST_SQLITE: i32 = 3_051_003;
+pub(super) const OLDEST_SQLITE: i32 = 3_051_003;
 
 /// How long a connection waits for another program's write before it gives up.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -72,6 +72,10 @@ impl Held {
         }
     }
 
+    pub(super) fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// The connection that writes, with the newest schema in place.
     pub(super) fn writer(&self, now: Timestamp) -> Result<Connection, Fault> {
         supported(rusqlite::version_number())?;
@@ -115,13 +119,16 @@ fn supported(version: i32) -> Result<(), Error> {
     if version >= OLDEST_SQLITE {
         return Ok(());
     }
-    let dotted =
-        |number: i32| format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000);
     Err(Error::Refused(format!(
         "this program was built with SQLite {}, which can damage its file: build it with SQLite {} or newer",
         dotted(version),
         dotted(OLDEST_SQLITE),
     )))
+}
+
+/// A version as people write it.
+pub(super) fn dotted(number: i32) -> String {
+    format!("{}.{}.{}", number / 1_000_000, number / 1_000 % 1_000, number % 1_000)
 }
 
 /// One name for one file, so that no second way to write its path gets round the lock.

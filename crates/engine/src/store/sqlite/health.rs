@@ -8,7 +8,22 @@ use super::sagas::summary;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::nodes::Known;
-use crate::store::{Health, Unregistered};
+use crate::store::{Health, Summary, Unregistered};
+
+pub(super) fn stuck(
+    connection: &Connection,
+    since: Timestamp,
+    now: Timestamp,
+    at_most: usize,
+) -> Result<Vec<Summary>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("health_stuck"))?;
+    let mut rows = statement.query(params![since.as_micros(), now.as_micros(), limit(at_most)])?;
+    let mut stuck = Vec::new();
+    while let Some(row) = rows.next()? {
+        stuck.push(summary(row)?);
+    }
+    Ok(stuck)
+}
 
 pub(super) fn health(
     connection: &Connection,
@@ -27,11 +42,7 @@ pub(super) fn health(
         health.active.insert(row.status(0)?, row.count(1, "count")?);
     }
 
-    let mut statement = snapshot.prepare_cached(sql!("health_stuck"))?;
-    let mut rows = statement.query(params![stuck_since.as_micros(), now.as_micros(), limit(at_most)])?;
-    while let Some(row) = rows.next()? {
-        health.stuck.push(summary(row)?);
-    }
+    health.stuck = stuck(&snapshot, stuck_since, now, at_most)?;
 
     let mut statement = snapshot.prepare_cached(sql!("health_unregistered"))?;
     let mut rows = statement.query([now.as_micros()])?;

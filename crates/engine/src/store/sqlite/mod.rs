@@ -20,6 +20,7 @@ mod outbox;
 mod retention;
 mod sagas;
 mod schema;
+mod survey;
 mod values;
 
 use std::path::Path;
@@ -42,7 +43,8 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Verdict, Writers};
+use super::survey::{Footing, Survey};
+use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
 use crate::outbox::Retention;
@@ -156,6 +158,21 @@ impl Store for SqliteStore {
         self.connections
             .read(move |connection| health::health(connection, &known, stuck_since, now, limit))
             .await
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| health::stuck(connection, since, now, limit)).await
+    }
+
+    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| survey::survey(connection, now, limit)).await
+    }
+
+    async fn footing(&self) -> Result<Option<Footing>, Error> {
+        let path = self.connections.path().to_owned();
+        self.connections.read(move |connection| survey::footing(connection, &path)).await.map(Some)
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

@@ -20,8 +20,8 @@ pub(super) fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Wai
     let mut waiting = Vec::new();
     while let Some(row) = rows.next()? {
         let row = Reading::of("outbox", &"of a topic", row);
-        let due_in = row.time(1, "due_at")?.since(now);
-        waiting.push(Waiting { topic: row.get(0, "topic")?, due_in });
+        let due = row.time(1, "due_at")?;
+        waiting.push(Waiting { topic: row.get(0, "topic")?, due_in: due.since(now), late: now.since(due) });
     }
     Ok(waiting)
 }

@@ -74,15 +74,20 @@ pub(super) fn migrate_product(connection: &Connection, schema: &Schema, now: Tim
     Ok(())
 }
 
-fn newest() -> i64 {
+pub(super) fn newest() -> i64 {
     i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
 }
 
-fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
-    let migrated = connection
-        .query_row("select 1 from sqlite_schema where name = 'backstitch_migrations'", [], |_| Ok(()))
+/// Whether there is a table of this name.
+pub(super) fn is_there(connection: &Connection, table: &str) -> Result<bool, rusqlite::Error> {
+    let found = connection
+        .query_row("select 1 from sqlite_schema where name = ?1", [table], |_| Ok(()))
         .optional()?;
-    if migrated.is_none() {
+    Ok(found.is_some())
+}
+
+pub(super) fn version(connection: &Connection) -> Result<i64, rusqlite::Error> {
+    if !is_there(connection, "backstitch_migrations")? {
         return Ok(0);
     }
     let newest = "select coalesce(max(version), 0) from backstitch_migrations";

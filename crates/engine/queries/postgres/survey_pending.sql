@@ -1,0 +1,25 @@
+-- From one queue to the next along the index, each with the job that is due first: how long that is past, in
+-- microseconds.
+with recursive
+    found (queue, id, until) as (
+        (
+            select queue, id, until
+            from jobs
+            where status = 'Pending' and lane is null
+            order by queue, until
+            limit 1
+        )
+        union all
+        select next.queue, next.id, next.until
+        from found
+            cross join lateral (
+                select queue, id, until
+                from jobs
+                where status = 'Pending' and lane is null and queue > found.queue
+                order by queue, until
+                limit 1
+            ) as next
+    )
+select queue, id, (extract(epoch from clock() - until) * 1000000)::bigint as late
+from found
+limit $1

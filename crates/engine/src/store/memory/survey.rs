@@ -1,0 +1,87 @@
+//! What nobody may be looking after.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use backstitch_kernel::{Timestamp, lease};
+
+use super::{Saga, Tables};
+use crate::store::Summary;
+use crate::store::nodes::Epoch;
+use crate::store::survey::{Heard, Owner, Queue, Survey, Waiting};
+
+impl Tables {
+    pub(super) fn survey(&self, now: Timestamp, limit: usize) -> Survey {
+        let live = || self.sagas.values().filter(|saga| saga.is_active()).map(|saga| &saga.summary);
+        let mut owners: BTreeMap<(&str, u32, Epoch), Option<Heard>> = BTreeMap::new();
+        let mut waiting: BTreeMap<(&str, u32), Timestamp> = BTreeMap::new();
+        for row in live() {
+            match (row.owner, row.wake_at) {
+                (Some(owner), _) => {
+                    let lives = owner == self.epochs && !self.left;
+                    let heard = lives.then(|| Heard { node: String::new(), late: Duration::ZERO });
+                    owners.insert((&row.definition, row.version, owner), heard);
+                }
+                (None, Some(due)) => {
+                    let first = waiting.entry((&row.definition, row.version)).or_insert(due);
+                    *first = due.min(*first);
+                }
+                (None, None) => {}
+            }
+        }
+        let owners = owners.into_iter().map(|((definition, version, epoch), heard)| Owner {
+            definition: definition.to_owned(),
+            version,
+            epoch,
+            heard,
+        });
+        let waiting = waiting.into_iter().map(|((definition, version), due)| Waiting {
+            definition: definition.to_owned(),
+            version,
+            late: now.since(due),
+        });
+        let adrift = self.sagas.values().filter(|saga| self.is_adrift(saga));
+        Survey {
+            adrift: adrift.map(|saga| saga.summary.clone()).take(limit).collect(),
+            owners: owners.take(limit).collect(),
+            waiting: waiting.take(limit).collect(),
+            leased: self.queues(lease::Status::Leased, now, limit),
+            pending: self.queues(lease::Status::Pending, now, limit),
+        }
+    }
+
+    pub(super) fn stuck(&self, since: Timestamp, now: Timestamp, limit: usize) -> Vec<Summary> {
+        let live = self.sagas.values().filter(|saga| saga.is_active()).map(|saga| &saga.summary);
+        let due_later = |row: &Summary| row.wake_at.is_some_and(|wake_at| wake_at > now);
+        let stuck = live.filter(|row| row.updated_at <= since && !row.paused && !due_later(row));
+        let mut stuck: Vec<Summary> = stuck.cloned().collect();
+        stuck.sort_by_key(|row| (row.updated_at, row.id));
+        stuck.truncate(limit);
+        stuck
+    }
+
+    fn is_adrift(&self, saga: &Saga) -> bool {
+        let row = &saga.summary;
+        let has_job = || self.jobs.values().any(|job| job.saga == row.id && is_active(job.lease.status));
+        saga.is_active() && row.owner.is_none() && row.wake_at.is_none() && !row.paused && !has_job()
+    }
+
+    fn queues(&self, status: lease::Status, now: Timestamp, limit: usize) -> Vec<Queue> {
+        let mut first: BTreeMap<&str, (Timestamp, i64)> = BTreeMap::new();
+        for job in self.jobs.values().filter(|job| job.lease.status == status) {
+            let next = (job.lease.until, job.id);
+            let first = first.entry(&job.queue).or_insert(next);
+            *first = next.min(*first);
+        }
+        let queue = |(queue, (until, job)): (&str, (Timestamp, i64))| Queue {
+            queue: queue.to_owned(),
+            job,
+            late: now.since(until),
+        };
+        first.into_iter().map(queue).take(limit).collect()
+    }
+}
+
+fn is_active(status: lease::Status) -> bool {
+    matches!(status, lease::Status::Pending | lease::Status::Leased)
+}

@@ -1,0 +1,124 @@
+//! What nobody may be looking after, and what the file stands on.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+use std::time::Duration;
+
+use backstitch_kernel::Timestamp;
+use rusqlite::{Connection, params};
+
+use super::fault::Fault;
+use super::file::{OLDEST_SQLITE, dotted};
+use super::sagas::summary;
+use super::schema;
+use super::sql;
+use super::values::{Reading, limit};
+use crate::store::survey::{
+    DatabaseFile, Footing, Heard, Owner, Queue, SchemaVersion, Software, Survey, Waiting,
+};
+
+pub(super) fn survey(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Survey, Fault> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut adrift = Vec::new();
+    let mut statement = snapshot.prepare_cached(sql!("survey_adrift"))?;
+    let mut rows = statement.query([limit(at_most)])?;
+    while let Some(row) = rows.next()? {
+        adrift.push(summary(row)?);
+    }
+    Ok(Survey {
+        adrift,
+        owners: owners(&snapshot, at_most)?,
+        waiting: waiting(&snapshot, now, at_most)?,
+        leased: queues(&snapshot, sql!("survey_leased"), now, at_most)?,
+        pending: queues(&snapshot, sql!("survey_pending"), now, at_most)?,
+    })
+}
+
+/// From one to the next along the index, which no single statement of this dialect can do for more than one column.
+fn owners(connection: &Connection, at_most: usize) -> Result<Vec<Owner>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("survey_owners"))?;
+    let mut found: Vec<Owner> = Vec::new();
+    while found.len() < at_most {
+        let last = found.last();
+        let after = last.map_or(("", 0, 0), |last| (&*last.definition, last.version, last.epoch));
+        let mut rows = statement.query(params![after.0, after.1, after.2])?;
+        let Some(row) = rows.next()? else { break };
+        let row = Reading::of("sagas", &"of an owner", row);
+        // Whoever has the file is alive, however long it has written nothing.
+        let heard = row.get::<Option<String>>(3, "name")?.map(|node| Heard { node, late: Duration::ZERO });
+        let (definition, version) = (row.get(0, "definition")?, row.count(1, "version")?);
+        let owner = Owner { definition, version, epoch: row.get(2, "owner")?, heard };
+        drop(rows);
+        found.push(owner);
+    }
+    Ok(found)
+}
+
+fn waiting(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Vec<Waiting>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("survey_waiting"))?;
+    let mut found: Vec<Waiting> = Vec::new();
+    while found.len() < at_most {
+        let after = found.last().map_or(("", 0), |last| (&*last.definition, last.version));
+        let mut rows = statement.query(params![after.0, after.1])?;
+        let Some(row) = rows.next()? else { break };
+        let row = Reading::of("sagas", &"of a definition", row);
+        let waiting = Waiting {
+            definition: row.get(0, "definition")?,
+            version: row.count(1, "version")?,
+            late: now.since(row.time(2, "wake_at")?),
+        };
+        drop(rows);
+        found.push(waiting);
+    }
+    Ok(found)
+}
+
+fn queues(connection: &Connection, sql: &str, now: Timestamp, at_most: usize) -> Result<Vec<Queue>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut found: Vec<Queue> = Vec::new();
+    while found.len() < at_most {
+        let after = found.last().map_or("", |last| &*last.queue);
+        let mut rows = statement.query([after])?;
+        let Some(row) = rows.next()? else { break };
+        let row = Reading::of("jobs", &"of a queue", row);
+        let queue = Queue {
+            queue: row.get(0, "queue")?,
+            job: row.get(1, "id")?,
+            late: now.since(row.time(2, "until")?),
+        };
+        drop(rows);
+        found.push(queue);
+    }
+    Ok(found)
+}
+
+pub(super) fn footing(connection: &Connection, path: &Path) -> Result<Footing, Fault> {
+    let mut wal = path.as_os_str().to_owned();
+    wal.push("-wal");
+    // Where it is not there, nothing was written since it was last emptied.
+    let wal_bytes = std::fs::metadata(wal).map_or(0, |wal| wal.len());
+    let number = rusqlite::version_number();
+    Ok(Footing {
+        software: Software {
+            name: "SQLite",
+            version: dotted(number),
+            number,
+            oldest: dotted(OLDEST_SQLITE),
+            oldest_number: OLDEST_SQLITE,
+        },
+        schema: SchemaVersion { found: schema::version(connection)?, known: schema::newest() },
+        products: products(connection)?,
+        clock: None,
+        file: Some(DatabaseFile { path: path.to_owned(), wal_bytes }),
+    })
+}
+
+fn products(connection: &Connection) -> Result<BTreeMap<String, i64>, Fault> {
+    if !schema::is_there(connection, "backstitch_product_migrations")? {
+        return Ok(BTreeMap::new());
+    }
+    let newest = "select product, max(version) from backstitch_product_migrations group by product";
+    let mut statement = connection.prepare_cached(newest)?;
+    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
+    Ok(rows.collect::<rusqlite::Result<_>>()?)
+}

@@ -1,0 +1,118 @@
+//! What a store can say about work that nobody may be looking after, and about itself.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use backstitch_kernel::Timestamp;
+
+use super::Summary;
+use super::nodes::Epoch;
+
+/// Work that nobody may be looking after. It is found from one definition, node or queue to the next, so that it costs
+/// the same however many sagas there are. How long something lasts is told by the store's own clock.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Survey {
+    /// Live sagas that are nobody's, due at no time, not paused and without a job, oldest first: nothing moves them.
+    pub adrift: Vec<Summary>,
+    /// Who has live sagas, of which definition.
+    pub owners: Vec<Owner>,
+    /// Definitions with sagas that are nobody's and due, now or later.
+    pub waiting: Vec<Waiting>,
+    /// Queues with jobs that somebody has leased: the lease that ends, or ended, first.
+    pub leased: Vec<Queue>,
+    /// Queues with jobs that nobody has: the one that is due first.
+    pub pending: Vec<Queue>,
+}
+
+/// A life of a process that has live sagas of a definition.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Owner {
+    /// The definition's name.
+    pub definition: String,
+    /// The definition's version.
+    pub version: u32,
+    /// The life.
+    pub epoch: Epoch,
+    /// What is known of it; nothing where it is over.
+    pub heard: Option<Heard>,
+}
+
+/// What is known of a life of a process.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Heard {
+    /// What people call the process.
+    pub node: String,
+    /// For how long it has been silent beyond its lease: nothing while it lives.
+    pub late: Duration,
+}
+
+/// A definition with sagas that are nobody's.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Waiting {
+    /// The definition's name.
+    pub definition: String,
+    /// The definition's version.
+    pub version: u32,
+    /// How long the first of them has been due: nothing where none is yet.
+    pub late: Duration,
+}
+
+/// A queue of jobs.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Queue {
+    /// Its name.
+    pub queue: String,
+    /// Its first job.
+    pub job: i64,
+    /// For how long that has been due, or its lease over: nothing where that is still to come.
+    pub late: Duration,
+}
+
+/// What a store stands on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Footing {
+    /// What keeps the tables.
+    pub software: Software,
+    /// The version of the engine's own tables.
+    pub schema: SchemaVersion,
+    /// The version of the tables of each product, as the database has it.
+    pub products: BTreeMap<String, i64>,
+    /// What the database's clock shows; nothing where it goes by the program's.
+    pub clock: Option<Timestamp>,
+    /// The file, where it is one.
+    pub file: Option<DatabaseFile>,
+}
+
+/// What keeps the tables, with the oldest version that will do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Software {
+    /// `SQLite` or `PostgreSQL`.
+    pub name: &'static str,
+    /// As people write it.
+    pub version: String,
+    /// As a number that rises with versions.
+    pub number: i32,
+    /// The oldest that will do, as people write it.
+    pub oldest: String,
+    /// The same as a number.
+    pub oldest_number: i32,
+}
+
+/// A version of tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct SchemaVersion {
+    /// What the database has.
+    pub found: i64,
+    /// What this program knows.
+    pub known: i64,
+}
+
+/// A database in a file.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct DatabaseFile {
+    /// Where it is.
+    pub path: PathBuf,
+    /// How long its write-ahead log is, in bytes.
+    pub wal_bytes: u64,
+}

@@ -1,0 +1,107 @@
+//! Work that was given out and not brought back, or that nobody asks for.
+
+use std::time::Duration;
+
+use backstitch::store::jobs::OUTSIDE;
+use backstitch::store::survey::Queue;
+
+use super::check::Check;
+use super::finding::Finding;
+use super::words::ago;
+
+/// What is known about it.
+pub(super) struct Facts {
+    /// The lease of each queue that ends, or ended, first.
+    pub(super) leased: Vec<Queue>,
+    /// The job of each queue that is due first.
+    pub(super) pending: Vec<Queue>,
+}
+
+pub(super) fn judge(facts: &Facts, unclaimed_after: Duration, stuck_after: Duration) -> Vec<Finding> {
+    let lost = facts.leased.iter().filter(|queue| queue.late > unclaimed_after).map(lost);
+    let waits = facts.pending.iter().filter(|queue| queue.late > stuck_after).map(waits);
+    lost.chain(waits).collect()
+}
+
+fn lost(queue: &Queue) -> Finding {
+    Check::Jobs.error(
+        Some(queue.queue.clone()),
+        format!(
+            "the lease of job {} has been over for {} and nobody has taken it back: that is done by whoever asks for work \
+             of this queue, and nobody does",
+            queue.job,
+            ago(queue.late)
+        ),
+        remedy(&queue.queue),
+    )
+}
+
+fn waits(queue: &Queue) -> Finding {
+    Check::Jobs.warning(
+        Some(queue.queue.clone()),
+        format!("job {} has been due for {} and nobody has leased it", queue.job, ago(queue.late)),
+        remedy(&queue.queue),
+    )
+}
+
+/// Who works on a queue depends on what its name begins with.
+fn remedy(queue: &str) -> String {
+    let worker = |name: &str| {
+        format!(
+            "start a worker that asks for it: POST /v1/jobs/lease with {{\"queues\": [\"{name}\"]}}; or add more"
+        )
+    };
+    match queue.split_once('/') {
+        Some(("hook", definition)) => {
+            format!("start a node that has the definition and version `{definition}`: it runs this hook")
+        }
+        Some(("deliver", _)) => {
+            "start a node with webhooks.concurrency above 0 and with `secret` set, or a worker for the queue `webhooks`"
+                .to_owned()
+        }
+        Some(("lifecycle", name)) => worker(name),
+        _ => worker(queue.strip_prefix(OUTSIDE).unwrap_or(queue)),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::doctor::finding::Severity;
+
+    fn queue(name: &str, seconds: u64) -> Queue {
+        Queue { queue: name.to_owned(), job: 7, late: Duration::from_secs(seconds) }
+    }
+
+    fn told(leased: Vec<Queue>, pending: Vec<Queue>) -> Vec<Finding> {
+        judge(&Facts { leased, pending }, Duration::from_secs(60), Duration::from_secs(600))
+    }
+
+    #[test]
+    fn work_in_time_is_not_worth_a_word() {
+        assert_eq!(told(vec![queue("work/a", 60), queue("work/b", 0)], vec![queue("work/a", 600)]), []);
+    }
+
+    #[test]
+    fn a_lease_that_is_long_over_is_an_error_and_work_that_waits_a_warning() {
+        let found = told(vec![queue("work/mail", 61)], vec![queue("work/mail", 601)]);
+        let severities: Vec<_> = found.iter().map(|it| (it.check, it.severity)).collect();
+        assert_eq!(severities, [(Check::Jobs, Severity::Error), (Check::Jobs, Severity::Warning)]);
+        assert!(found[0].message.contains("job 7 has been over for 1m 1s"), "{found:?}");
+        assert!(found[1].message.contains("has been due for 10m 1s"), "{found:?}");
+    }
+
+    #[test]
+    fn what_to_do_depends_on_who_works_on_the_queue() {
+        for (name, word) in [
+            ("work/mail", "\"mail\""),
+            ("lifecycle/dns", "\"dns\""),
+            ("hook/deploy/3", "`deploy/3`"),
+            ("deliver/webhooks", "webhooks.concurrency"),
+            ("strange", "\"strange\""),
+        ] {
+            let found = told(vec![queue(name, 61)], Vec::new());
+            assert!(found[0].action.contains(word), "{name}: {found:?}");
+        }
+    }
+}

@@ -1,0 +1,107 @@
+//! Whether anything is stuck, lagging or misconfigured, and what to do about it.
+//!
+//! Facts are gathered from the database and the machine, each question bounded and along an index; what they mean is decided
+//! by functions of these facts alone, a file for each kind.
+
+mod alerts;
+mod check;
+mod examination;
+mod finding;
+mod footing;
+mod jobs;
+mod lifecycles;
+mod outbox;
+mod room;
+mod sagas;
+mod standing;
+mod webhooks;
+mod words;
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex as Lock, PoisonError};
+use std::time::Duration;
+
+use backstitch::Timestamp;
+use tokio::sync::Mutex;
+use tokio::time::Instant;
+
+pub(crate) use check::Check;
+pub(crate) use finding::{Diagnosis, Severity};
+
+use crate::app::App;
+use crate::time::rfc3339;
+use sagas::LeftKey;
+
+/// How long one diagnosis is given to whoever asks.
+const GOOD_FOR: Duration = Duration::from_secs(1);
+/// No more than one part in so many of the time is spent looking: where a look takes long, the next one comes later.
+const REST: u32 = 20;
+
+/// Looks after everything, at most one look at a time.
+#[derive(Default)]
+pub(crate) struct Doctor {
+    last: Mutex<Option<(Instant, Arc<Diagnosis>)>>,
+    /// What lives of processes left behind, since it was first seen.
+    left: Lock<HashMap<LeftKey, Timestamp>>,
+}
+
+impl Doctor {
+    /// How everything is, as of a second ago at most. Whoever asks meanwhile waits for the same look.
+    pub(crate) async fn diagnose(&self, app: &App) -> Arc<Diagnosis> {
+        let mut last = self.last.lock().await;
+        if let Some((at, diagnosis)) = &*last
+            && at.elapsed() < GOOD_FOR
+        {
+            return diagnosis.clone();
+        }
+        let found = examination::all(app, self).await;
+        let now = app.engine.clock().now();
+        let diagnosis = Arc::new(Diagnosis::of(&found, rfc3339(now)));
+        app.metrics.diagnosed(&diagnosis.counts, now);
+        // From when it is known: a look that took long is as good as one that did not.
+        *last = Some((Instant::now(), diagnosis.clone()));
+        diagnosis
+    }
+
+    /// Keeps in mind since when these were seen, and forgets all others.
+    fn seen_since(&self, keys: Vec<LeftKey>, now: Timestamp) -> HashMap<LeftKey, Timestamp> {
+        let mut left = self.left.lock().unwrap_or_else(PoisonError::into_inner);
+        let since = |key: LeftKey| {
+            let first = left.get(&key).copied().unwrap_or(now);
+            (key, first)
+        };
+        let seen: HashMap<LeftKey, Timestamp> = keys.into_iter().map(since).collect();
+        left.clone_from(&seen);
+        seen
+    }
+}
+
+/// Looks now and then until the server closes, so that the metric is there when nobody asks.
+pub(crate) async fn look_now_and_then(app: App) {
+    let mut wait = app.config.doctor.interval;
+    while app.closing.run_until_cancelled(tokio::time::sleep(wait)).await.is_some() {
+        let begin = Instant::now();
+        if app.closing.run_until_cancelled(app.doctor.diagnose(&app)).await.is_none() {
+            return;
+        }
+        wait = app.config.doctor.interval.max(begin.elapsed() * REST);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_was_left_is_known_since_it_was_first_seen_until_it_is_gone() {
+        let doctor = Doctor::default();
+        let key = |epoch| ("deploy".to_owned(), 1, epoch);
+        let at = Timestamp::from_micros;
+        doctor.seen_since(vec![key(1)], at(10));
+        let seen = doctor.seen_since(vec![key(1), key(2)], at(20));
+        assert_eq!((seen[&key(1)], seen[&key(2)]), (at(10), at(20)));
+        doctor.seen_since(vec![key(2)], at(30));
+        let seen = doctor.seen_since(vec![key(1), key(2)], at(40));
+        assert_eq!((seen[&key(1)], seen[&key(2)]), (at(40), at(20)), "it was taken over, and is left again");
+    }
+}

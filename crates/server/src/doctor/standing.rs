@@ -1,0 +1,152 @@
+//! Sagas that do not get on, and rollbacks that wait for a person.
+
+use std::time::Duration;
+
+use backstitch::store::nodes::Known;
+use backstitch::{SagaId, Summary, Timestamp};
+
+use super::check::Check;
+use super::finding::Finding;
+use super::words::ago;
+
+/// What is known about them.
+pub(super) struct Facts {
+    pub(super) now: Timestamp,
+    /// Those that have been active for too long with nothing due.
+    pub(super) stuck: Vec<Summary>,
+    /// The definitions that this node has. What waits for another one is a finding of its own.
+    pub(super) runnable: Vec<Known>,
+    /// Whether other nodes may have more.
+    pub(super) shared: bool,
+    /// Those whose rollback failed.
+    pub(super) failed: Vec<FailedRollback>,
+}
+
+/// A rollback that could not be finished.
+pub(super) struct FailedRollback {
+    pub(super) saga: SagaId,
+    pub(super) definition: String,
+    /// When it failed.
+    pub(super) at: Timestamp,
+    /// The steps that could not be undone, each with its reason.
+    pub(super) steps: Vec<(String, Option<String>)>,
+}
+
+pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
+    let moves = |saga: &&Summary| saga.owner.is_some() || saga.wake_at.is_some();
+    // Another node may have what this one lacks, and run it: then it is here that it is told.
+    let runs = |saga: &&Summary| {
+        let is_of = |known: &Known| *known.name == *saga.definition && known.version == saga.version;
+        facts.runnable.iter().any(is_of) || (facts.shared && saga.owner.is_some())
+    };
+    let stuck = facts.stuck.iter().filter(moves).filter(runs);
+    let stuck = stuck.map(|saga| slow(saga, facts.now.since(saga.updated_at)));
+    let failed = facts.failed.iter().map(|failed| waits_for_a_person(failed, facts.now.since(failed.at)));
+    stuck.chain(failed).collect()
+}
+
+fn slow(saga: &Summary, since: Duration) -> Finding {
+    let (id, definition, status) = (saga.id, &saga.definition, saga.status.as_str());
+    Check::StuckSagas.warning(
+        Some(id.to_string()),
+        format!("the saga of `{definition}` has been {status} for {} with nothing due", ago(since)),
+        format!(
+            "`backstitch show {id}` (GET /v1/sagas/{id}) tells which step does not answer: give such steps a timeout; \
+             `backstitch cancel {id}` rolls it back"
+        ),
+    )
+}
+
+fn waits_for_a_person(failed: &FailedRollback, since: Duration) -> Finding {
+    let FailedRollback { saga, definition, steps, .. } = failed;
+    let named: Vec<String> = steps
+        .iter()
+        .map(|(step, why)| match why {
+            Some(why) => format!("`{step}` ({why})"),
+            None => format!("`{step}`"),
+        })
+        .collect();
+    let which = if named.is_empty() { "a step".to_owned() } else { named.join(", ") };
+    let step = steps.first().map_or("STEP", |(step, _)| step);
+    Check::FailedRollbacks.warning(
+        Some(saga.to_string()),
+        format!("{which} of the saga of `{definition}` could not be undone; it has waited for {}", ago(since)),
+        format!(
+            "see to the service and run `backstitch resolve {saga} {step} retry --note …`; with `done` where it was undone \
+             by hand, with `skip` where it is to stay as it is (POST /v1/sagas/{saga}/steps/{step}/resolve)"
+        ),
+    )
+}
+
+#[cfg(test)]
+mod tests {
+    use backstitch::Status;
+
+    use super::*;
+    use crate::doctor::finding::Severity;
+
+    fn saga(number: u128, owner: Option<i64>, wake_at: Option<i64>) -> Summary {
+        Summary {
+            id: SagaId(uuid::Uuid::from_u128(number)),
+            definition: "deploy".into(),
+            version: 1,
+            status: Status::Compensating,
+            paused: false,
+            failed_step: None,
+            owner,
+            wake_at: wake_at.map(Timestamp::from_micros),
+            correlation_id: None,
+            created_at: Timestamp::from_micros(0),
+            updated_at: Timestamp::from_micros(0),
+        }
+    }
+
+    fn facts() -> Facts {
+        Facts {
+            now: Timestamp::from_micros(720_000_000),
+            stuck: Vec::new(),
+            runnable: vec![Known { name: "deploy".into(), version: 1 }],
+            shared: false,
+            failed: Vec::new(),
+        }
+    }
+
+    #[test]
+    fn a_saga_that_does_not_get_on_is_told_with_what_it_does_and_for_how_long() {
+        let found = judge(&Facts { stuck: vec![saga(1, Some(3), None), saga(2, None, Some(1))], ..facts() });
+        let [first, second] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((first.check, first.severity), (Check::StuckSagas, Severity::Warning));
+        assert!(first.message.contains("has been compensating for 12m"), "{first:?}");
+        assert!(second.action.contains(&format!("backstitch cancel {}", saga(2, None, None).id)));
+    }
+
+    #[test]
+    fn what_another_check_tells_is_not_told_twice() {
+        for (owner, wake_at, shared, told) in
+            [(Some(3), None, false, 0), (None, Some(1), true, 0), (Some(3), None, true, 1)]
+        {
+            let (stuck, runnable) = (vec![saga(1, owner, wake_at)], Vec::new());
+            let of_another_definition = Facts { stuck, runnable, shared, ..facts() };
+            assert_eq!(judge(&of_another_definition).len(), told, "{owner:?} {wake_at:?} {shared}");
+        }
+        assert_eq!(judge(&Facts { stuck: vec![saga(1, None, None)], ..facts() }), [], "it is unattended");
+        assert_eq!(judge(&facts()), []);
+    }
+
+    #[test]
+    fn a_failed_rollback_is_told_with_its_steps_and_the_command() {
+        let failed = |steps: &[(&str, Option<&str>)]| FailedRollback {
+            saga: SagaId(uuid::Uuid::from_u128(5)),
+            definition: "deploy".to_owned(),
+            at: Timestamp::from_micros(0),
+            steps: steps.iter().map(|(step, why)| ((*step).to_owned(), why.map(str::to_owned))).collect(),
+        };
+        let several = failed(&[("charge", Some("the bank is closed")), ("reserve", None)]);
+        let found = judge(&Facts { failed: vec![several, failed(&[])], ..facts() });
+        let [first, second] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((first.check, first.severity), (Check::FailedRollbacks, Severity::Warning));
+        assert!(first.message.starts_with("`charge` (the bank is closed), `reserve` of"), "{first:?}");
+        assert!(first.action.contains(" charge retry --note"), "{first:?}");
+        assert!(second.message.starts_with("a step of") && second.action.contains(" STEP retry"));
+    }
+}

@@ -1,0 +1,46 @@
+//! Messages that do not get out.
+
+use crate::stage::{in_seconds, open};
+use crate::support::{Place, on_both};
+
+/// Writes a message as it might stand after a while. `due_at` is SQL.
+async fn write(place: &Place, topic: &str, status: &str, written: i64, due_at: &str) {
+    let (written, now) = (in_seconds(place, written), in_seconds(place, 0));
+    let row = format!(
+        "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at, updated_at)
+         values ('{topic}', '{topic}-{status}', '1', '{status}', {due_at}, {written}, {now})"
+    );
+    place.rows(&row).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_topic_without_a_route_is_found() {
+    on_both(async |place: Place| {
+        let file = tempfile::NamedTempFile::new().unwrap();
+        std::fs::write(file.path(), "[outbox.topics.known]\nadapter = \"log\"\n").unwrap();
+        let open = open(&place, &[("BACKSTITCH_CONFIG", file.path().to_str().unwrap())]).await;
+        assert_eq!(open.found("outbox").await, []);
+        write(&place, "nowhere", "pending", -3600, &in_seconds(&place, -3600)).await;
+        let finding = open.finds("outbox", "error", "nowhere").await;
+        assert!(finding["action"].as_str().unwrap().contains("[outbox.topics.\"nowhere\"]"), "{finding}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_old_message_is_found_and_so_are_messages_that_were_given_up() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[("BACKSTITCH_DOCTOR_STUCK_AFTER", "10m")]).await;
+        write(&place, "late", "failed", -540, &in_seconds(&place, 3600)).await;
+        assert_eq!(open.found("outbox").await, [], "it has not waited for long enough");
+        place.rows("delete from outbox").await;
+        write(&place, "later", "failed", -660, &in_seconds(&place, 3600)).await;
+        let finding = open.finds("outbox", "warning", "").await;
+        assert!(finding["message"].as_str().unwrap().contains("written 11m"), "{finding}");
+        assert_eq!(open.found("dead_letters").await, []);
+        write(&place, "refused", "aborted", -60, "null").await;
+        let finding = open.finds("dead_letters", "warning", "refused").await;
+        assert!(finding["message"].as_str().unwrap().starts_with("1 messages"), "{finding}");
+    })
+    .await;
+}
