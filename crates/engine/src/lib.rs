@@ -103,6 +103,11 @@ pub use work::{Answered, Desk, Offers, Subject, Work};
 #[doc = include_str!("../../../README.md")]
 struct Readme;
 
+/// Compiles what the guide shows.
+#[cfg(doctest)]
+#[doc = include_str!("../../../docs/guides/first-saga-in-rust.md")]
+struct FirstSaga;
+
 /// This many seconds.
 ///
 /// ```

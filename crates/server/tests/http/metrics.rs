@@ -42,6 +42,30 @@ async fn requests_and_sagas_are_counted() {
     .await;
 }
 
+#[tokio::test]
+async fn the_dashboard_asks_for_numbers_that_there_are() {
+    let server = Running::start().await;
+    server.client.run(&json!({ "definition": "greet" })).await;
+    let told = server.client.get("/metrics").await;
+    let told = String::from_utf8(told.body.to_vec()).unwrap();
+    let dashboard = include_str!("../../../../deploy/grafana-dashboard.json");
+    let dashboard: serde_json::Value = serde_json::from_str(dashboard).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap();
+    let queries = panels.iter().flat_map(|panel| panel["targets"].as_array().unwrap());
+    let mut asked = 0;
+    for query in queries {
+        let expression = query["expr"].as_str().unwrap();
+        let words = expression.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        let ours = ["backstitch_", "outbox_", "lifecycle_"];
+        for name in words.filter(|word| ours.iter().any(|prefix| word.starts_with(prefix))) {
+            let name = name.strip_suffix("_bucket").unwrap_or(name);
+            assert!(told.contains(&format!("# TYPE {name} ")) || told.contains(&format!("# HELP {name} ")), "{name}");
+            asked += 1;
+        }
+    }
+    assert!(asked > 20);
+}
+
 /// The line of a metric without labels, as a number.
 async fn number(server: &Running, name: &str) -> f64 {
     let text = String::from_utf8(server.client.get("/metrics").await.body.to_vec()).unwrap();
