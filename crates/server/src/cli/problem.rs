@@ -86,10 +86,10 @@ impl fmt::Display for Refusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.detail)?;
         for Mistake { place, message } in &self.mistakes {
+            let line = shown(&format!("{place}: {message}"));
             // A single one is often all that the detail says.
-            let line = format!("{place}: {message}");
-            if shown(&line) != self.detail {
-                write!(f, "\n  {}", shown(&line))?;
+            if !self.detail.contains(&line) {
+                write!(f, "\n  {line}")?;
             }
         }
         for hint in &self.hints {

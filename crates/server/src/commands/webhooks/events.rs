@@ -63,7 +63,8 @@ pub(super) async fn run(action: Action, session: &Session) -> Result<(), Failure
             let ask = Ask::post(PATH).body("application/json", serde_json::to_vec(&request)?);
             let answer = session.ask_until_answered(ask, PATIENCE).await?;
             let (event, deliveries) = (plain(&answer.value["event_id"]), plain(&answer.value["deliveries"]));
-            session.done(&answer, &format!("event {event} goes to {deliveries} subscriptions"))
+            let subscriptions = if deliveries == "1" { "subscription" } else { "subscriptions" };
+            session.done(&answer, &format!("event {event} goes to {deliveries} {subscriptions}"))
         }
         Action::Show { id } => {
             let answer = session.ask(Ask::get(format!("{PATH}/{id}"))).await?;
