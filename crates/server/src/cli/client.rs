@@ -156,6 +156,8 @@ pub(crate) enum Error {
         "what answers at {server} is not a Backstitch server: {said}\n  check --server and BACKSTITCH_SERVER"
     )]
     Stranger { server: Server, said: String },
+    #[error("what stands before {server} cannot reach it now: {said}")]
+    Gateway { server: Server, said: String },
     #[error("{0} cannot be put into a request: it has a character that no header may have")]
     BadHeader(&'static str),
     #[error("certificates cannot be loaded: {0}")]
@@ -168,18 +170,20 @@ impl Error {
     /// Whether a server that is being started again, or its proxy, answers so: asking again may help.
     pub(crate) fn may_pass(&self) -> bool {
         match self {
-            Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } | Self::Stranger { .. } => true,
+            Self::Unreachable { .. } | Self::Lost { .. } | Self::Late { .. } | Self::Gateway { .. } => true,
             Self::Refused(refusal) => matches!(refusal.status, 429 | 500..),
-            Self::BadHeader(_) | Self::Certificates(_) => false,
+            Self::Stranger { .. } | Self::BadHeader(_) | Self::Certificates(_) => false,
         }
     }
 
     /// Whether it may have been done all the same.
     pub(crate) fn is_in_doubt(&self) -> bool {
         match self {
-            Self::Lost { .. } | Self::Late { .. } | Self::Stranger { .. } => true,
+            Self::Lost { .. } | Self::Late { .. } | Self::Gateway { .. } => true,
             Self::Refused(refusal) => refusal.status >= 500,
-            Self::Unreachable { .. } | Self::BadHeader(_) | Self::Certificates(_) => false,
+            Self::Unreachable { .. } | Self::Stranger { .. } | Self::BadHeader(_) | Self::Certificates(_) => {
+                false
+            }
         }
     }
 
@@ -188,7 +192,7 @@ impl Error {
         match self {
             Self::Unreachable { why, .. } | Self::Lost { why, .. } => why.clone(),
             Self::Late { .. } => "no answer in time".to_owned(),
-            Self::Stranger { said, .. } => said.clone(),
+            Self::Stranger { said, .. } | Self::Gateway { said, .. } => said.clone(),
             Self::Refused(refusal) => refusal.detail.clone(),
             Self::BadHeader(_) | Self::Certificates(_) => self.to_string(),
         }
@@ -222,7 +226,9 @@ impl Client {
             builder.with_provider_and_native_roots(ring).map_err(Error::Certificates)?
         } else {
             // Nobody is trusted where nobody has to be: a machine without certificates does without.
-            builder.with_tls_config(trusting_nobody())
+            builder.with_tls_config(
+                trusting_nobody().map_err(|why| Error::Certificates(std::io::Error::other(why)))?,
+            )
         };
         let https = builder.https_or_http().enable_http1().wrap_connector(connector);
         let http = legacy::Client::builder(TokioExecutor::new()).build(https);
@@ -321,13 +327,14 @@ impl Client {
             Ok(Err(error)) => return error,
             Err(_) => return Error::Late { server: self.server.clone() },
         };
-        match Refusal::read(status.as_u16(), &text, &self.server, self.has_key()) {
-            Some(mut refusal) => {
-                refusal.wait = wait;
-                Error::Refused(Box::new(refusal))
-            }
-            None => self.stranger(&format!("it answered {status} with {}", quoted(&text))),
+        if let Some(mut refusal) = Refusal::read(status.as_u16(), &text, &self.server, self.has_key()) {
+            refusal.wait = wait;
+            return Error::Refused(Box::new(refusal));
         }
+        let said = format!("it answered {status} with {}", quoted(&text));
+        // So says a proxy whose server is being started again.
+        let is_gateway = matches!(status.as_u16(), 502..=504);
+        if is_gateway { Error::Gateway { server: self.server.clone(), said } } else { self.stranger(&said) }
     }
 
     /// An answer that no server of ours would give.
@@ -345,16 +352,10 @@ fn quoted(text: &str) -> String {
     format!("`{}{rest}`", shown(&start))
 }
 
-fn trusting_nobody() -> rustls::ClientConfig {
+fn trusting_nobody() -> Result<rustls::ClientConfig, rustls::Error> {
     let ring = std::sync::Arc::new(rustls::crypto::ring::default_provider());
-    let versions = rustls::ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions();
-    match versions {
-        Ok(versions) => versions.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth(),
-        // Cannot be: ring knows both versions.
-        Err(_) => rustls::ClientConfig::builder()
-            .with_root_certificates(rustls::RootCertStore::empty())
-            .with_no_client_auth(),
-    }
+    let versions = rustls::ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
+    Ok(versions.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())
 }
 
 #[cfg(test)]

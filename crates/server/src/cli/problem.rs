@@ -88,7 +88,7 @@ impl fmt::Display for Refusal {
         for Mistake { place, message } in &self.mistakes {
             let line = shown(&format!("{place}: {message}"));
             // A single one is often all that the detail says.
-            if !self.detail.contains(&line) {
+            if self.mistakes.len() > 1 || !self.detail.contains(&line) {
                 write!(f, "\n  {line}")?;
             }
         }

@@ -42,12 +42,14 @@ async fn every_mistake_is_told_with_its_place() {
     for line in ["steps[0].idd: is not known: did you mean `id`?", "steps[0].action.http.url: is neither"] {
         assert!(told.contains(line), "{told}");
     }
-    // What only the whole shows is found by the server, and told in the same way.
-    let cycle = "name: cycle\nsteps:\n  - { id: a, depends_on: [b], action: { worker: { queue: q } } }\n  - { id: b, depends_on: [a], action: { worker: { queue: q } } }\n";
-    let file = stage.file("cycle.yaml", cycle);
-    let told = stage.run(&["definitions", "put", &file]).await.failed();
-    assert!(told.contains("/docs/errors/invalid-fields"), "{told}");
-    let problem = stage.run(&["definitions", "put", &file, "--json"]).await;
+    // What the server finds is told in the same way.
+    let create =
+        ["webhooks", "subscriptions", "create", "--url", "ftp://x", "--events", "a b", "--timeout", "2h"];
+    let told = stage.run(&create).await.failed();
+    for line in ["\n  url: ", "\n  event_types", "\n  timeout: ", "/docs/errors/invalid-fields"] {
+        assert!(told.contains(line), "{line}: {told}");
+    }
+    let problem = stage.run(&[&create[..], &["--json"]].concat()).await;
     assert_eq!(problem.code, 1);
     let problem: serde_json::Value = serde_json::from_str(&problem.stdout).unwrap();
     assert_eq!(problem["status"], 422, "programs read what is wrong as the server wrote it");
@@ -60,4 +62,11 @@ async fn a_machine_is_no_definition() {
     assert!(stage.run(&["definitions", "put", &file]).await.failed().contains("backstitch lifecycles put"));
     let file = stage.file("greet.yaml", SAGA);
     assert!(stage.run(&["lifecycles", "put", &file]).await.failed().contains("backstitch definitions put"));
+}
+
+#[tokio::test]
+async fn a_name_that_the_server_needs_itself_is_refused() {
+    let stage = Stage::new().await;
+    let file = stage.file("orders.yaml", &SAGA.replace("greet", "orders"));
+    assert!(stage.run(&["definitions", "put", &file]).await.failed().contains("/docs/errors/name-taken"));
 }

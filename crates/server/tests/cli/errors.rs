@@ -26,7 +26,6 @@ async fn what_is_no_backstitch_server_is_told_so() {
     for stub in [
         Stub::answering("200 OK", "text/html", page).await,
         Stub::answering("404 Not Found", "text/html", page).await,
-        Stub::answering("502 Bad Gateway", "text/plain", "").await,
         Stub::answering("200 OK", "application/json", "{\"hello\":1}").await,
         Stub::answering("400 Bad Request", "application/json", "{\"error\":\"no\"}").await,
         Stub::saying("SSH-2.0-OpenSSH_9.9\r\n").await,
@@ -35,15 +34,19 @@ async fn what_is_no_backstitch_server_is_told_so() {
         assert!(told.contains("is not a Backstitch server") && told.contains(&stub.url()), "{told}");
         assert!(!told.contains('\u{1b}') && !told.contains('\u{7}'), "{told:?}");
     }
+    let proxy = Stub::answering("502 Bad Gateway", "text/plain", "").await;
+    assert!(ps(&proxy.url()).await.contains("cannot reach it now"));
     let silent = Stub::saying("").await;
     assert!(ps(&silent.url()).await.contains("broke off"), "a connection that ends without a word");
 }
 
 #[tokio::test]
 async fn a_missing_wrong_or_weak_key_is_told_with_how_to_make_another() {
-    let stage = Stage::new().await;
-    let db = stage.place.db();
-    let viewer = create_key(&db, "viewer").await;
+    let mut stage = Stage::new().await;
+    let viewer = create_key(&stage.place.db(), "viewer").await;
+    // A server that is new knows of it at once.
+    stage.kill().await;
+    stage.restart().await;
     let server = stage.server.as_str();
     let asked = async |arguments: &[&str], key: &str| {
         run_with(arguments, &[("BACKSTITCH_SERVER", server), ("BACKSTITCH_KEY", key)], "").await

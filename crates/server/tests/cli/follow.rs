@@ -1,9 +1,14 @@
 //! `follow` and `start --follow` where nobody looks: plain lines, JSON lines and exit codes.
 
+use std::process::Stdio;
+
 use backstitch_server::demo::services::Service;
-use serde_json::json;
+use serde_json::{Value, json};
+use tokio::io::{AsyncBufReadExt as _, BufReader};
 
 use crate::stage::{Stage, on_both_stores};
+use crate::support::program::command;
+use crate::support::within;
 
 #[tokio::test]
 async fn the_exit_code_tells_how_the_saga_ended() {
@@ -63,17 +68,23 @@ async fn a_server_that_is_killed_and_started_again_is_followed_without_a_gap() {
     on_both_stores(async |mut stage| {
         let id = stage.order(&["hang:logistics:1x"]).await;
         stage.asked_to_do(&id, Service::Logistics).await;
-        let server = stage.server.clone();
-        let follow = async {
-            let variables = [("BACKSTITCH_SERVER", server.as_str())];
-            crate::stage::run_with(&["follow", &id, "--json", "--patience", "25s"], &variables, "").await
-        };
-        let crash = async {
-            stage.kill().await;
-            stage.restart().await;
-        };
-        let (followed, ()) = tokio::join!(follow, crash);
-        let events = followed.lines();
+        let mut follow = command(&["follow", &id, "--json", "--patience", "25s"]);
+        follow.env("BACKSTITCH_SERVER", &stage.server).stdout(Stdio::piped());
+        let mut follow = follow.spawn().unwrap();
+        let mut lines = BufReader::new(follow.stdout.take().unwrap()).lines();
+        let (mut events, mut crashed): (Vec<Value>, bool) = (Vec::new(), false);
+        while let Some(line) = within(lines.next_line()).await.unwrap() {
+            events.push(serde_json::from_str(&line).unwrap());
+            let event = &events[events.len() - 1];
+            if event["type"] == "step.started"
+                && event["step"] == "logistics"
+                && !std::mem::replace(&mut crashed, true)
+            {
+                stage.kill().await;
+                stage.restart().await;
+            }
+        }
+        assert_eq!(within(follow.wait()).await.unwrap().code(), Some(0), "{events:?}");
         let numbers: Vec<u64> = events.iter().map(|event| event["seq"].as_u64().unwrap()).collect();
         assert_eq!(numbers, (1..=numbers.len() as u64).collect::<Vec<_>>(), "nothing twice, nothing missing");
         assert_eq!(events.last().unwrap()["type"], json!("saga.succeeded"));

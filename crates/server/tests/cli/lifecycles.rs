@@ -31,7 +31,7 @@ async fn a_machine_is_declared_and_lifecycles_are_driven_through_it() {
             stage.run(&["lifecycles", "transition", "parcel", "p/1", "sent", "--data", &data]).await.good();
         assert_eq!(moved, "parcel p/1 has gone from packed to sent\n");
         let shown = stage.run(&["lifecycles", "show", "parcel", "p/1"]).await.good();
-        assert!(shown.contains("● sent") && shown.contains("held, delivered"), "{shown}");
+        assert!(shown.contains("● sent") && shown.contains("delivered, failed, held"), "{shown}");
         let refused = stage.run(&["lifecycles", "transition", "parcel", "p/1", "packed"]).await.failed();
         assert!(refused.contains("/docs/errors/no-such-edge"), "{refused}");
         let failed =

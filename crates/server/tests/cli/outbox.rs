@@ -10,7 +10,8 @@ use crate::support::within;
 async fn messages_are_listed_shown_and_sent_again() {
     let receiver = Stub::answering("422 Unprocessable Content", "application/json", "{}").await;
     let config = tempfile::NamedTempFile::new().unwrap();
-    let topic = format!("[outbox.topics.news]\nadapter = \"http\"\nurl = \"{}\"\n", receiver.url());
+    let topic =
+        format!("[outbox.topics.news]\nadapter = \"http\"\nurl = \"{}\"\nmax_attempts = 1\n", receiver.url());
     std::fs::write(config.path(), topic).unwrap();
     let stage = Stage::with(&[("BACKSTITCH_CONFIG", config.path().to_str().unwrap())]).await;
     let message = json!({ "topic": "news", "idempotency_key": "n-1", "payload": { "a": "\u{1b}[31m" } });
