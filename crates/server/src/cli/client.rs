@@ -53,9 +53,9 @@ impl FromStr for Server {
 
     fn from_str(written: &str) -> Result<Self, String> {
         let example = "write it like http://127.0.0.1:7420";
-        let written = written.trim().trim_end_matches('/');
-        let with_scheme =
-            if written.contains("://") { written.to_owned() } else { format!("http://{written}") };
+        let written = written.trim();
+        let scheme = if written.contains("://") { "" } else { "http://" };
+        let with_scheme = format!("{scheme}{written}");
         let uri: Uri = with_scheme.parse().map_err(|why| format!("it is no address ({why}): {example}"))?;
         if !matches!(uri.scheme_str(), Some("http" | "https")) {
             return Err(format!("it is neither http nor https: {example}"));
@@ -66,7 +66,7 @@ impl FromStr for Server {
                 Err("it holds a user or a password: give an API key by --key-file instead".to_owned())
             }
             Some(_) if uri.query().is_some() => Err(format!("it has a query: {example}")),
-            Some(_) => Ok(Self(with_scheme)),
+            Some(_) => Ok(Self(with_scheme.trim_end_matches('/').to_owned())),
         }
     }
 }

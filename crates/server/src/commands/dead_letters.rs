@@ -93,26 +93,13 @@ struct Which {
 }
 
 #[derive(Debug, clap::Args)]
-#[group(required = true, multiple = true)]
+#[group(required = true, multiple = true, args = ["id", "all", "subscription", "event", "error_code", "since", "until"])]
 struct Requeue {
     /// One of them, by its number.
-    #[arg(conflicts_with_all = ["subscription", "event", "error_code", "since", "until", "all"])]
+    #[arg(conflicts_with_all = ["Which", "all"])]
     id: Option<i64>,
-    /// Of this subscription.
-    #[arg(long, value_name = "ID")]
-    subscription: Option<i64>,
-    /// Of this event.
-    #[arg(long, value_name = "ID")]
-    event: Option<i64>,
-    /// Whose last attempt failed so.
-    #[arg(long, value_name = "CODE")]
-    error_code: Option<String>,
-    /// Given up then or later, as in 2030-01-31T12:00:00Z.
-    #[arg(long, value_name = "TIME")]
-    since: Option<String>,
-    /// Given up before.
-    #[arg(long, value_name = "TIME")]
-    until: Option<String>,
+    #[command(flatten)]
+    which: Which,
     /// All of them.
     #[arg(long)]
     all: bool,
@@ -152,9 +139,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
             let new = plain(&answer.value["id"]);
             session.done(&answer, &format!("dead letter {id} is sent after all, as delivery {new}"))
         }
-        Action::Requeue(Requeue { subscription, event, error_code, since, until, all, .. }) => {
-            requeue(session, Which { subscription, event, error_code, since, until }, all).await
-        }
+        Action::Requeue(Requeue { id: None, which, all }) => requeue(session, which, all).await,
     }
 }
 
