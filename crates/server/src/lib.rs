@@ -26,6 +26,7 @@ mod app;
 mod audience;
 mod audit;
 mod auth;
+mod cli;
 pub mod commands;
 pub mod config;
 mod database;

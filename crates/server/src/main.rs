@@ -4,8 +4,10 @@ mod bench;
 
 use std::process::ExitCode;
 
-use backstitch_server::commands::{Failure, check, demo, keys, migrate, serve};
-use clap::{Parser, Subcommand};
+use backstitch_server::commands::{
+    Failure, Remote, check, completions, demo, help, keys, man, migrate, nobody_reads, serve,
+};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Durable sagas: work that spans several services either finishes or is undone.
 #[derive(Parser)]
@@ -29,6 +31,12 @@ enum Command {
     Keys(keys::Args),
     /// Load on this machine: how many sagas a second, against the bare store in the same run.
     Bench(bench::Args),
+    #[command(flatten)]
+    Remote(Box<Remote>),
+    /// Print what makes a shell complete the words of this program.
+    Completions(completions::Args),
+    /// Print the manual, or write its pages.
+    Man(man::Args),
 }
 
 impl Command {
@@ -46,12 +54,16 @@ impl Command {
             Self::Migrate(args) => migrate::run(args).await,
             Self::Keys(args) => keys::run(args).await,
             Self::Bench(args) => bench::run(args).await,
+            Self::Remote(asked) => asked.run().await,
+            Self::Completions(args) => completions::run(&args, Cli::command()),
+            Self::Man(args) => man::run(&args, Cli::command()),
         }
     }
 }
 
 fn main() -> ExitCode {
-    let Cli { command } = Cli::parse();
+    let matches = help::grouped(Cli::command()).get_matches();
+    let Cli { command } = Cli::from_arg_matches(&matches).unwrap_or_else(|why| why.exit());
     let mut threads = tokio::runtime::Builder::new_multi_thread();
     if command.loads_a_server() {
         threads.worker_threads(1);
@@ -68,6 +80,8 @@ fn main() -> ExitCode {
     runtime.shutdown_background();
     match done {
         Ok(()) => ExitCode::SUCCESS,
+        // Whoever piped it into another program has seen enough.
+        Err(why) if nobody_reads(&why) => ExitCode::SUCCESS,
         Err(why) => {
             eprintln!("backstitch: {why}");
             ExitCode::FAILURE

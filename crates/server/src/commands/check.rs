@@ -1,7 +1,6 @@
 //! `backstitch check`: what a saga or a lifecycle would do, or what is wrong with it. Needs no server and no database.
 
 use std::fmt::{self, Write as _};
-use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 
 use backstitch::kernel::lifecycle::{Kind as StateKind, Machine};
@@ -10,7 +9,10 @@ use backstitch_modules::declaration::{Declaration, Format, Kind, Plan};
 use backstitch_modules::lifecycles::{Draft, declaration as machine};
 use serde_json::{Value, json};
 
-use super::Failure;
+use super::declared::format_of;
+use super::{Failure, on_one_line};
+use crate::cli::in_file;
+use crate::cli::output::print;
 
 /// What is looked at.
 #[derive(Debug, clap::Args)]
@@ -30,12 +32,12 @@ pub struct Args {
 pub fn run(args: &Args) -> Result<(), Failure> {
     let shown =
         if args.is_standard_input() { "the input".to_owned() } else { args.file.display().to_string() };
-    let bytes = args.read().map_err(|why| format!("{shown} cannot be read: {why}"))?;
-    let (kind, checked) = check(&bytes, args.format());
+    let bytes = in_file(&args.file)?;
+    let (kind, checked) = check(&bytes, format_of(&args.file));
     let kind = kind.map(word);
     match checked {
-        Ok(found) if args.json => print(&format!("{}\n", found.as_json(kind))),
-        Ok(found) => print(&found.to_string()),
+        Ok(found) if args.json => Ok(print(&format!("{}\n", found.as_json(kind)))?),
+        Ok(found) => Ok(print(&found.to_string())?),
         Err(Problems(problems)) => {
             if args.json {
                 print(&format!("{}\n", json!({ "kind": kind, "problems": problems })))?;
@@ -53,20 +55,6 @@ pub fn run(args: &Args) -> Result<(), Failure> {
 impl Args {
     fn is_standard_input(&self) -> bool {
         self.file.as_os_str() == "-"
-    }
-
-    fn read(&self) -> std::io::Result<Vec<u8>> {
-        if !self.is_standard_input() {
-            return std::fs::read(&self.file);
-        }
-        let mut bytes = Vec::new();
-        std::io::stdin().lock().read_to_end(&mut bytes)?;
-        Ok(bytes)
-    }
-
-    fn format(&self) -> Format {
-        let is_json = self.file.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("json"));
-        if is_json { Format::Json } else { Format::Yaml }
     }
 }
 
@@ -151,20 +139,4 @@ fn summary(machine: &Machine) -> String {
         }
     }
     text
-}
-
-/// A mistake repeats what its author wrote, which may hold line breaks and worse.
-fn on_one_line(problem: &Problem) -> String {
-    let text = format!("{}: {}", problem.place, problem.message);
-    let shown =
-        |char: char| if char.is_control() { char.escape_debug().to_string() } else { char.to_string() };
-    text.chars().map(shown).collect()
-}
-
-/// Whoever reads it may have seen enough: that is no reason to panic.
-fn print(text: &str) -> Result<(), Failure> {
-    let mut out = std::io::stdout().lock();
-    out.write_all(text.as_bytes())
-        .and_then(|()| out.flush())
-        .map_err(|why| format!("cannot print: {why}").into())
 }

@@ -1,16 +1,52 @@
 //! What the binary can be asked for, but for the benchmark.
 
+mod alerts;
+mod audit;
 pub mod check;
+pub mod completions;
+mod dead_letters;
+mod declared;
+mod definitions;
 pub mod demo;
+mod doctor;
+mod follow;
+pub mod help;
 pub mod keys;
+mod lifecycles;
+mod log;
+pub mod man;
 pub mod migrate;
+mod operate;
+mod outbox;
+mod ps;
+mod remote;
+mod resolve;
 pub mod serve;
+mod show;
 mod signals;
+mod start;
+mod webhooks;
 
+use std::path::Path;
+use std::str::FromStr;
+
+use backstitch_modules::randomness::{Randomness as _, SystemRandomness};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::cli::output;
+
+pub use remote::Remote;
 pub(crate) use signals::Signals;
 
 /// What a command fails with: it is shown to a person and ends the program.
 pub type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Whether a command ended because nobody reads its output any more, as when it is piped into `head`.
+#[must_use]
+pub fn nobody_reads(why: &Failure) -> bool {
+    matches!(why.downcast_ref(), Some(output::Error::ReaderGone))
+}
 
 /// Where the settings come from.
 #[derive(Clone, Debug, clap::Args)]
@@ -37,4 +73,43 @@ impl Sources {
         }
         Ok(crate::Config::gather(self.config.as_deref(), &overrides)?)
     }
+}
+
+/// `NAME=VALUE`, as it is given on the command line.
+#[derive(Clone, Debug)]
+struct Attribute(String, String);
+
+impl FromStr for Attribute {
+    type Err = &'static str;
+
+    fn from_str(written: &str) -> Result<Self, Self::Err> {
+        match written.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok(Self(name.to_owned(), value.to_owned())),
+            _ => Err("write it like tenant=acme"),
+        }
+    }
+}
+
+/// The JSON of a file, byte by byte; `-` is standard input.
+fn json_in(file: &Path) -> Result<Box<RawValue>, Failure> {
+    let bytes = crate::cli::in_file(file)?;
+    serde_json::from_slice(&bytes).map_err(|why| format!("{} is not JSON: {why}", file.display()).into())
+}
+
+/// A key under which the same request can be sent again, and nothing is done twice.
+fn fresh_key(what: &str) -> Result<String, Failure> {
+    let mut random = [0; 16];
+    SystemRandomness.fill(&mut random)?;
+    Ok(format!("cli-{what}-{}", uuid::Uuid::from_bytes(random).simple()))
+}
+
+/// A name with its version: `order v3`.
+fn versioned(of: &Value, name: &str, version: &str) -> String {
+    let name = of[name].as_str().unwrap_or_default();
+    of[version].as_u64().map_or_else(|| name.to_owned(), |version| format!("{name} v{version}"))
+}
+
+/// A mistake repeats what its author wrote, which may hold line breaks and worse.
+fn on_one_line(problem: &backstitch::Problem) -> String {
+    crate::cli::text::shown(&format!("{}: {}", problem.place, problem.message))
 }

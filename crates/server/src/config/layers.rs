@@ -11,7 +11,8 @@ use super::Config;
 /// What every variable of the environment that holds a setting begins with.
 const PREFIX: &str = "BACKSTITCH_";
 /// Variables that begin so and are none: where the file is, and what the command line's clients read.
-const OTHERS: [&str; 3] = ["BACKSTITCH_CONFIG", "BACKSTITCH_SERVER", "BACKSTITCH_API_KEY"];
+const OTHERS: [&str; 5] =
+    ["BACKSTITCH_CONFIG", "BACKSTITCH_SERVER", "BACKSTITCH_KEY", "BACKSTITCH_KEY_FILE", "BACKSTITCH_API_KEY"];
 
 /// What the tests set for each other.
 const TESTS: &str = "BACKSTITCH_TEST_";

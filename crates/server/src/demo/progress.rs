@@ -6,6 +6,7 @@ use hyper::body::Incoming;
 use serde::Deserialize;
 
 use super::http::Http;
+use crate::cli::sse::Frames;
 use crate::commands::Failure;
 
 /// One event, as far as it is shown.
@@ -52,36 +53,34 @@ pub(super) struct Progress {
     url: String,
     last: u64,
     body: Incoming,
-    unread: Vec<u8>,
+    frames: Frames,
 }
 
 impl Progress {
     pub(super) async fn open(http: Http, url: String) -> Result<Self, Failure> {
         let body = from(&http, &url, 0).await?;
-        Ok(Self { http, url, last: 0, body, unread: Vec::new() })
+        Ok(Self { http, url, last: 0, body, frames: Frames::default() })
     }
 
     /// Goes on after the last event that was read.
     pub(super) async fn resume(&mut self) -> Result<(), Failure> {
         self.body = from(&self.http, &self.url, self.last).await?;
-        self.unread.clear();
+        self.frames = Frames::default();
         Ok(())
     }
 
     /// The next event; none at the order's end.
     pub(super) async fn next(&mut self) -> Result<Option<Event>, Failure> {
         loop {
-            while let Some(end) = self.unread.windows(2).position(|bytes| bytes == b"\n\n") {
-                let frame: Vec<u8> = self.unread.drain(..end + 2).collect();
-                if let Some(event) = read(&frame)? {
-                    self.last = event.seq;
-                    return Ok(Some(event));
-                }
+            if let Some(sent) = self.frames.next() {
+                let event: Event = serde_json::from_str(&sent.data)?;
+                self.last = event.seq;
+                return Ok(Some(event));
             }
             match self.body.frame().await {
                 Some(frame) => {
                     if let Ok(bytes) = frame?.into_data() {
-                        self.unread.extend_from_slice(&bytes);
+                        self.frames.push(&bytes)?;
                     }
                 }
                 None => return Ok(None),
@@ -99,21 +98,14 @@ async fn from(http: &Http, url: &str, last: u64) -> Result<Incoming, Failure> {
     Ok(answer.into_body())
 }
 
-/// The event of a frame; a heartbeat has none.
-fn read(frame: &[u8]) -> Result<Option<Event>, serde_json::Error> {
-    let data = frame.split(|byte| *byte == b'\n').find_map(|line| line.strip_prefix(b"data: "));
-    data.map(serde_json::from_slice).transpose()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
-    fn a_frame_holds_an_event_and_a_heartbeat_none() {
-        let frame = "id: 7\nevent: step.started\ndata: {\"seq\":7,\"type\":\"step.started\",\"step\":\"payment\"}\n\n";
-        let event = read(frame.as_bytes()).unwrap().unwrap();
-        assert!(event.seq == 7 && event.is_start_of("payment"));
-        assert_eq!(read(b":\n\n").unwrap(), None);
+    fn the_start_of_a_service_is_told_from_that_of_another() {
+        let event: Event =
+            serde_json::from_str(r#"{"seq":7,"type":"step.started","step":"payment"}"#).unwrap();
+        assert!(event.is_start_of("payment") && !event.is_start_of("inventory"));
     }
 }

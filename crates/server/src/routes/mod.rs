@@ -32,6 +32,7 @@ use crate::telemetry::observe;
 use table::Routes;
 
 pub(crate) use health::Readiness;
+pub(crate) use lifecycles::address_of as lifecycle_address;
 pub(crate) use lifecycles::live_frame as lifecycle_frame;
 pub(crate) use streams::live::live_frame;
 

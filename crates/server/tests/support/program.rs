@@ -8,11 +8,12 @@ use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
 use super::{Client, within};
 
-const BINARY: &str = env!("CARGO_BIN_EXE_backstitch");
+pub(crate) const BINARY: &str = env!("CARGO_BIN_EXE_backstitch");
 /// The secret of tests on `PostgreSQL`.
 pub(crate) const SECRET: &str = "a secret for tests, long enough to be one";
 
-fn command(arguments: &[&str]) -> Command {
+/// The program with these arguments, and nothing of the environment that it could take for its own.
+pub(crate) fn command(arguments: &[&str]) -> Command {
     let mut command = Command::new(BINARY);
     command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
     // What the test was started with is no setting of the program under test.
@@ -53,7 +54,17 @@ impl Program {
 
     /// The same with its log somewhere else than in [`Program::logs`].
     pub(crate) async fn logging_to(log: impl Into<Stdio>, db: &str, variables: &[(&str, &str)]) -> Self {
-        let mut command = command(&["serve", "--db", db, "--listen", "127.0.0.1:0"]);
+        Self::listening_on("127.0.0.1:0", log, db, variables).await
+    }
+
+    /// The same at this address, where another one was before.
+    pub(crate) async fn listening_on(
+        listen: &str,
+        log: impl Into<Stdio>,
+        db: &str,
+        variables: &[(&str, &str)],
+    ) -> Self {
+        let mut command = command(&["serve", "--db", db, "--listen", listen]);
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();

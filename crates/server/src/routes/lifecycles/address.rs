@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 const TAKEN: [&str; 2] = ["apply", "staged"];
 
 /// The path of one, whatever its key is made of.
-pub(super) fn of(machine: &str, key: &str) -> String {
+pub(crate) fn of(machine: &str, key: &str) -> String {
     let mut path = format!("/v1/lifecycles/{machine}/");
     for (place, byte) in key.bytes().enumerate() {
         let is_plain = byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_' | b'~');

@@ -21,6 +21,7 @@ use backstitch_modules::lifecycles::{Error, sites};
 
 use crate::problem::Problem;
 
+pub(crate) use address::of as address_of;
 pub(crate) use event::live_frame;
 pub(super) use problems::told;
 pub(super) use stuck::StuckLifecycles;

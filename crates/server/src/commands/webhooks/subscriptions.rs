@@ -1,0 +1,261 @@
+//! `backstitch webhooks subscriptions` and `backstitch webhooks replay`
+
+use serde_json::{Map, Value, json};
+
+use crate::cli::listing::{Listing, Paging, list};
+use crate::cli::table::{Column, plain};
+use crate::cli::{Answer, Ask, Session};
+use crate::commands::{Attribute, Failure, fresh_key};
+
+const PATH: &str = "/v1/webhooks/subscriptions";
+
+const COLUMNS: [Column; 5] = [
+    Column::id("ID", "id"),
+    Column::made("STATUS", |one| {
+        crate::cli::status::worded(if one["enabled"] == false { "disabled" } else { "enabled" })
+    }),
+    Column::text("URL", "url"),
+    Column::text("EVENTS", "event_types"),
+    Column::text("WHY DISABLED", "disabled_reason"),
+];
+
+const LINES: [Column; 16] = [
+    Column::text("url", "url"),
+    Column::text("events", "event_types"),
+    Column::text("enabled", "enabled"),
+    Column::time("disabled", "disabled_at"),
+    Column::text("why disabled", "disabled_reason"),
+    Column::text("headers", "headers"),
+    Column::text("attempts in all", "max_retry_limit"),
+    Column::text("base delay", "base_delay"),
+    Column::text("longest delay", "max_delay"),
+    Column::text("timeout", "timeout"),
+    Column::text("requests at once", "max_concurrency"),
+    Column::text("requests a second", "rate_limit"),
+    Column::time("old secret until", "previous_secret_until"),
+    Column::time("created", "created_at"),
+    Column::time("updated", "updated_at"),
+    Column::text("secret", "secret"),
+];
+
+const TRIED: [Column; 7] = [
+    Column::text("arrived", "arrived"),
+    Column::text("response code", "response_code"),
+    Column::text("answer", "body"),
+    Column::text("milliseconds", "duration_ms"),
+    Column::text("error code", "error_code"),
+    Column::text("error", "error"),
+    Column::id("webhook id", "webhook_id"),
+];
+
+#[derive(Debug, clap::Subcommand)]
+pub(super) enum Action {
+    /// List subscriptions, newest first.
+    #[command(after_help = "Example:\n  backstitch webhooks subscriptions list --all")]
+    List(Paging),
+    /// Show a subscription.
+    #[command(after_help = "Example:\n  backstitch webhooks subscriptions show 3")]
+    Show {
+        /// Its number.
+        id: i64,
+    },
+    /// Make a subscription; its signing secret is shown this once.
+    #[command(
+        after_help = "Example:\n  backstitch webhooks subscriptions create --url https://shop.example/hooks \
+        --events 'order.*' --events site.live"
+    )]
+    Create(Create),
+    /// Change a subscription: what is not named stays.
+    #[command(after_help = "Examples:\n  backstitch webhooks subscriptions update 3 --disable\n  \
+        backstitch webhooks subscriptions update 3 --rate-limit 50 --timeout 5s")]
+    Update(Update),
+    /// Delete a subscription; what is on its way to it is given up.
+    #[command(after_help = "Example:\n  backstitch webhooks subscriptions delete 3")]
+    Delete {
+        /// Its number.
+        id: i64,
+    },
+    /// Give a subscription another signing secret, which is shown this once.
+    #[command(after_help = "Example:\n  backstitch webhooks subscriptions rotate-secret 3 --overlap 1h")]
+    RotateSecret {
+        /// Its number.
+        id: i64,
+        /// How long the secret before stays good too; 24h unless given.
+        #[arg(long, value_name = "TIME")]
+        overlap: Option<String>,
+        /// Go on although the secret before is still good: it is not any more then.
+        #[arg(long)]
+        replace: bool,
+    },
+    /// Send a webhook now and tell what came of it.
+    #[command(after_help = "Example:\n  backstitch webhooks subscriptions test 3 --type order.created")]
+    Test {
+        /// Its number.
+        id: i64,
+        /// The type that the payload names.
+        #[arg(long = "type", value_name = "TYPE")]
+        kind: Option<String>,
+    },
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Create {
+    /// Where to.
+    #[arg(long)]
+    url: String,
+    /// Which events: a type, `order.*` or `*`; may be given several times.
+    #[arg(long, value_name = "TYPE", required = true)]
+    events: Vec<String>,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+#[derive(Debug, clap::Args)]
+pub(super) struct Update {
+    /// Its number.
+    id: i64,
+    /// Where to.
+    #[arg(long)]
+    url: Option<String>,
+    /// All events from now on: a type, `order.*` or `*`; may be given several times.
+    #[arg(long, value_name = "TYPE")]
+    events: Vec<String>,
+    /// Send its deliveries again.
+    #[arg(long, conflicts_with = "disable")]
+    enable: bool,
+    /// Let its deliveries wait.
+    #[arg(long)]
+    disable: bool,
+    #[command(flatten)]
+    terms: Terms,
+}
+
+#[derive(Debug, clap::Args)]
+struct Terms {
+    /// A header of its own; may be given several times.
+    #[arg(long, value_name = "NAME=VALUE")]
+    header: Vec<Attribute>,
+    /// Attempts of a delivery in all.
+    #[arg(long, value_name = "N")]
+    attempts: Option<u32>,
+    /// The wait after the first failure, as in 5s.
+    #[arg(long, value_name = "TIME")]
+    base_delay: Option<String>,
+    /// The longest wait, as in 1h.
+    #[arg(long, value_name = "TIME")]
+    max_delay: Option<String>,
+    /// How long an attempt may take, as in 15s.
+    #[arg(long, value_name = "TIME")]
+    timeout: Option<String>,
+    /// Requests at once.
+    #[arg(long, value_name = "N")]
+    max_concurrency: Option<u32>,
+    /// Requests a second.
+    #[arg(long, value_name = "N")]
+    rate_limit: Option<u32>,
+}
+
+/// Which events are sent once more.
+#[derive(Debug, clap::Args)]
+pub(super) struct Replay {
+    /// The subscription.
+    id: i64,
+    /// Events that came then or later, as in 2030-01-31T12:00:00Z.
+    #[arg(long, value_name = "TIME")]
+    since: String,
+    /// Events that came before.
+    #[arg(long, value_name = "TIME")]
+    until: String,
+    /// What the replay is called; one is made unless given.
+    #[arg(long, value_name = "NAME")]
+    name: Option<String>,
+}
+
+impl Terms {
+    fn into_body(self, url: Option<String>, events: Vec<String>, enabled: Option<bool>) -> Value {
+        let headers: Map<String, Value> =
+            self.header.into_iter().map(|Attribute(name, value)| (name, value.into())).collect();
+        let members = [
+            ("url", url.map(Value::from)),
+            ("event_types", Some(Value::from(events)).filter(|events| events != &json!([]))),
+            ("enabled", enabled.map(Value::from)),
+            ("headers", Some(Value::Object(headers)).filter(|headers| headers != &json!({}))),
+            ("max_retry_limit", self.attempts.map(Value::from)),
+            ("base_delay", self.base_delay.map(Value::from)),
+            ("max_delay", self.max_delay.map(Value::from)),
+            ("timeout", self.timeout.map(Value::from)),
+            ("max_concurrency", self.max_concurrency.map(Value::from)),
+            ("rate_limit", self.rate_limit.map(Value::from)),
+        ];
+        let named = members.into_iter().filter_map(|(name, value)| Some((name.to_owned(), value?)));
+        Value::Object(named.collect())
+    }
+}
+
+pub(super) async fn run(action: Action, session: &Session) -> Result<(), Failure> {
+    match action {
+        Action::List(paging) => {
+            let nothing = "no subscriptions: `backstitch webhooks subscriptions create`";
+            list(session, Listing { path: PATH, query: Vec::new(), columns: &COLUMNS, nothing }, paging).await
+        }
+        Action::Show { id } => show(session, &session.ask(Ask::get(format!("{PATH}/{id}"))).await?),
+        Action::Create(Create { url, events, terms }) => {
+            let body = terms.into_body(Some(url), events, None);
+            show_with_secret(session, &session.ask(Ask::post(PATH).json(&body)).await?)
+        }
+        Action::Update(Update { id, url, events, enable, disable, terms }) => {
+            let enabled = if enable || disable { Some(enable) } else { None };
+            let body = terms.into_body(url, events, enabled);
+            show(session, &session.ask(Ask::patch(format!("{PATH}/{id}")).json(&body)).await?)
+        }
+        Action::Delete { id } => {
+            let answer = session.ask(Ask::delete(format!("{PATH}/{id}"))).await?;
+            session.done(&answer, &format!("subscription {id} is gone"))
+        }
+        Action::RotateSecret { id, overlap, replace } => {
+            let mut body = json!({ "replace": replace });
+            if let Some(overlap) = overlap {
+                body["overlap"] = overlap.into();
+            }
+            let ask = Ask::post(format!("{PATH}/{id}/rotate-secret")).json(&body);
+            show_with_secret(session, &session.ask(ask).await?)
+        }
+        Action::Test { id, kind } => {
+            let body = kind.map_or_else(|| json!({}), |kind| json!({ "type": kind }));
+            let answer = session.ask(Ask::post(format!("{PATH}/{id}/test")).json(&body)).await?;
+            session.show(&answer, &format!("Test of subscription {id}"), &TRIED)?;
+            let arrived = answer.value["arrived"] == true;
+            if arrived { Ok(()) } else { Err("the webhook has not arrived".into()) }
+        }
+    }
+}
+
+fn show(session: &Session, answer: &Answer) -> Result<(), Failure> {
+    session.show(answer, &format!("Subscription {}", plain(&answer.value["id"])), &LINES)
+}
+
+fn show_with_secret(session: &Session, answer: &Answer) -> Result<(), Failure> {
+    show(session, answer)?;
+    session.output.aside("the secret is shown only now: give it to whoever receives the webhooks");
+    Ok(())
+}
+
+/// Page after page, until all events of the range were seen.
+pub(super) async fn replay(replay: Replay, session: &Session) -> Result<(), Failure> {
+    let name = replay.name.map_or_else(|| fresh_key("replay"), Ok)?;
+    let mut body = json!({ "since": replay.since, "until": replay.until, "replay_id": name });
+    let mut deliveries = 0;
+    loop {
+        let answer = session.ask(Ask::post(format!("{PATH}/{}/replay", replay.id)).json(&body)).await?;
+        deliveries += answer.value["deliveries"].as_u64().unwrap_or(0);
+        if session.output.json {
+            session.output.json(&answer.text)?;
+        }
+        match &answer.value["next_cursor"] {
+            Value::Null => break,
+            next => body["cursor"] = next.clone(),
+        }
+    }
+    let events = if deliveries == 1 { "event is" } else { "events are" };
+    Ok(session.output.line(&format!("{deliveries} {events} sent once more, as {name}"))?)
+}

@@ -1,0 +1,24 @@
+//! The command line against a real server: the real binary asks, on both stores where the store matters.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod declared;
+mod doctor;
+mod errors;
+mod escapes;
+mod follow;
+mod help;
+mod lifecycles;
+mod lost_answers;
+mod operations;
+mod outbox;
+mod sagas;
+mod stage;
+mod stub;
+mod terminal;
+mod terminals;
+mod webhooks;
+
+#[path = "../support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
+mod support;

@@ -1,0 +1,50 @@
+//! Something else than a Backstitch server: whoever connects is answered the same.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::net::{TcpListener, TcpStream};
+use tokio_util::task::AbortOnDropHandle;
+
+pub(crate) struct Stub {
+    pub(crate) address: SocketAddr,
+    _serving: AbortOnDropHandle<()>,
+}
+
+impl Stub {
+    /// Says this, and hangs up.
+    pub(crate) async fn saying(answer: impl Into<Vec<u8>>) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = listener.local_addr().unwrap();
+        let answer = Arc::new(answer.into());
+        let serving = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                tokio::spawn(say(stream, answer.clone()));
+            }
+        });
+        Self { address, _serving: AbortOnDropHandle::new(serving) }
+    }
+
+    /// Answers every request with this status and body.
+    pub(crate) async fn answering(status: &str, content_type: &str, body: &str) -> Self {
+        let length = body.len();
+        Self::saying(format!(
+            "HTTP/1.1 {status}\r\ncontent-type: {content_type}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n{body}"
+        ))
+        .await
+    }
+
+    pub(crate) fn url(&self) -> String {
+        format!("http://{}", self.address)
+    }
+}
+
+async fn say(mut stream: TcpStream, answer: Arc<Vec<u8>>) {
+    let mut request = vec![0; 64 * 1024];
+    // A request of these tests comes in one piece; whoever sends none has left.
+    if stream.read(&mut request).await.is_ok() {
+        let _ = stream.write_all(&answer).await;
+        let _ = stream.shutdown().await;
+    }
+}
