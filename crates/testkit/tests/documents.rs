@@ -7,7 +7,8 @@ use std::path::{Path, PathBuf};
 fn documents() -> Vec<PathBuf> {
     let root = repository::root();
     let below = repository::files_under(&root.join("docs")).into_iter();
-    let beside = ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name));
+    let beside =
+        ["README.md", "ARCHITECTURE.md", "CONTRIBUTING.md", "CHANGELOG.md"].map(|name| root.join(name));
     below.chain(beside).filter(|path| path.extension().is_some_and(|extension| extension == "md")).collect()
 }
 
@@ -48,7 +49,10 @@ fn every_link_of_a_document_leads_somewhere() {
 
 #[test]
 fn links_are_found_in_prose_and_not_in_code() {
-    assert_eq!(links("a [b](c.md#d), [e](f/) and `[g](h.md)`\n```\n[i](j.md)\n```\n[k](https://l)"), ["c.md", "f/"]);
+    assert_eq!(
+        links("a [b](c.md#d), [e](f/) and `[g](h.md)`\n```\n[i](j.md)\n```\n[k](https://l)"),
+        ["c.md", "f/"]
+    );
 }
 
 #[test]

@@ -77,25 +77,22 @@ async fn filled(place: Place, status: &str) -> Stage {
         "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at, updated_at)";
     let waits = status == "pending";
     let stage = Stage::open(place, &Config::default()).await;
-    let (topic, filling) = match stage.engine.database() {
+    let (topic, filling) = if let Some(Database::Sqlite(_)) = stage.engine.database() {
         // A message that is far from due is sent by nobody.
-        Some(Database::Sqlite(_)) => {
-            let due = if waits { "9000000000000000" } else { "null" };
-            let numbers = "with recursive n(n) as (select 1 union all select n + 1 from n where n < 5000)";
-            (
-                "iif(n % 1000 = 0, 'backstitch.alerts', 'orders')",
-                format!("{numbers} select TOPIC, n, '{{}}', '{status}', {due}, 0, 0 from n"),
-            )
-        }
-        _ => {
-            let due = if waits { "now() + interval '1 year'" } else { "null" };
-            (
-                "case when n % 1000 = 0 then 'backstitch.alerts' else 'orders' end",
-                format!(
-                    "select TOPIC, n, '{{}}', '{status}', {due}, now(), now() from generate_series(1, 5000) n"
-                ),
-            )
-        }
+        let due = if waits { "9000000000000000" } else { "null" };
+        let numbers = "with recursive n(n) as (select 1 union all select n + 1 from n where n < 5000)";
+        (
+            "iif(n % 1000 = 0, 'backstitch.alerts', 'orders')",
+            format!("{numbers} select TOPIC, n, '{{}}', '{status}', {due}, 0, 0 from n"),
+        )
+    } else {
+        let due = if waits { "now() + interval '1 year'" } else { "null" };
+        (
+            "case when n % 1000 = 0 then 'backstitch.alerts' else 'orders' end",
+            format!(
+                "select TOPIC, n, '{{}}', '{status}', {due}, now(), now() from generate_series(1, 5000) n"
+            ),
+        )
     };
     stage.change(&format!("{columns} {}", filling.replace("TOPIC", topic))).await.unwrap();
     if let Some(Database::Postgres(_)) = stage.engine.database() {

@@ -137,10 +137,11 @@ impl Stage {
     }
 
     /// Changes something around the engine.
-    pub(crate) async fn change(&self, sql: &'static str) -> Result<(), backstitch::store::Error> {
+    pub(crate) async fn change(&self, sql: &str) -> Result<(), backstitch::store::Error> {
         match self.engine.database().unwrap() {
             Database::Sqlite(file) => {
-                file.write_product(move |transaction| transaction.execute(sql, [])).await.map(drop)
+                let sql = sql.to_owned();
+                file.write_product(move |transaction| transaction.execute(&sql, [])).await.map(drop)
             }
             Database::Postgres(server) => server.write_product(sql, &[]).await.map(drop),
         }

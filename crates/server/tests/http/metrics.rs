@@ -59,7 +59,10 @@ async fn the_dashboard_asks_for_numbers_that_there_are() {
         let ours = ["backstitch_", "outbox_", "lifecycle_"];
         for name in words.filter(|word| ours.iter().any(|prefix| word.starts_with(prefix))) {
             let name = name.strip_suffix("_bucket").unwrap_or(name);
-            assert!(told.contains(&format!("# TYPE {name} ")) || told.contains(&format!("# HELP {name} ")), "{name}");
+            assert!(
+                told.contains(&format!("# TYPE {name} ")) || told.contains(&format!("# HELP {name} ")),
+                "{name}"
+            );
             asked += 1;
         }
     }
