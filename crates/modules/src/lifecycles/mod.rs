@@ -49,6 +49,7 @@ pub mod nats;
 mod on_file;
 mod on_server;
 mod over_http;
+mod retention;
 mod schema;
 mod seats;
 pub mod sites;
@@ -73,6 +74,7 @@ pub use error::Error;
 pub use happened::Happened;
 pub use looking::{Count, Filter, Page, Stuck};
 pub use machines::{Declared, Machines, Version};
+pub use retention::Ages;
 pub use schema::SCHEMA;
 pub use standing::{Moved, Standing};
 

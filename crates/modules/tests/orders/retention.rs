@@ -1,0 +1,53 @@
+//! An order goes with its saga.
+
+use std::time::Duration;
+
+use backstitch::Status;
+use backstitch::store::product::Database;
+use backstitch_modules::orders::{Order, Orders};
+use serde_json::json;
+
+use crate::settings::{FORTH, stage};
+use crate::stage::Stage;
+
+/// The ids of all orders there are.
+async fn orders(orders: &Orders) -> Vec<String> {
+    let sql = "select order_id from orders order by order_id";
+    match orders.engine().database().unwrap() {
+        Database::Sqlite(file) => {
+            let read = move |connection: &rusqlite::Connection| {
+                let mut statement = connection.prepare(sql)?;
+                let rows = statement.query_map([], |row| row.get(0))?;
+                rows.collect()
+            };
+            file.read_product(read).await.unwrap()
+        }
+        Database::Postgres(server) => {
+            server.read_product(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
+        }
+    }
+}
+
+#[tokio::test]
+async fn an_order_goes_with_its_saga_and_no_other_does() {
+    for scene in Stage::each().await {
+        stage(&scene.orders, FORTH).await;
+        scene.orders.apply_services().await.unwrap();
+        let mut sagas = Vec::new();
+        for id in ["first", "second"] {
+            let order = json!({
+                "order_id": id, "customer_id": "c", "items": [{"sku": "s", "quantity": 1}], "amount": 1
+            });
+            let order: Order = serde_json::from_value(order).unwrap();
+            let ended = scene.orders.confirm(&order, None).await.unwrap().outcome().await.unwrap();
+            assert_eq!(ended.status, Status::Succeeded);
+            sagas.push(ended.id);
+        }
+        let store = scene.orders.engine().store();
+        let remove = || store.remove_sagas(&sagas[..1], Status::Succeeded, Duration::ZERO);
+        while remove().await.unwrap().sagas == 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(orders(&scene.orders).await, ["second"]);
+    }
+}
