@@ -47,7 +47,7 @@ async fn batches_are_read_back_line_by_line_in_the_order_they_came() {
     let file = files(&target).remove(0);
     assert_eq!(text(&file), "{\"a\":1}\n{\"b\":\"ü\"}\n", "it is there as soon as it is said to be");
     archive.keep(lines(&[r#"{"c":3}"#])).await.unwrap();
-    assert_eq!(files(&target), [file.clone()]);
+    assert_eq!(files(&target), std::slice::from_ref(&file));
     assert_eq!(text(&file), "{\"a\":1}\n{\"b\":\"ü\"}\n{\"c\":3}\n");
     assert!(file.to_string_lossy().ends_with("removed-20261117T120000000000Z-node_1.jsonl.gz"), "{file:?}");
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
@@ -117,8 +117,10 @@ async fn a_batch_that_does_not_fit_leaves_nothing_behind() {
     archive.keep(lines(&["1"])).await.unwrap();
     let file = files(folder.path()).remove(0);
     // Not compressible, and more than the limit allows.
-    let noise: String =
-        (0_u64..40_000).map(|nth| format!("{:x}", nth.wrapping_mul(0x9e37_79b9_7f4a_7c15))).collect();
+    let noise = (0_u64..40_000).fold(String::new(), |mut noise, nth| {
+        noise += &nth.wrapping_mul(0x9e37_79b9_7f4a_7c15).to_string();
+        noise
+    });
     let refused = {
         let _limit = FileLimit::of(20_000);
         archive.keep(vec![noise.clone()]).await.unwrap_err().to_string()
@@ -136,7 +138,7 @@ struct FileLimit(u64, u64);
 impl FileLimit {
     fn of(bytes: u64) -> Self {
         // Without this the first byte too many ends the process.
-        tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(25)).unwrap();
+        let _ = tokio::signal::unix::signal(tokio::signal::unix::SignalKind::from_raw(25)).unwrap();
         let (soft, hard) = rlimit::Resource::FSIZE.get().unwrap();
         rlimit::Resource::FSIZE.set(bytes, hard).unwrap();
         Self(soft, hard)

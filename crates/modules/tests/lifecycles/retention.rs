@@ -73,9 +73,9 @@ async fn what_ended_goes_with_its_log_and_its_key_begins_anew() {
         assert_eq!(gone("failed").await, failed.ended, "one that can be begun again has not ended");
 
         let lines = shelf.of_kind("lifecycle");
-        let line: &Value = lines.iter().find(|line| line["key"] == "done").unwrap();
-        assert_eq!((&line["machine"], &line["state"]), (&SITES.into(), &"live".into()));
-        let log = line["log"].as_array().unwrap();
+        let written: &Value = lines.iter().find(|line| line["key"] == "done").unwrap();
+        assert_eq!((&written["machine"], &written["state"]), (&SITES.into(), &"live".into()));
+        let log = written["log"].as_array().unwrap();
         assert_eq!(log.len(), PATH.len());
         for event in log {
             let data = event.get("data").map(ToString::to_string);

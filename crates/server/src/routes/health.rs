@@ -153,12 +153,12 @@ pub(super) struct Health {
     /// Lifecycles that have been in their state for longer than their machine allows.
     lifecycles: StuckLifecycles,
     /// What is over for long and is removed.
-    retention: Removed,
+    retention: Removal,
 }
 
 /// What this server has removed since it began, because it was over for as long as it is kept.
 #[derive(Serialize, utoipa::ToSchema)]
-pub(super) struct Removed {
+pub(super) struct Removal {
     /// When everything that was old enough was gone; `null` while that has not been, or where nothing is ever removed. Of
     /// several servers on one database one removes.
     #[schema(format = DateTime)]
@@ -171,7 +171,7 @@ pub(super) struct Removed {
     exported: BTreeMap<&'static str, u64>,
 }
 
-impl From<Report> for Removed {
+impl From<Report> for Removal {
     fn from(report: Report) -> Self {
         Self {
             last_run: report.last_run.map(|at| Rfc3339(at).to_string()),
@@ -204,7 +204,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
     let waiting = outbox_age(&app).await?;
     let late = waiting.is_some_and(|age| age.oldest > stuck_after);
     let lifecycles = StuckLifecycles::of(&app).await?;
-    let retention = Removed::from(app.engine.removed());
+    let retention = Removal::from(app.engine.removed());
     let well = found.stuck.is_empty()
         && found.unregistered.is_empty()
         && failed == 0
