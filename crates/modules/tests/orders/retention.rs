@@ -3,30 +3,11 @@
 use std::time::Duration;
 
 use backstitch::Status;
-use backstitch::store::product::Database;
-use backstitch_modules::orders::{Order, Orders};
+use backstitch_modules::orders::Order;
 use serde_json::json;
 
 use crate::settings::{FORTH, stage};
-use crate::stage::Stage;
-
-/// The ids of all orders there are.
-async fn orders(orders: &Orders) -> Vec<String> {
-    let sql = "select order_id from orders order by order_id";
-    match orders.engine().database().unwrap() {
-        Database::Sqlite(file) => {
-            let read = move |connection: &rusqlite::Connection| {
-                let mut statement = connection.prepare(sql)?;
-                let rows = statement.query_map([], |row| row.get(0))?;
-                rows.collect()
-            };
-            file.read_product(read).await.unwrap()
-        }
-        Database::Postgres(server) => {
-            server.read_product(sql, &[]).await.unwrap().iter().map(|row| row.get(0)).collect()
-        }
-    }
-}
+use crate::stage::{Stage, texts};
 
 #[tokio::test]
 async fn an_order_goes_with_its_saga_and_no_other_does() {
@@ -48,6 +29,7 @@ async fn an_order_goes_with_its_saga_and_no_other_does() {
         while remove().await.unwrap().sagas == 0 {
             tokio::task::yield_now().await;
         }
-        assert_eq!(orders(&scene.orders).await, ["second"]);
+        let left = texts(&scene.orders, "select order_id from orders order by order_id").await;
+        assert_eq!(left, ["second"]);
     }
 }

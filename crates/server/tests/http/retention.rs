@@ -40,16 +40,21 @@ async fn until(client: &Client, path: &str, is_so: impl Fn(&Answer) -> bool) -> 
     .await
 }
 
-#[tokio::test]
-async fn a_saga_that_is_over_for_long_is_exported_and_gone_and_health_and_metrics_tell() {
-    let folder = tempfile::tempdir().unwrap();
-    let target = folder.path().join("removed");
-    let server = Running::start_with(|config| {
+/// A server that keeps what succeeded for a moment, and exports it to this folder.
+async fn removing_to(target: &Path) -> Running {
+    Running::start_with(|config| {
         config.sagas.tick = Duration::from_millis(10);
         config.retention.export = Some(target.display().to_string());
         config.retention.sagas_succeeded = A_MOMENT;
     })
-    .await;
+    .await
+}
+
+#[tokio::test]
+async fn a_saga_that_is_over_for_long_is_exported_and_gone_and_health_and_metrics_tell() {
+    let folder = tempfile::tempdir().unwrap();
+    let target = folder.path().join("removed");
+    let server = removing_to(&target).await;
     let good = server.client.run(&json!({ "definition": "greet", "input": { "name": "Ada" } })).await;
     let doomed = server.client.run(&json!({ "definition": "doomed" })).await;
     let path = |saga: &Value| format!("/v1/sagas/{}", saga["id"].as_str().unwrap());
@@ -83,12 +88,7 @@ async fn a_saga_that_is_over_for_long_is_exported_and_gone_and_health_and_metric
 async fn a_folder_that_is_gone_holds_up_the_removal_and_health_says_so() {
     let folder = tempfile::tempdir().unwrap();
     let target = folder.path().join("removed");
-    let server = Running::start_with(|config| {
-        config.sagas.tick = Duration::from_millis(10);
-        config.retention.export = Some(target.display().to_string());
-        config.retention.sagas_succeeded = A_MOMENT;
-    })
-    .await;
+    let server = removing_to(&target).await;
     std::fs::remove_dir(&target).unwrap();
     let saga = server.client.run(&json!({ "definition": "greet" })).await;
     let held = |answer: &Answer| !answer.json()["retention"]["held_up"].is_null();
