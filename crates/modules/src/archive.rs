@@ -95,8 +95,7 @@ impl Current {
     fn begin(folder: &Path, node: &str, now: Timestamp) -> Result<Self, NotKept> {
         let stamp: String = Rfc3339(now).to_string().chars().filter(char::is_ascii_alphanumeric).collect();
         for nth in 0..NAMES {
-            let nth = if nth == 0 { String::new() } else { format!("-{nth:03}") };
-            let path = folder.join(format!("removed-{stamp}-{node}{nth}.jsonl.gz"));
+            let path = folder.join(format!("removed-{stamp}-{node}-{nth:03}.jsonl.gz"));
             match OpenOptions::new().write(true).create_new(true).mode(0o600).open(&path) {
                 Ok(file) => {
                     // A file whose name is lost is lost itself.

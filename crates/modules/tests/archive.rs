@@ -49,7 +49,10 @@ async fn batches_are_read_back_line_by_line_in_the_order_they_came() {
     archive.keep(lines(&[r#"{"c":3}"#])).await.unwrap();
     assert_eq!(files(&target), std::slice::from_ref(&file));
     assert_eq!(text(&file), "{\"a\":1}\n{\"b\":\"ü\"}\n{\"c\":3}\n");
-    assert!(file.to_string_lossy().ends_with("removed-20261117T120000000000Z-node_1.jsonl.gz"), "{file:?}");
+    assert!(
+        file.to_string_lossy().ends_with("removed-20261117T120000000000Z-node_1-000.jsonl.gz"),
+        "{file:?}"
+    );
     assert_eq!(std::fs::metadata(&file).unwrap().permissions().mode() & 0o777, 0o600);
     assert_eq!(std::fs::metadata(&target).unwrap().permissions().mode() & 0o777, 0o700);
 }
