@@ -154,6 +154,7 @@ impl Scheduled {
                 at: Rfc3339(recorded.at),
                 r#type: event.name(),
                 state: event.state(),
+                attempt: event.attempt(),
                 data,
             })
         });
@@ -274,6 +275,7 @@ struct EventLine<'a> {
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'a str>,
+    attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     data: Option<Box<RawValue>>,
 }

@@ -80,7 +80,9 @@ async fn what_ended_goes_with_its_log_and_its_key_begins_anew() {
         for event in log {
             let data = event.get("data").map(ToString::to_string);
             let state = event.get("state").map(|state| state.as_str().unwrap());
-            codec::event(event["type"].as_str().unwrap(), state, None, data.as_deref()).unwrap();
+            let attempt =
+                event.get("attempt").map(|attempt| u32::try_from(attempt.as_u64().unwrap()).unwrap());
+            codec::event(event["type"].as_str().unwrap(), state, attempt, data.as_deref()).unwrap();
         }
         let removed = engine.removed().removed;
         assert_eq!(removed["lifecycles"], lines.len() as u64);

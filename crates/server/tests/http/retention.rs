@@ -59,7 +59,7 @@ async fn a_saga_that_is_over_for_long_is_exported_and_gone_and_health_and_metric
     let doomed = server.client.run(&json!({ "definition": "doomed" })).await;
     let path = |saga: &Value| format!("/v1/sagas/{}", saga["id"].as_str().unwrap());
     let gone = until(&server.client, &path(&good), |answer| answer.status != 200).await;
-    assert_eq!((gone.status, gone.problem().as_str()), (404, "not_found"));
+    assert_eq!((gone.status, gone.problem().as_str()), (404, "saga-not-found"));
     assert_eq!(server.client.get(&format!("{}/events", path(&good))).await.status, 404);
     assert_eq!(server.client.get(&path(&doomed)).await.status, 200, "it is kept for ever");
 
