@@ -17,6 +17,7 @@ use crate::inbox::{Message, Posted};
 use crate::inspect;
 use crate::options::Options;
 use crate::resolve;
+use crate::retention::{Pruner, Report};
 use crate::run::Run;
 use crate::runtime::{FeedEvent, Gap, Shared};
 use crate::saga::Saga;
@@ -404,6 +405,17 @@ impl Engine {
             stale_answers: shared.counters.stale_answers.load(Ordering::Relaxed),
             fenced: shared.counters.fenced.load(Ordering::Relaxed),
         }
+    }
+
+    /// Lets a product remove what is over and old enough, whenever the engine does.
+    pub fn prune_with(&self, pruner: Arc<dyn Pruner>) {
+        self.shared().pruners.add(pruner);
+    }
+
+    /// What this process has removed because it was over for long enough.
+    #[must_use]
+    pub fn removed(&self) -> Report {
+        self.shared().pruners.report()
     }
 
     /// Sagas that this process has under way.

@@ -62,6 +62,7 @@ pub mod outbox;
 mod planting;
 mod registry;
 mod resolve;
+pub mod retention;
 mod rfc3339;
 mod run;
 mod runtime;

@@ -93,7 +93,15 @@ pub(crate) async fn keep_looking(shared: Arc<Shared>) {
         }
         for sagas in sagas.chunks(AT_ONCE) {
             match shared.store.heads(sagas).await {
-                Ok(heads) => heads.iter().for_each(|head| shared.onlookers.tell(head.saga, head.seq)),
+                Ok(heads) => {
+                    let heads: HashMap<SagaId, u64> =
+                        heads.iter().map(|head| (head.saga, head.seq)).collect();
+                    for saga in sagas {
+                        // Whoever waits for one that was removed finds out by looking again.
+                        let seq = heads.get(saga).copied().unwrap_or(u64::MAX);
+                        shared.onlookers.tell(*saga, seq);
+                    }
+                }
                 Err(error) => tracing::warn!(%error, "sagas that are watched cannot be read"),
             }
         }

@@ -6,7 +6,8 @@ use std::time::Duration;
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::declared::Caller;
 use crate::error::Error;
-use crate::outbox::{Announced, Nobody, Observer, Retention, Routes};
+use crate::outbox::{Announced, Nobody, Observer, Routes};
+use crate::retention::Retention;
 use crate::store::product::Schema;
 
 /// No time in the settings makes sense beyond a day.
@@ -51,9 +52,9 @@ pub struct Options {
     pub routes: Routes,
     /// Which events of sagas are published, to the topic [`SAGAS`](crate::store::outbox::SAGAS): none, unless told.
     pub announced: Announced,
-    /// How long messages are kept that are over.
+    /// How long what is over is kept: for ever, unless told.
     pub retention: Retention,
-    /// Who counts what becomes of them.
+    /// Who counts what becomes of messages.
     pub observer: Arc<dyn Observer>,
     /// Where the time comes from.
     pub clock: Arc<dyn Clock>,
@@ -104,7 +105,7 @@ impl Options {
             }
         }
         mistakes.extend(self.routes.mistakes());
-        mistakes.extend(self.retention.mistake().map(str::to_owned));
+        mistakes.extend(self.retention.mistakes());
         if mistakes.is_empty() { Ok(()) } else { Err(Error::BadOptions(mistakes.join("; "))) }
     }
 }

@@ -1,6 +1,7 @@
 //! The products on the engine.
 
 pub mod alerts;
+pub mod archive;
 mod batcher;
 pub mod declaration;
 pub mod depth;
@@ -15,6 +16,7 @@ mod outgoing;
 mod question;
 pub mod randomness;
 mod reading;
+mod removal;
 mod settings;
 pub mod unique;
 pub mod webhooks;

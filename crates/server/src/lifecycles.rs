@@ -11,7 +11,7 @@ use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
-use crate::config::Lifecycle;
+use crate::config::Config;
 use crate::followers::Followers;
 
 /// Why lifecycles cannot be run.
@@ -44,15 +44,13 @@ struct Tasks {
 
 impl Courses {
     /// Takes up lifecycles, with the machine of sites as it is configured. Nothing is performed yet.
-    pub(crate) async fn open(
-        engine: &Engine,
-        calls: Arc<dyn Calls>,
-        config: &Lifecycle,
-    ) -> Result<Self, Error> {
+    pub(crate) async fn open(engine: &Engine, calls: Arc<dyn Calls>, config: &Config) -> Result<Self, Error> {
+        let (config, ages) = (&config.lifecycle, config.retention.of_lifecycles());
         let endpoints = config.sites.endpoints();
         let calls = Arc::new(SiteCalls::new(endpoints.clone(), calls));
         let parts = Lifecycles::open(engine, calls, &config.settings())?;
         parts.provide_sites(&endpoints).await?;
+        engine.prune_with(parts.retention(ages));
         let drives = config.concurrency > 0;
         let consumer =
             config.nats.clone().map(|nats| Consumer::new(&parts, nats).map(Arc::new)).transpose()?;

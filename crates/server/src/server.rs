@@ -1,14 +1,17 @@
 //! The server: everything put together, from the settings to the last connection.
 
 use std::net::SocketAddr;
+use std::path::Path;
 use std::sync::Arc;
 
 use backstitch::clock::{Clock, SystemClock};
 use backstitch::outbox::{Route, Routes};
+use backstitch::retention::{Archive, NotKept};
 use backstitch::store::outbox::ALERTS;
 use backstitch::store::product::Schema;
 use backstitch::{Caller, Engine, Options, store};
 use backstitch_modules::alerts::{self, AlertSink};
+use backstitch_modules::archive::Files;
 use backstitch_modules::http_call::{self, HttpCaller};
 use backstitch_modules::orders::{self, Orders};
 use backstitch_modules::outbox;
@@ -60,6 +63,9 @@ pub enum Error {
     /// Lifecycles cannot be taken up.
     #[error(transparent)]
     Lifecycles(#[from] lifecycles::Error),
+    /// What is removed cannot be exported.
+    #[error("retention.export: {0}")]
+    Export(NotKept),
     /// Orders cannot be taken up.
     #[error(transparent)]
     Orders(#[from] orders::Error),
@@ -114,7 +120,10 @@ impl Server {
         let alerts = Arc::new(AlertSink::new(&config.alerts.channels())?);
         let metrics = Metrics::new();
         let topics = topics(&config.outbox, &clock)?.with(ALERTS, Route::to(alerts.clone()));
+        let mut retention = config.retention.of_engine();
+        retention.archive = archive(&config, &clock)?;
         let options = Options {
+            retention,
             caller: Some(caller.clone()),
             products: vec![
                 &orders::SCHEMA,
@@ -137,7 +146,7 @@ impl Server {
         let counters = Arc::new(metrics.webhooks());
         let webhooks =
             Hooks::start(&engine, &config, secret, counters, clock.clone(), closing.clone()).await?;
-        let lifecycles = Courses::open(&engine, calls, &config.lifecycle).await?;
+        let lifecycles = Courses::open(&engine, calls, &config).await?;
         let assembled = routes::assemble();
         let open = gate.is_open().await.unwrap_or(false);
         let app = App::new(Parts {
@@ -208,6 +217,14 @@ impl Server {
         drop(app);
         Ok(engine.shutdown().await?)
     }
+}
+
+/// Where what is removed goes before it is.
+fn archive(config: &Config, clock: &Arc<dyn Clock>) -> Result<Option<Arc<dyn Archive>>, Error> {
+    let Some(folder) = &config.retention.export else { return Ok(None) };
+    let node = Options::default().node;
+    let files = Files::in_folder(Path::new(folder), &node, clock.clone()).map_err(Error::Export)?;
+    Ok(Some(Arc::new(files)))
 }
 
 /// Where messages go. Where no topic is configured, all go to the log; otherwise the others go nowhere.

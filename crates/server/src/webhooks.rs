@@ -12,19 +12,12 @@ use backstitch_modules::webhooks::egress::{BadEgress, Egress};
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{Sender, Settings};
 use backstitch_modules::webhooks::vault::{self, Vault};
-use backstitch_modules::webhooks::{
-    self, Ages, Counter, Courier, Dispatch, Observer, Pruned, Registrar, Retention, Webhooks,
-};
+use backstitch_modules::webhooks::{self, Counter, Courier, Dispatch, Observer, Registrar, Webhooks};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-
-/// How often is looked for what is old enough to be removed.
-const PRUNED_EVERY: Duration = Duration::from_secs(60);
-/// And no more often than this, however short things are kept.
-const PRUNED_AT_MOST_EVERY: Duration = Duration::from_secs(1);
 
 /// Why webhooks cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -62,7 +55,6 @@ pub(crate) struct Sending {
 struct Tasks {
     courier: Option<JoinHandle<()>>,
     orchestrator: Option<JoinHandle<()>>,
-    retention: Option<JoinHandle<()>>,
     counter: Option<JoinHandle<()>>,
 }
 
@@ -100,8 +92,7 @@ impl Hooks {
         }
         let orchestrator = parts.orchestrator.clone();
         tasks.orchestrator = Some(tokio::spawn(async move { orchestrator.run(&*observer).await }));
-        let (retention, ages) = (parts.retention.clone(), config.retention.of_webhooks());
-        tasks.retention = Some(tokio::spawn(async move { prune_now_and_then(&retention, &ages).await }));
+        engine.prune_with(parts.retention.at(config.retention.of_webhooks()));
         Ok(Self { parts, sending, tasks: Mutex::new(tasks) })
     }
 
@@ -115,35 +106,13 @@ impl Hooks {
             courier.abort();
             let _ = courier.await;
         }
-        for task in [tasks.orchestrator, tasks.retention, tasks.counter].into_iter().flatten() {
+        for task in [tasks.orchestrator, tasks.counter].into_iter().flatten() {
             task.abort();
             let _ = task.await;
         }
         // The courier has done so; workers outside may have asked after that.
         if let Some(sending) = &self.sending {
             sending.dispatch.leave().await;
-        }
-    }
-}
-
-/// Removes what is over and old enough, for as long as it is polled.
-async fn prune_now_and_then(retention: &Retention, ages: &Ages) {
-    let shortest = ages.completed.min(ages.dead_lettered).min(ages.events);
-    let every = shortest.clamp(PRUNED_AT_MOST_EVERY, PRUNED_EVERY);
-    let mut wait = every;
-    loop {
-        tokio::time::sleep(wait).await;
-        wait = every;
-        match retention.prune(ages).await {
-            Ok(pruned) => {
-                if pruned.more {
-                    wait = PRUNED_AT_MOST_EVERY;
-                }
-                if pruned != (Pruned { more: pruned.more, ..Pruned::default() }) {
-                    tracing::info!(?pruned, "webhooks that are over for long were removed");
-                }
-            }
-            Err(error) => tracing::warn!(%error, "webhooks that are over cannot be removed"),
         }
     }
 }

@@ -6,6 +6,7 @@ pub mod nats;
 pub mod oracle;
 pub mod postgres;
 pub mod service;
+pub mod shelf;
 pub mod simulate;
 pub mod smtp;
 mod throwaway;

@@ -163,6 +163,18 @@ macro_rules! every_store {
                 what_is_not_over_is_never_removed
                 a_retry_and_what_it_stands_for_go_in_their_order
                 old_messages_are_removed_in_batches
+                a_message_that_is_asked_for_again_meanwhile_stays
+                a_key_that_is_used_anew_meanwhile_stays
+            }
+            old_sagas {
+                an_ended_saga_goes_with_all_that_is_its_own
+                a_key_is_free_once_its_saga_is_gone
+                nothing_else_is_removed_whatever_is_asked_for
+                a_saga_is_as_old_as_its_end
+                a_saga_with_something_left_to_do_stays
+                a_failed_saga_that_is_taken_up_again_stays
+                whoever_comes_after_the_removal_finds_nothing
+                a_walk_meets_each_saga_once_and_ends_in_time
             }
             outbox {
                 a_sender_gets_the_message_as_it_was_written

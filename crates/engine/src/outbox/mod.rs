@@ -22,6 +22,5 @@ pub use publish::{Publishing, Receiving, digest};
 pub(crate) use publisher::{Publisher, keep_publishing};
 pub(crate) use relay::relay;
 pub use retention::Retention;
-pub(crate) use retention::keep_pruning;
 pub use route::{Route, Routes};
 pub use topic_pattern::{BadTopicPattern, TopicPattern};

@@ -29,6 +29,7 @@ use crate::onlookers::Onlookers;
 use crate::options::Options;
 use crate::outbox::Publisher;
 use crate::registry::Registry;
+use crate::retention::Pruners;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
@@ -71,6 +72,8 @@ pub(crate) struct Shared {
     pub(crate) work: Arc<Notify>,
     /// Whose work it may be, beside that of sagas.
     pub(crate) desks: Desks,
+    /// What removes what is over.
+    pub(crate) pruners: Pruners,
     pub(crate) counters: Counters,
     node: Node,
     epoch: AtomicI64,
@@ -143,6 +146,7 @@ impl Shared {
             definitions: Signal::default(),
             work: Arc::default(),
             desks: Desks::default(),
+            pruners: Pruners::of(&store, &options.retention),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),
@@ -170,7 +174,7 @@ impl Shared {
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::outbox::relay);
         keep_going(self, "publisher", crate::outbox::keep_publishing);
-        keep_going(self, "retention", crate::outbox::keep_pruning);
+        keep_going(self, "retention", crate::retention::keep_pruning);
         keep_going(self, "onlookers", crate::onlookers::keep_looking);
         // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
         keep_going(self, "definitions", crate::definitions::keep_following);

@@ -20,9 +20,10 @@ use super::jobs::{
 };
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
-    ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, Rescued, Retried,
-    Sent, Share, Waiting,
+    ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
+    Waiting,
 };
+use super::retention::{Gone, Key, OldSagas};
 use super::survey::Survey;
 use super::{
     Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
@@ -30,7 +31,6 @@ use super::{
 };
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted, Received};
-use crate::outbox::Retention;
 use outbox::Outbox;
 
 /// Keeps everything in memory.
@@ -47,6 +47,8 @@ struct Tables {
     declared: BTreeMap<Arc<str>, (Option<u32>, Option<u32>)>,
     ledger: HashMap<(String, String), Entry>,
     jobs: BTreeMap<i64, Job>,
+    /// The highest number of a job so far: none is given twice.
+    job_numbers: i64,
     /// What to tell if a job is given up.
     alerts: BTreeMap<i64, Payload>,
     outbox: Outbox,
@@ -71,6 +73,20 @@ struct Entry {
     saga: SagaId,
     digest: Digest,
     at: Timestamp,
+}
+
+impl Entry {
+    fn shown(&self, scope: &str, key: &str) -> Key {
+        Key {
+            scope: scope.to_owned(),
+            key: key.to_owned(),
+            digest: self.digest,
+            state: "accepted".to_owned(),
+            result: None,
+            at: self.at,
+            saga: Some(self.saga),
+        }
+    }
 }
 
 impl MemoryStore {
@@ -148,6 +164,15 @@ impl Tables {
         }
     }
 
+    /// Whether it has been at this end for longer than `age` and has nothing left to do.
+    fn may_go(&self, saga: &Saga, status: Status, age: Duration, now: Timestamp) -> bool {
+        let row = &saga.summary;
+        let is_open = |job: &Job| matches!(job.lease.status, lease::Status::Pending | lease::Status::Leased);
+        row.status == status
+            && row.updated_at.plus(age) < now
+            && !self.jobs.values().any(|job| job.saga == row.id && is_open(job))
+    }
+
     /// The job that is already under way stands for a repeated one.
     fn ask_for(&mut self, saga: SagaId, job: &NewJob) {
         let active = self.jobs.values().any(|known| {
@@ -156,7 +181,8 @@ impl Tables {
                 && matches!(known.lease.status, lease::Status::Pending | lease::Status::Leased)
         });
         if !active {
-            let id = self.jobs.last_key_value().map_or(1, |(id, _)| id + 1);
+            self.job_numbers += 1;
+            let id = self.job_numbers;
             self.alerts.extend(job.alert.clone().map(|alert| (id, alert)));
             let job = Job {
                 id,
@@ -661,8 +687,72 @@ impl Store for MemoryStore {
         Ok(self.tables().outbox.rescue(limit, self.clock.now()))
     }
 
-    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
-        Ok(self.tables().outbox.prune(retention, limit, self.clock.now()))
+    async fn old_sagas(
+        &self,
+        status: Status,
+        age: Duration,
+        after: Option<SagaId>,
+        limit: usize,
+    ) -> Result<OldSagas, Error> {
+        let now = self.clock.now();
+        let tables = self.tables();
+        let behind = tables
+            .sagas
+            .iter()
+            .filter(|(id, saga)| saga.summary.status == status && after.is_none_or(|after| **id > after));
+        let page: Vec<&Saga> = behind.map(|(_, saga)| saga).take(limit).collect();
+        let old = page.iter().filter(|saga| tables.may_go(saga, status, age, now));
+        let old = old.map(|saga| saga.summary.id).collect();
+        let last = page.last().filter(|saga| page.len() == limit && saga.summary.created_at.plus(age) < now);
+        Ok(OldSagas { old, next: last.map(|saga| saga.summary.id) })
+    }
+
+    async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+        let tables = self.tables();
+        let of_these = tables.ledger.iter().filter(|(_, entry)| sagas.contains(&entry.saga));
+        let mut keys: Vec<Key> = of_these.map(|((scope, key), entry)| entry.shown(scope, key)).collect();
+        keys.sort_by(|a, b| (&a.scope, &a.key).cmp(&(&b.scope, &b.key)));
+        Ok(keys)
+    }
+
+    async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error> {
+        let now = self.clock.now();
+        let mut tables = self.tables();
+        let mut gone = Gone::default();
+        for id in sagas {
+            if !tables.sagas.get(id).is_some_and(|saga| tables.may_go(saga, status, age, now)) {
+                continue;
+            }
+            gone.sagas += 1;
+            gone.events += tables.sagas.remove(id).map_or(0, |saga| saga.log.len() as u64);
+            let (keys, jobs) = (tables.ledger.len(), tables.jobs.len());
+            tables.ledger.retain(|_, entry| entry.saga != *id);
+            tables.jobs.retain(|_, job| job.saga != *id);
+            gone.keys += (keys - tables.ledger.len()) as u64;
+            gone.jobs += (jobs - tables.jobs.len()) as u64;
+        }
+        Ok(gone)
+    }
+
+    async fn old_messages(
+        &self,
+        status: super::outbox::Status,
+        age: Duration,
+        limit: usize,
+    ) -> Result<Vec<i64>, Error> {
+        Ok(self.tables().outbox.old(status, age, limit, self.clock.now()))
+    }
+
+    async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
+        Ok(self.tables().outbox.remove(messages))
+    }
+
+    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
+        Ok(self.tables().outbox.old_keys(age, limit, self.clock.now()))
+    }
+
+    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+        Ok(self.tables().outbox.remove_keys(keys))
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

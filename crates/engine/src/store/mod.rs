@@ -13,6 +13,7 @@ pub mod outbox;
 pub mod postgres;
 pub mod product;
 mod query;
+pub mod retention;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
 pub mod survey;
@@ -26,15 +27,14 @@ pub use error::{Corrupt, Error};
 pub use query::{Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
 
 use crate::inbox::{Message, Posted};
-use crate::outbox::Retention;
-use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Known, Node, Notice, Registered};
-use outbox::{
-    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
-};
+use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
+use retention::{Gone, Key, OldSagas, Shrunk};
+use std::time::Duration;
 use survey::{Footing, Survey};
 use tokio::sync::mpsc;
 
@@ -254,12 +254,7 @@ pub trait Store: Send + Sync + 'static {
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn lease_jobs(
-        &self,
-        queues: &[String],
-        lease: std::time::Duration,
-        limit: usize,
-    ) -> Result<Leasing, Error>;
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error>;
 
     /// Reports on leased jobs, each only if its token is the newest.
     ///
@@ -318,12 +313,77 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error>;
 
-    /// Removes up to `limit` messages of each kind that have been over for as long as they are kept, and as many keys whose
-    /// messages are gone. What is not over stays, and so does what an unfinished message stands for.
+    /// Takes a turn at removing what is old, or keeps it, for so long. `false`: another process has it.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error>;
+    async fn take_turn(&self, _holder: &str, _lease: Duration) -> Result<bool, Error> {
+        Ok(true)
+    }
+
+    /// Up to `limit` sagas behind this one that are in this final status, and which of them have been for longer than `age`
+    /// and have nothing left to do. Found by index, from the oldest on; the store's clock decides.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn old_sagas(
+        &self,
+        status: Status,
+        age: Duration,
+        after: Option<SagaId>,
+        limit: usize,
+    ) -> Result<OldSagas, Error>;
+
+    /// The keys that these sagas were started under.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error>;
+
+    /// Removes those of these sagas that are still in this final status for longer than `age` and have nothing left to do,
+    /// each with its log, its attributes, its jobs and its key, as one transaction.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error>;
+
+    /// Up to `limit` messages that have been settled so for longer than `age`, oldest first. What an unfinished message
+    /// stands for is not among them, nor what stands for one that is kept.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn old_messages(
+        &self,
+        status: outbox::Status,
+        age: Duration,
+        limit: usize,
+    ) -> Result<Vec<i64>, Error>;
+
+    /// Removes those of these messages that are settled and that no unfinished message stands for; how many that were.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error>;
+
+    /// Up to `limit` keys of messages that are gone, first used longer than `age` ago.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error>;
+
+    /// Removes those of these keys that nobody has used anew; how many that were.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error>;
+
+    /// Gives up to so many free pages back to the file system, where that is this process's business.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn shrink(&self, _pages: u32) -> Result<Shrunk, Error> {
+        Ok(Shrunk::default())
+    }
 
     /// A message as it stands.
     ///

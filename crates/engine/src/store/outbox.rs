@@ -165,15 +165,6 @@ pub struct Rescued {
     pub uncounted: Vec<String>,
 }
 
-/// What was removed for its age.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Pruned {
-    /// Messages.
-    pub messages: u64,
-    /// Keys of messages.
-    pub keys: u64,
-}
-
 /// Where a message stands.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Status {

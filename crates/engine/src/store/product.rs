@@ -3,6 +3,9 @@
 use backstitch_kernel::Payload;
 
 /// The tables of one product. They are made and changed when the store is opened, after the engine's own.
+///
+/// A saga that is over for long may be removed ([`retention`](crate::retention)). A table with rows about sagas says what
+/// becomes of them with a trigger, `after delete on sagas`, which is part of the same transaction.
 #[derive(Debug)]
 pub struct Schema {
     /// The product; its migrations are counted under this name.

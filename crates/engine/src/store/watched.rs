@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
@@ -14,13 +14,13 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{
-    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::Database;
+use super::retention::{Gone, Key, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
-use crate::outbox::Retention;
 
 /// Who watches a store.
 #[async_trait]
@@ -57,6 +57,8 @@ pub enum Moment<'a> {
     BeforeSettlingMessages,
     /// It has been written.
     AfterSettlingMessages,
+    /// These sagas are over for long and about to be removed.
+    BeforeRemoval(&'a [SagaId]),
     /// Somebody is about to read a log.
     BeforeLog,
     /// A version of this name is about to be staged.
@@ -294,8 +296,52 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.rescue_outbox(limit).await
     }
 
-    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
-        self.admitted().await?.prune_outbox(retention, limit).await
+    async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {
+        self.admitted().await?.take_turn(holder, lease).await
+    }
+
+    async fn old_sagas(
+        &self,
+        status: Status,
+        age: Duration,
+        after: Option<SagaId>,
+        limit: usize,
+    ) -> Result<OldSagas, Error> {
+        self.admitted().await?.old_sagas(status, age, after, limit).await
+    }
+
+    async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+        self.admitted().await?.keys_of_sagas(sagas).await
+    }
+
+    async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error> {
+        self.watch.at(Moment::BeforeRemoval(sagas)).await?;
+        self.store.remove_sagas(sagas, status, age).await
+    }
+
+    async fn old_messages(
+        &self,
+        status: super::outbox::Status,
+        age: Duration,
+        limit: usize,
+    ) -> Result<Vec<i64>, Error> {
+        self.admitted().await?.old_messages(status, age, limit).await
+    }
+
+    async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
+        self.admitted().await?.remove_messages(messages).await
+    }
+
+    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
+        self.admitted().await?.old_keys(age, limit).await
+    }
+
+    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+        self.admitted().await?.remove_keys(keys).await
+    }
+
+    async fn shrink(&self, pages: u32) -> Result<Shrunk, Error> {
+        self.admitted().await?.shrink(pages).await
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

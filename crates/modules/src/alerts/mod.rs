@@ -42,9 +42,16 @@ pub use undelivered::{Missed, Undelivered, undelivered};
 /// The tables of alerts, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {
     product: "alerts",
-    migrations: &[Migration {
-        name: "notices",
-        sqlite: include_str!("../../migrations/sqlite/alerts_0001.sql"),
-        postgres: include_str!("../../migrations/postgres/alerts_0001.sql"),
-    }],
+    migrations: &[
+        Migration {
+            name: "notices",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0001.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0001.sql"),
+        },
+        Migration {
+            name: "retention",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0002.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0002.sql"),
+        },
+    ],
 };

@@ -58,7 +58,7 @@ impl Lifecycles {
     }
 }
 
-fn read(row: &Record) -> Result<DeadLetter, store::Error> {
+pub(super) fn read(row: &Record) -> Result<DeadLetter, store::Error> {
     Ok(DeadLetter {
         id: row.integer(0)?,
         at: row.time(1)?,

@@ -50,6 +50,7 @@ pub mod nats;
 mod on_file;
 mod on_server;
 mod over_http;
+mod retention;
 mod schema;
 mod seats;
 pub mod sites;
@@ -75,6 +76,7 @@ pub use happened::Happened;
 pub use key::{MAX_KEY, key_mistake};
 pub use looking::{Count, Filter, Page, Stuck};
 pub use machines::{Declared, Machines, Put, Version};
+pub use retention::Ages;
 pub use schema::SCHEMA;
 pub use standing::{Moved, Standing};
 

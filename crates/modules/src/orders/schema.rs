@@ -5,11 +5,18 @@ use backstitch::store::product::{Migration, RowKind, Schema};
 /// Orders, and what waits to be applied about them.
 pub static SCHEMA: Schema = Schema {
     product: "orders",
-    migrations: &[Migration {
-        name: "orders",
-        sqlite: include_str!("../../migrations/sqlite/orders_0001.sql"),
-        postgres: include_str!("../../migrations/postgres/orders_0001.sql"),
-    }],
+    migrations: &[
+        Migration {
+            name: "orders",
+            sqlite: include_str!("../../migrations/sqlite/orders_0001.sql"),
+            postgres: include_str!("../../migrations/postgres/orders_0001.sql"),
+        },
+        Migration {
+            name: "retention",
+            sqlite: include_str!("../../migrations/sqlite/orders_0002.sql"),
+            postgres: include_str!("../../migrations/postgres/orders_0002.sql"),
+        },
+    ],
 };
 
 /// An order, from the JSON that its saga is started with. Its amount is kept as it stands there, digit by digit: a number

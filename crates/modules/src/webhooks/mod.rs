@@ -40,6 +40,7 @@ mod dispatch;
 pub mod egress;
 mod error;
 mod event_type;
+mod export;
 mod growth;
 pub mod headers;
 mod ingest;

@@ -6,14 +6,18 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::Timestamp;
+use async_trait::async_trait;
 use backstitch::kernel::delivery::Status;
+use backstitch::retention::{NotPruned, Pruner, Removal};
+use backstitch::{Timestamp, store};
 use tokio::sync::Mutex;
 
 use super::base::{Base, Part};
 use super::error::Error;
+use super::export;
 use super::status::delivery_word;
 use crate::question::{Record, Value, chosen, statement};
+use crate::removal::before;
 
 /// Rows looked at in one transaction.
 const PAGE: usize = 200;
@@ -25,23 +29,16 @@ const START: Place = (Timestamp::from_micros(-1), 0);
 /// Where a page ended: the time by which its rows are ordered, and the number of the last one.
 type Place = (Timestamp, i64);
 
-/// How long what is over is kept.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+/// How long what is over is kept: for ever, unless told.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Ages {
     /// Deliveries that arrived, with their jobs and attempts.
-    pub completed: Duration,
+    pub completed: Option<Duration>,
     /// Deliveries that were given up, with all of theirs.
-    pub dead_lettered: Duration,
+    pub dead_lettered: Option<Duration>,
     /// Events that nothing refers to any more. Within this time a repeat is known by its id. Those that have deliveries
     /// stay as long as these.
-    pub events: Duration,
-}
-
-impl Default for Ages {
-    fn default() -> Self {
-        let days = |count: u64| Duration::from_secs(count * 24 * 3600);
-        Self { completed: days(30), dead_lettered: days(90), events: days(30) }
-    }
+    pub events: Option<Duration>,
 }
 
 /// How much was pruned.
@@ -81,35 +78,97 @@ impl Retention {
     }
 
     /// Goes over what is old enough, so far as one call may, from where the one before stopped. Of several nodes that do it
-    /// at the same moment one goes on, and the others stop.
+    /// at the same moment one goes on, and the others stop. Nothing is exported.
     ///
     /// # Errors
     /// When the database cannot be written; what was pruned by then is gone, and the rest is found next time.
     pub async fn prune(&self, ages: &Ages) -> Result<Pruned, Error> {
+        self.look(ages, PAGES, None).await.map_err(|why| match why {
+            NotPruned::Store(error) => error.into(),
+            NotPruned::Export(why) => store::Error::Refused(why).into(),
+        })
+    }
+
+    /// The same whenever the engine prunes, a page at a time.
+    #[must_use]
+    pub fn at(self: &Arc<Self>, ages: Ages) -> Arc<dyn Pruner> {
+        Arc::new(Scheduled { retention: self.clone(), ages })
+    }
+
+    async fn look(
+        &self,
+        ages: &Ages,
+        pages: usize,
+        removal: Option<&Removal<'_>>,
+    ) -> Result<Pruned, NotPruned> {
         let mut reached = self.reached.lock().await;
         let mut pruned = Pruned::default();
-        let done = self.prune_all_deliveries(ages, &mut reached, &mut pruned).await;
+        let round = Round { retention: self, ages, pages, removal };
+        let done = round.prune_all_deliveries(&mut reached, &mut pruned).await;
         if done.is_err() {
             // Events that have just lost their last delivery may be behind where events are gone through.
             reached.events = START;
         }
         done?;
-        self.prune_events(self.before(ages.events), &mut reached.events, &mut pruned).await?;
+        round.prune_events(&mut reached.events, &mut pruned).await?;
         Ok(pruned)
+    }
+}
+
+struct Scheduled {
+    retention: Arc<Retention>,
+    ages: Ages,
+}
+
+#[async_trait]
+impl Pruner for Scheduled {
+    async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
+        let pruned = self.retention.look(&self.ages, 1, Some(removal)).await?;
+        let count = |kind, count: usize| removal.removed(kind, count as u64);
+        count("deliveries", pruned.deliveries);
+        count("dead_letters", pruned.dead_letters);
+        count("jobs", pruned.jobs);
+        count("attempts", pruned.attempts);
+        count("events", pruned.events);
+        Ok(pruned.more)
+    }
+
+    fn shortest(&self) -> Option<Duration> {
+        let Ages { completed, dead_lettered, events } = self.ages;
+        [completed, dead_lettered, events].into_iter().flatten().min()
+    }
+}
+
+/// One look.
+struct Round<'a> {
+    retention: &'a Retention,
+    ages: &'a Ages,
+    pages: usize,
+    /// Nothing where nobody wants what goes.
+    removal: Option<&'a Removal<'a>>,
+}
+
+impl Round<'_> {
+    fn base(&self) -> &Base {
+        &self.retention.base
+    }
+
+    fn exports(&self) -> Option<&Removal<'_>> {
+        self.removal.filter(|removal| removal.exports())
     }
 
     async fn prune_all_deliveries(
         &self,
-        ages: &Ages,
         reached: &mut Reached,
         pruned: &mut Pruned,
-    ) -> Result<(), Error> {
+    ) -> Result<(), NotPruned> {
         for (status, age, from) in [
-            (Status::Completed, ages.completed, &mut reached.completed),
-            (Status::DeadLettered, ages.dead_lettered, &mut reached.dead_lettered),
+            (Status::Completed, self.ages.completed, &mut reached.completed),
+            (Status::DeadLettered, self.ages.dead_lettered, &mut reached.dead_lettered),
         ] {
-            self.prune_deliveries(status, [age, ages.events].map(|age| self.before(age)), from, pruned)
-                .await?;
+            if let Some(age) = age {
+                self.prune_deliveries(status, before(self.base().now(), age), from, pruned).await?;
+            }
         }
         Ok(())
     }
@@ -119,17 +178,19 @@ impl Retention {
     async fn prune_deliveries(
         &self,
         status: Status,
-        [before, events_before]: [Timestamp; 2],
+        before: Timestamp,
         from: &mut Place,
         pruned: &mut Pruned,
-    ) -> Result<(), Error> {
-        let mut some = false;
-        for _ in 0..PAGES {
+    ) -> Result<(), NotPruned> {
+        for _ in 0..self.pages {
             let values: Vec<Value> =
                 vec![delivery_word(status).into(), before.into(), from.0.into(), from.1.into(), PAGE.into()];
-            let page = self.base.read(Part::Retention, statement!("webhooks/finished"), values).await?;
+            let page = self.base().read(Part::Retention, statement!("webhooks/finished"), values).await?;
             let old = old(&page)?;
             if !old.is_empty() {
+                if let Some(removal) = self.exports() {
+                    removal.export("deliveries", export::deliveries(self.base(), &old).await?).await?;
+                }
                 let statements = [
                     statement!("webhooks/prune_jobs"),
                     statement!("webhooks/prune_attempts"),
@@ -137,19 +198,18 @@ impl Retention {
                     statement!("webhooks/prune_deliveries"),
                 ];
                 let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(&old)]);
-                let gone = self.base.change_picked(Part::Retention, pick, values, statements).await?;
+                let gone = self.base().change_picked(Part::Retention, pick, values, statements).await?;
                 let [jobs, attempts, dead_letters, deliveries] = gone;
                 let events = deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
                 pruned.jobs += jobs.len();
                 pruned.attempts += attempts.len();
                 pruned.dead_letters += dead_letters.len();
                 pruned.deliveries += deliveries.len();
-                pruned.events += self.remove_events(&events, events_before).await?;
+                pruned.events += self.remove_events(&events).await?;
                 if deliveries.len() < old.len() {
                     // Another node is at it.
                     return Ok(());
                 }
-                some = true;
             }
             if let Some(place) = last(&page)? {
                 *from = place;
@@ -158,21 +218,18 @@ impl Retention {
                 return Ok(());
             }
         }
-        pruned.more |= some;
+        pruned.more = true;
         Ok(())
     }
 
-    async fn prune_events(
-        &self,
-        before: Timestamp,
-        from: &mut Place,
-        pruned: &mut Pruned,
-    ) -> Result<(), Error> {
-        for _ in 0..PAGES {
+    async fn prune_events(&self, from: &mut Place, pruned: &mut Pruned) -> Result<(), NotPruned> {
+        let Some(age) = self.ages.events else { return Ok(()) };
+        let before = before(self.base().now(), age);
+        for _ in 0..self.pages {
             let values: Vec<Value> = vec![before.into(), from.0.into(), from.1.into(), PAGE.into()];
-            let page = self.base.read(Part::Retention, statement!("webhooks/old_events"), values).await?;
+            let page = self.base().read(Part::Retention, statement!("webhooks/old_events"), values).await?;
             let old = old(&page)?;
-            let gone = self.remove_events(&old, before).await?;
+            let gone = self.remove_events(&old).await?;
             pruned.events += gone;
             if gone < old.len() {
                 // Somebody has them in hand: another node, or whoever sends them once more. They are looked at again.
@@ -189,26 +246,29 @@ impl Retention {
     }
 
     /// Removes those of these events that are old enough and have no delivery; how many that was.
-    async fn remove_events(&self, events: &[i64], before: Timestamp) -> Result<usize, Error> {
-        if events.is_empty() {
-            return Ok(0);
+    async fn remove_events(&self, events: &[i64]) -> Result<usize, NotPruned> {
+        let Some(age) = self.ages.events.filter(|_| !events.is_empty()) else { return Ok(0) };
+        let values = vec![chosen(events), before(self.base().now(), age).into()];
+        if let Some(removal) = self.exports() {
+            let pick = statement!("webhooks/prunable_events");
+            let old = self.base().read(Part::Retention, pick, values.clone()).await?;
+            let old = old.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+            removal.export("events", export::events(self.base(), &old).await?).await?;
+            return self.remove_those(vec![chosen(&old), values[1].clone()]).await;
         }
-        let (pick, values) = (statement!("webhooks/prunable_events"), vec![chosen(events), before.into()]);
-        let [gone] = self
-            .base
-            .change_picked(Part::Retention, pick, values, [statement!("webhooks/prune_events")])
-            .await?;
-        Ok(gone.len())
+        self.remove_those(values).await
     }
 
-    fn before(&self, age: Duration) -> Timestamp {
-        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
-        Timestamp::from_micros(self.base.now().as_micros().saturating_sub(age).max(0))
+    async fn remove_those(&self, values: Vec<Value>) -> Result<usize, NotPruned> {
+        let pick = statement!("webhooks/prunable_events");
+        let prune = [statement!("webhooks/prune_events")];
+        let [gone] = self.base().change_picked(Part::Retention, pick, values, prune).await?;
+        Ok(gone.len())
     }
 }
 
 /// Those of a page that may go.
-fn old(page: &[Record]) -> Result<Vec<i64>, Error> {
+fn old(page: &[Record]) -> Result<Vec<i64>, store::Error> {
     let mut old = Vec::new();
     for row in page {
         if row.flag(2)? {
@@ -219,7 +279,7 @@ fn old(page: &[Record]) -> Result<Vec<i64>, Error> {
 }
 
 /// Where the next page begins; none after the last.
-fn last(page: &[Record]) -> Result<Option<Place>, Error> {
+fn last(page: &[Record]) -> Result<Option<Place>, store::Error> {
     match page.last() {
         Some(row) if page.len() == PAGE => Ok(Some((row.time(1)?, row.integer(0)?))),
         _ => Ok(None),

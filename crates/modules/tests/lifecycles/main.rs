@@ -9,6 +9,7 @@ mod driven;
 mod guards;
 mod messages;
 mod plans;
+mod retention;
 mod runs;
 mod services;
 mod stage;

@@ -1,11 +1,10 @@
 //! Sums of money, as both databases keep them.
 
-use backstitch::store::product::Database;
 use backstitch_modules::orders::{Order, Orders};
 use serde_json::value::RawValue;
 
 use crate::settings::{FORTH, stage};
-use crate::stage::Stage;
+use crate::stage::{Stage, texts};
 
 /// As they may be written, and as they are kept. A number has the digits that a double has room for, and is refused if it
 /// has more; text keeps them all.
@@ -31,21 +30,7 @@ async fn confirm(orders: &Orders, amount: &str) {
 
 /// The amounts in the table, as text, in the order of their confirmation.
 async fn kept(orders: &Orders) -> Vec<String> {
-    let sql = "select cast(amount as text) from orders order by tx_id";
-    match orders.engine().database().unwrap() {
-        Database::Sqlite(file) => {
-            let read = move |connection: &rusqlite::Connection| {
-                let mut statement = connection.prepare(sql)?;
-                let rows = statement.query_map([], |row| row.get(0))?;
-                rows.collect()
-            };
-            file.read_product(read).await.unwrap()
-        }
-        Database::Postgres(server) => {
-            let rows = server.read_product(sql, &[]).await.unwrap();
-            rows.iter().map(|row| row.get(0)).collect()
-        }
-    }
+    texts(orders, "select cast(amount as text) from orders order by tx_id").await
 }
 
 #[tokio::test]

@@ -7,6 +7,7 @@ use async_trait::async_trait;
 use backstitch::clock::SystemClock;
 use backstitch::store::Store;
 use backstitch::store::postgres::PostgresStore;
+use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Attempt, Caller, Engine, Options, Payload, StepError, store};
@@ -76,6 +77,24 @@ impl Stage {
         let orders = self.orders.clone();
         self.rival.left.store(times, Ordering::SeqCst);
         assert!(self.rival.what.set((step, Box::new(move || what(orders.clone())))).is_ok());
+    }
+}
+
+/// The texts that a statement gives in its first column.
+pub(crate) async fn texts(orders: &Orders, sql: &'static str) -> Vec<String> {
+    match orders.engine().database().unwrap() {
+        Database::Sqlite(file) => {
+            let read = move |connection: &rusqlite::Connection| {
+                let mut statement = connection.prepare(sql)?;
+                let rows = statement.query_map([], |row| row.get(0))?;
+                rows.collect()
+            };
+            file.read_product(read).await.unwrap()
+        }
+        Database::Postgres(server) => {
+            let rows = server.read_product(sql, &[]).await.unwrap();
+            rows.iter().map(|row| row.get(0)).collect()
+        }
     }
 }
 

@@ -216,13 +216,16 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
 }
 
 /// Queries about rows whose numbers they are given, about subscriptions, and about the few nodes that send.
-const BY_NUMBER: [&str; 22] = [
+const BY_NUMBER: [&str; 25] = [
     "attempts",
     "beat",
     "change_subscription",
     "delete_subscription",
     "disable_subscription",
     "enable_subscription",
+    "export_attempts",
+    "export_deliveries",
+    "export_events",
     "gone_subscription",
     "ingest",
     "insert_subscription",

@@ -9,7 +9,8 @@ use crate::stage::{Place, Stage, order_created, session};
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 fn ages(completed: u32, dead_lettered: u32, events: u32) -> Ages {
-    Ages { completed: DAY * completed, dead_lettered: DAY * dead_lettered, events: DAY * events }
+    let days = |count| Some(DAY * count);
+    Ages { completed: days(completed), dead_lettered: days(dead_lettered), events: days(events) }
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -52,6 +53,42 @@ async fn finished_deliveries_go_by_age_with_all_that_is_theirs_and_live_ones_sta
         assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), Pruned::default());
         stage.arrived(&all[0]).await;
         assert_eq!(stage.decide().await.completed, 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_no_age_is_kept_for_ever() {
+    for stage in Stage::each().await {
+        stage.dead_letter("dead").await;
+        stage.advance(DAY * 3650).await;
+        assert_eq!(stage.webhooks.retention.prune(&Ages::default()).await.unwrap(), Pruned::default());
+        let only_events = Ages { events: Some(DAY), ..Ages::default() };
+        assert_eq!(stage.webhooks.retention.prune(&only_events).await.unwrap(), Pruned::default());
+        let only_dead = Ages { dead_lettered: Some(DAY), ..Ages::default() };
+        let pruned = stage.webhooks.retention.prune(&only_dead).await.unwrap();
+        assert_eq!((pruned.deliveries, pruned.dead_letters, pruned.events), (1, 1, 0));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_goes_is_exported_before_with_its_attempts_and_its_event() {
+    for stage in Stage::each().await {
+        let dead = stage.dead_letter("dead").await;
+        stage.advance(DAY * 2).await;
+        stage.engine.prune_with(stage.webhooks.retention.at(ages(1, 1, 1)));
+        while stage.engine.removed().last_run.is_none() {
+            tokio::task::yield_now().await;
+        }
+        let removed = stage.engine.removed().removed;
+        assert_eq!((removed["deliveries"], removed["dead_letters"], removed["events"]), (1, 1, 1));
+        let deliveries = stage.shelf.of_kind("delivery");
+        assert_eq!((deliveries.len(), deliveries[0]["id"].as_i64()), (1, Some(dead.id)));
+        assert_eq!(deliveries[0]["status"], "DeadLettered");
+        let attempts = deliveries[0]["attempts"].as_array().unwrap();
+        assert_eq!((attempts.len() as u64, &attempts[0]["status"]), (removed["attempts"], &"Failed".into()));
+        let events = stage.shelf.of_kind("event");
+        assert_eq!((events.len(), &events[0]["uid"]), (1, &"dead".into()));
+        assert_eq!(stage.number("select count(*) from webhook_delivery_sagas").await, 0);
     }
 }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use backstitch::Desk as _;
-use backstitch_modules::webhooks::{Counter, Nobody};
+use backstitch_modules::webhooks::{Ages, Counter, Nobody};
 use tokio_postgres::Client;
 
 use crate::stage::{Place, Stage, session};
@@ -173,7 +173,9 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
     stage.advance(old).await;
     // The second one goes once its predecessor has.
     for _ in 0..2 {
-        stage.webhooks.retention.prune(&backstitch_modules::webhooks::Ages::default()).await.unwrap();
+        let month = Some(std::time::Duration::from_secs(30 * 24 * 3600));
+        let ages = Ages { completed: month, dead_lettered: month, events: month };
+        stage.webhooks.retention.prune(&ages).await.unwrap();
     }
 
     let rows = session

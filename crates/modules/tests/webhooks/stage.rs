@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use backstitch::clock::{Clock as _, ManualClock};
 use backstitch::kernel::delivery::Status;
+use backstitch::retention::Retention;
 use backstitch::store::Store;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::sqlite::SqliteStore;
@@ -19,6 +20,7 @@ use backstitch_modules::webhooks::{
     Webhooks,
 };
 use backstitch_testkit::postgres;
+use backstitch_testkit::shelf::Shelf;
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -47,6 +49,8 @@ pub(crate) struct Stage {
     pub(crate) crew: Arc<Crew>,
     pub(crate) engine: Engine,
     pub(crate) clock: Arc<ManualClock>,
+    /// What was exported since the engine was opened.
+    pub(crate) shelf: Arc<Shelf>,
     pub(crate) place: Place,
 }
 
@@ -75,16 +79,18 @@ impl Stage {
     }
 
     async fn on(store: Arc<dyn Store>, clock: Arc<ManualClock>, place: Place) -> Self {
-        let options = Options { clock: clock.clone(), ..Options::default() };
+        let shelf = Arc::new(Shelf::default());
+        let retention = Retention { archive: Some(shelf.clone()), ..Retention::default() };
+        let options = Options { clock: clock.clone(), retention, ..Options::default() };
         let engine = Engine::on_store(store, options).await.unwrap();
         let webhooks = Webhooks::open(&engine).await.unwrap();
         let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
-        Self { webhooks, crew, engine, clock, place }
+        Self { webhooks, crew, engine, clock, shelf, place }
     }
 
     /// As after a crash: nothing in memory is left, and somebody else takes over.
     pub(crate) async fn crash(self) -> Self {
-        let Self { webhooks, crew, engine, clock, place } = self;
+        let Self { webhooks, crew, engine, clock, place, .. } = self;
         let store = Arc::downgrade(engine.store());
         drop((webhooks, crew));
         engine.shutdown().await.unwrap();

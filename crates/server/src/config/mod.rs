@@ -245,7 +245,7 @@ impl Config {
             tick: self.sagas.tick,
             send_timeout: self.sagas.send_timeout,
             grace: self.limits.grace,
-            retention: self.retention.of_outbox(),
+            retention: self.retention.of_engine(),
             ..Options::default()
         }
     }

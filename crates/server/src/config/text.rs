@@ -56,6 +56,42 @@ pub(super) mod duration {
     }
 }
 
+/// How long something is kept: a duration, or `off` for what is kept for ever.
+pub(super) mod age {
+    use std::time::Duration;
+
+    use backstitch_modules::shown_duration;
+    use serde::de::Error;
+    use serde::{Deserialize, Deserializer, Serializer};
+
+    const OFF: &str = "off";
+
+    #[expect(clippy::ref_option, reason = "serde calls it with a reference")]
+    pub(in crate::config) fn serialize<S: Serializer>(
+        value: &Option<Duration>,
+        to: S,
+    ) -> Result<S::Ok, S::Error> {
+        match value {
+            Some(age) => to.serialize_str(&shown_duration(*age)),
+            None => to.serialize_str(OFF),
+        }
+    }
+
+    pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(
+        from: D,
+    ) -> Result<Option<Duration>, D::Error> {
+        let text = String::deserialize(from)?;
+        if text == OFF {
+            return Ok(None);
+        }
+        humantime::parse_duration(&text).map(Some).map_err(|why| {
+            D::Error::custom(format!(
+                "`{text}` is not a time to keep something for ({why}): write it like 30days, or off"
+            ))
+        })
+    }
+}
+
 /// A text for which nothing is written as an empty one.
 pub(super) mod optional {
     use serde::{Deserialize, Deserializer, Serializer};

@@ -8,7 +8,8 @@ use axum::extract::State;
 use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use backstitch::{Cursor, Error, Filter, STUCK_AFTER};
+use backstitch::retention::Report;
+use backstitch::{Cursor, Error, Filter, Rfc3339, STUCK_AFTER};
 use backstitch_modules::webhooks;
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -131,8 +132,8 @@ impl Readiness {
 /// How the sagas are doing.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct Health {
-    /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, or a message
-    /// has waited to be sent for longer than the threshold.
+    /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, a message has
+    /// waited to be sent for longer than the threshold, or what is old enough cannot be removed.
     status: &'static str,
     /// How many sagas are in each status that is not a good end.
     active: BTreeMap<&'static str, u64>,
@@ -151,6 +152,34 @@ pub(super) struct Health {
     oldest_delivery_seconds: Option<f64>,
     /// Lifecycles that have been in their state for longer than their machine allows.
     lifecycles: StuckLifecycles,
+    /// What is over for long and is removed.
+    retention: Removal,
+}
+
+/// What this server has removed since it began, because it was over for as long as it is kept.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct Removal {
+    /// When everything that was old enough was gone; `null` while that has not been, or where nothing is ever removed. Of
+    /// several servers on one database one removes.
+    #[schema(format = DateTime)]
+    last_run: Option<String>,
+    /// Why nothing is removed at the moment; `null` where nothing is in the way.
+    held_up: Option<String>,
+    /// Rows, by kind.
+    removed: BTreeMap<&'static str, u64>,
+    /// Documents that were exported before, by kind.
+    exported: BTreeMap<&'static str, u64>,
+}
+
+impl From<Report> for Removal {
+    fn from(report: Report) -> Self {
+        Self {
+            last_run: report.last_run.map(|at| Rfc3339(at).to_string()),
+            held_up: report.held_up,
+            removed: report.removed,
+            exported: report.exported,
+        }
+    }
 }
 
 /// Sagas that wait for a definition.
@@ -175,11 +204,13 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
     let waiting = outbox_age(&app).await?;
     let late = waiting.is_some_and(|age| age.oldest > stuck_after);
     let lifecycles = StuckLifecycles::of(&app).await?;
+    let retention = Removal::from(app.engine.removed());
     let well = found.stuck.is_empty()
         && found.unregistered.is_empty()
         && failed == 0
         && !late
-        && lifecycles.stuck == 0;
+        && lifecycles.stuck == 0
+        && retention.held_up.is_none();
     let health = Health {
         status: if well { "ok" } else { "attention" },
         active: found.active.iter().map(|(status, count)| (status.as_str(), *count)).collect(),
@@ -193,6 +224,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
         oldest_outbox_seconds: waiting.map(|age| age.oldest.as_secs_f64()),
         oldest_delivery_seconds: delivery_age(&app).await?.map(|age| age.as_secs_f64()),
         lifecycles,
+        retention,
     };
     Ok(json(StatusCode::OK, &health))
 }

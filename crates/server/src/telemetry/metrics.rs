@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use backstitch::kernel::lifecycle::{FAILED, INTERNAL};
 use backstitch::outbox::{Attempt, Observer, Outcome};
+use backstitch::retention::Report;
 use backstitch::{Engine, Event, Timestamp};
 use backstitch_modules::lifecycles;
 use backstitch_modules::webhooks::{self, Attempted, Progress};
@@ -22,6 +23,8 @@ const LIFECYCLE_TRANSITIONS: &str = "lifecycle_transitions_total";
 const LIFECYCLE_FAILURES: &str = "lifecycle_failures_total";
 const DOCTOR_FINDINGS: &str = "backstitch_doctor_findings";
 const DOCTOR_LAST_RUN: &str = "backstitch_doctor_last_run_timestamp_seconds";
+const REMOVED: &str = "retention_removed_total";
+const EXPORTED: &str = "retention_exported_total";
 const ATTEMPT_LATENCY: &str = "backstitch_webhook_attempt_duration_seconds";
 /// From a tenth of a millisecond to the longest wait.
 const LATENCY_BUCKETS: [f64; 14] =
@@ -47,6 +50,9 @@ struct EngineMetrics {
     transactions: Counter,
     fenced: Counter,
     stale_answers: Counter,
+    retention_failed: Counter,
+    pages_given_back: Counter,
+    held_up: Gauge,
 }
 
 impl Metrics {
@@ -77,6 +83,15 @@ impl Metrics {
                 "Decisions refused because another process had the saga.",
             ),
             stale_answers: counter("backstitch_stale_answers_total", "Answers of attempts given up before."),
+            retention_failed: counter(
+                "retention_failed_total",
+                "Times that what is old enough could not be removed.",
+            ),
+            pages_given_back: counter(
+                "retention_pages_given_back_total",
+                "Pages of a SQLite file that were given back to the file system.",
+            ),
+            held_up: gauge("retention_held_up", "1 while what is old enough cannot be removed."),
             active: gauge("backstitch_sagas_active", "Sagas under way in this process."),
             outbox_age: age("0.95"),
             outbox_oldest: age("1"),
@@ -107,6 +122,8 @@ impl Metrics {
             "Transitions of lifecycles, by the state they led to.",
         );
         describe_counter(&recorder, LIFECYCLE_FAILURES, "Lifecycles that failed, by kind of error.");
+        describe_counter(&recorder, REMOVED, "Rows removed because they were over for long enough, by kind.");
+        describe_counter(&recorder, EXPORTED, "Documents exported before they were removed, by kind.");
         let latency = "Time to answer a request, without the body of a stream.";
         recorder.describe_histogram(LATENCY.into(), Some(Unit::Seconds), latency.into());
         Self { handle: recorder.handle(), recorder, engine }
@@ -186,7 +203,20 @@ impl Metrics {
         let stuck =
             measured.lifecycles_stuck.map(|stuck| f64::from(u32::try_from(stuck).unwrap_or(u32::MAX)));
         self.engine.lifecycles_stuck.set(stuck.unwrap_or(f64::NAN));
+        self.show_removed(&engine.removed());
         self.handle.render()
+    }
+
+    fn show_removed(&self, report: &Report) {
+        for (name, counts) in [(REMOVED, &report.removed), (EXPORTED, &report.exported)] {
+            for (kind, count) in counts {
+                let labels = vec![Label::from_static_parts("kind", kind)];
+                self.recorder.register_counter(&Key::from_parts(name, labels), &METADATA).absolute(*count);
+            }
+        }
+        self.engine.retention_failed.absolute(report.failed);
+        self.engine.pages_given_back.absolute(report.pages_given_back);
+        self.engine.held_up.set(f64::from(u8::from(report.held_up.is_some())));
     }
 
     /// Counts what the outbox does.

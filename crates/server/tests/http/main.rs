@@ -18,6 +18,7 @@ mod postgres;
 mod process;
 mod rates;
 mod raw_requests;
+mod retention;
 mod roles;
 mod sagas;
 mod shutdown;

@@ -18,6 +18,7 @@ pub mod listing;
 pub mod make;
 pub mod messages;
 pub mod nodes;
+pub mod old_sagas;
 pub mod outbox;
 mod postgres_fixture;
 pub mod retention;

@@ -4,8 +4,7 @@
 
 use std::time::Duration;
 
-use backstitch::outbox::Retention;
-use backstitch::store::outbox::{Listing, Pruned, Published, REMOVED, Report, Retried};
+use backstitch::store::outbox::{Listing, Published, REMOVED, Report, Retried, Status};
 use backstitch_kernel::idempotency::Digest;
 
 use super::Fixture;
@@ -13,15 +12,24 @@ use super::make::A_MOMENT;
 use super::messages::{aborted, claim_one, publication, publish, published, report};
 
 const HOUR: Duration = Duration::from_secs(3600);
-const RETENTION: Retention =
-    Retention { sent: HOUR, aborted: HOUR.saturating_mul(2), keys: HOUR.saturating_mul(3) };
+const SENT: Duration = HOUR;
+const ABORTED: Duration = HOUR.saturating_mul(2);
+const KEYS: Duration = HOUR.saturating_mul(3);
 
-async fn prune(fixture: &dyn Fixture, limit: usize) -> Pruned {
-    fixture.store().prune_outbox(&RETENTION, limit).await.unwrap()
+/// What was removed: messages, and keys.
+async fn prune(fixture: &dyn Fixture, limit: usize) -> (u64, u64) {
+    let store = fixture.store();
+    let mut messages = 0;
+    for (status, age) in [(Status::Succeeded, SENT), (Status::Aborted, ABORTED)] {
+        let old = store.old_messages(status, age, limit).await.unwrap();
+        messages += store.remove_messages(&old).await.unwrap();
+    }
+    let keys = store.old_keys(KEYS, limit).await.unwrap();
+    (messages, store.remove_keys(&keys).await.unwrap())
 }
 
-fn pruned(messages: u64, keys: u64) -> Pruned {
-    Pruned { messages, keys }
+fn pruned(messages: u64, keys: u64) -> (u64, u64) {
+    (messages, keys)
 }
 
 /// The numbers of all messages there are, oldest first.
@@ -118,4 +126,31 @@ pub async fn old_messages_are_removed_in_batches(fixture: &dyn Fixture) {
     fixture.advance(3 * HOUR).await;
     assert_eq!(prune(fixture, 4).await, pruned(0, 4));
     assert_eq!(prune(fixture, 4).await, pruned(0, 1));
+}
+
+/// Between the look and the removal somebody asks for it again: it stays.
+pub async fn a_message_that_is_asked_for_again_meanwhile_stays(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let first = aborted(fixture, "k1").await;
+    fixture.advance(ABORTED + A_MOMENT).await;
+    let old = store.old_messages(Status::Aborted, ABORTED, 10).await.unwrap();
+    assert_eq!(old, [first]);
+    let Retried::Accepted(retry) = store.retry_message(first, fixture.now()).await.unwrap() else { panic!() };
+    assert_eq!(store.remove_messages(&old).await.unwrap(), 0);
+    assert_eq!(numbers(fixture).await, [first, retry]);
+}
+
+/// A key that is used anew after somebody looked at it is another request's.
+pub async fn a_key_that_is_used_anew_meanwhile_stays(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    sent(fixture, "k1").await;
+    fixture.advance(KEYS + A_MOMENT).await;
+    let messages = store.old_messages(Status::Succeeded, SENT, 10).await.unwrap();
+    assert_eq!(store.remove_messages(&messages).await.unwrap(), 1);
+    let keys = store.old_keys(KEYS, 10).await.unwrap();
+    assert_eq!((keys.len(), &*keys[0].key, keys[0].digest), (1, "k1", Digest([1; 32])));
+    assert_eq!(store.remove_keys(&keys).await.unwrap(), 1);
+    let again = published(fixture, publication("k1", 2)).await;
+    assert_eq!(store.remove_keys(&keys).await.unwrap(), 0);
+    assert_eq!(publish(fixture, &[publication("k1", 2)]).await, [Published::Replay(again)]);
 }

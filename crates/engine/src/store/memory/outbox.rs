@@ -6,12 +6,12 @@ use std::time::Duration;
 use backstitch_kernel::idempotency::{self, Digest};
 use backstitch_kernel::{Payload, Timestamp, delivery};
 
-use crate::outbox::Retention;
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    AGED, Ages, Kept, Listing, NewMessage, Outgoing, Pruned, Publication, Published, REMOVED, Report,
-    Rescued, Retried, Sent, Share, Status, TOO_LATE, Waiting,
+    AGED, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, REMOVED, Report, Rescued,
+    Retried, Sent, Share, Status, TOO_LATE, Waiting, scope,
 };
+use crate::store::retention::Key;
 
 /// A topic's key.
 type Name = (String, String);
@@ -262,43 +262,61 @@ impl Outbox {
     }
 
     /// What an unfinished retry stands for is kept, and a retry for as long as what it stands for.
-    pub(super) fn prune(&mut self, retention: &Retention, limit: usize, now: Timestamp) -> Pruned {
-        let mut pruned = Pruned::default();
-        for (status, age) in [(Status::Succeeded, retention.sent), (Status::Aborted, retention.aborted)] {
-            for id in self.prunable(status, age, limit, now) {
-                if let Some(row) = self.messages.remove(&id)
-                    && row.kept.retry_of.is_none()
-                {
-                    self.keys.remove(&name(&row.kept.message));
-                }
-                pruned.messages += 1;
-            }
-        }
-        let kept: HashSet<Name> = self.messages.values().map(|row| name(&row.kept.message)).collect();
-        let gone = |(name, entry): &(&Name, &Entry)| {
-            is_older(entry.at, retention.keys, now) && !kept.contains(*name)
-        };
-        let gone: Vec<Name> =
-            self.ledger.iter().filter(gone).map(|(name, _)| name.clone()).take(limit).collect();
-        for name in &gone {
-            self.ledger.remove(name);
-        }
-        pruned.keys = gone.len() as u64;
-        pruned
-    }
-
-    fn prunable(&self, status: Status, age: Duration, limit: usize, now: Timestamp) -> Vec<i64> {
-        let stands_for = |row: &Row| row.kept.retry_of.filter(|_| !row.kept.status.is_settled());
-        let retried: HashSet<i64> = self.messages.values().filter_map(stands_for).collect();
-        let rows = self.messages.iter().filter(|(id, row)| {
+    pub(super) fn old(&self, status: Status, age: Duration, limit: usize, now: Timestamp) -> Vec<i64> {
+        let rows = self.messages.values().filter(|row| {
             let kept = &row.kept;
             let stands_for_kept = kept.retry_of.is_some_and(|first| self.messages.contains_key(&first));
-            kept.status == status
-                && is_older(kept.updated_at, age, now)
-                && !retried.contains(id)
-                && !stands_for_kept
+            kept.status == status && is_older(kept.updated_at, age, now) && !stands_for_kept
         });
-        rows.map(|(id, _)| *id).take(limit).collect()
+        let over = rows.map(|row| row.kept.id).filter(|id| !self.is_being_retried(*id));
+        over.take(limit).collect()
+    }
+
+    fn is_being_retried(&self, id: i64) -> bool {
+        self.messages.values().any(|row| row.kept.retry_of == Some(id) && !row.kept.status.is_settled())
+    }
+
+    pub(super) fn remove(&mut self, ids: &[i64]) -> u64 {
+        let mut removed = 0;
+        for id in ids {
+            let over = self.messages.get(id).is_some_and(|row| row.kept.status.is_settled());
+            if over
+                && !self.is_being_retried(*id)
+                && let Some(row) = self.messages.remove(id)
+            {
+                removed += 1;
+                if row.kept.retry_of.is_none() {
+                    self.keys.remove(&name(&row.kept.message));
+                }
+            }
+        }
+        removed
+    }
+
+    /// Those of messages that are gone.
+    pub(super) fn old_keys(&self, age: Duration, limit: usize, now: Timestamp) -> Vec<Key> {
+        let kept: HashSet<Name> = self.messages.values().map(|row| name(&row.kept.message)).collect();
+        let gone =
+            self.ledger.iter().filter(|(name, entry)| is_older(entry.at, age, now) && !kept.contains(*name));
+        let shown = |((topic, key), entry): (&Name, &Entry)| Key {
+            scope: scope(topic),
+            key: key.clone(),
+            digest: entry.digest,
+            state: if entry.result.is_some() { "succeeded" } else { "accepted" }.to_owned(),
+            result: entry.result.clone(),
+            at: entry.at,
+            saga: None,
+        };
+        gone.map(shown).take(limit).collect()
+    }
+
+    pub(super) fn remove_keys(&mut self, keys: &[Key]) -> u64 {
+        let before = self.ledger.len();
+        self.ledger.retain(|(topic, name), entry| {
+            let is_it = |key: &Key| key.scope == scope(topic) && key.key == *name && key.at == entry.at;
+            !keys.iter().any(is_it)
+        });
+        (before - self.ledger.len()) as u64
     }
 
     pub(super) fn retry(&mut self, id: i64, at: Timestamp) -> Retried {

@@ -30,7 +30,7 @@ mod value;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 use tokio_postgres::Row;
@@ -40,13 +40,13 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Notice, Registered};
 use super::outbox::{
-    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
+use super::retention::{Gone, Key, OldSagas};
 use super::survey::{Footing, Survey};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
-use crate::outbox::Retention;
 use session::{Sessions, change, read};
 
 pub use acting::{Acting, Unit};
@@ -300,8 +300,47 @@ impl Store for PostgresStore {
         change!(self.sessions.to_ask(), |session| outbox::rescue(session, limit))
     }
 
-    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
-        change!(self.sessions.to_ask(), |session| retention::prune(session, retention, limit))
+    async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| retention::take_turn(session, holder, lease))
+    }
+
+    async fn old_sagas(
+        &self,
+        status: Status,
+        age: Duration,
+        after: Option<SagaId>,
+        limit: usize,
+    ) -> Result<OldSagas, Error> {
+        read!(self.sessions, |session| retention::old_sagas(session, status, age, after, limit))
+    }
+
+    async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+        read!(self.sessions, |session| retention::keys_of_sagas(session, sagas))
+    }
+
+    async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error> {
+        change!(self.sessions.to_ask(), |session| retention::remove_sagas(session, sagas, status, age))
+    }
+
+    async fn old_messages(
+        &self,
+        status: super::outbox::Status,
+        age: Duration,
+        limit: usize,
+    ) -> Result<Vec<i64>, Error> {
+        read!(self.sessions, |session| retention::old_messages(session, status, age, limit))
+    }
+
+    async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
+        change!(self.sessions.to_ask(), |session| retention::remove_messages(session, messages))
+    }
+
+    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
+        read!(self.sessions, |session| retention::old_keys(session, age, limit))
+    }
+
+    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+        change!(self.sessions.to_ask(), |session| retention::remove_keys(session, keys))
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

@@ -1,20 +1,122 @@
-//! Removes messages and keys that are old enough. Nodes that do so at once pass over each other's rows.
+//! Removes what has been over for long enough. Nodes that do so at once pass over each other's rows.
+
+use std::time::Duration;
+
+use backstitch_kernel::idempotency::Digest;
+use backstitch_kernel::saga::Status;
+use backstitch_kernel::{Payload, SagaId, Timestamp};
+use tokio_postgres::Row;
+use uuid::Uuid;
 
 use super::session::Session;
 use super::sql;
-use super::value::{limit, millis};
-use crate::outbox::Retention;
-use crate::store::Error;
-use crate::store::outbox::{Pruned, Status};
+use super::value::{get, get_time, limit, millis, time};
+use crate::store::retention::{Gone, Key, OldSagas};
+use crate::store::{Corrupt, Error, outbox};
 
-pub(super) async fn prune(session: &Session, retention: &Retention, rows: usize) -> Result<Pruned, Error> {
-    let rows = limit(rows);
-    let mut pruned = Pruned::default();
-    for (status, age) in [(Status::Succeeded, retention.sent), (Status::Aborted, retention.aborted)] {
-        let values = [&status.as_str() as _, &millis(age) as _, &rows as _];
-        pruned.messages += session.query(sql!("prune_messages"), &values).await?.len() as u64;
+/// Whoever has it may keep it, and anybody may take it whose time is over.
+pub(super) async fn take_turn(session: &Session, holder: &str, lease: Duration) -> Result<bool, Error> {
+    let taken = session.query(include_str!("take_turn.sql"), &[&holder, &millis(lease)]).await?;
+    Ok(!taken.is_empty())
+}
+
+fn ids(sagas: &[SagaId]) -> Vec<Uuid> {
+    sagas.iter().map(|saga| saga.0).collect()
+}
+
+pub(super) async fn old_sagas(
+    session: &Session,
+    status: Status,
+    age: Duration,
+    after: Option<SagaId>,
+    rows: usize,
+) -> Result<OldSagas, Error> {
+    let after = after.map_or(Uuid::nil(), |saga| saga.0);
+    let values = [&status.as_str() as _, &millis(age) as _, &after as _, &limit(rows) as _];
+    let page = session.query(sql!("old_sagas"), &values).await?;
+    let mut found = OldSagas::default();
+    for row in &page {
+        if get(row, "old")? {
+            found.old.push(SagaId(get(row, "id")?));
+        }
     }
-    let keys = session.query(sql!("prune_keys"), &[&millis(retention.keys), &rows]).await?;
-    pruned.keys = keys.len() as u64;
-    Ok(pruned)
+    if let Some(last) = page.last()
+        && page.len() == rows
+        && !get::<bool>(last, "young")?
+    {
+        found.next = Some(SagaId(get(last, "id")?));
+    }
+    Ok(found)
+}
+
+pub(super) async fn keys_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+    session.query(sql!("keys_of_sagas"), &[&ids(sagas)]).await?.iter().map(key).collect()
+}
+
+/// The row goes first, then what belongs to it: a log that lost its row can go, and none before.
+pub(super) async fn remove_sagas(
+    session: &mut Session,
+    sagas: &[SagaId],
+    status: Status,
+    age: Duration,
+) -> Result<Gone, Error> {
+    let (sagas, age) = (ids(sagas), millis(age));
+    let removal = async {
+        let transaction = session.transaction().await?;
+        let rows = transaction.prepare_cached(sql!("remove_sagas")).await?;
+        let removed = transaction.query(&rows, &[&sagas, &status.as_str(), &age]).await?;
+        let removed: Vec<Uuid> = removed.iter().map(|row| row.try_get("id")).collect::<Result<_, _>>()?;
+        let belongings = transaction.prepare_cached(include_str!("remove_belongings.sql")).await?;
+        let counts = transaction.query_one(&belongings, &[&removed]).await?;
+        transaction.commit().await?;
+        Ok((removed.len() as u64, counts))
+    };
+    let removal = removal.await.map_err(|why| session.told(&why));
+    let (sagas, counts) = removal?;
+    let count = |column| Ok::<u64, Error>(get::<i64>(&counts, column)?.unsigned_abs());
+    Ok(Gone { sagas, events: count("events")?, keys: count("keys")?, jobs: count("jobs")? })
+}
+
+pub(super) async fn old_messages(
+    session: &Session,
+    status: outbox::Status,
+    age: Duration,
+    rows: usize,
+) -> Result<Vec<i64>, Error> {
+    let values = [&status.as_str() as _, &millis(age) as _, &limit(rows) as _];
+    session.query(sql!("old_messages"), &values).await?.iter().map(|row| get(row, "id")).collect()
+}
+
+pub(super) async fn remove_messages(session: &Session, messages: &[i64]) -> Result<u64, Error> {
+    Ok(session.query(sql!("remove_messages"), &[&messages]).await?.len() as u64)
+}
+
+pub(super) async fn old_keys(session: &Session, age: Duration, rows: usize) -> Result<Vec<Key>, Error> {
+    session.query(sql!("old_keys"), &[&millis(age), &limit(rows)]).await?.iter().map(key).collect()
+}
+
+pub(super) async fn remove_keys(session: &Session, keys: &[Key]) -> Result<u64, Error> {
+    let scopes: Vec<&str> = keys.iter().map(|key| key.scope.as_str()).collect();
+    let names: Vec<&str> = keys.iter().map(|key| key.key.as_str()).collect();
+    let times: Vec<_> = keys.iter().map(|key| time(key.at)).collect();
+    Ok(session.query(sql!("remove_key"), &[&scopes, &names, &times]).await?.len() as u64)
+}
+
+fn key(row: &Row) -> Result<Key, Error> {
+    let key: String = get(row, "key")?;
+    let corrupt = |column, why: String| Corrupt { table: "idempotency_ledger", column, id: key.clone(), why };
+    let digest: &[u8] = get(row, "digest")?;
+    let digest = digest.try_into().map_err(|_| corrupt("digest", "it has not 32 bytes".to_owned()))?;
+    let result: Option<&str> = get(row, "result")?;
+    let result = result.map(Payload::parse).transpose().map_err(|why| corrupt("result", why.to_string()))?;
+    let at: Timestamp = get_time(row, "at")?;
+    Ok(Key {
+        scope: get(row, "scope")?,
+        digest: Digest(digest),
+        state: get(row, "state")?,
+        saga: get::<Option<Uuid>>(row, "saga_id")?.map(SagaId),
+        result,
+        at,
+        key,
+    })
 }

@@ -28,7 +28,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 
 pub use commit::commit_in;
@@ -40,14 +40,14 @@ use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{Epoch, Known, Node, Registered};
 use super::outbox::{
-    Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
+    Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
+use super::retention::{Gone, Key, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
-use crate::outbox::Retention;
 use connections::Connections;
 use file::Held;
 
@@ -319,9 +319,60 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| outbox::rescue(connection, limit, now)).await
     }
 
-    async fn prune_outbox(&self, retention: &Retention, limit: usize) -> Result<Pruned, Error> {
-        let (retention, now) = (*retention, self.clock.now());
-        self.connections.write(move |connection| retention::prune(connection, &retention, limit, now)).await
+    async fn old_sagas(
+        &self,
+        status: Status,
+        age: Duration,
+        after: Option<SagaId>,
+        limit: usize,
+    ) -> Result<OldSagas, Error> {
+        let now = self.clock.now();
+        self.connections
+            .read(move |connection| retention::old_sagas(connection, status, age, after, limit, now))
+            .await
+    }
+
+    async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+        let sagas = sagas.to_vec();
+        self.connections.read(move |connection| retention::keys_of_sagas(connection, &sagas)).await
+    }
+
+    async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error> {
+        let (sagas, now) = (sagas.to_vec(), self.clock.now());
+        self.connections
+            .write(move |connection| retention::remove_sagas(connection, &sagas, status, age, now))
+            .await
+    }
+
+    async fn old_messages(
+        &self,
+        status: super::outbox::Status,
+        age: Duration,
+        limit: usize,
+    ) -> Result<Vec<i64>, Error> {
+        let now = self.clock.now();
+        self.connections
+            .read(move |connection| retention::old_messages(connection, status, age, limit, now))
+            .await
+    }
+
+    async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
+        let messages = messages.to_vec();
+        self.connections.write(move |connection| retention::remove_messages(connection, &messages)).await
+    }
+
+    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| retention::old_keys(connection, age, limit, now)).await
+    }
+
+    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+        let keys = keys.to_vec();
+        self.connections.write(move |connection| retention::remove_keys(connection, &keys)).await
+    }
+
+    async fn shrink(&self, pages: u32) -> Result<Shrunk, Error> {
+        self.connections.write(move |connection| retention::shrink(connection, pages)).await
     }
 
     async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {

@@ -1,35 +1,195 @@
-//! Removes messages and keys that are old enough.
+//! Removes what has been over for long enough, and gives the room back to the file system.
 
 use std::time::Duration;
 
-use backstitch_kernel::Timestamp;
+use backstitch_kernel::idempotency::Digest;
+use backstitch_kernel::saga::{Event, Status};
+use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
+use super::sagas;
 use super::sql;
-use super::values::limit;
-use crate::outbox::Retention;
-use crate::store::outbox::{Pruned, Status};
+use super::values::{Reading, limit};
+use crate::store::outbox;
+use crate::store::retention::{Gone, Key, OldSagas, Shrunk};
 
-pub(super) fn prune(
+/// Of this many pages one is left free, for the rows to come: a file that has just shrunk would have to grow again.
+const ROOM: u64 = 20;
+
+/// The last moment that is old enough.
+fn before(age: Duration, now: Timestamp) -> i64 {
+    now.as_micros().saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
+}
+
+/// Ids as statements take them: a list of their digits.
+fn listed(sagas: &[SagaId]) -> String {
+    let ids: Vec<String> = sagas.iter().map(|saga| format!("\"{}\"", saga.0.simple())).collect();
+    format!("[{}]", ids.join(","))
+}
+
+pub(super) fn old_sagas(
     connection: &Connection,
-    retention: &Retention,
+    status: Status,
+    age: Duration,
+    after: Option<SagaId>,
     at_most: usize,
     now: Timestamp,
-) -> Result<Pruned, Fault> {
-    let before = |age: Duration| {
-        let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
-        now.as_micros().saturating_sub(age)
-    };
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut messages = 0;
-    for (status, age) in [(Status::Succeeded, retention.sent), (Status::Aborted, retention.aborted)] {
-        let mut statement = transaction.prepare_cached(sql!("prune_messages"))?;
-        messages += statement.execute(params![status.as_str(), before(age), limit(at_most)])?;
+) -> Result<OldSagas, Fault> {
+    let after = after.map_or([0; 16], |saga| *saga.0.as_bytes());
+    let mut statement = connection.prepare_cached(sql!("old_sagas"))?;
+    let mut rows = statement.query(params![status.as_str(), before(age, now), after, limit(at_most)])?;
+    let mut found = OldSagas::default();
+    let mut seen = 0;
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("sagas", &"?", row);
+        let saga = row.saga(0, "id")?;
+        if row.get(1, "updated_at")? {
+            found.old.push(saga);
+        }
+        seen += 1;
+        let behind: bool = row.get(2, "created_at")?;
+        found.next = Some(saga).filter(|_| seen == at_most && !behind);
     }
-    let mut statement = transaction.prepare_cached(sql!("prune_keys"))?;
-    let keys = statement.execute(params![before(retention.keys), limit(at_most)])?;
-    drop(statement);
+    Ok(found)
+}
+
+pub(super) fn keys_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Key>, Fault> {
+    keys(connection, sql!("keys_of_sagas"), [listed(sagas)])
+}
+
+/// The row goes first, then what belongs to it: a log that lost its row can go, and none before.
+pub(super) fn remove_sagas(
+    connection: &Connection,
+    sagas: &[SagaId],
+    status: Status,
+    age: Duration,
+    now: Timestamp,
+) -> Result<Gone, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let removed = {
+        let mut statement = transaction.prepare_cached(sql!("remove_sagas"))?;
+        let mut rows = statement.query(params![listed(sagas), status.as_str(), before(age, now)])?;
+        let mut removed = Vec::with_capacity(sagas.len());
+        while let Some(row) = rows.next()? {
+            removed.push(Reading::of("sagas", &"?", row).saga(0, "id")?);
+        }
+        removed
+    };
+    let mut gone = Gone { sagas: removed.len() as u64, ..Gone::default() };
+    for saga in &removed {
+        remove_belongings(&transaction, *saga, &mut gone)?;
+    }
     transaction.commit()?;
-    Ok(Pruned { messages: messages as u64, keys: keys as u64 })
+    Ok(gone)
+}
+
+fn remove_belongings(connection: &Connection, saga: SagaId, gone: &mut Gone) -> Result<(), Fault> {
+    let id = saga.0.as_bytes();
+    // Attributes are kept by name and value, which the first event tells.
+    if let Some(first) = sagas::log(connection, saga, 0, 1)?.pop()
+        && let Event::SagaStarted(started) = first.event
+    {
+        for (name, value) in &started.attributes {
+            connection
+                .prepare_cached(
+                    "delete from saga_attributes where name = ?1 and value = ?2 and saga_id = ?3",
+                )?
+                .execute(params![name, value, id])?;
+        }
+    }
+    let remove =
+        |statement| -> Result<u64, Fault> { Ok(connection.prepare_cached(statement)?.execute([id])? as u64) };
+    gone.events += remove("delete from saga_events where saga_id = ?1")?;
+    remove("delete from saga_inbox where saga_id = ?1")?;
+    gone.jobs += remove("delete from jobs where saga_id = ?1 and status in ('Completed', 'Failed')")?;
+    gone.keys += remove("delete from idempotency_ledger where saga_id = ?1")?;
+    Ok(())
+}
+
+pub(super) fn old_messages(
+    connection: &Connection,
+    status: outbox::Status,
+    age: Duration,
+    at_most: usize,
+    now: Timestamp,
+) -> Result<Vec<i64>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("old_messages"))?;
+    let rows =
+        statement.query_map(params![status.as_str(), before(age, now), limit(at_most)], |row| row.get(0))?;
+    Ok(rows.collect::<Result<_, _>>()?)
+}
+
+pub(super) fn remove_messages(connection: &Connection, messages: &[i64]) -> Result<u64, Fault> {
+    let ids: Vec<String> = messages.iter().map(i64::to_string).collect();
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let removed = {
+        let mut statement = transaction.prepare_cached(sql!("remove_messages"))?;
+        statement.query_map([format!("[{}]", ids.join(","))], |_| Ok(()))?.count() as u64
+    };
+    transaction.commit()?;
+    Ok(removed)
+}
+
+pub(super) fn old_keys(
+    connection: &Connection,
+    age: Duration,
+    at_most: usize,
+    now: Timestamp,
+) -> Result<Vec<Key>, Fault> {
+    keys(connection, sql!("old_keys"), params![before(age, now), limit(at_most)])
+}
+
+fn keys(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<Vec<Key>, Fault> {
+    let mut statement = connection.prepare_cached(sql)?;
+    let mut rows = statement.query(values)?;
+    let mut keys = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("idempotency_ledger", &"?", row);
+        keys.push(Key {
+            scope: row.get(0, "scope")?,
+            key: row.get(1, "key")?,
+            digest: Digest(row.bytes(2, "digest")?),
+            state: row.get(3, "state")?,
+            result: row.optional_text(4, "result")?.map(|_| row.payload(4, "result")).transpose()?,
+            at: row.time(5, "at")?,
+            saga: row.get::<Option<[u8; 16]>>(6, "saga_id")?.map(|_| row.saga(6, "saga_id")).transpose()?,
+        });
+    }
+    Ok(keys)
+}
+
+pub(super) fn remove_keys(connection: &Connection, keys: &[Key]) -> Result<u64, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut removed = 0;
+    for key in keys {
+        let mut statement = transaction.prepare_cached(sql!("remove_key"))?;
+        removed += statement.execute(params![key.scope, key.key, key.at.as_micros()])? as u64;
+    }
+    transaction.commit()?;
+    Ok(removed)
+}
+
+/// Moves pages from the end of the file into free ones further in front and cuts the end off. A file that was made without
+/// room for that has none to give: its free pages are used again.
+pub(super) fn shrink(connection: &Connection, pages: u32) -> Result<Shrunk, Fault> {
+    let count = |name: &str| -> Result<u64, Fault> {
+        Ok(connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0))?.into())
+    };
+    if count("auto_vacuum")? == 0 {
+        return Ok(Shrunk::default());
+    }
+    let free = count("freelist_count")?;
+    let excess = free.saturating_sub(count("page_count")? / ROOM);
+    let asked = excess.min(pages.into());
+    if asked == 0 {
+        return Ok(Shrunk::default());
+    }
+    // It gives back one page each time it is stepped.
+    let mut statement = connection.prepare(&format!("pragma incremental_vacuum({asked})"))?;
+    let mut rows = statement.query([])?;
+    while rows.next()?.is_some() {}
+    drop(rows);
+    let pages = free.saturating_sub(count("freelist_count")?);
+    Ok(Shrunk { pages, more: pages > 0 && excess > pages })
 }

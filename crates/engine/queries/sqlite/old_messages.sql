@@ -12,17 +12,12 @@ horizon (low, high) as (
         join outbox as probe on probe.id = (select min(id) from outbox where id >= (low + high) / 2)
     where low < high
 )
-delete from outbox
-where id in (
-    select o.id
-    from outbox o
-    where o.status = ?1
-        and o.id < (select max(low) from horizon)
-        and o.updated_at < ?2
-        and not exists (
-            select 1 from outbox r where r.retry_of = o.id and r.status in ('pending', 'sending', 'failed')
-        )
-        and not exists (select 1 from outbox a where a.id = o.retry_of)
-    order by o.id
-    limit ?3
-)
+select o.id
+from outbox o
+where o.status = ?1
+    and o.id < (select max(low) from horizon)
+    and o.updated_at < ?2
+    and not exists (select 1 from outbox r where r.retry_of = o.id and r.status in ('pending', 'sending', 'failed'))
+    and not exists (select 1 from outbox a where a.id = o.retry_of)
+order by o.id
+limit ?3

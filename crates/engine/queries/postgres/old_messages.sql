@@ -11,22 +11,13 @@ horizon (low, high) as (
     from horizon
         join outbox as probe on probe.id = (select min(id) from outbox where id >= (low + high) / 2)
     where low < high
-),
-old as (
-    select o.id
-    from outbox o
-    where o.status = $1
-        and o.id < (select max(low) from horizon)
-        and o.updated_at < clock() - $2::bigint * interval '1 millisecond'
-        and not exists (
-            select from outbox r where r.retry_of = o.id and r.status in ('pending', 'sending', 'failed')
-        )
-        and not exists (select from outbox a where a.id = o.retry_of)
-    order by o.id
-    limit $3
-    for update skip locked
 )
-delete from outbox
-using old
-where outbox.id = old.id
-returning outbox.id
+select o.id
+from outbox o
+where o.status = $1
+    and o.id < (select max(low) from horizon)
+    and o.updated_at < clock() - $2::bigint * interval '1 millisecond'
+    and not exists (select from outbox r where r.retry_of = o.id and r.status in ('pending', 'sending', 'failed'))
+    and not exists (select from outbox a where a.id = o.retry_of)
+order by o.id
+limit $3

@@ -1,0 +1,253 @@
+//! The one loop that removes what is old enough: whose turn it is, in what steps, and with what rests.
+
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use tokio::sync::Notify;
+use tokio::time::Instant;
+
+use super::report::{Ledger, Report};
+use super::{Archive, NotKept, Retention, messages, sagas};
+use crate::runtime::Shared;
+use crate::store::{self, Store};
+
+/// What one transaction removes at most: few enough that nobody waits for it.
+pub(super) const BATCH: usize = 100;
+/// Batches of one kind in a row, so that no kind has to wait for another one's end.
+const BATCHES: usize = 50;
+/// After each the loop rests for so many times as long as it took: the database belongs to whoever works.
+const REST: u32 = 4;
+/// How often it is looked for what is old enough; sooner only where something is kept for less than that.
+const EVERY: Duration = Duration::from_secs(60);
+/// How long a process that has the turn may go unheard of before another one takes it.
+const TURN: Duration = Duration::from_secs(15);
+/// Pages given back to the file system at a time, a quarter of a megabyte.
+const PAGES: u32 = 64;
+
+/// Something that knows what is over, and removes it.
+#[async_trait]
+pub trait Pruner: Send + Sync + 'static {
+    /// Exports and removes one small batch of what is old enough. `true`: there may be more.
+    ///
+    /// # Errors
+    /// When something is in the way. What was not exported, where it has to be, must be left as it is.
+    async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned>;
+
+    /// The shortest time for which it keeps anything; `None` where it keeps everything.
+    fn shortest(&self) -> Option<Duration>;
+}
+
+/// What is in the way.
+#[derive(Debug, thiserror::Error)]
+pub enum NotPruned {
+    /// The database.
+    #[error(transparent)]
+    Store(#[from] store::Error),
+    /// The export.
+    #[error("nothing is removed, because it cannot be exported: {0}")]
+    Export(String),
+}
+
+impl From<NotKept> for NotPruned {
+    fn from(NotKept(why): NotKept) -> Self {
+        Self::Export(why)
+    }
+}
+
+/// What a [`Pruner`] works with.
+pub struct Removal<'a> {
+    archive: Option<&'a Arc<dyn Archive>>,
+    ledger: &'a Ledger,
+}
+
+impl Removal<'_> {
+    /// Whether what is removed has to be exported before.
+    #[must_use]
+    pub fn exports(&self) -> bool {
+        self.archive.is_some()
+    }
+
+    /// Exports documents of this kind, if that is wanted. They may be removed once this returns.
+    ///
+    /// # Errors
+    /// When they could not be exported; then they must stay.
+    pub async fn export(&self, kind: &'static str, lines: Vec<String>) -> Result<(), NotPruned> {
+        let Some(archive) = self.archive.filter(|_| !lines.is_empty()) else { return Ok(()) };
+        let count = lines.len() as u64;
+        archive.keep(lines).await?;
+        self.ledger.change(|report| *report.exported.entry(kind).or_default() += count);
+        Ok(())
+    }
+
+    /// So many of this kind are gone.
+    pub fn removed(&self, kind: &'static str, count: u64) {
+        if count > 0 {
+            self.ledger.change(|report| *report.removed.entry(kind).or_default() += count);
+        }
+    }
+}
+
+/// Everything that removes something, and what came of it.
+pub(crate) struct Pruners {
+    all: RwLock<Vec<Arc<dyn Pruner>>>,
+    /// There is another one.
+    came: Notify,
+    ledger: Ledger,
+}
+
+impl Pruners {
+    pub(crate) fn of(store: &Arc<dyn Store>, retention: &Retention) -> Self {
+        let mut all = sagas::pruners(store, &retention.sagas);
+        all.extend(messages::pruners(store, &retention.messages));
+        Self { all: RwLock::new(all), came: Notify::new(), ledger: Ledger::default() }
+    }
+
+    pub(crate) fn add(&self, pruner: Arc<dyn Pruner>) {
+        self.all.write().unwrap_or_else(PoisonError::into_inner).push(pruner);
+        self.came.notify_one();
+    }
+
+    pub(crate) fn report(&self) -> Report {
+        self.ledger.read()
+    }
+
+    /// Those that keep anything for a time only.
+    fn at_work(&self) -> Vec<Arc<dyn Pruner>> {
+        let mut all = self.all.read().unwrap_or_else(PoisonError::into_inner).clone();
+        all.retain(|pruner| pruner.shortest().is_some());
+        all
+    }
+}
+
+/// Prunes for as long as the engine runs.
+pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
+    while !shared.is_stopping() {
+        let pruners = shared.pruners.at_work();
+        let tick = shared.options.tick;
+        let shortest = pruners.iter().filter_map(|pruner| pruner.shortest()).min().unwrap_or(EVERY);
+        let mut wait = shortest.clamp(tick, EVERY.max(tick));
+        if !pruners.is_empty() {
+            let ledger = &shared.pruners.ledger;
+            match round(&shared, &pruners).await {
+                Ok(Over::Everything) => {
+                    let now = shared.options.clock.now();
+                    ledger.change(|report| (report.last_run, report.held_up) = (Some(now), None));
+                }
+                Ok(Over::Part) => {
+                    ledger.change(|report| report.held_up = None);
+                    wait = tick;
+                }
+                Ok(Over::Nothing) => {}
+                Err(error) => {
+                    tracing::warn!(%error, "what is over for long is not removed");
+                    ledger.change(|report| {
+                        report.failed += 1;
+                        report.held_up = Some(error.to_string());
+                    });
+                }
+            }
+        }
+        tokio::select! {
+            () = rest(&shared, wait) => {}
+            () = shared.pruners.came.notified() => {}
+        }
+    }
+}
+
+/// How far a round got.
+enum Over {
+    /// It is another process's turn.
+    Nothing,
+    /// There is more.
+    Part,
+    /// Everything that is old enough is gone.
+    Everything,
+}
+
+async fn round(shared: &Shared, pruners: &[Arc<dyn Pruner>]) -> Result<Over, NotPruned> {
+    let mut turn = Turn::of(shared);
+    if !turn.is_ours().await? {
+        return Ok(Over::Nothing);
+    }
+    let ledger = &shared.pruners.ledger;
+    let removal = Removal { archive: shared.options.retention.archive.as_ref(), ledger };
+    let before = ledger.read();
+    let mut over = Over::Everything;
+    for pruner in pruners {
+        for nth in 1.. {
+            let begun = Instant::now();
+            if !pruner.prune(&removal).await? {
+                break;
+            }
+            rest(shared, begun.elapsed() * REST).await;
+            if nth == BATCHES {
+                over = Over::Part;
+                break;
+            }
+            if shared.is_stopping() || !turn.is_ours().await? {
+                return Ok(Over::Nothing);
+            }
+        }
+    }
+    give_room_back(shared).await?;
+    let report = ledger.read();
+    if report.removed != before.removed {
+        let (removed, exported) =
+            (since(&before.removed, &report.removed), report.exported.values().sum::<u64>());
+        tracing::info!(%removed, exported, "what is over for long was removed");
+    }
+    Ok(over)
+}
+
+/// What came to the counts, for people.
+fn since(
+    before: &std::collections::BTreeMap<&'static str, u64>,
+    now: &std::collections::BTreeMap<&'static str, u64>,
+) -> String {
+    let more = now.iter().map(|(kind, count)| (kind, count - before.get(kind).copied().unwrap_or(0)));
+    let more = more.filter(|(_, count)| *count > 0).map(|(kind, count)| format!("{count} {kind}"));
+    more.collect::<Vec<_>>().join(", ")
+}
+
+async fn give_room_back(shared: &Shared) -> Result<(), NotPruned> {
+    while !shared.is_stopping() {
+        let begun = Instant::now();
+        let shrunk = shared.store.shrink(PAGES).await?;
+        shared.pruners.ledger.change(|report| report.pages_given_back += shrunk.pages);
+        if !shrunk.more {
+            break;
+        }
+        rest(shared, begun.elapsed() * REST).await;
+    }
+    Ok(())
+}
+
+async fn rest(shared: &Shared, time: Duration) {
+    tokio::select! {
+        () = tokio::time::sleep(time) => {}
+        () = shared.stopping() => {}
+    }
+}
+
+/// Whose turn it is, asked now and then.
+struct Turn<'a> {
+    shared: &'a Shared,
+    holder: String,
+    asked: Option<Instant>,
+}
+
+impl<'a> Turn<'a> {
+    fn of(shared: &'a Shared) -> Self {
+        let holder = format!("{}/{}", shared.node().name, shared.epoch());
+        Self { shared, holder, asked: None }
+    }
+
+    async fn is_ours(&mut self) -> Result<bool, store::Error> {
+        if self.asked.is_some_and(|asked| asked.elapsed() < TURN / 3) {
+            return Ok(true);
+        }
+        self.asked = Some(Instant::now());
+        self.shared.store.take_turn(&self.holder, TURN).await
+    }
+}

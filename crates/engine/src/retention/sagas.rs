@@ -1,0 +1,61 @@
+//! Sagas that ended long ago.
+
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use async_trait::async_trait;
+use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::Status;
+
+use super::SagaAges;
+use super::lines::{SagaLine, line};
+use super::pruning::{BATCH, NotPruned, Pruner, Removal};
+use crate::store::Store;
+
+/// Those at one kind of end. They are gone through from the oldest on, again and again: one that began long ago may have
+/// ended just now. Where a walk got to is remembered, so that no look begins with those again.
+struct Ended {
+    store: Arc<dyn Store>,
+    status: Status,
+    age: Duration,
+    reached: Mutex<Option<SagaId>>,
+}
+
+/// What removes sagas at these ages.
+pub(super) fn pruners(store: &Arc<dyn Store>, ages: &SagaAges) -> Vec<Arc<dyn Pruner>> {
+    let SagaAges { succeeded, compensated, failed } = *ages;
+    let kinds =
+        [(Status::Succeeded, succeeded), (Status::Compensated, compensated), (Status::Failed, failed)];
+    let pruner = |(status, age): (Status, Option<Duration>)| {
+        let (store, reached) = (store.clone(), Mutex::default());
+        age.map(|age| Arc::new(Ended { store, status, age, reached }) as Arc<dyn Pruner>)
+    };
+    kinds.into_iter().filter_map(pruner).collect()
+}
+
+#[async_trait]
+impl Pruner for Ended {
+    async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
+        let after = *self.reached.lock().unwrap_or_else(PoisonError::into_inner);
+        let page = self.store.old_sagas(self.status, self.age, after, BATCH).await?;
+        if !page.old.is_empty() {
+            if removal.exports() {
+                let keys = self.store.keys_of_sagas(&page.old).await?;
+                let stored = self.store.load(&page.old).await?;
+                let lines = stored.iter().map(|saga| line(&SagaLine::of(saga, &keys)?));
+                removal.export("sagas", lines.collect::<Result<_, _>>()?).await?;
+            }
+            let gone = self.store.remove_sagas(&page.old, self.status, self.age).await?;
+            removal.removed("sagas", gone.sagas);
+            removal.removed("saga_events", gone.events);
+            removal.removed("keys", gone.keys);
+            removal.removed("jobs", gone.jobs);
+        }
+        *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = page.next;
+        Ok(page.next.is_some())
+    }
+
+    fn shortest(&self) -> Option<Duration> {
+        Some(self.age)
+    }
+}

@@ -1,0 +1,7 @@
+-- A page of what stands there, from the oldest on, each with whether it may go. An id goes up with time: behind one that
+-- began too late nobody is old enough.
+select id, ended and updated_at < $3, created_at >= $3
+from lifecycles
+where machine = $1 and state = $2 and id > $4
+order by id
+limit $5

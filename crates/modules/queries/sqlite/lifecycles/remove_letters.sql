@@ -1,0 +1,3 @@
+delete from lifecycle_dead_letters
+where id in (select value from json_each(?1))
+returning id

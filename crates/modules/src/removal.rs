@@ -1,0 +1,18 @@
+//! What products share when they remove what is over.
+
+use std::time::Duration;
+
+use backstitch::Timestamp;
+use backstitch::retention::NotPruned;
+use serde::Serialize;
+
+/// A document to be exported.
+pub(crate) fn line(document: &impl Serialize) -> Result<String, NotPruned> {
+    serde_json::to_string(document).map_err(|why| NotPruned::Export(format!("it has no JSON form: {why}")))
+}
+
+/// The last moment that is old enough.
+pub(crate) fn before(now: Timestamp, age: Duration) -> Timestamp {
+    let age = i64::try_from(age.as_micros()).unwrap_or(i64::MAX);
+    Timestamp::from_micros(now.as_micros().saturating_sub(age).max(0))
+}

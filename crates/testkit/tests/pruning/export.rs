@@ -1,0 +1,105 @@
+//! What is kept of what goes.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use async_trait::async_trait;
+use backstitch::clock::SystemClock;
+use backstitch::kernel::saga::audit;
+use backstitch::store::Error as StoreError;
+use backstitch::store::memory::MemoryStore;
+use backstitch::store::watched::{Moment, Watch, Watched};
+use backstitch::{Engine, SagaId};
+use backstitch_testkit::shelf::Shelf;
+use serde_json::{Value, json};
+
+use crate::stage::{Place, all, eventually, log_of, options, purchase, soon_onto};
+
+async fn run(engine: &Engine, input: Value) -> SagaId {
+    let run = engine.start("purchase", &input).await.unwrap();
+    let id = run.id();
+    run.outcome().await.unwrap();
+    id
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn everything_that_goes_is_exported_before_with_its_whole_log() {
+    for place in Place::each().await {
+        let shelf = Arc::new(Shelf::default());
+        let engine = place.open(soon_onto(&shelf)).await;
+        let start = engine.start("purchase", &json!({"wait_ms": 5, "note": "ünï\u{0}"}));
+        let good = start.key("k-1").correlation_id("c-1").await.unwrap();
+        good.clone().outcome().await.unwrap();
+        let declined = run(&engine, json!({"declined": true})).await;
+        eventually("all have gone", async || all(&engine).await.is_empty()).await;
+        eventually("the messages, too", async || shelf.of_kind("message").len() == 2).await;
+
+        assert_eq!(shelf.sagas().len(), 2);
+        for line in shelf.of_kind("saga") {
+            let log = log_of(&line);
+            assert_eq!(audit(purchase().definition(), &log), [], "{line}");
+            assert_eq!(line["version"], 1);
+            if line["id"] == declined.to_string() {
+                assert_eq!((&line["status"], &line["keys"]), (&json!("compensated"), &json!([])));
+            } else {
+                assert_eq!((&line["id"], &line["status"]), (&json!(good.id()), &json!("succeeded")));
+                assert_eq!(line["keys"], json!([{"scope": "saga/purchase", "key": "k-1"}]));
+                assert_eq!(line["correlation_id"], "c-1");
+                assert_eq!(line["log"][0]["data"]["input"]["note"], "ünï\u{0}");
+            }
+        }
+        let message = &shelf.of_kind("message")[0];
+        assert_eq!((&message["topic"], &message["status"]), (&json!("stock"), &json!("succeeded")));
+        assert_eq!(message["payload"], "one");
+        let report = engine.removed();
+        assert_eq!((report.exported["sagas"], report.removed["sagas"]), (2, 2));
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_exported_is_not_removed_and_says_why() {
+    for place in Place::each().await {
+        let shelf = Arc::new(Shelf::default());
+        shelf.refuse(Some("the disk is full: make room there"));
+        let engine = place.open(soon_onto(&shelf)).await;
+        let ids = [run(&engine, json!({})).await, run(&engine, json!({})).await];
+        eventually("it has been tried", async || engine.removed().failed >= 3).await;
+        let report = engine.removed();
+        assert!(report.held_up.as_ref().unwrap().contains("make room there"), "{report:?}");
+        assert!(report.removed.is_empty() && report.exported.is_empty(), "{report:?}");
+        assert!(all(&engine).await.into_keys().eq(ids));
+
+        shelf.refuse(None);
+        eventually("all have gone", async || all(&engine).await.is_empty()).await;
+        eventually("nothing is in the way", async || engine.removed().held_up.is_none()).await;
+        assert!(shelf.sagas().values().all(|count| *count == 1));
+        engine.shutdown().await.unwrap();
+    }
+}
+
+/// Dies so many times between the export and the removal.
+struct Dying(AtomicUsize);
+
+#[async_trait]
+impl Watch for Dying {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), StoreError> {
+        let dies = matches!(moment, Moment::BeforeRemoval(_))
+            && self.0.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok();
+        if dies { Err(StoreError::Unavailable("it has died".to_owned())) } else { Ok(()) }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_dies_between_export_and_removal_exports_again_and_loses_nothing() {
+    let shelf = Arc::new(Shelf::default());
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let dying = Arc::new(Watched::new(store, Dying(AtomicUsize::new(2))));
+    let engine = Engine::on_store(dying, options(soon_onto(&shelf))).await.unwrap();
+    engine.register(purchase()).unwrap();
+    let id = run(&engine, json!({})).await;
+    eventually("it is gone", async || all(&engine).await.is_empty()).await;
+    assert_eq!(shelf.sagas()[&id.to_string()], 3, "each time it was to be removed");
+    assert_eq!((engine.removed().removed["sagas"], engine.removed().failed), (1, 2));
+    engine.shutdown().await.unwrap();
+}

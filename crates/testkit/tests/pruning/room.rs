@@ -1,0 +1,78 @@
+//! The file shrinks.
+
+use std::path::Path;
+
+use backstitch::retention::Retention;
+use futures::future::join_all;
+use serde_json::json;
+
+use crate::stage::{Place, all, eventually, soon};
+
+fn size(folder: &Path) -> u64 {
+    let connection = rusqlite::Connection::open(folder.join("sagas.db")).unwrap();
+    // The file is cut off when what the log holds is moved into it.
+    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(())).unwrap();
+    std::fs::metadata(folder.join("sagas.db")).unwrap().len()
+}
+
+async fn fill(place: &Place) {
+    let engine = place.open(Retention::default()).await;
+    let runs = (0..400).map(|_| {
+        let engine = engine.clone();
+        let input = json!({"note": "x".repeat(8_000)});
+        async move { engine.start("purchase", &input).await.unwrap().outcome().await.unwrap() }
+    });
+    join_all(runs).await;
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_shrinks_when_what_filled_it_is_gone() {
+    let place = Place::sqlite();
+    let Place::Sqlite(folder) = &place else { return };
+    fill(&place).await;
+    let full = size(folder.path());
+    assert!(full > 3_000_000, "{full}");
+
+    let engine = place.open(soon()).await;
+    eventually("all have gone", async || all(&engine).await.is_empty()).await;
+    eventually("the room is given back", async || {
+        let report = engine.removed();
+        report.last_run.is_some() && report.pages_given_back * 4096 > full / 2
+    })
+    .await;
+    assert!(size(folder.path()) < full / 2, "{} of {full}", size(folder.path()));
+    engine.shutdown().await.unwrap();
+    let connection = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+    let sound: String = connection.query_row("pragma integrity_check", [], |row| row.get(0)).unwrap();
+    assert_eq!(sound, "ok");
+}
+
+/// A file that was made without that goes on as it is: what is free is used again.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_file_that_cannot_shrink_stays_as_large_and_works() {
+    let place = Place::sqlite();
+    let Place::Sqlite(folder) = &place else { return };
+    let connection = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+    connection.execute_batch("pragma auto_vacuum = none; create table somebodys (id integer)").unwrap();
+    drop(connection);
+    fill(&place).await;
+    let full = size(folder.path());
+    let engine = place.open(soon()).await;
+    eventually("all have gone", async || all(&engine).await.is_empty()).await;
+    eventually("a round is over", async || engine.removed().last_run.is_some()).await;
+    assert_eq!(engine.removed().pages_given_back, 0);
+    assert_eq!(size(folder.path()), full);
+    engine.shutdown().await.unwrap();
+
+    // As docs/retention.md says.
+    let connection = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+    connection.execute_batch("pragma auto_vacuum = incremental; vacuum").unwrap();
+    drop(connection);
+    assert!(size(folder.path()) < full / 2);
+    let kind: i64 = rusqlite::Connection::open(folder.path().join("sagas.db"))
+        .unwrap()
+        .query_row("pragma auto_vacuum", [], |row| row.get(0))
+        .unwrap();
+    assert_eq!(kind, 2);
+}
