@@ -28,6 +28,7 @@ mod audit;
 mod auth;
 pub mod commands;
 pub mod config;
+mod console;
 mod database;
 pub mod demo;
 mod feed;

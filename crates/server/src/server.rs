@@ -20,6 +20,7 @@ use crate::app::{App, Parts};
 use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::Config;
+use crate::console::Pulse;
 use crate::database::Database;
 use crate::feed::pass_on_events;
 use crate::http::Acceptor;
@@ -151,6 +152,7 @@ impl Server {
             leaves: Leaves::until(closing.clone()),
             access: assembled.access.clone(),
             metrics,
+            pulse: Pulse::default(),
             readiness: routes::Readiness::default(),
             audience: Audience::default(),
             description: assembled.description.clone().into(),

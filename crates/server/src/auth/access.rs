@@ -15,14 +15,16 @@ pub(crate) enum Access {
     Needs(Role),
     /// A key of this role, or the stream token of the saga in the path.
     NeedsOrToken(Role),
+    /// A page of the console, for whoever has signed in with a key of this role; `None`: for anybody.
+    Page(Option<Role>),
 }
 
 impl Access {
     /// Its name in the API description.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Public => "public",
-            Self::Needs(role) | Self::NeedsOrToken(role) => role.as_str(),
+            Self::Public | Self::Page(None) => "public",
+            Self::Needs(role) | Self::NeedsOrToken(role) | Self::Page(Some(role)) => role.as_str(),
         }
     }
 }

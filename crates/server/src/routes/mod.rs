@@ -25,14 +25,15 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::auth::{Role, Table, guard};
-use crate::problem::{Described, Kind, Mistake, Problem};
+use crate::console;
+use crate::problem::{Described, Mistake};
 use crate::telemetry::observe;
 
-use table::Routes;
-
-pub(crate) use health::Readiness;
+pub(crate) use health::{Readiness, delivery_age, outbox_age};
 pub(crate) use lifecycles::live_frame as lifecycle_frame;
 pub(crate) use streams::live::live_frame;
+pub(crate) use streams::sse::stream as event_stream;
+pub(crate) use table::Routes;
 
 /// The one list of all routes. A route that is not in it does not exist; one in it states who may use it.
 fn all() -> Routes {
@@ -150,16 +151,14 @@ pub(crate) struct Assembled {
 }
 
 pub(crate) fn assemble() -> Assembled {
-    let (router, access, description) = all().into_parts();
+    let (router, access, description) = console::routes::add(all()).into_parts();
     Assembled { router, access, description }
 }
 
 impl Assembled {
     pub(crate) fn into_router(self, app: &App) -> Router {
         self.router
-            .fallback(|| async {
-                Problem::new(Kind::NotFound, "there is nothing here: /docs lists what there is")
-            })
+            .fallback(console::nothing_here)
             .layer(from_fn_with_state(app.clone(), guard))
             .layer(from_fn_with_state(app.clone(), observe))
             .with_state(app.clone())

@@ -1,0 +1,28 @@
+//! The console: pages for people, rendered here, readable without a script.
+//!
+//! Its pages ask the same parts as the API does. What they change is sent by forms, which carry a token of the session and are
+//! recorded as requests to the API are.
+
+mod assets;
+mod cookie;
+mod done;
+mod find;
+mod form;
+mod gate;
+mod json_text;
+mod live;
+mod origin;
+mod overview;
+mod page;
+mod parts;
+mod plot;
+mod pulse;
+mod sagas;
+mod sign_in;
+mod visitor;
+
+pub(crate) mod routes;
+
+pub(crate) use gate::guard;
+pub(crate) use page::nothing_here;
+pub(crate) use pulse::Pulse;
