@@ -23,6 +23,7 @@ use crate::runtime::{FeedEvent, Gap, Shared};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
+use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
 use crate::store::product::Database;
 use crate::store::{self, Cursor, Filter, Health, Page, Store};
@@ -255,7 +256,7 @@ impl Engine {
         let shared = self.shared();
         let now = shared.options.clock.now().as_micros();
         let before = now.saturating_sub(i64::try_from(stuck_after.as_micros()).unwrap_or(i64::MAX));
-        let known = shared.registry.runnable(&*shared.store).await.known;
+        let known = self.runnable().await;
         let since = Timestamp::from_micros(before);
         let mut look_at = STUCK_LISTED;
         loop {
@@ -269,6 +270,12 @@ impl Engine {
             // Those that wait for their next try may stand before those that do not.
             look_at *= 10;
         }
+    }
+
+    /// The definitions whose sagas this engine can run.
+    pub async fn runnable(&self) -> Vec<Known> {
+        let shared = self.shared();
+        shared.registry.runnable(&*shared.store).await.known
     }
 
     /// How long messages have waited that are not out yet.

@@ -30,7 +30,7 @@ use backstitch_kernel::saga::Recorded;
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use nodes::{Epoch, Known, Node, Notice, Registered};
+use nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -110,6 +110,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be read.
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error>;
+
+    /// Up to `limit` processes that have joined and not left, the newest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error>;
 
     /// Enters this process as a new incarnation.
     ///

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Known, Node, Notice, Registered};
+use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -148,6 +148,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
         self.admitted().await?.health(known, stuck_since, limit).await
+    }
+
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        self.admitted().await?.nodes(limit).await
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

@@ -16,7 +16,7 @@ const DECISIONS_A_STEP: usize = 8;
 pub struct Preview {
     /// Steps in flight: they are awaited first, and undone too if they take effect or may have.
     pub awaited: Vec<StepId>,
-    /// Steps that are undone, in this order.
+    /// Steps that are undone, in the order in which their compensations begin.
     pub undone: Vec<StepId>,
     /// Steps that took effect, or would have, and have nothing to undo them: they stay as they are.
     pub kept: Vec<StepId>,
@@ -26,55 +26,60 @@ pub struct Preview {
 #[must_use]
 pub fn preview(definition: &Definition, saga: SagaId, state: &State) -> Option<Preview> {
     let now = Now::at(state.at);
-    let mut preview = Preview::default();
-    let mut state = state.clone();
+    let mut play = Play { definition, saga, state: state.clone(), begun: Vec::new() };
     if state.paused {
         // Cancelling one that is paused undoes nothing until it goes on.
-        state = decide(
-            definition,
-            saga,
-            &state,
-            Input::Resume { note: String::new() },
-            Now { hold: true, ..now },
-        )
-        .ok()?
-        .state;
+        play.say(Input::Resume { note: String::new() }, Now { hold: true, ..now })?;
     }
-    state = decide(definition, saga, &state, Input::Cancel { note: String::new() }, now).ok()?.state;
-    for (step, of) in definition.steps().iter().zip(&state.steps) {
-        if of.forward.in_flight() {
-            preview.awaited.push(step.id.clone());
-        }
-    }
+    play.say(Input::Cancel { note: String::new() }, now)?;
+    let steps = || definition.steps().iter();
+    let awaited = steps().zip(&play.state.steps).filter(|(_, of)| of.forward.in_flight());
+    let awaited = awaited.map(|(step, _)| step.id.clone()).collect();
     for _ in 0..DECISIONS_A_STEP * definition.steps().len() {
-        let Some(input) = next_answer(definition, &state) else { break };
-        let decision = decide(definition, saga, &state, input, now).ok()?;
-        preview.undone.extend(decision.events.iter().filter_map(|recorded| match &recorded.event {
-            Event::StepCompensated { step, .. } => Some(step.clone()),
-            _ => None,
-        }));
-        state = decision.state;
+        let Some(input) = play.next_answer() else { break };
+        play.say(input, now)?;
     }
-    let took_effect = definition.steps().iter().zip(&state.steps).filter(|(_, of)| of.may_have_happened());
+    let took_effect = steps().zip(&play.state.steps).filter(|(_, of)| of.may_have_happened());
     let kept = took_effect.filter(|(step, _)| step.compensation.is_none()).map(|(step, _)| step.id.clone());
-    preview.kept = kept.collect();
-    Some(preview)
+    Some(Preview { awaited, kept: kept.collect(), undone: play.begun })
 }
 
-/// What somebody would answer next; what was interrupted is begun again first.
-fn next_answer(definition: &Definition, state: &State) -> Option<Input> {
-    if state.status.is_terminal() {
-        return None;
+/// A saga that goes on in thought.
+struct Play<'a> {
+    definition: &'a Definition,
+    saga: SagaId,
+    state: State,
+    /// The steps whose compensations have begun, in this order.
+    begun: Vec<StepId>,
+}
+
+impl Play<'_> {
+    fn say(&mut self, input: Input, now: Now) -> Option<()> {
+        let decision = decide(self.definition, self.saga, &self.state, input, now).ok()?;
+        self.begun.extend(decision.events.iter().filter_map(|recorded| match &recorded.event {
+            Event::StepCompensating { step, attempt: 1, .. } => Some(step.clone()),
+            _ => None,
+        }));
+        self.state = decision.state;
+        Some(())
     }
-    let mut steps = definition.steps().iter().zip(&state.steps);
-    let found = steps.find_map(|(step, of)| {
-        let phase = [Phase::Do, Phase::Undo].into_iter().find(|phase| of.phase(*phase).in_flight())?;
-        Some(Input::Finished {
-            step: step.id.clone(),
-            phase,
-            attempt: of.phase(phase).attempts,
-            outcome: Outcome::Succeeded(Payload::null()),
-        })
-    });
-    Some(found.unwrap_or(Input::Wake))
+
+    /// What somebody would answer next: first whatever was in flight, and then compensations as they began.
+    fn next_answer(&self) -> Option<Input> {
+        if self.state.status.is_terminal() {
+            return None;
+        }
+        let actions = self.definition.steps().iter().map(|step| (&step.id, Phase::Do));
+        let compensations = self.begun.iter().map(|step| (step, Phase::Undo));
+        let found = actions.chain(compensations).find_map(|(step, phase)| {
+            let of = self.state.steps[self.definition.position(step)?].phase(phase);
+            of.in_flight().then(|| Input::Finished {
+                step: step.clone(),
+                phase,
+                attempt: of.attempts,
+                outcome: Outcome::Succeeded(Payload::null()),
+            })
+        });
+        Some(found.unwrap_or(Input::Wake))
+    }
 }

@@ -42,13 +42,14 @@ fn every_query_can_be_prepared() {
 #[test]
 fn no_query_reads_a_table_that_grows_from_end_to_end() {
     let (_place, connection, queries) = queries();
-    // These hold only what is active or waits, never what is over, the names of declared definitions, topics, a limited
+    // These hold only what is active or waits, never what is over, the names of declared definitions, nodes, topics, a limited
     // number of messages, and the steps of a search by halving.
     let small = [
         "SCAN CONSTANT ROW",
         "SCAN counted",
         "SCAN declared",
         "SCAN horizon",
+        "SCAN nodes",
         "SCAN waiting",
         "sagas_owned",
         "sagas_unowned_due",

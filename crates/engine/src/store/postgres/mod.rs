@@ -37,7 +37,7 @@ use tokio_postgres::types::ToSql;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Known, Node, Notice, Registered};
+use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -163,6 +163,10 @@ impl Store for PostgresStore {
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
         read!(self.sessions, |session| read::health(session, known, stuck_since, limit))
+    }
+
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        read!(self.sessions, |session| nodes::joined(session, limit))
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

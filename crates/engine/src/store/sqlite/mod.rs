@@ -37,7 +37,7 @@ pub use messages::publish_in;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Known, Node, Registered};
+use super::nodes::{Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Pruned, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -156,6 +156,11 @@ impl Store for SqliteStore {
         self.connections
             .read(move |connection| health::health(connection, &known, stuck_since, now, limit))
             .await
+    }
+
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| nodes::joined(connection, now, limit)).await
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
