@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod acknowledgement;
 mod alert;
 mod channel;
 mod config;
@@ -32,6 +33,7 @@ mod text;
 use backstitch::store::product::{Migration, Schema};
 
 pub use crate::settings::Secret;
+pub use acknowledgement::{Acknowledged, Acknowledgement, acknowledge};
 pub use alert::{Alert, Failure};
 pub use config::{BadConfig, Config, Email, Security, Webhook};
 pub use list::{BadCursor, Cursor, Listed, Notice, Page, list};
@@ -40,9 +42,16 @@ pub use sink::{AlertSink, CannotAttach};
 /// The tables of alerts, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {
     product: "alerts",
-    migrations: &[Migration {
-        name: "notices",
-        sqlite: include_str!("../../migrations/sqlite/alerts_0001.sql"),
-        postgres: include_str!("../../migrations/postgres/alerts_0001.sql"),
-    }],
+    migrations: &[
+        Migration {
+            name: "notices",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0001.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0001.sql"),
+        },
+        Migration {
+            name: "acknowledgements",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0002.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0002.sql"),
+        },
+    ],
 };

@@ -31,6 +31,7 @@
 
 mod base;
 mod call;
+mod condition;
 mod courier;
 pub mod crew;
 mod dead_letters;
@@ -65,6 +66,7 @@ use std::sync::Arc;
 
 use backstitch::Engine;
 
+pub use condition::{COUNTED, Condition, LATELY};
 pub use courier::Courier;
 pub use crew::Crew;
 pub use dead_letters::{DeadLetter, DeadLetters, Requeued, RequeuedMany, Which};

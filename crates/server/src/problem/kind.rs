@@ -55,6 +55,7 @@ kinds! {
     DefinitionNotFound "definition-not-found" NOT_FOUND "There is no such definition";
     JobNotFound "job-not-found" NOT_FOUND "There is no such job";
     MessageNotFound "message-not-found" NOT_FOUND "There is no such message";
+    AlertNotFound "alert-not-found" NOT_FOUND "There is no such alert";
     OrderNotFound "order-not-found" NOT_FOUND "There is no such order";
     SubscriptionNotFound "subscription-not-found" NOT_FOUND "There is no such subscription";
     EventNotFound "event-not-found" NOT_FOUND "There is no such event";
