@@ -58,4 +58,12 @@ impl Table {
         let methods = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
         methods.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(", ")
     }
+
+    /// Every route there is.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Method, Rule)> {
+        self.0.iter().flat_map(|(path, methods)| {
+            methods.iter().map(move |(method, rule)| (path.as_str(), method, *rule))
+        })
+    }
 }

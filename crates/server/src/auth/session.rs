@@ -22,7 +22,7 @@ pub(crate) struct Session {
     /// The number of the key.
     pub(crate) key: i64,
     /// When it ends.
-    pub(crate) ends_at: Timestamp,
+    ends_at: Timestamp,
     /// Tells sessions of one key apart.
     nonce: u64,
 }
@@ -41,19 +41,20 @@ impl Session {
         BASE64_URL_SAFE_NO_PAD.encode(whole)
     }
 
-    /// What the browser sends, if it was sealed here.
-    pub(crate) fn open(hasher: &Hasher, text: &str) -> Option<Self> {
+    /// What the browser sends, if it was sealed here and is not over.
+    pub(crate) fn open(hasher: &Hasher, text: &str, now: Timestamp) -> Option<Self> {
         let whole: [u8; WHOLE] = BASE64_URL_SAFE_NO_PAD.decode(text).ok()?.try_into().ok()?;
         let (signed, hash) = whole.split_at(SIGNED);
         if !hasher.matches(Purpose::Session, signed, hash) {
             return None;
         }
         let number = |at: usize| signed[at..at + 8].try_into().ok();
-        Some(Self {
+        let session = Self {
             key: i64::from_be_bytes(number(0)?),
             ends_at: Timestamp::from_micros(i64::from_be_bytes(number(8)?)),
             nonce: u64::from_be_bytes(number(16)?),
-        })
+        };
+        Some(session).filter(|session| session.ends_at > now)
     }
 
     /// What its forms carry, so that no other site can send one.
@@ -102,15 +103,17 @@ mod tests {
     #[test]
     fn what_was_sealed_here_is_opened_and_nothing_else() {
         let (here, elsewhere) = (Hasher::new(b"secret").unwrap(), Hasher::new(b"another").unwrap());
-        let session = Session::begin(7, Timestamp::from_micros(1), 42);
+        let now = Timestamp::from_micros(1);
+        let session = Session::begin(7, now, 42);
         let sealed = session.seal(&here);
-        assert_eq!(Session::open(&here, &sealed), Some(session));
-        assert_eq!(Session::open(&elsewhere, &sealed), None);
+        assert_eq!(Session::open(&here, &sealed, now), Some(session));
+        assert_eq!(Session::open(&elsewhere, &sealed, now), None);
+        assert_eq!(Session::open(&here, &sealed, now.plus(LIFETIME)), None, "it is over");
         let mut changed = sealed.clone().into_bytes();
         changed[3] = if changed[3] == b'A' { b'B' } else { b'A' };
-        assert_eq!(Session::open(&here, &String::from_utf8(changed).unwrap()), None);
+        assert_eq!(Session::open(&here, &String::from_utf8(changed).unwrap(), now), None);
         for odd in ["", "bsk_1", &sealed[1..], &format!("{sealed}AAAA")] {
-            assert_eq!(Session::open(&here, odd), None, "{odd}");
+            assert_eq!(Session::open(&here, odd, now), None, "{odd}");
         }
     }
 

@@ -26,6 +26,11 @@ impl Form {
         found.map(|(_, value)| value.as_str()).unwrap_or_default()
     }
 
+    /// Whether there is such a field, be it empty.
+    pub(crate) fn has(&self, name: &str) -> bool {
+        self.0.iter().any(|(known, _)| known == name)
+    }
+
     /// A field, unless it was left empty.
     pub(crate) fn filled(&self, name: &str) -> Option<&str> {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
@@ -44,7 +49,7 @@ impl Form {
         expected: &str,
     ) -> Result<T, Problem> {
         let text = self.text(name);
-        read(text).ok_or_else(|| Problem::field(name, &format!("is `{text}`: {expected}")))
+        read(text).ok_or_else(|| Problem::field(name, format!("is `{text}`: {expected}")))
     }
 
     /// Refuses what was decided on something that is not so any more.

@@ -56,7 +56,7 @@ async fn admit(
             "without API keys this server is for this machine only: open it as http://127.0.0.1 or http://localhost",
         ));
     }
-    let session = if open { None } else { session(app, request.headers()).await? };
+    let session = if open { None } else { session(app, request.headers()) };
     app.gate.rates.request(session.map_or(peer, |session| Who::Key(session.key)))?;
     if open {
         *visitor = Visitor { holder: None, open, form_token: open_form_token(hasher) };
@@ -98,10 +98,8 @@ async fn admit(
 }
 
 /// Whoever the browser's cookie stands for, if it is still good.
-async fn session(app: &App, headers: &HeaderMap) -> Result<Option<Session>, Problem> {
-    let Some(sealed) = cookie::read(headers) else { return Ok(None) };
-    let session = Session::open(&app.gate.hasher, sealed);
-    Ok(session.filter(|session| session.ends_at > app.clock.now()))
+fn session(app: &App, headers: &HeaderMap) -> Option<Session> {
+    Session::open(&app.gate.hasher, cookie::read(headers)?, app.clock.now())
 }
 
 /// Reads the form, which must be one of ours: the token shows it, and nothing that the browser says may speak against it.

@@ -21,12 +21,11 @@ pub(crate) fn indented(json: &str) -> String {
             '{' | '[' => {
                 text.push(c);
                 while rest.next_if(char::is_ascii_whitespace).is_some() {}
-                match rest.next_if(|&next| matches!(next, '}' | ']')) {
-                    Some(end) => text.push(end),
-                    None => {
-                        depth += 1;
-                        line(&mut text, depth);
-                    }
+                if let Some(end) = rest.next_if(|&next| matches!(next, '}' | ']')) {
+                    text.push(end);
+                } else {
+                    depth += 1;
+                    line(&mut text, depth);
                 }
             }
             '}' | ']' => {

@@ -8,7 +8,7 @@ use backstitch_modules::lifecycles::Stuck;
 
 use super::done::Done;
 use super::page::{Frame, Section, page};
-use super::parts::{State as Shown, span};
+use super::parts::{Mood, State as Shown, When, span};
 use super::plot::{Rates, Times};
 use super::visitor::Visitor;
 use crate::app::App;
@@ -18,6 +18,8 @@ use crate::routes::{delivery_age, outbox_age};
 
 /// How many of each list.
 const LISTED: usize = 10;
+/// Nodes that are listed.
+const NODES: usize = 100;
 
 #[derive(Template)]
 #[template(path = "overview.html")]
@@ -35,6 +37,15 @@ struct Overview {
     rates: Rates,
     times: Times,
     node: String,
+    nodes: Vec<Node>,
+}
+
+struct Node {
+    name: String,
+    epoch: i64,
+    state: Shown,
+    started: When,
+    heartbeat: When,
 }
 
 /// What is going on.
@@ -55,6 +66,7 @@ pub(super) async fn show(
         listed(None),
         outbox_age(&app)
     )?;
+    let joined = app.engine.store().nodes(NODES).await.map_err(|why| Problem::of_store(&why))?;
     let delivery = delivery_age(&app).await?;
     let stuck_lifecycles = app.lifecycles.parts.stuck(LISTED).await?;
     let hour = app.pulse.last_hour(app.clock.now());
@@ -62,8 +74,8 @@ pub(super) async fn show(
     stuck.truncate(LISTED);
     let shown = |age: std::time::Duration| span(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let active = [Status::Pending, Status::Running, Status::Compensating, Status::Failed];
+    let frame = Frame::new(&app, visitor, Section::Overview, "Overview").live("/live").after(done);
     Ok(page(&Overview {
-        frame: Frame::new(&app, visitor, Section::Overview, "Overview").live("/live").after(done),
         counts: active.map(|status| (status, health.active.get(&status).copied().unwrap_or_default())).into(),
         under_way: app.engine.active(),
         outbox: outbox.map(|age| shown(age.oldest)),
@@ -76,5 +88,20 @@ pub(super) async fn show(
         rates: Rates::of(&hour),
         times: Times::of(&hour),
         node: app.engine.node().to_owned(),
+        nodes: joined
+            .into_iter()
+            .map(|it| Node {
+                state: if it.lives {
+                    Shown::new("lives", "✓", Mood::Good)
+                } else {
+                    Shown::new("not heard of", "✕", Mood::Bad)
+                },
+                started: frame.when(it.started_at),
+                heartbeat: frame.when(it.heartbeat_at),
+                epoch: it.epoch,
+                name: it.name,
+            })
+            .collect(),
+        frame,
     }))
 }

@@ -12,7 +12,6 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use backstitch::Timestamp;
 
-use super::assets;
 use super::done::Done;
 use super::parts::When;
 use super::visitor::Visitor;
@@ -24,6 +23,9 @@ const POLICY: HeaderValue = HeaderValue::from_static(
     "default-src 'none'; script-src 'self'; style-src 'self'; img-src 'self' data:; connect-src 'self'; \
      form-action 'self'; base-uri 'none'; frame-ancestors 'none'",
 );
+
+/// Which Backstitch this is.
+pub(super) const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Which part of the console a page belongs to.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -37,12 +39,11 @@ pub(crate) enum Section {
     Outbox,
     Lifecycles,
     Alerts,
-    Doctor,
     Audit,
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 9] = [
+    const ALL: [(Self, &'static str, &'static str); 8] = [
         (Self::Overview, "Overview", "/"),
         (Self::Sagas, "Sagas", "/sagas"),
         (Self::Definitions, "Definitions", "/definitions"),
@@ -50,7 +51,6 @@ impl Section {
         (Self::Outbox, "Outbox", "/outbox"),
         (Self::Lifecycles, "Lifecycles", "/lifecycles"),
         (Self::Alerts, "Alerts", "/alerts"),
-        (Self::Doctor, "Doctor", "/doctor"),
         (Self::Audit, "Audit", "/audit"),
     ];
 }
@@ -96,18 +96,6 @@ impl Frame {
         let here = self.section;
         shown.map(move |(section, name, place)| (name, place, section == here))
     }
-
-    pub(crate) fn style(&self) -> &'static str {
-        assets::STYLE_PLACE
-    }
-
-    pub(crate) fn script(&self) -> &'static str {
-        assets::SCRIPT_PLACE
-    }
-
-    pub(crate) fn version(&self) -> &'static str {
-        env!("CARGO_PKG_VERSION")
-    }
 }
 
 /// A page as an answer.
@@ -115,7 +103,8 @@ pub(crate) fn page(template: &impl Template) -> Response {
     answer(StatusCode::OK, template)
 }
 
-fn answer(status: StatusCode, template: &impl Template) -> Response {
+/// The same with another status: what was asked for cannot be done, and the page says why.
+pub(crate) fn answer(status: StatusCode, template: &impl Template) -> Response {
     match template.render() {
         Ok(body) => (status, body).into_response(),
         Err(why) => {
@@ -123,6 +112,13 @@ fn answer(status: StatusCode, template: &impl Template) -> Response {
             Problem::internal().into_response()
         }
     }
+}
+
+/// What is wrong, for a page that shows the form once more.
+pub(crate) fn told(problem: Problem) -> (StatusCode, Option<Told>) {
+    let mut refused = problem.into_response();
+    let told = refused.extensions_mut().remove::<Told>();
+    (refused.status(), told)
 }
 
 /// A page about something that cannot be done.

@@ -5,6 +5,8 @@ use std::fmt::Display;
 
 use askama::Template;
 use askama::filters::HtmlSafe;
+use backstitch::kernel::delivery;
+use backstitch::store::outbox;
 use backstitch::{Status, StepStatus, Timestamp};
 
 use crate::time::rfc3339;
@@ -48,6 +50,12 @@ pub(crate) fn exact_span(micros: i64) -> String {
         1_000_000..60_000_000 => format!("{}.{} s", micros / 1_000_000, micros / 100_000 % 10),
         _ => span(micros / 1_000_000),
     }
+}
+
+/// A number that was counted no further than so many.
+pub(crate) fn capped(count: u64, most: usize) -> String {
+    let most = u64::try_from(most).unwrap_or(u64::MAX);
+    if count > most { format!("{most}+") } else { count.to_string() }
 }
 
 /// How a state is to be taken.
@@ -115,6 +123,36 @@ impl State {
         Self::new(status.as_str(), shape, mood)
     }
 
+    pub(crate) fn of_delivery(status: delivery::Status) -> Self {
+        let (word, shape, mood) = match status {
+            delivery::Status::Pending => ("pending", "○", Mood::Waiting),
+            delivery::Status::InProgress => ("being sent", "▶", Mood::Busy),
+            delivery::Status::PendingRetry => ("failed, tried again", "↻", Mood::Undone),
+            delivery::Status::Completed => ("arrived", "✓", Mood::Good),
+            delivery::Status::DeadLettered => ("given up", "✕", Mood::Bad),
+        };
+        Self::new(word, shape, mood)
+    }
+
+    pub(crate) fn of_message(status: outbox::Status) -> Self {
+        let (shape, mood) = match status {
+            outbox::Status::Pending => ("○", Mood::Waiting),
+            outbox::Status::Sending => ("▶", Mood::Busy),
+            outbox::Status::Failed => ("↻", Mood::Undone),
+            outbox::Status::Succeeded => ("✓", Mood::Good),
+            outbox::Status::Aborted => ("✕", Mood::Bad),
+        };
+        Self::new(status.as_str(), shape, mood)
+    }
+
+    pub(crate) fn of_subscription(is_disabled: bool, is_failing: bool) -> Self {
+        match (is_disabled, is_failing) {
+            (true, _) => Self::new("disabled", "‖", Mood::Bad),
+            (false, true) => Self::new("enabled, failing", "!", Mood::Undone),
+            (false, false) => Self::new("enabled", "✓", Mood::Good),
+        }
+    }
+
     pub(crate) fn of_step(status: impl Borrow<StepStatus>) -> Self {
         let (word, shape, mood) = step_look(*status.borrow());
         Self::new(word, shape, mood)
@@ -169,6 +207,11 @@ mod tests {
         assert_eq!((when(7200), when(200_000)), ("2 h ago".into(), "2 d ago".into()));
         assert_eq!(when(-90), "in 1 min");
         assert_eq!((exact_span(999), exact_span(1_500_000)), ("999 µs".into(), "1.5 s".into()));
+    }
+
+    #[test]
+    fn what_was_not_counted_to_its_end_says_so() {
+        assert_eq!((capped(0, 10), capped(10, 10), capped(11, 10)), ("0".into(), "10".into(), "10+".into()));
     }
 
     #[test]

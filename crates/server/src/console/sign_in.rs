@@ -5,13 +5,13 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::HeaderMap;
 use axum::http::header::SET_COOKIE;
-use axum::response::{IntoResponse, Response};
+use axum::response::Response;
 
 use super::cookie;
 use super::done::see_other;
 use super::form::Form;
 use super::gate::{SIGN_IN, sign_in};
-use super::page::{Frame, Section, page};
+use super::page::{Frame, Section, answer, page, told};
 use super::visitor::Visitor;
 use crate::app::App;
 use crate::http::{Peer, Query};
@@ -62,12 +62,9 @@ pub(super) async fn take(
             response
         }
         Err(problem) => {
-            let mut refused = problem.into_response();
-            let told = refused.extensions_mut().remove::<Told>();
+            let (status, told) = told(problem);
             let frame = Frame::new(&app, visitor, Section::None, "Sign in");
-            let mut response = page(&SignIn { frame, next, ended: false, told });
-            *response.status_mut() = refused.status();
-            response
+            answer(status, &SignIn { frame, next, ended: false, told })
         }
     }
 }

@@ -1,5 +1,7 @@
 //! The list of sagas.
 
+use std::borrow::Borrow;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
@@ -28,8 +30,8 @@ struct List {
 }
 
 impl List {
-    fn is_asked(&self, status: &Status) -> bool {
-        self.wanted.filter.status == Some(*status)
+    fn is_asked(&self, status: impl Borrow<Status>) -> bool {
+        self.wanted.filter.status == Some(*status.borrow())
     }
 
     fn time(at: Option<&backstitch::Timestamp>) -> String {

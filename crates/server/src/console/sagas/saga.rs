@@ -5,11 +5,11 @@ use axum::extract::State;
 use axum::response::Response;
 use backstitch::{Error, EventView, Insight, Recorded, Status, StepStatus, StepView};
 
-use super::graph::Graph;
-use super::operate;
 use super::timeline::Timeline;
+use super::{graph, operate};
 use crate::app::App;
 use crate::console::done::Done;
+use crate::console::drawing::Drawing;
 use crate::console::json_text::indented;
 use crate::console::page::{Frame, Section, page};
 use crate::console::parts::{Id, State as Shown, When};
@@ -25,7 +25,7 @@ const EVENTS: usize = 1000;
 struct Page {
     frame: Frame,
     insight: Insight,
-    graph: Option<Graph>,
+    graph: Option<Drawing>,
     timeline: Option<Timeline>,
     events: Vec<Line>,
     more_events: bool,
@@ -61,7 +61,7 @@ pub(in crate::console) async fn show(
     }
     let steps = insight.saga.steps.iter().map(|step| &step.id);
     Ok(page(&Page {
-        graph: Graph::of(&insight),
+        graph: graph::drawn(&insight),
         timeline: Timeline::of(&log, steps, frame.now),
         events: log.iter().map(|recorded| Line::of(&frame, recorded)).collect(),
         more_events,

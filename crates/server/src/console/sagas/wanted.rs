@@ -167,7 +167,7 @@ mod tests {
     #[test]
     fn an_id_of_a_time_stands_after_all_of_that_time() {
         let at = Timestamp::from_micros(1_700_000_000_123_456);
-        let made = |millis| {
+        let made = |millis: u64| {
             uuid::Uuid::new_v7(uuid::Timestamp::from_unix(
                 uuid::NoContext,
                 millis / 1000,
