@@ -14,6 +14,7 @@ use crate::clock::{Clock, Ids, NeverBack};
 use crate::definitions;
 use crate::error::Error;
 use crate::inbox::{Message, Posted};
+use crate::insight::{self, Insight};
 use crate::inspect;
 use crate::options::Options;
 use crate::resolve;
@@ -192,6 +193,14 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn load(&self, saga: SagaId) -> Result<Option<SagaState>, Error> {
         inspect::load(self.shared(), saga).await
+    }
+
+    /// The same with how its steps depend on each other, and what a cancel would undo now.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn insight(&self, saga: SagaId) -> Result<Option<Insight>, Error> {
+        insight::load(self.shared(), saga).await
     }
 
     /// Up to `limit` events of a saga after number `after`, as they stand in its log.

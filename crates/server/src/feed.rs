@@ -21,6 +21,7 @@ pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
                 event = events.next() => match event {
                     Some(Ok(event)) => {
                         counters.count(&event.recorded.event);
+                        app.pulse.count(&event);
                         let name = event.recorded.event.name();
                         app.audience.tell(&event.definition, name, || routes::live_frame(&event));
                     }

@@ -29,6 +29,7 @@ mod auth;
 mod cli;
 pub mod commands;
 pub mod config;
+mod console;
 mod database;
 pub mod demo;
 mod doctor;

@@ -23,6 +23,7 @@ use crate::app::{App, Parts};
 use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::Config;
+use crate::console::Pulse;
 use crate::database::Database;
 use crate::doctor::{self, Doctor};
 use crate::feed::pass_on_events;
@@ -161,6 +162,7 @@ impl Server {
             leaves: Leaves::until(closing.clone()),
             access: assembled.access.clone(),
             metrics,
+            pulse: Pulse::default(),
             readiness: routes::Readiness::default(),
             doctor: Doctor::default(),
             audience: Audience::default(),

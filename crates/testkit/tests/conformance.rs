@@ -82,6 +82,7 @@ macro_rules! every_store {
                 every_life_has_a_higher_number
                 a_node_that_joined_is_alive
                 a_number_that_nobody_got_is_not_alive
+                a_node_is_listed_from_its_joining_to_its_leaving
                 a_node_that_left_is_not_alive
             }
             adoption {

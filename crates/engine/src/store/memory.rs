@@ -18,7 +18,7 @@ use super::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, NewJob, OUTSIDE, Report as JobReport, Settled, Settlement,
     Withdrawal,
 };
-use super::nodes::{Epoch, Known, Node, Registered};
+use super::nodes::{Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
     Waiting,
@@ -54,6 +54,8 @@ struct Tables {
     outbox: Outbox,
     epochs: Epoch,
     left: bool,
+    /// The newest incarnation.
+    joined: Option<Joined>,
 }
 
 struct Saga {
@@ -369,17 +371,35 @@ impl Store for MemoryStore {
         Ok(self.tables().survey(self.clock.now(), limit))
     }
 
-    async fn join(&self, _node: &Node) -> Result<Epoch, Error> {
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        let tables = self.tables();
+        Ok(tables.joined.iter().filter(|_| !tables.left).take(limit).cloned().collect())
+    }
+
+    async fn join(&self, node: &Node) -> Result<Epoch, Error> {
+        let now = self.clock.now();
         let mut tables = self.tables();
         tables.epochs += 1;
         tables.left = false;
+        tables.joined = Some(Joined {
+            epoch: tables.epochs,
+            name: node.name.clone(),
+            started_at: now,
+            heartbeat_at: now,
+            lives: true,
+        });
         Ok(tables.epochs)
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
         // Only one engine can have this store, so only the newest incarnation lives.
-        let tables = self.tables();
-        Ok(tables.epochs == epoch && !tables.left)
+        let now = self.clock.now();
+        let mut tables = self.tables();
+        let lives = tables.epochs == epoch && !tables.left;
+        if let Some(joined) = tables.joined.as_mut().filter(|_| lives) {
+            joined.heartbeat_at = now;
+        }
+        Ok(lives)
     }
 
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {

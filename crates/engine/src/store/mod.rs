@@ -31,7 +31,7 @@ use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use nodes::{Epoch, Known, Node, Notice, Registered};
+use nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
 use retention::{Gone, Key, OldSagas, Shrunk};
 use std::time::Duration;
@@ -132,6 +132,12 @@ pub trait Store: Send + Sync + 'static {
     async fn footing(&self) -> Result<Option<Footing>, Error> {
         Ok(None)
     }
+
+    /// Up to `limit` processes that have joined and not left, the newest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error>;
 
     /// Enters this process as a new incarnation.
     ///

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::{Payload, SagaId};
+use backstitch_kernel::{Payload, SagaId, Timestamp};
 
 use crate::outbox::Announced;
 
@@ -19,6 +19,21 @@ pub struct Node {
     pub lease: Duration,
     /// What it tells of the sagas that it takes over.
     pub announced: Announced,
+}
+
+/// A process that has joined and not left.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Joined {
+    /// Which life of it.
+    pub epoch: Epoch,
+    /// What people call it.
+    pub name: String,
+    /// When it joined.
+    pub started_at: Timestamp,
+    /// When it last said that it lives.
+    pub heartbeat_at: Timestamp,
+    /// Whether its lease lasts, by the store's own clock; one that does not is dead, whether or not anybody has noticed.
+    pub lives: bool,
 }
 
 /// A definition that a node can run.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Known, Node, Notice, Registered};
+use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -163,6 +163,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn footing(&self) -> Result<Option<Footing>, Error> {
         self.admitted().await?.footing().await
+    }
+
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        self.admitted().await?.nodes(limit).await
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

@@ -11,6 +11,7 @@ mod declared;
 mod doubt;
 mod hooks;
 mod inputs;
+mod insight;
 mod late_answers;
 mod limits;
 mod listing;

@@ -32,6 +32,7 @@ pub mod draft;
 pub mod event;
 mod fold;
 mod input;
+mod preview;
 pub mod state;
 mod status;
 mod transition;
@@ -42,6 +43,7 @@ pub use definition::{Definition, Step};
 pub use draft::{Draft, DraftStep, Performer, Problem, Problems};
 pub use event::{Event, Outside, Phase, Recorded, Resolution};
 pub use input::{Decision, Effect, Input, Now, Outcome, Rejected, Start};
+pub use preview::{Preview, preview};
 pub use state::{State, Status, StepState, StepStatus};
 
 /// After this many interruptions (crash, shutdown, take-over) a step is not run again: whatever it does, the

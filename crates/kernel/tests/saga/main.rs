@@ -5,6 +5,7 @@ mod definition;
 mod forward;
 mod operations;
 mod outside;
+mod preview;
 mod recovery;
 mod rollback;
 mod state;

@@ -1,28 +1,13 @@
--- Who was told of an alert goes with its last message, in the same transaction.
+-- Who has taken an alert upon them, once for each alert and for good.
 
-create function remove_notices_of_alert() returns trigger
-    language plpgsql
-    set search_path = pg_catalog, pg_temp
-as $$
-begin
-    delete from backstitch.alert_notices
-    where alert_key = old.idempotency_key
-        and not exists (
-            select
-            from backstitch.outbox
-            where topic = old.topic and idempotency_key = old.idempotency_key and retry_of is not null
-        )
-        and not exists (
-            select
-            from backstitch.outbox
-            where topic = old.topic and idempotency_key = old.idempotency_key and retry_of is null
-        );
-    return null;
-end;
-$$;
+create table backstitch.alert_acknowledgements (
+    acknowledged_at timestamptz      not null,
+    alert_key       text collate "C" not null primary key,
+    acknowledged_by text             not null,
+    note            text             not null
+);
 
-create trigger alerts_take_their_notices
-    after delete on outbox
+create trigger alert_acknowledgements_never_change
+    before update on backstitch.alert_acknowledgements
     for each row
-    when (old.topic = 'backstitch.alerts')
-    execute function remove_notices_of_alert();
+    execute function backstitch.refuse('the alert is acknowledged: who did so, and when, never changes');

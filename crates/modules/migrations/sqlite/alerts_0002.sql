@@ -1,18 +1,13 @@
--- Who was told of an alert goes with its last message, in the same transaction.
+-- Who has taken an alert upon them, once for each alert and for good.
 
-create trigger alerts_take_their_notices after delete on outbox
-when old.topic = 'backstitch.alerts'
+create table alert_acknowledgements (
+    alert_key       text    not null primary key,
+    acknowledged_by text    not null,
+    note            text    not null,
+    acknowledged_at integer not null
+) strict, without rowid;
+
+create trigger alert_acknowledgements_never_change before update on alert_acknowledgements
 begin
-    delete from alert_notices
-    where alert_key = old.idempotency_key
-        and not exists (
-            select 1
-            from outbox
-            where topic = old.topic and idempotency_key = old.idempotency_key and retry_of is not null
-        )
-        and not exists (
-            select 1
-            from outbox
-            where topic = old.topic and idempotency_key = old.idempotency_key and retry_of is null
-        );
+    select raise(abort, 'the alert is acknowledged: who did so, and when, never changes');
 end;

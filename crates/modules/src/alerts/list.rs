@@ -7,6 +7,7 @@ use backstitch::store::Error as StoreError;
 use backstitch::store::product::Database;
 use backstitch::{Engine, Error, Payload, Timestamp};
 
+use super::acknowledgement::{Acknowledgement, kept};
 use super::alert::Alert;
 use super::notices::{database, sql, unreadable};
 
@@ -25,8 +26,12 @@ pub struct Page {
 /// An alert and who was told of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Listed {
+    /// Its number.
+    pub id: i64,
     /// What happened.
     pub alert: Alert,
+    /// Who has taken it upon them.
+    pub acknowledged: Option<Acknowledgement>,
     /// One for each recipient that was tried so far.
     pub notices: Vec<Notice>,
 }
@@ -78,19 +83,20 @@ pub async fn list(engine: &Engine, limit: usize, cursor: Option<Cursor>) -> Resu
     let before = cursor.map_or(i64::MAX, |cursor| cursor.0);
     // One more tells whether there is another page.
     let rows = read(engine, before, i64::try_from(limit + 1).unwrap_or(i64::MAX)).await?;
-    let mut items: Vec<(i64, Listed)> = Vec::new();
+    let mut items: Vec<Listed> = Vec::new();
     for row in rows {
-        if items.last().is_none_or(|(id, _)| *id != row.id) {
-            items.push((row.id, Listed { alert: row.alert()?, notices: Vec::new() }));
+        if items.last().is_none_or(|listed| listed.id != row.id) {
+            let (id, alert, acknowledged) = (row.id, row.alert()?, row.acknowledged());
+            items.push(Listed { id, alert, acknowledged, notices: Vec::new() });
         }
-        if let Some((_, listed)) = items.last_mut() {
+        if let Some(listed) = items.last_mut() {
             listed.notices.extend(row.notice());
         }
     }
     let more = items.len() > limit;
     items.truncate(limit);
-    let next = items.last().map(|(id, _)| Cursor(*id)).filter(|_| more);
-    Ok(Page { items: items.into_iter().map(|(_, listed)| listed).collect(), next })
+    let next = items.last().map(|listed| Cursor(listed.id)).filter(|_| more);
+    Ok(Page { items, next })
 }
 
 async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, StoreError> {
@@ -120,6 +126,9 @@ struct Row {
     attempts: Option<i32>,
     notified_at: Option<i64>,
     last_error: Option<String>,
+    acknowledged_by: Option<String>,
+    note: Option<String>,
+    acknowledged_at: Option<i64>,
 }
 
 /// A row by the names of its columns, which both databases have, though not the word for getting one.
@@ -135,6 +144,9 @@ macro_rules! read {
             attempts: $row.$get("attempts")?,
             notified_at: $row.$get("notified_at")?,
             last_error: $row.$get("last_error")?,
+            acknowledged_by: $row.$get("acknowledged_by")?,
+            note: $row.$get("note")?,
+            acknowledged_at: $row.$get("acknowledged_at")?,
         })
     };
 }
@@ -153,6 +165,10 @@ impl Row {
             StoreError::Refused(format!("outbox.payload of message {} cannot be read: {why}", self.id))
         })?;
         Ok(Alert::read(&self.key, &payload, Timestamp::from_micros(self.created_at)))
+    }
+
+    fn acknowledged(&self) -> Option<Acknowledgement> {
+        kept(self.acknowledged_by.clone(), self.note.clone(), self.acknowledged_at)
     }
 
     fn notice(self) -> Option<Notice> {

@@ -21,6 +21,7 @@
 //! # }
 //! ```
 
+mod acknowledgement;
 mod alert;
 mod channel;
 mod config;
@@ -33,6 +34,7 @@ mod undelivered;
 use backstitch::store::product::{Migration, Schema};
 
 pub use crate::settings::Secret;
+pub use acknowledgement::{Acknowledged, Acknowledgement, acknowledge};
 pub use alert::{Alert, Failure};
 pub use config::{BadConfig, Config, Email, Security, Webhook};
 pub use list::{BadCursor, Cursor, Listed, Notice, Page, list};
@@ -49,9 +51,14 @@ pub static SCHEMA: Schema = Schema {
             postgres: include_str!("../../migrations/postgres/alerts_0001.sql"),
         },
         Migration {
-            name: "retention",
+            name: "acknowledgements",
             sqlite: include_str!("../../migrations/sqlite/alerts_0002.sql"),
             postgres: include_str!("../../migrations/postgres/alerts_0002.sql"),
+        },
+        Migration {
+            name: "retention",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0003.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0003.sql"),
         },
     ],
 };

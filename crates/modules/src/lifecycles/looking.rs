@@ -15,6 +15,7 @@ use crate::question::{Record, Statement, Value, statement};
 const LOG: Statement = statement!("lifecycles/log");
 const RESULTS: Statement = statement!("lifecycles/results");
 const COUNTS: Statement = statement!("lifecycles/counts");
+const COUNTS_UP_TO: Statement = statement!("lifecycles/counts_up_to");
 
 /// What a list is narrowed down to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -121,6 +122,39 @@ impl Lifecycles {
         let rows = self.base.read(COUNTS, vec![machine.into()]).await?;
         let count = |row: &Record| Ok(Count { state: row.text(0)?, count: row.integer(1)?.unsigned_abs() });
         Ok(rows.iter().map(count).collect::<Result<_, store::Error>>()?)
+    }
+
+    /// How many of a machine stand where, in every state that any of its versions has; no more than `most` of each are
+    /// counted.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn counts_up_to(&self, machine: &str, most: usize) -> Result<Vec<Count>, Error> {
+        let rows = self.base.read(COUNTS_UP_TO, vec![machine.into(), most.into()]).await?;
+        let count = |row: &Record| Ok(Count { state: row.text(0)?, count: row.integer(1)?.unsigned_abs() });
+        Ok(rows.iter().map(count).collect::<Result<_, store::Error>>()?)
+    }
+
+    /// The one that has this id.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn with_id(&self, id: SagaId) -> Result<Option<Standing>, Error> {
+        let sql = format!("select {COLUMNS} from lifecycles where id = $1");
+        let rows = self.base.read_text(sql, vec![id.into()]).await?;
+        Ok(rows.first().map(Standing::read).transpose()?)
+    }
+
+    /// Up to `limit` of all machines that have this correlation id, newest first.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn correlated(&self, id: &str, limit: usize) -> Result<Vec<Standing>, Error> {
+        let sql = format!(
+            "select {COLUMNS} from lifecycles where correlation_id = $1 order by id desc limit {limit}"
+        );
+        let rows = self.base.read_text(sql, vec![id.into()]).await?;
+        Ok(rows.iter().map(Standing::read).collect::<Result<_, _>>()?)
     }
 
     /// Up to `limit` that have been in their state for too long, the longest first.

@@ -171,6 +171,10 @@ impl Deliveries {
         Self { base }
     }
 
+    pub(super) fn base(&self) -> &Base {
+        &self.base
+    }
+
     /// Those that match, newest first, a page at a time. A page of a subscription's deliveries by status may have fewer than
     /// asked for, or none, and another one follow: no more is looked at for one than it can take.
     ///

@@ -31,6 +31,7 @@
 
 mod base;
 mod call;
+mod condition;
 mod courier;
 pub mod crew;
 mod dead_letters;
@@ -67,6 +68,7 @@ use std::sync::Arc;
 
 use backstitch::Engine;
 
+pub use condition::{Condition, DEAD_LETTERS_COUNTED, LATELY};
 pub use courier::Courier;
 pub use crew::Crew;
 pub use dead_letters::{DeadLetter, DeadLetters, Requeued, RequeuedMany, Which};

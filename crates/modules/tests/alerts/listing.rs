@@ -1,7 +1,7 @@
 //! The list of alerts, on both databases.
 
 use backstitch::store::product::Database;
-use backstitch_modules::alerts::{self, Config, Cursor};
+use backstitch_modules::alerts::{self, Acknowledged, Config, Cursor};
 use backstitch_testkit::smtp::{Setup, SmtpServer};
 
 use crate::stage::{Place, Stage, email};
@@ -161,5 +161,26 @@ async fn undelivered_alerts_are_found_by_index() {
         assert_eq!(alerts::undelivered(&stage.engine, now, 2).await.unwrap(), all[..2]);
         let long_ago = backstitch::Timestamp::from_micros(-1);
         assert_eq!(alerts::undelivered(&stage.engine, long_ago, 10).await.unwrap(), []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alert_is_acknowledged_by_the_first_who_says_so() {
+    for place in Place::each().await {
+        let mut stage = Stage::open(place, &Config::default()).await;
+        stage.fail_a_rollback("the bank is closed").await;
+        assert!(stage.out().await.is_empty());
+        let open = stage.newest().await;
+        assert_eq!(open.acknowledged, None);
+        let acknowledge =
+            async |id, by, note| alerts::acknowledge(&stage.engine, id, by, note).await.unwrap();
+        assert_eq!(acknowledge(open.id, "ada", "I call\0 them").await, Acknowledged::Now);
+        assert_eq!(acknowledge(open.id, "bob", "me too").await, Acknowledged::Before);
+        assert_eq!(acknowledge(open.id + 1000, "bob", "").await, Acknowledged::Unknown);
+        let taken = stage.newest().await.acknowledged.unwrap();
+        assert_eq!((taken.by.as_str(), taken.note.as_str()), ("ada", "I call\u{fffd} them"));
+        assert!(taken.at >= open.alert.occurred_at);
+        let refused = stage.change("update alert_acknowledgements set note = ''").await.unwrap_err();
+        assert!(refused.to_string().contains("never changes"), "{refused}");
     }
 }

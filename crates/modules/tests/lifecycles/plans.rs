@@ -40,6 +40,41 @@ async fn every_question_is_answered_along_an_index() {
     }
 }
 
+/// As the console asks, in each dialect.
+const COUNTS: [&str; 2] = [
+    include_str!("../../queries/sqlite/lifecycles/counts_up_to.sql"),
+    include_str!("../../queries/postgres/lifecycles/counts_up_to.sql"),
+];
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_people_look_for_is_found_and_counted_by_index() {
+    for stage in Stage::each().await {
+        fill(&stage).await;
+        let (explain, counts, id) = match &stage.place {
+            Place::Sqlite(_) => {
+                ("explain query plan", COUNTS[0].replace("?1", "'m'").replace("?2", "101"), "x'00'")
+            }
+            Place::Postgres { .. } => {
+                let nobody = "'00000000-0000-0000-0000-000000000000'";
+                ("explain", COUNTS[1].replace("$1", "'m'").replace("$2", "101"), nobody)
+            }
+        };
+        let of_one = format!("select * from lifecycles where id = {id}");
+        let correlated = "select * from lifecycles where correlation_id = 'c7' order by id desc limit 20";
+        for (asked, index) in
+            [(counts.as_str(), "lifecycles_state"), (&of_one, ""), (correlated, "lifecycles_correlation_id")]
+        {
+            let plan = plan(&stage, &format!("{explain} {asked}")).await;
+            assert!(plan.contains(index), "{asked}\n{plan}");
+            let reads_all = plan.contains("Seq Scan on lifecycles ") || plan.contains("SCAN l\n");
+            assert!(!reads_all && !plan.contains("SCAN lifecycles\n"), "{asked}\n{plan}");
+        }
+        let counted = stage.lifecycles.counts_up_to("m", 101).await.unwrap();
+        let counted: Vec<(&str, u64)> = counted.iter().map(|it| (it.state.as_str(), it.count)).collect();
+        assert_eq!(counted, [("a", 101), ("b", 20)], "no more are counted than asked for");
+    }
+}
+
 async fn plan(stage: &Stage, sql: &str) -> String {
     match &stage.place {
         Place::Sqlite(folder) => {

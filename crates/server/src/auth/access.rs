@@ -15,14 +15,16 @@ pub(crate) enum Access {
     Needs(Role),
     /// A key of this role, or the stream token of the saga in the path.
     NeedsOrToken(Role),
+    /// A page of the console, for whoever has signed in with a key of this role; `None`: for anybody.
+    Page(Option<Role>),
 }
 
 impl Access {
     /// Its name in the API description.
     pub(crate) fn as_str(self) -> &'static str {
         match self {
-            Self::Public => "public",
-            Self::Needs(role) | Self::NeedsOrToken(role) => role.as_str(),
+            Self::Public | Self::Page(None) => "public",
+            Self::Needs(role) | Self::NeedsOrToken(role) | Self::Page(Some(role)) => role.as_str(),
         }
     }
 }
@@ -55,5 +57,13 @@ impl Table {
     pub(crate) fn methods(&self, path: &str) -> String {
         let methods = self.0.get(path).map(Vec::as_slice).unwrap_or_default();
         methods.iter().map(|(method, _)| method.as_str()).collect::<Vec<_>>().join(", ")
+    }
+
+    /// Every route there is.
+    #[cfg(test)]
+    pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Method, Rule)> {
+        self.0.iter().flat_map(|(path, methods)| {
+            methods.iter().map(move |(method, rule)| (path.as_str(), method, *rule))
+        })
     }
 }

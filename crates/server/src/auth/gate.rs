@@ -16,6 +16,7 @@ use super::secret::Hasher;
 use super::stream_token;
 use crate::app::App;
 use crate::audit::audited;
+use crate::console;
 use crate::http::Peer;
 use crate::problem::{Kind, Problem};
 
@@ -70,7 +71,7 @@ impl Gate {
         }
     }
 
-    async fn identify(&self, key: &str, peer: Who) -> Result<Holder, Problem> {
+    pub(crate) async fn identify(&self, key: &str, peer: Who) -> Result<Holder, Problem> {
         let of_store = |why| Problem::of_store(&why);
         let mut verdict = self.keyring.verify(key).await.map_err(of_store)?;
         if !matches!(verdict, Verdict::Good(_)) {
@@ -108,6 +109,7 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         return Problem::method_not_allowed(request.method(), &allowed).into_response();
     };
     let needed = match route.access {
+        Access::Page(needed) => return console::guard(app, needed, route.audited, request, next).await,
         Access::Public => None,
         Access::NeedsOrToken(_) if app.gate.has_token(request.uri()) => None,
         Access::Needs(role) | Access::NeedsOrToken(role) => Some(role),
@@ -143,7 +145,7 @@ fn bearer(headers: &HeaderMap) -> Result<&str, Problem> {
     })
 }
 
-fn forbidden(holder: &Holder, needed: Role) -> Problem {
+pub(crate) fn forbidden(holder: &Holder, needed: Role) -> Problem {
     let detail = format!(
         "this needs a key with the role {needed}, the key sent has the role {}: use another key",
         holder.role

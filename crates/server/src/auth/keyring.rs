@@ -120,11 +120,21 @@ impl Keyring {
         if !self.hasher.matches(Purpose::ApiKey, text.as_bytes(), &key.hash) {
             return Ok(Verdict::Unknown);
         }
-        Ok(match key.standing(self.clock.now()) {
+        Ok(self.judge(key))
+    }
+
+    /// What the key with this number is worth, for whoever has shown it before.
+    pub(crate) async fn verify_number(&self, id: i64) -> Result<Verdict, Error> {
+        let seen = self.seen_within(FRESH_FOR).await?;
+        Ok(seen.keys.values().find(|key| key.id == id).map_or(Verdict::Unknown, |key| self.judge(key)))
+    }
+
+    fn judge(&self, key: &Kept) -> Verdict {
+        match key.standing(self.clock.now()) {
             Standing::Good => Verdict::Good(Holder { id: key.id, name: key.name.clone(), role: key.role }),
             Standing::Expired => Verdict::Expired,
             Standing::Revoked => Verdict::Revoked,
-        })
+        }
     }
 
     /// A look that is not older than this; one that is too old is made anew, once for all who wait for it.

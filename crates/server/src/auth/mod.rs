@@ -9,12 +9,14 @@ mod leave;
 mod rates;
 mod role;
 mod secret;
+mod session;
 mod stream_token;
 
 pub(crate) use access::{Access, Rule, Table};
-pub(crate) use gate::{Gate, guard};
-pub(crate) use keyring::{Holder, Keyring};
-pub(crate) use leave::{Leave, Leaves, watch_leaves};
-pub(crate) use rates::{Rates, is_limited};
+pub(crate) use gate::{Gate, forbidden, guard};
+pub(crate) use keyring::{Holder, Keyring, Verdict};
+pub(crate) use leave::{Leave, Leaves, Right, watch_leaves};
+pub(crate) use rates::{Rates, Who, is_limited};
 pub(crate) use role::Role;
 pub(crate) use secret::{Hasher, random, server_secret};
+pub(crate) use session::{LIFETIME, Session, is_open_form_token, open_form_token};

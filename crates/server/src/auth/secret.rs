@@ -44,6 +44,8 @@ pub(crate) struct Hasher(Hmac<Sha256>);
 pub(crate) enum Purpose {
     ApiKey,
     StreamToken,
+    Session,
+    Form,
 }
 
 impl Hasher {
@@ -75,6 +77,8 @@ impl Hasher {
         let label: &[u8] = match purpose {
             Purpose::ApiKey => b"api key\0",
             Purpose::StreamToken => b"stream token\0",
+            Purpose::Session => b"session\0",
+            Purpose::Form => b"form\0",
         };
         self.0.clone().chain_update(label).chain_update(text)
     }

@@ -69,6 +69,7 @@ macro_rules! numbered {
 numbered! {
     JobInPath "a job: use the job_id that a lease answered";
     MessageInPath "a message: use the id that GET /v1/outbox lists";
+    AlertInPath "an alert: use the id that GET /v1/admin/alerts lists";
     SubscriptionInPath "a subscription: use the id that GET /v1/webhooks/subscriptions lists";
     EventInPath "an event: use the event_id that POST /v1/webhooks/events answered";
     DeliveryInPath "a delivery: use the id that GET /v1/webhooks/deliveries lists";

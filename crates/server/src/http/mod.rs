@@ -18,7 +18,7 @@ pub(crate) use body::{Json, JsonOrNothing, read as read_body};
 pub(crate) use content_type::content_type;
 pub(crate) use header::idempotency_key;
 pub(crate) use id::{
-    DeadLetterInPath, DeliveryInPath, EventInPath, JobInPath, LifecycleInPath, MachineInPath, MessageInPath,
-    NameInPath, OrderInPath, SagaAndStep, SagaInPath, SiteInPath, SubscriptionInPath,
+    AlertInPath, DeadLetterInPath, DeliveryInPath, EventInPath, JobInPath, LifecycleInPath, MachineInPath,
+    MessageInPath, NameInPath, OrderInPath, SagaAndStep, SagaInPath, SiteInPath, SubscriptionInPath,
 };
 pub(crate) use query::{Query, bad as bad_query};

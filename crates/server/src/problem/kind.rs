@@ -55,6 +55,7 @@ kinds! {
     DefinitionNotFound "definition-not-found" NOT_FOUND "There is no such definition";
     JobNotFound "job-not-found" NOT_FOUND "There is no such job";
     MessageNotFound "message-not-found" NOT_FOUND "There is no such message";
+    AlertNotFound "alert-not-found" NOT_FOUND "There is no such alert";
     OrderNotFound "order-not-found" NOT_FOUND "There is no such order";
     SubscriptionNotFound "subscription-not-found" NOT_FOUND "There is no such subscription";
     EventNotFound "event-not-found" NOT_FOUND "There is no such event";
@@ -71,6 +72,9 @@ kinds! {
     LifecycleEnded "lifecycle-ended" CONFLICT "The lifecycle is at its end";
     NoSuchEdge "no-such-edge" CONFLICT "Nothing leads there";
     NothingApplied "nothing-applied" CONFLICT "No version of the machine is active";
+    StaleForm "stale-form" CONFLICT "What the page showed has changed";
+    ForeignForm "foreign-form" FORBIDDEN "The form was not sent by the console";
+    SessionEnded "session-ended" UNAUTHORIZED "The session is over";
     Raced "raced" CONFLICT "Somebody else was faster";
     VersionTaken "version-taken" CONFLICT "The definition's version is taken";
     NameTaken "name-taken" CONFLICT "The name belongs to something else";

@@ -9,7 +9,7 @@ use std::time::Duration;
 use axum::http::header::{ALLOW, CONTENT_TYPE, RETRY_AFTER, WWW_AUTHENTICATE};
 use axum::http::{HeaderName, HeaderValue, Method};
 use axum::response::{IntoResponse, Response};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value};
 
 pub(crate) use kind::Kind;
@@ -32,7 +32,7 @@ struct More {
 }
 
 /// One of several mistakes, with its place.
-#[derive(Clone, Debug, Serialize, utoipa::ToSchema)]
+#[derive(Clone, Debug, Serialize, Deserialize, utoipa::ToSchema)]
 pub(crate) struct Mistake {
     /// Where in the request it is, as in `attributes.tenant`.
     pub(crate) place: String,
@@ -121,9 +121,30 @@ struct Written<'a> {
     members: Option<&'a Map<String, Value>>,
 }
 
+/// A problem in an answer, for whoever tells it in another form.
+#[derive(Clone, Debug)]
+pub(crate) struct Told {
+    pub(crate) kind: Kind,
+    pub(crate) detail: String,
+    pub(crate) mistakes: Vec<Mistake>,
+}
+
+impl Problem {
+    fn told(&self) -> Told {
+        let members = self.more.as_ref().map(|more| &more.members);
+        let mistakes = members.and_then(|members| members.get("problems")).cloned();
+        Told {
+            kind: self.kind,
+            detail: self.detail.clone().into_owned(),
+            mistakes: mistakes.and_then(|them| serde_json::from_value(them).ok()).unwrap_or_default(),
+        }
+    }
+}
+
 impl IntoResponse for Problem {
     fn into_response(self) -> Response {
         let mut response = (self.kind.status(), self.body()).into_response();
+        response.extensions_mut().insert(self.told());
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, CONTENT);
         match self.kind {

@@ -1,15 +1,17 @@
-//! `GET /v1/admin/alerts`
+//! `GET /v1/admin/alerts` and `POST /v1/admin/alerts/{id}/acknowledge`
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
-use axum::response::Response;
+use axum::response::{IntoResponse, Response};
 use backstitch::SagaId;
-use backstitch_modules::alerts::{self, Cursor, Listed, Notice};
-use serde::Serialize;
+use backstitch_modules::alerts::{self, Acknowledged, Acknowledgement, Cursor, Listed, Notice};
+use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::http::{Query, json};
-use crate::problem::{Described, Problem};
+use crate::auth::Holder;
+use crate::http::{AlertInPath, JsonOrNothing, Query, json};
+use crate::problem::{Described, Kind, Problem};
 use crate::time::{Time, rfc3339};
 
 const LIMIT: usize = 100;
@@ -27,6 +29,8 @@ pub(super) struct AlertPage<'a> {
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = Alert)]
 pub(super) struct AlertItem<'a> {
+    /// Its number, by which it is acknowledged.
+    id: i64,
     /// Tells it from all others; mails and webhooks carry it.
     key: &'a str,
     /// `rollback_failed` or `hook_failed`.
@@ -46,8 +50,30 @@ pub(super) struct AlertItem<'a> {
     notified_at: Option<Time>,
     /// The channel that was.
     channel: Option<&'a str>,
+    /// Who has taken it upon them; `null` while nobody has.
+    acknowledged: Option<AcknowledgementItem<'a>>,
     /// Every recipient there is, with how telling it went.
     notices: Vec<NoticeItem<'a>>,
+}
+
+/// Who has taken an alert upon them.
+#[derive(Serialize, utoipa::ToSchema)]
+#[schema(as = AlertAcknowledgement)]
+pub(super) struct AcknowledgementItem<'a> {
+    at: Time,
+    /// The name of the API key; `open` while nobody needs one.
+    by: &'a str,
+    note: &'a str,
+}
+
+/// What somebody says about an alert that they acknowledge.
+#[derive(Default, Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = AcknowledgeAlert)]
+pub(super) struct AcknowledgeRequest {
+    #[serde(default)]
+    #[schema(max_length = 4096, example = "ada looks after it")]
+    note: String,
 }
 
 /// How one recipient was told.
@@ -67,6 +93,7 @@ impl<'a> AlertItem<'a> {
         let alert = &listed.alert;
         let told = first_told(&listed.notices);
         Self {
+            id: listed.id,
             key: &alert.key,
             kind: &alert.kind,
             tx_id: alert.tx_id,
@@ -77,8 +104,16 @@ impl<'a> AlertItem<'a> {
             occurred_at: rfc3339(alert.occurred_at),
             notified_at: told.and_then(|notice| notice.notified_at).map(rfc3339),
             channel: told.map(|notice| notice.channel.as_str()),
+            acknowledged: listed.acknowledged.as_ref().map(AcknowledgementItem::of),
             notices: listed.notices.iter().map(NoticeItem::of).collect(),
         }
+    }
+}
+
+impl<'a> AcknowledgementItem<'a> {
+    fn of(acknowledged: &'a Acknowledgement) -> Self {
+        let Acknowledgement { by, note, at } = acknowledged;
+        Self { at: rfc3339(*at), by, note }
     }
 }
 
@@ -119,4 +154,43 @@ pub(super) async fn list(State(app): State<App>, mut query: Query) -> Result<Res
     let page = alerts::list(&app.engine, limit, cursor).await?;
     let items = page.items.iter().map(AlertItem::of).collect();
     Ok(json(StatusCode::OK, &AlertPage { items, next_cursor: page.next.map(|next| next.to_string()) }))
+}
+
+/// What can be said about an alert, in bytes.
+const LONGEST_NOTE: usize = 4096;
+/// Whoever asks while nobody needs a key.
+const OPEN: &str = "open";
+
+/// Says that somebody has seen an alert and looks after it. The first who does so is kept; asking again changes nothing.
+#[utoipa::path(post, path = "/v1/admin/alerts/{id}/acknowledge", tag = "operations", request_body = Option<AcknowledgeRequest>,
+    params(("id" = i64, Path, description = "The alert", minimum = 1)),
+    responses(
+        (status = 204, description = "It is acknowledged, now or before"),
+        (status = 404, description = "There is none", body = Described, content_type = "application/problem+json"),
+    ))]
+pub(super) async fn acknowledge(
+    State(app): State<App>,
+    AlertInPath(id): AlertInPath,
+    query: Query,
+    holder: Option<Extension<Holder>>,
+    JsonOrNothing(AcknowledgeRequest { note }): JsonOrNothing<AcknowledgeRequest>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let by = holder.as_ref().map_or(OPEN, |Extension(holder)| &holder.name);
+    acknowledged(&app, id, by, &note).await?;
+    Ok(StatusCode::NO_CONTENT.into_response())
+}
+
+/// Keeps who has seen it.
+pub(crate) async fn acknowledged(app: &App, id: i64, by: &str, note: &str) -> Result<(), Problem> {
+    if note.len() > LONGEST_NOTE {
+        return Err(Problem::field("note", format!("has {} bytes: use up to {LONGEST_NOTE}", note.len())));
+    }
+    match alerts::acknowledge(&app.engine, id, by, note).await? {
+        Acknowledged::Now | Acknowledged::Before => Ok(()),
+        Acknowledged::Unknown => Err(Problem::new(
+            Kind::AlertNotFound,
+            format!("there is no alert {id}: GET /v1/admin/alerts lists them"),
+        )),
+    }
 }

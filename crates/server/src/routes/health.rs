@@ -230,7 +230,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
 }
 
 /// How long messages have waited to be sent; `None` when none waits.
-async fn outbox_age(app: &App) -> Result<Option<OutboxAge>, Error> {
+pub(crate) async fn outbox_age(app: &App) -> Result<Option<OutboxAge>, Error> {
     let ages = app.engine.outbox_ages().await?;
     let since = |written| app.clock.now().since(written);
     let old = ages.old.map(since).unwrap_or_default();
@@ -238,7 +238,7 @@ async fn outbox_age(app: &App) -> Result<Option<OutboxAge>, Error> {
 }
 
 /// How long the webhook has been due that has waited longest; `None` when none is.
-async fn delivery_age(app: &App) -> Result<Option<Duration>, webhooks::Error> {
+pub(crate) async fn delivery_age(app: &App) -> Result<Option<Duration>, webhooks::Error> {
     Ok(app.webhooks.parts.deliveries.oldest_due().await?.map(|due| app.clock.now().since(due)))
 }
 

@@ -26,15 +26,25 @@ use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::auth::{Role, Table, guard};
-use crate::problem::{Described, Kind, Mistake, Problem};
+use crate::console;
+use crate::problem::{Described, Mistake};
 use crate::telemetry::observe;
 
-use table::Routes;
-
-pub(crate) use health::Readiness;
+pub(crate) use alerts::acknowledged as acknowledge_alert;
+pub(crate) use definitions::refuse_the_servers_own as refuse_the_servers_own_definition;
+pub(crate) use health::{Readiness, delivery_age, outbox_age};
 pub(crate) use lifecycles::address_of as lifecycle_address;
 pub(crate) use lifecycles::live_frame as lifecycle_frame;
+pub(crate) use lifecycles::start::{Begun, begin as begin_lifecycle};
+pub(crate) use lifecycles::{
+    refuse_the_servers_own as refuse_the_servers_own_machine, told as told_of_lifecycle,
+};
+pub(crate) use outbox::message::not_found as message_not_found;
 pub(crate) use streams::live::live_frame;
+pub(crate) use streams::sse::stream as event_stream;
+pub(crate) use table::Routes;
+pub(crate) use webhooks::dead_letters::within_reach;
+pub(crate) use webhooks::try_out::{Tried, tried as try_webhook};
 
 /// The one list of all routes. A route that is not in it does not exist; one in it states who may use it.
 fn all() -> Routes {
@@ -65,6 +75,7 @@ fn all() -> Routes {
         .audited(Role::Admin, routes!(definitions::apply::apply))
         .audited(Role::Admin, routes!(definitions::apply::discard))
         .needs(Role::Viewer, routes!(alerts::list))
+        .audited(Role::Operator, routes!(alerts::acknowledge))
         .needs(Role::Admin, routes!(audit::list))
         .needs(Role::Worker, routes!(jobs::lease))
         .needs(Role::Worker, routes!(jobs::heartbeat))
@@ -153,16 +164,14 @@ pub(crate) struct Assembled {
 }
 
 pub(crate) fn assemble() -> Assembled {
-    let (router, access, description) = all().into_parts();
+    let (router, access, description) = console::routes::add(all()).into_parts();
     Assembled { router, access, description }
 }
 
 impl Assembled {
     pub(crate) fn into_router(self, app: &App) -> Router {
         self.router
-            .fallback(|| async {
-                Problem::new(Kind::NotFound, "there is nothing here: /docs lists what there is")
-            })
+            .fallback(console::nothing_here)
             .layer(from_fn_with_state(app.clone(), guard))
             .layer(from_fn_with_state(app.clone(), observe))
             .with_state(app.clone())

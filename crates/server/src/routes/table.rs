@@ -2,6 +2,7 @@
 
 use axum::Router;
 use axum::http::Method;
+use axum::routing::MethodRouter;
 use utoipa::openapi::extensions::Extensions;
 use utoipa::openapi::path::{Operation, PathItem};
 use utoipa::openapi::security::{HttpAuthScheme, HttpBuilder, SecurityRequirement, SecurityScheme};
@@ -20,7 +21,7 @@ const AUDITED: &str = "x-audited";
 const KEY: &str = "api_key";
 
 /// Routes that each state who may use them.
-pub(super) struct Routes {
+pub(crate) struct Routes {
     router: OpenApiRouter<App>,
     access: Table,
 }
@@ -48,6 +49,28 @@ impl Routes {
     /// Routes for keys of this role, and for whoever has the stream token of the saga in the path.
     pub(super) fn needs_or_token(self, role: Role, routes: UtoipaMethodRouter<App>) -> Self {
         self.with(Rule { access: Access::NeedsOrToken(role), audited: false }, routes)
+    }
+
+    /// A page of the console, for whoever has signed in with a key of this role; `None`: for anybody.
+    pub(crate) fn page(self, role: Option<Role>, path: &str, page: MethodRouter<App>) -> Self {
+        self.of_console(Method::GET, Rule { access: Access::Page(role), audited: false }, path, page)
+    }
+
+    /// A form of the console. Who sent it is recorded.
+    pub(crate) fn form(self, role: Role, path: &str, taken: MethodRouter<App>) -> Self {
+        self.of_console(Method::POST, Rule { access: Access::Page(Some(role)), audited: true }, path, taken)
+    }
+
+    /// A form that changes nothing but who is signed in.
+    pub(crate) fn unrecorded_form(self, role: Option<Role>, path: &str, taken: MethodRouter<App>) -> Self {
+        self.of_console(Method::POST, Rule { access: Access::Page(role), audited: false }, path, taken)
+    }
+
+    /// What people look at is no part of the API's description.
+    fn of_console(mut self, method: Method, rule: Rule, path: &str, routed: MethodRouter<App>) -> Self {
+        self.access.insert(path, method, rule);
+        self.router = self.router.route(path, routed);
+        self
     }
 
     fn with(mut self, rule: Rule, (schemas, mut paths, router): UtoipaMethodRouter<App>) -> Self {

@@ -33,6 +33,20 @@ pub async fn a_number_that_nobody_got_is_not_alive(fixture: &dyn Fixture) {
     assert!(!store.heartbeat(epoch + 1).await.unwrap());
 }
 
+/// Who has joined is listed until they leave, by the name that people call them.
+pub async fn a_node_is_listed_from_its_joining_to_its_leaving(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    assert_eq!(store.nodes(10).await.unwrap(), []);
+    let epoch = store.join(&node()).await.unwrap();
+    store.heartbeat(epoch).await.unwrap();
+    let [listed] = store.nodes(10).await.unwrap().try_into().unwrap();
+    assert_eq!((listed.epoch, listed.name.as_str(), listed.lives), (epoch, "a", true));
+    assert!(listed.heartbeat_at >= listed.started_at, "{listed:?}");
+    assert_eq!(store.nodes(0).await.unwrap(), []);
+    store.leave(epoch).await.unwrap();
+    assert_eq!(store.nodes(10).await.unwrap(), []);
+}
+
 /// Leaving is for good.
 pub async fn a_node_that_left_is_not_alive(fixture: &dyn Fixture) {
     let store = fixture.store();

@@ -38,7 +38,7 @@ use tokio_postgres::types::ToSql;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Known, Node, Notice, Registered};
+use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -177,6 +177,10 @@ impl Store for PostgresStore {
 
     async fn footing(&self) -> Result<Option<Footing>, Error> {
         read!(self.sessions, |session| survey::footing(session)).map(Some)
+    }
+
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        read!(self.sessions, |session| nodes::joined(session, limit))
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

@@ -4,9 +4,9 @@ use backstitch_kernel::{SagaId, Timestamp};
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, millis, readable, timestamp};
+use super::value::{get, get_time, millis, readable, timestamp};
 use crate::store::Error;
-use crate::store::nodes::{Epoch, Known, Node};
+use crate::store::nodes::{Epoch, Joined, Known, Node};
 
 const JOIN: &str = "insert into nodes (name, lease_ms) values ($1, $2) returning epoch";
 
@@ -19,6 +19,21 @@ pub(super) async fn join(session: &Session, node: &Node) -> Result<Epoch, Error>
     let rows = session.query(JOIN, &[&name, &millis(node.lease)]).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
+}
+
+pub(super) async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined>, Error> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rows = session.query(sql!("nodes"), &[&limit]).await?;
+    let joined = |row| {
+        Ok(Joined {
+            epoch: get(row, "epoch")?,
+            name: get(row, "name")?,
+            started_at: get_time(row, "started_at")?,
+            heartbeat_at: get_time(row, "heartbeat_at")?,
+            lives: get(row, "lives")?,
+        })
+    };
+    rows.iter().map(joined).collect()
 }
 
 pub(super) async fn heartbeat(session: &Session, epoch: Epoch) -> Result<bool, Error> {

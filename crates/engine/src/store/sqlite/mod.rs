@@ -38,7 +38,7 @@ pub use messages::publish_in;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Known, Node, Registered};
+use super::nodes::{Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -173,6 +173,11 @@ impl Store for SqliteStore {
     async fn footing(&self) -> Result<Option<Footing>, Error> {
         let path = self.connections.path().to_owned();
         self.connections.read(move |connection| survey::footing(connection, &path)).await.map(Some)
+    }
+
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| nodes::joined(connection, now, limit)).await
     }
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {

@@ -12,7 +12,7 @@ use super::fault::Fault;
 use super::messages;
 use super::sql;
 use super::values::{Reading, limit};
-use crate::store::nodes::{Epoch, Known, Node};
+use crate::store::nodes::{Epoch, Joined, Known, Node};
 
 pub(super) fn join(connection: &Connection, node: &Node, now: Timestamp) -> Result<Epoch, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
@@ -25,6 +25,20 @@ pub(super) fn join(connection: &Connection, node: &Node, now: Timestamp) -> Resu
     let epoch = transaction.last_insert_rowid();
     transaction.commit()?;
     Ok(epoch)
+}
+
+pub(super) fn joined(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Vec<Joined>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("nodes"))?;
+    let joined = statement.query_map(params![now.as_micros(), limit(at_most)], |row| {
+        Ok(Joined {
+            epoch: row.get(0)?,
+            name: row.get(1)?,
+            started_at: Timestamp::from_micros(row.get(2)?),
+            heartbeat_at: Timestamp::from_micros(row.get(3)?),
+            lives: row.get(4)?,
+        })
+    })?;
+    Ok(joined.collect::<Result<_, _>>()?)
 }
 
 pub(super) fn heartbeat(connection: &Connection, epoch: Epoch, now: Timestamp) -> Result<bool, Fault> {

@@ -8,7 +8,10 @@ select
     notice.recipient,
     notice.attempts,
     (extract(epoch from notice.notified_at) * 1000000)::bigint as notified_at,
-    notice.last_error
+    notice.last_error,
+    taken.acknowledged_by,
+    taken.note,
+    (extract(epoch from taken.acknowledged_at) * 1000000)::bigint as acknowledged_at
 from (
     select id, idempotency_key, payload, created_at
     from outbox
@@ -16,5 +19,6 @@ from (
     order by id desc
     limit $2
 ) as raised
+left join alert_acknowledgements as taken on taken.alert_key = raised.idempotency_key
 left join alert_notices as notice on notice.alert_key = raised.idempotency_key
 order by raised.id desc, notice.channel, notice.recipient

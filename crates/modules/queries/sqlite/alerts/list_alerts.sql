@@ -2,7 +2,8 @@
 -- the whole outbox would be read.
 select
     raised.id, raised.idempotency_key, raised.payload, raised.created_at,
-    notice.channel, notice.recipient, notice.attempts, notice.notified_at, notice.last_error
+    notice.channel, notice.recipient, notice.attempts, notice.notified_at, notice.last_error,
+    taken.acknowledged_by, taken.note, taken.acknowledged_at
 from (
     select id, idempotency_key, payload, created_at
     from outbox indexed by outbox_topic
@@ -10,5 +11,6 @@ from (
     order by id desc
     limit ?2
 ) as raised
+left join alert_acknowledgements as taken on taken.alert_key = raised.idempotency_key
 left join alert_notices as notice on notice.alert_key = raised.idempotency_key
 order by raised.id desc, notice.channel, notice.recipient

@@ -27,7 +27,7 @@ pub(super) fn in_flight(counted: &[backstitch::store::declared::InFlight]) -> Ve
 }
 
 /// The definition of orders is made from settings of its own.
-fn refuse_the_servers_own(name: &str) -> Result<(), Problem> {
+pub(crate) fn refuse_the_servers_own(name: &str) -> Result<(), Problem> {
     if name == orders::DEFINITION {
         let detail = format!("`{name}` is made by this server: change it under /v1/admin/config");
         return Err(Problem::new(Kind::NameTaken, detail));

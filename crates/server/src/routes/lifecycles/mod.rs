@@ -23,12 +23,12 @@ use crate::problem::Problem;
 
 pub(crate) use address::of as address_of;
 pub(crate) use event::live_frame;
-pub(super) use problems::told;
+pub(crate) use problems::told;
 pub(super) use stuck::StuckLifecycles;
 pub(super) use view::View;
 
 /// The server makes this machine from its configuration.
-fn refuse_the_servers_own(name: &str) -> Result<(), Problem> {
+pub(crate) fn refuse_the_servers_own(name: &str) -> Result<(), Problem> {
     if name == sites::MACHINE {
         return Err(Error::BuiltIn(name.to_owned()).into());
     }

@@ -58,7 +58,7 @@ fn refused(why: Refused, said: String) -> Problem {
 }
 
 /// The same with what was probably meant, where a name is unknown.
-pub(in crate::routes) async fn told<T>(app: &App, outcome: Result<T, Error>) -> Result<T, Problem> {
+pub(crate) async fn told<T>(app: &App, outcome: Result<T, Error>) -> Result<T, Problem> {
     match outcome {
         Ok(value) => Ok(value),
         Err(error) => Err(match hint(app, &error).await {

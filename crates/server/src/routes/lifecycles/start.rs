@@ -29,19 +29,14 @@ pub(in crate::routes) struct Request {
 }
 
 /// What came of a start.
-pub(in crate::routes) enum Begun {
+pub(crate) enum Begun {
     Moved(Box<Moved>),
     /// It was at its end, and stays there.
     Ended(Box<Standing>, String),
 }
 
 /// Begins one, or begins it again.
-pub(in crate::routes) async fn begin(
-    app: &App,
-    machine: &str,
-    key: &str,
-    given: Given,
-) -> Result<Begun, Problem> {
+pub(crate) async fn begin(app: &App, machine: &str, key: &str, given: Given) -> Result<Begun, Problem> {
     match app.lifecycles.parts.start(machine, key, given).await {
         Ok(moved) => Ok(Begun::Moved(Box::new(moved))),
         Err(Error::Refused { why: why @ Refused::Ended { .. }, standing: Some(standing) }) => {

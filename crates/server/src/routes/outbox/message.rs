@@ -88,7 +88,7 @@ impl<'a> Item<'a> {
 }
 
 /// There is none.
-pub(super) fn not_found(id: i64) -> Problem {
+pub(crate) fn not_found(id: i64) -> Problem {
     Problem::new(Kind::MessageNotFound, format!("there is no message {id}: GET /v1/outbox lists them"))
 }
 

@@ -82,10 +82,7 @@ pub(in crate::routes) async fn answer(
 }
 
 /// An answer that goes on for as long as there are frames and leave, with heartbeats between them.
-pub(in crate::routes) fn stream(
-    leave: Leave,
-    frames: impl Stream<Item = Bytes> + Send + 'static,
-) -> Response {
+pub(crate) fn stream(leave: Leave, frames: impl Stream<Item = Bytes> + Send + 'static) -> Response {
     let beaten = futures::stream::unfold((Box::pin(frames), leave), move |(mut frames, leave)| {
         async move {
             // Before anything else: there may always be a frame.

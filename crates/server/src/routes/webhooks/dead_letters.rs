@@ -47,7 +47,7 @@ impl From<DeadLetter> for View {
 }
 
 /// A time of which there can be something: nothing here is older than 1970, and not every database knows what is.
-pub(super) fn within_reach(Time(at): Time) -> Timestamp {
+pub(crate) fn within_reach(Time(at): Time) -> Timestamp {
     at.max(Timestamp::from_micros(0))
 }
 

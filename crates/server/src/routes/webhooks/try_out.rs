@@ -38,16 +38,16 @@ pub(in crate::routes) struct Request {
 /// What came of it.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = TestedWebhook)]
-pub(in crate::routes) struct Tried {
+pub(crate) struct Tried {
     /// Whether the receiver answered 2xx.
-    arrived: bool,
-    response_code: Option<u16>,
+    pub(crate) arrived: bool,
+    pub(crate) response_code: Option<u16>,
     /// The start of what it answered.
-    body: Option<String>,
-    duration_ms: u64,
-    error_code: Option<String>,
-    error: Option<String>,
-    webhook_id: String,
+    pub(crate) body: Option<String>,
+    pub(crate) duration_ms: u64,
+    pub(crate) error_code: Option<String>,
+    pub(crate) error: Option<String>,
+    pub(crate) webhook_id: String,
 }
 
 /// Sends a webhook to a subscription now and tells what came of it. It is no delivery: it is sent to a disabled subscription
@@ -67,9 +67,19 @@ pub(in crate::routes) async fn test(
     JsonOrNothing(Request { kind, payload }): JsonOrNothing<Request>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let kind = kind.as_deref().unwrap_or(TYPE);
+    Ok(json(StatusCode::OK, &tried(&app, id, kind.as_deref(), payload).await?))
+}
+
+/// Sends it, and tells what came of it.
+pub(crate) async fn tried(
+    app: &App,
+    id: i64,
+    kind: Option<&str>,
+    payload: Option<Payload>,
+) -> Result<Tried, Problem> {
+    let kind = kind.unwrap_or(TYPE);
     check_type(kind)?;
-    let sending = sending(&app)?;
+    let sending = sending(app)?;
     let mut subscription = app.webhooks.parts.subscriptions.get(id).await?;
     subscription.terms.timeout = subscription.terms.timeout.min(LONGEST);
     let now = app.clock.now();
@@ -82,13 +92,12 @@ pub(in crate::routes) async fn test(
         tracing::error!(%why, webhook_id, "an id was made that is none");
         Problem::internal()
     })?;
-    let tried = match sending.courier.try_out(&subscription, id, payload).await {
-        Ok(exchange) => Tried::of(exchange, webhook_id),
-        Err(Error::Secret(why)) => Tried::unsent(code::NO_SECRET, &why, webhook_id),
-        Err(Error::Invalid { why, .. }) => Tried::unsent(code::BAD_REQUEST, &why, webhook_id),
-        Err(error) => return Err(error.into()),
-    };
-    Ok(json(StatusCode::OK, &tried))
+    match sending.courier.try_out(&subscription, id, payload).await {
+        Ok(exchange) => Ok(Tried::of(exchange, webhook_id)),
+        Err(Error::Secret(why)) => Ok(Tried::unsent(code::NO_SECRET, &why, webhook_id)),
+        Err(Error::Invalid { why, .. }) => Ok(Tried::unsent(code::BAD_REQUEST, &why, webhook_id)),
+        Err(error) => Err(error.into()),
+    }
 }
 
 impl Tried {

@@ -1,0 +1,33 @@
+-- How the newest deliveries of each chosen subscription stand, its dead letters as far as they are counted, and since when
+-- its oldest job waits.
+select
+    chosen.id::bigint,
+    lately.looked_at,
+    lately.retrying,
+    lately.given_up,
+    (
+        select count(*)
+        from (select from dead_letters as d where d.subscription_id = chosen.id::bigint limit $3) as counted
+    ),
+    (
+        select j.created_at
+        from jobs as j
+        where j.status = 'Pending' and j.lane = chosen.id::bigint
+        order by j.id
+        limit 1
+    )
+from json_array_elements_text($1::text::json) with ordinality as chosen (id, place)
+    cross join lateral (
+        select
+            count(*) as looked_at,
+            count(*) filter (where status = 'PendingRetry') as retrying,
+            count(*) filter (where status = 'DeadLettered') as given_up
+        from (
+            select s.status
+            from webhook_delivery_sagas as s
+            where s.subscription_id = chosen.id::bigint
+            order by s.id desc
+            limit $2
+        ) as newest
+    ) as lately
+order by chosen.place

@@ -1,0 +1,5 @@
+insert into alert_acknowledgements (alert_key, acknowledged_by, note, acknowledged_at)
+select idempotency_key, ?2, ?3, ?4
+from outbox
+where id = ?1 and topic = 'backstitch.alerts'
+on conflict (alert_key) do nothing

@@ -1,0 +1,54 @@
+-- How the newest deliveries of each chosen subscription stand, its dead letters as far as they are counted, and since when
+-- its oldest job waits.
+select
+    chosen.value,
+    (
+        select count(*)
+        from (
+            select 1
+            from webhook_delivery_sagas as s indexed by idx_saga_subscription
+            where s.subscription_id = chosen.value
+            order by s.id desc
+            limit ?2
+        )
+    ),
+    (
+        select count(*)
+        from (
+            select s.status
+            from webhook_delivery_sagas as s indexed by idx_saga_subscription
+            where s.subscription_id = chosen.value
+            order by s.id desc
+            limit ?2
+        )
+        where status = 'PendingRetry'
+    ),
+    (
+        select count(*)
+        from (
+            select s.status
+            from webhook_delivery_sagas as s indexed by idx_saga_subscription
+            where s.subscription_id = chosen.value
+            order by s.id desc
+            limit ?2
+        )
+        where status = 'DeadLettered'
+    ),
+    (
+        select count(*)
+        from (
+            select 1
+            from dead_letters as d indexed by idx_dead_letter_subscription
+            where d.subscription_id = chosen.value
+            limit ?3
+        )
+    ),
+    (
+        select j.created_at
+        from jobs as j indexed by jobs_due_in_lane
+        where j.status = 'Pending' and j.lane = chosen.value
+        order by j.id
+        limit 1
+    )
+from json_each(?1) as chosen
+order by chosen.key

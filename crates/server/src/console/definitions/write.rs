@@ -1,0 +1,62 @@
+//! A definition that somebody writes here: all its mistakes are told, and what was written stays in the form.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use backstitch_modules::declaration::{Declaration, Format};
+
+use super::definition::written;
+use super::place;
+use crate::app::App;
+use crate::console::done::Done;
+use crate::console::form::Form;
+use crate::console::page::{Frame, Section, answer, page, told};
+use crate::console::visitor::Visitor;
+use crate::http::Query;
+use crate::problem::{Problem, Told};
+use crate::routes::refuse_the_servers_own_definition;
+
+#[derive(Template)]
+#[template(path = "definitions/write.html")]
+struct Page {
+    frame: Frame,
+    text: String,
+    told: Option<Told>,
+}
+
+/// The form, with what is active or staged of a name where one is given.
+pub(in crate::console) async fn show(
+    State(app): State<App>,
+    visitor: Visitor,
+    mut query: Query,
+) -> Result<Response, Problem> {
+    let of = query.text("of");
+    query.finish("of")?;
+    let text = match &of {
+        Some(name) => app.engine.draft(name, None).await?.as_ref().map(written).unwrap_or_default(),
+        None => String::new(),
+    };
+    let frame = Frame::new(&app, visitor, Section::Definitions, "Write a definition");
+    Ok(page(&Page { frame, text, told: None }))
+}
+
+/// Stages it.
+pub(in crate::console) async fn take(State(app): State<App>, visitor: Visitor, form: Form) -> Response {
+    match staged(&app, form.text("text")).await {
+        Ok(name) => Done::Staged.and_back_to(&place(&name)),
+        Err(problem) => {
+            let (status, told) = told(problem);
+            let frame = Frame::new(&app, visitor, Section::Definitions, "Write a definition");
+            answer(status, &Page { frame, text: form.text("text").to_owned(), told })
+        }
+    }
+}
+
+/// JSON can be read as YAML.
+async fn staged(app: &App, text: &str) -> Result<String, Problem> {
+    let draft = Declaration::read(text.as_bytes(), Format::Yaml).map_err(backstitch::Error::from)?;
+    refuse_the_servers_own_definition(&draft.name)?;
+    let name = draft.name.clone();
+    app.engine.declare(draft).await?;
+    Ok(name)
+}

@@ -1,0 +1,162 @@
+//! One thing that a machine describes: where it stands, how it got there, and where it may go.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use backstitch_modules::lifecycles::{Event, Kind, Machine, Recorded, Standing};
+
+use super::diagram::{self, FAILED, look};
+use super::{machine_place, place};
+use crate::app::App;
+use crate::console::address::address;
+use crate::console::done::Done;
+use crate::console::drawing::Drawing;
+use crate::console::json_text::indented;
+use crate::console::page::{Frame, Section, page};
+use crate::console::parts::{Id, Mood, State as Shown, When};
+use crate::console::visitor::Visitor;
+use crate::http::{LifecycleInPath, Query};
+use crate::problem::Problem;
+use crate::routes::told_of_lifecycle as told;
+
+/// Events that are shown.
+const EVENTS: usize = 500;
+/// The kind of an error that names none.
+const INTERNAL: &str = "internal";
+
+#[derive(Template)]
+#[template(path = "lifecycles/instance.html")]
+struct Page {
+    frame: Frame,
+    here: String,
+    machine_place: String,
+    standing: Standing,
+    id: Id,
+    state: Shown,
+    seen: String,
+    drawing: Option<Drawing>,
+    input: Option<String>,
+    /// Where somebody may send it.
+    targets: Vec<String>,
+    /// What it can fail with; nothing where it cannot.
+    kinds: Vec<String>,
+    /// Where a start would let it go on; nothing where it is at its end.
+    start: Option<String>,
+    is_stuck: bool,
+    events: Vec<Line>,
+    more_events: bool,
+}
+
+/// An event in words.
+struct Line {
+    seq: u64,
+    at: When,
+    name: &'static str,
+    what: String,
+    particulars: String,
+}
+
+/// Everything about one of them.
+pub(in crate::console) async fn show(
+    State(app): State<App>,
+    LifecycleInPath { machine: name, key }: LifecycleInPath,
+    visitor: Visitor,
+    mut query: Query,
+) -> Result<Response, Problem> {
+    let done = Done::asked(&mut query)?;
+    query.finish("")?;
+    let parts = &app.lifecycles.parts;
+    let standing = told(&app, parts.get(&name, &key).await).await?;
+    let machine = parts.machines.machine(&name, standing.version).await?;
+    let mut log = parts.log(standing.id, 0, EVENTS + 1).await?;
+    let more_events = log.len() > EVENTS;
+    log.truncate(EVENTS);
+    let mut frame = Frame::new(&app, visitor, Section::Lifecycles, format!("{name} {key}")).after(done);
+    if !standing.ended {
+        frame = frame.live(address("/live", &[("definition", Some(&name))]));
+    }
+    let state = &standing.instance.state;
+    let kind = machine.kind(state);
+    let (_, shape, mood) = kind.map_or(("", "?", Mood::Quiet), |kind| look(kind, state));
+    Ok(page(&Page {
+        here: place(&name, &key),
+        machine_place: machine_place(&name),
+        id: Id::of(standing.id),
+        state: Shown::new(state, shape, mood),
+        seen: seen(&standing),
+        drawing: diagram::drawn(&machine, &[], Some(state)),
+        input: standing.instance.given.input.as_ref().map(|input| indented(input.as_str())),
+        targets: targets(&machine, &standing),
+        kinds: kinds(&machine, &standing),
+        start: start(kind, &standing),
+        is_stuck: standing.stuck_at.is_some_and(|at| at <= frame.now),
+        events: log.iter().map(|recorded| Line::of(&frame, recorded)).collect(),
+        more_events,
+        frame,
+        standing,
+    }))
+}
+
+/// What a form says that its page showed.
+pub(super) fn seen(standing: &Standing) -> String {
+    format!("{}, event {}", standing.instance.state, standing.instance.seq)
+}
+
+/// Only where the machine has an edge to. One that waits for a start is started, and what fails is failed.
+fn targets(machine: &Machine, standing: &Standing) -> Vec<String> {
+    let state = &standing.instance.state;
+    if standing.ended || matches!(machine.kind(state), Some(Kind::Pause(_))) {
+        return Vec::new();
+    }
+    machine.follows(state).filter(|to| *to != FAILED).map(str::to_owned).collect()
+}
+
+fn kinds(machine: &Machine, standing: &Standing) -> Vec<String> {
+    if standing.ended || !machine.can_fail(&standing.instance.state) {
+        return Vec::new();
+    }
+    let mut kinds = machine.draft().error_kinds.clone();
+    if !kinds.iter().any(|kind| kind == INTERNAL) {
+        kinds.push(INTERNAL.to_owned());
+    }
+    kinds
+}
+
+fn start(kind: Option<&Kind>, standing: &Standing) -> Option<String> {
+    match kind {
+        _ if standing.ended => None,
+        Some(Kind::Pause(again)) => Some(format!("Start it again: it goes on in {again}")),
+        _ => Some("Start it again where it stands".to_owned()),
+    }
+}
+
+impl Line {
+    fn of(frame: &Frame, recorded: &Recorded) -> Self {
+        let event = &recorded.event;
+        let state = event.state().unwrap_or_default();
+        let (what, particulars) = match event {
+            Event::Started(started) => {
+                (format!("in {state}, version {}", started.version), text(started.input.as_ref()))
+            }
+            Event::Restarted { given, .. } => {
+                (format!("in {state}, start {}", event.attempt()), text(given.input.as_ref()))
+            }
+            Event::Transitioned { from, to, data, error, .. } => {
+                let error = error.as_ref().map(|it| format!("after {}: {} ", it.kind, it.message));
+                (format!("{from} → {to}"), error.unwrap_or_default() + &text(data.as_ref()))
+            }
+            Event::Failed { from, failure, .. } => {
+                (format!("{from} → {state}"), format!("{}: {}", failure.kind, failure.message))
+            }
+            Event::ActionRetry { max_attempts, error, retry_at, .. } => (
+                format!("{state}, attempt {} of {max_attempts}", event.attempt()),
+                format!("{error}; again at {}", crate::time::rfc3339(*retry_at)),
+            ),
+        };
+        Self { seq: recorded.seq, at: frame.when(recorded.at), name: event.name(), what, particulars }
+    }
+}
+
+fn text(payload: Option<&backstitch::Payload>) -> String {
+    payload.map(|payload| payload.as_str().to_owned()).unwrap_or_default()
+}

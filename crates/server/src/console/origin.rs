@@ -1,0 +1,87 @@
+//! Whether a form was sent by a page of this very console.
+
+use std::net::IpAddr;
+
+use axum::http::header::{HOST, ORIGIN};
+use axum::http::{HeaderMap, Uri};
+
+/// Whether the browser says that another site sent it. A browser that says nothing about it sends no `Origin` either; then the
+/// form's token decides alone.
+pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
+    if headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
+        return true;
+    }
+    let Some(origin) = headers.get(ORIGIN) else { return false };
+    let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
+    let from = origin.as_ref().and_then(Uri::authority).map(axum::http::uri::Authority::as_str);
+    from.is_none_or(|from| Some(from) != host(headers))
+}
+
+/// Whether the address that the browser asked for stands for this machine. Where nobody needs a key, a name that somebody else
+/// points here must not let their pages in.
+pub(super) fn is_local(headers: &HeaderMap) -> bool {
+    let Some(host) = host(headers) else { return true };
+    let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
+        Some((address, _)) => address,
+        None => host.split(':').next().unwrap_or(host),
+    };
+    name.eq_ignore_ascii_case("localhost")
+        || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+fn host(headers: &HeaderMap) -> Option<&str> {
+    headers.get(HOST).and_then(|host| host.to_str().ok())
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::http::{HeaderName, HeaderValue};
+
+    use super::*;
+
+    fn headers(given: &[(&'static str, &'static str)]) -> HeaderMap {
+        let pairs = given
+            .iter()
+            .map(|&(name, value)| (HeaderName::from_static(name), HeaderValue::from_static(value)));
+        pairs.collect()
+    }
+
+    #[test]
+    fn what_another_site_sends_is_foreign() {
+        let own = ("host", "sagas.example:7420");
+        assert!(!is_foreign(&headers(&[own, ("origin", "https://sagas.example:7420")])));
+        assert!(!is_foreign(&headers(&[own, ("sec-fetch-site", "same-origin")])));
+        assert!(!is_foreign(&headers(&[own])), "some browsers say nothing");
+        for origin in [
+            "https://evil.example",
+            "http://sagas.example",
+            "null",
+            "https://sagas.example:7420.evil.example",
+        ] {
+            assert!(is_foreign(&headers(&[own, ("origin", origin)])), "{origin}");
+        }
+        for site in ["cross-site", "same-site"] {
+            assert!(is_foreign(&headers(&[own, ("sec-fetch-site", site)])), "{site}");
+        }
+    }
+
+    #[test]
+    fn an_address_of_this_machine_is_local() {
+        for host in [
+            "localhost",
+            "localhost:7420",
+            "LOCALHOST:1",
+            "127.0.0.1:7420",
+            "127.9.9.9",
+            "[::1]:7420",
+            "[::1]",
+        ] {
+            assert!(is_local(&headers(&[("host", host)])), "{host}");
+        }
+        for host in
+            ["evil.example", "evil.example:7420", "10.0.0.1", "localhost.evil.example", "[2001:db8::1]:7420"]
+        {
+            assert!(!is_local(&headers(&[("host", host)])), "{host}");
+        }
+    }
+}

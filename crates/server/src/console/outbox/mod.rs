@@ -1,0 +1,5 @@
+//! Messages to the world: what waits, what arrived, what was given up.
+
+mod counts;
+pub(super) mod list;
+pub(super) mod message;

@@ -1,0 +1,194 @@
+//! What this process has seen of the last hour: how much, and how long it took.
+
+use std::collections::VecDeque;
+use std::sync::{Mutex, PoisonError};
+
+use backstitch::{Event, FeedEvent, Timestamp};
+
+/// Minutes that are kept.
+pub(crate) const MINUTES: usize = 60;
+const MINUTE: i64 = 60_000_000;
+/// Times are told apart by a twelfth of a doubling, from a microsecond to some days: what is shown is off by 6% at most.
+const STEPS: u32 = 12;
+const PLACES: usize = 40 * STEPS as usize;
+
+/// The minutes of the last hour.
+#[derive(Default)]
+pub(crate) struct Pulse(Mutex<VecDeque<Minute>>);
+
+/// A minute.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Minute {
+    /// Which, counted from 1970.
+    number: i64,
+    pub(crate) started: u64,
+    pub(crate) succeeded: u64,
+    pub(crate) compensated: u64,
+    pub(crate) failed: u64,
+    /// How long those that ended took, from their start to their end.
+    took: Took,
+}
+
+/// How often something took how long.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+struct Took(Vec<u32>);
+
+impl Pulse {
+    /// Takes note of an event.
+    pub(crate) fn count(&self, event: &FeedEvent) {
+        let recorded = &event.recorded;
+        let mut minutes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let Some(minute) = at(&mut minutes, recorded.at) else { return };
+        match recorded.event {
+            Event::SagaStarted(_) => minute.started += 1,
+            Event::SagaSucceeded => minute.succeeded += 1,
+            Event::SagaCompensated => minute.compensated += 1,
+            Event::SagaFailed { .. } => minute.failed += 1,
+            _ => return,
+        }
+        if recorded.event.is_terminal()
+            && let Some(begun) = begun_at(event)
+        {
+            minute.took.count(recorded.at.as_micros() - begun.as_micros());
+        }
+    }
+
+    /// The last hour, oldest first, with nothing in minutes in which nothing happened.
+    pub(crate) fn last_hour(&self, now: Timestamp) -> Vec<Minute> {
+        let minutes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let newest = now.as_micros().div_euclid(MINUTE);
+        let kept = i64::try_from(MINUTES).unwrap_or(i64::MAX);
+        let minute = |number| {
+            let found = minutes.iter().find(|minute| minute.number == number).cloned();
+            found.unwrap_or(Minute { number, ..Minute::default() })
+        };
+        (newest - kept + 1..=newest).map(minute).collect()
+    }
+}
+
+impl Minute {
+    /// All that came to an end.
+    pub(crate) fn ended(&self) -> u64 {
+        self.succeeded + self.compensated + self.failed
+    }
+
+    /// So many of a hundred took no longer, in microseconds; nothing where none ended.
+    pub(crate) fn took(&self, percent: u64) -> Option<u64> {
+        self.took.at(percent)
+    }
+}
+
+impl Took {
+    fn count(&mut self, micros: i64) {
+        if self.0.is_empty() {
+            self.0 = vec![0; PLACES];
+        }
+        let place = place(u64::try_from(micros).unwrap_or_default());
+        self.0[place] = self.0[place].saturating_add(1);
+    }
+
+    fn at(&self, percent: u64) -> Option<u64> {
+        let all: u64 = self.0.iter().map(|&count| u64::from(count)).sum();
+        let wanted = (all * percent).div_ceil(100);
+        let mut met = 0;
+        let found = self.0.iter().position(|&count| {
+            met += u64::from(count);
+            count > 0 && met >= wanted
+        });
+        found.map(micros)
+    }
+}
+
+/// Where a time is counted: by its doublings, each in twelve.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "few enough for a double"
+)]
+fn place(micros: u64) -> usize {
+    let steps = (micros.max(1) as f64).log2() * f64::from(STEPS);
+    (steps.round() as usize).min(PLACES - 1)
+}
+
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    clippy::cast_precision_loss,
+    reason = "few enough for a double"
+)]
+fn micros(place: usize) -> u64 {
+    (place as f64 / f64::from(STEPS)).exp2().round() as u64
+}
+
+/// The minute of a time; none for one that is long over.
+fn at(minutes: &mut VecDeque<Minute>, at: Timestamp) -> Option<&mut Minute> {
+    let number = at.as_micros().div_euclid(MINUTE);
+    let newest = minutes.back().map_or(i64::MIN, |minute| minute.number);
+    if number > newest {
+        minutes.push_back(Minute { number, ..Minute::default() });
+        while minutes.len() > MINUTES {
+            minutes.pop_front();
+        }
+    }
+    minutes.iter_mut().rev().find(|minute| minute.number == number)
+}
+
+/// When its saga began: its id says so.
+fn begun_at(event: &FeedEvent) -> Option<Timestamp> {
+    let (seconds, nanos) = event.saga.0.get_timestamp()?.to_unix();
+    let micros = i64::try_from(seconds).ok()?.checked_mul(1_000_000)?;
+    Some(Timestamp::from_micros(micros + i64::from(nanos / 1000)))
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use backstitch::{Recorded, SagaId};
+
+    use super::*;
+
+    fn event(millis: u64, took_millis: i64, event: Event) -> Arc<FeedEvent> {
+        let stamp = uuid::Timestamp::from_unix(
+            uuid::NoContext,
+            millis / 1000,
+            u32::try_from(millis % 1000).unwrap() * 1_000_000,
+        );
+        let saga = SagaId(uuid::Uuid::new_v7(stamp));
+        let at = Timestamp::from_micros((i64::try_from(millis).unwrap() + took_millis) * 1000);
+        Arc::new(FeedEvent { saga, definition: "order".into(), recorded: Recorded { seq: 2, at, event } })
+    }
+
+    #[test]
+    fn events_are_counted_in_their_minutes_with_how_long_sagas_took() {
+        let pulse = Pulse::default();
+        for took in [10, 20, 40] {
+            pulse.count(&event(60_000, took, Event::SagaSucceeded));
+        }
+        pulse.count(&event(60_000, 61_000, Event::SagaCompensated));
+        let hour = pulse.last_hour(Timestamp::from_micros(2 * MINUTE));
+        assert_eq!(hour.len(), MINUTES);
+        let [before, last] = [&hour[MINUTES - 2], &hour[MINUTES - 1]];
+        assert_eq!((before.succeeded, before.ended(), last.compensated), (3, 3, 1));
+        let close =
+            |found: Option<u64>, meant: u64| found.is_some_and(|found| found.abs_diff(meant) * 16 < meant);
+        assert!(close(before.took(50), 20_000) && close(before.took(99), 40_000), "{:?}", before.took(50));
+        assert!(close(last.took(50), 61_000_000));
+        assert_eq!(hour[0].took(50), None);
+    }
+
+    #[test]
+    fn an_hour_is_kept_and_what_is_older_is_gone() {
+        let pulse = Pulse::default();
+        for minute in 0..200 {
+            pulse.count(&event(minute * 60_000, 0, Event::SagaSucceeded));
+        }
+        assert_eq!(pulse.0.lock().unwrap().len(), MINUTES);
+        let hour = pulse.last_hour(Timestamp::from_micros(199 * MINUTE));
+        assert!(hour.iter().all(|minute| minute.succeeded == 1));
+        assert!(
+            pulse.last_hour(Timestamp::from_micros(400 * MINUTE)).iter().all(|minute| minute.ended() == 0)
+        );
+    }
+}

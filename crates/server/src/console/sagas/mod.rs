@@ -1,0 +1,10 @@
+//! Sagas, as people look at them and change their course.
+
+pub(super) mod bulk;
+mod graph;
+pub(super) mod list;
+pub(super) mod operate;
+mod place;
+pub(super) mod saga;
+mod timeline;
+mod wanted;

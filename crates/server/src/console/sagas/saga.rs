@@ -1,0 +1,123 @@
+//! One saga: how it hangs together, where it stands, what happened, and what can be done.
+
+use askama::Template;
+use axum::extract::State;
+use axum::response::Response;
+use backstitch::{Error, EventView, Insight, Recorded, Status, StepStatus, StepView};
+
+use super::timeline::Timeline;
+use super::{graph, operate};
+use crate::app::App;
+use crate::console::done::Done;
+use crate::console::drawing::Drawing;
+use crate::console::json_text::indented;
+use crate::console::page::{Frame, Section, page};
+use crate::console::parts::{Id, State as Shown, When};
+use crate::console::visitor::Visitor;
+use crate::http::{Query, SagaInPath};
+use crate::problem::Problem;
+
+/// Events that are shown and drawn; what there is beyond them is in the log.
+const EVENTS: usize = 1000;
+
+#[derive(Template)]
+#[template(path = "sagas/saga.html")]
+struct Page {
+    frame: Frame,
+    insight: Insight,
+    graph: Option<Drawing>,
+    timeline: Option<Timeline>,
+    events: Vec<Line>,
+    more_events: bool,
+    seen: String,
+}
+
+/// An event in words.
+struct Line {
+    seq: u64,
+    at: When,
+    name: &'static str,
+    step: String,
+    particulars: String,
+}
+
+/// Everything about a saga.
+pub(in crate::console) async fn show(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    visitor: Visitor,
+    mut query: Query,
+) -> Result<Response, Problem> {
+    let done = Done::asked(&mut query)?;
+    query.finish("")?;
+    let insight = app.engine.insight(id).await?.ok_or(Error::NotFound(id))?;
+    let mut log = app.engine.log(id, 0, EVENTS + 1).await?;
+    let more_events = log.len() > EVENTS;
+    log.truncate(EVENTS);
+    let mut frame =
+        Frame::new(&app, visitor, Section::Sagas, format!("{} {id}", insight.saga.definition)).after(done);
+    if !insight.saga.status.is_terminal() {
+        frame = frame.live(format!("/sagas/{id}/live"));
+    }
+    let steps = insight.saga.steps.iter().map(|step| &step.id);
+    Ok(page(&Page {
+        graph: graph::drawn(&insight),
+        timeline: Timeline::of(&log, steps, frame.now),
+        events: log.iter().map(|recorded| Line::of(&frame, recorded)).collect(),
+        more_events,
+        seen: operate::seen(&insight.saga),
+        frame,
+        insight,
+    }))
+}
+
+impl Page {
+    fn saga(&self) -> &backstitch::SagaState {
+        &self.insight.saga
+    }
+
+    fn is_active(&self) -> bool {
+        !self.saga().status.is_terminal()
+    }
+
+    fn may_be_cancelled(&self) -> bool {
+        matches!(self.saga().status, Status::Pending | Status::Running) && self.frame.visitor.may_cancel()
+    }
+
+    /// Steps that wait for somebody, where they can be decided about.
+    fn stuck(&self) -> Vec<&StepView> {
+        let failed = self.saga().status == Status::Failed;
+        let steps = self.saga().steps.iter();
+        steps.filter(|step| failed && step.status == StepStatus::CompensationFailed).collect()
+    }
+
+    fn before(&self, at: usize) -> String {
+        let steps = &self.insight.steps;
+        let before = steps.get(at).map(|step| step.depends_on.as_slice()).unwrap_or_default();
+        let names = before.iter().filter_map(|&it| steps.get(it)).map(|step| step.id.to_string());
+        names.collect::<Vec<_>>().join(", ")
+    }
+
+    fn indented(json: &str) -> String {
+        indented(json)
+    }
+
+    fn names(steps: &[backstitch::StepId]) -> String {
+        steps.iter().map(backstitch::StepId::as_str).collect::<Vec<_>>().join(", ")
+    }
+}
+
+impl Line {
+    fn of(frame: &Frame, recorded: &Recorded) -> Self {
+        let event = &recorded.event;
+        let step = event.step().map(ToString::to_string).unwrap_or_default();
+        let told = serde_json::to_value(EventView::of(recorded)).unwrap_or_default();
+        let known = ["seq", "at", "type", "step", "attempt"];
+        let fields =
+            told.as_object().into_iter().flatten().filter(|(name, _)| !known.contains(&name.as_str()));
+        let particulars =
+            fields.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(" · ");
+        let step = event.attempt().map_or(step.clone(), |attempt| format!("{step} #{attempt}"));
+        Self { seq: recorded.seq, at: frame.when(recorded.at), name: event.name(), step, particulars }
+    }
+}

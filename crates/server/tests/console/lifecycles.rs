@@ -1,0 +1,94 @@
+//! Machines, and what stands in them.
+
+use serde_json::json;
+
+use crate::stage::{PARCEL, expect, on_both_stores};
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lifecycle_is_moved_on_failed_and_started_again_only_where_it_may_go() {
+    on_both_stores(async |stage| {
+        stage.declare_parcel().await;
+        for key in ["p-1", "a/b <c>"] {
+            let path = format!(
+                "/v1/lifecycles/parcel/{}/start",
+                key.replace('/', "%2F").replace(' ', "%20").replace('<', "%3C").replace('>', "%3E")
+            );
+            expect(&stage.api.post(&path, &json!({ "correlation_id": "c-1" })).await, 202);
+        }
+        let operator = stage.as_role("operator").await;
+        let machine = operator.see("/lifecycles/parcel").await;
+        assert!(
+            machine.has("packed: 2 · goes on, or fails") && machine.has("failed: given up"),
+            "{}",
+            machine.text
+        );
+        assert!(machine.has(r#"<a href="/lifecycles/parcel/a%2Fb%20%3Cc%3E">"#), "{}", machine.text);
+        assert!(operator.see("/lifecycles/parcel/a%2Fb%20%3Cc%3E").await.has("<h1>a/b &#60;c&#62;</h1>"));
+        let place = "/lifecycles/parcel/p%2D1";
+        let page = operator.see(place).await;
+        let form = |what: &str| format!("{place}/{what}");
+        let step = page.must_form(&form("transition"));
+        assert!(
+            page.has("<option>sent</option>") && !page.has("<option>delivered</option>"),
+            "{}",
+            page.text
+        );
+        let odd = operator.send(&step, &[("to", "delivered")]).await;
+        assert_eq!(odd.status, 409, "{odd:?}");
+        let page = operator.submit(&step, &[("to", "sent"), ("note", "by bike")]).await;
+        assert!(page.has("packed → sent") && page.has("by bike") && page.has("operator"), "{}", page.text);
+        assert_eq!(operator.send(&step, &[("to", "sent")]).await.status, 409, "it has moved on");
+        let page = operator
+            .submit(&page.must_form(&form("transition")), &[("to", "held"), ("data", r#"{"shelf":7}"#)])
+            .await;
+        assert!(
+            page.form(&form("transition")).is_none() && page.form(&form("fail")).is_none(),
+            "it waits for a start"
+        );
+        let client = stage.as_role("client").await;
+        let page = client.see(place).await;
+        client.submit(&page.must_form(&form("start")), &[]).await;
+        let page = operator.see(place).await;
+        let fail = page.must_form(&form("fail"));
+        assert_eq!(operator.send(&fail, &[("kind", "nobody_home"), ("message", "")]).await.status, 422);
+        let page = operator.submit(&fail, &[("kind", "nobody_home"), ("message", "rang twice")]).await;
+        assert!(page.has("operator: rang twice") && page.forms().is_empty(), "{}", page.text);
+        let found = expect(&stage.api.get("/v1/lifecycles/parcel/p-1").await, 200);
+        assert_eq!(
+            (&found["state"], &found["last_error"]),
+            (&json!("failed"), &json!("operator: rang twice"))
+        );
+        let log = expect(&stage.api.get("/v1/lifecycles/parcel/p-1/log").await, 200).to_string();
+        assert!(log.contains(r#""by":"operator""#) && log.contains(r#""shelf":7"#), "{log}");
+        let audited = stage.audited(2).await;
+        assert_eq!(
+            audited,
+            [format!("operator POST {place}/fail: 303"), format!("operator POST {place}/fail: 422")]
+        );
+        assert!(operator.see("/lifecycles/parcel?state=failed").await.has("p-1"));
+        assert!(!operator.see("/lifecycles/parcel?state=packed").await.has(">p-1<"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_machine_that_is_staged_is_applied_or_discarded_as_it_was_seen() {
+    on_both_stores(async |stage| {
+        stage.declare_parcel().await;
+        let next = PARCEL.replace("nobody_home", "no_door");
+        expect(&stage.put("/v1/lifecycles/parcel", &next).await, 201);
+        let admin = stage.as_role("admin").await;
+        let page = admin.see("/lifecycles/parcel").await;
+        assert!(page.has("<ins>") && page.has("no_door"), "{}", page.text);
+        let apply = page.must_form("/machines/parcel/apply");
+        let page = admin.submit(&page.must_form("/machines/parcel/discard"), &[]).await;
+        assert!(page.form("/machines/parcel/apply").is_none());
+        assert_eq!(admin.send(&apply, &[]).await.status, 409, "nothing is staged any more");
+        expect(&stage.put("/v1/lifecycles/parcel", &next).await, 200);
+        let page = admin.see("/lifecycles/parcel").await;
+        admin.submit(&page.must_form("/machines/parcel/apply"), &[]).await;
+        assert_eq!(expect(&stage.api.get("/v1/lifecycles/parcel").await, 200)["active"], 2);
+        assert_eq!(stage.audited(1).await, ["admin POST /machines/parcel/apply: 303"]);
+    })
+    .await;
+}

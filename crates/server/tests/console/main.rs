@@ -1,0 +1,23 @@
+//! The console as a browser sees it: the real binary over real HTTP, on `SQLite` and `PostgreSQL`.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
+mod support;
+
+mod browser;
+mod services;
+mod stage;
+
+mod configuration;
+mod finding;
+mod forms;
+mod lifecycles;
+mod markup;
+mod messages;
+mod plans;
+mod roles;
+mod sagas;
+mod signing_in;
+mod webhooks;

@@ -1,0 +1,156 @@
+//! What people do to sagas: each of it is in the log, with who did it, and in the audit.
+
+use serde_json::json;
+
+use crate::stage::on_both_stores;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saga_is_paused_resumed_and_cancelled_with_who_did_it() {
+    on_both_stores(async |stage| {
+        stage.declare_waiting("slow").await;
+        let saga = stage.start_waiting("slow").await;
+        let place = format!("/sagas/{saga}");
+        let (client, operator) = (stage.as_role("client").await, stage.as_role("operator").await);
+        let page = client.see(&place).await;
+        assert!(page.form(&format!("{place}/pause")).is_none(), "a client may cancel and no more");
+        assert!(
+            page.has("What would be undone if it were cancelled now") && page.has("<li>first</li>"),
+            "{}",
+            page.text
+        );
+        assert!(
+            page.has("<svg") && page.has("first: succeeded") && page.has("wait: "),
+            "its steps are drawn"
+        );
+
+        let page = operator.see(&place).await;
+        let page =
+            operator.submit(&page.must_form(&format!("{place}/pause")), &[("note", "look first")]).await;
+        assert!(page.has("starts nothing new until it is resumed"), "{}", page.text);
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["paused"] == true).await;
+        let page = operator.see(&place).await;
+        operator.submit(&page.must_form(&format!("{place}/resume")), &[("note", "go on")]).await;
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["paused"] == false).await;
+        let page = client.see(&place).await;
+        client.submit(&page.must_form(&format!("{place}/cancel")), &[("note", "not needed")]).await;
+        let log = stage.log(&saga).await;
+        for note in ["operator: look first", "operator: go on", "client: not needed"] {
+            assert!(log.contains(note), "{note}: {log}");
+        }
+        let expected = ["cancel", "resume", "pause"].map(|what| {
+            let who = if what == "cancel" { "client" } else { "operator" };
+            format!("{who} POST {place}/{what}: 303")
+        });
+        assert_eq!(stage.audited(3).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_rollback_that_is_stuck_is_decided_about_with_a_note() {
+    on_both_stores(async |stage| {
+        stage.declare("order").await;
+        let operator = stage.as_role("operator").await;
+        let saga = stage.stuck("order").await;
+        let place = format!("/sagas/{saga}");
+        let resolve = format!("{place}/steps/first/resolve");
+        assert!(operator.see("/").await.has(&saga), "the overview says that it waits for somebody");
+        let page = operator.see(&place).await;
+        assert!(page.has("Rollback workbench") && page.has("it stays"), "{}", page.text);
+        let form = page.must_form(&resolve);
+        let without = operator.send(&form, &[("action", "done"), ("note", " ")]).await;
+        assert_eq!(without.status, 422, "{without:?}");
+        let odd = operator.send(&form, &[("action", "forget"), ("note", "x")]).await;
+        assert_eq!(odd.status, 422, "{odd:?}");
+        let page = operator.submit(&form, &[("action", "retry"), ("note", "the bank is back")]).await;
+        assert!(page.has("The rollback goes on."), "{}", page.text);
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["status"] == "failed").await;
+        let form = operator.see(&place).await.must_form(&resolve);
+        operator.submit(&form, &[("action", "done"), ("note", "refunded by hand")]).await;
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["status"] == "compensated").await;
+        let log = stage.log(&saga).await;
+        assert!(
+            log.contains("operator: the bank is back") && log.contains("operator: refunded by hand"),
+            "{log}"
+        );
+        assert_eq!(stage.services.heard("undo-first"), 2, "once more, and then by hand");
+        let again = operator.send(&form, &[("action", "skip"), ("note", "again")]).await;
+        assert_eq!(again.status, 409, "{again:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn many_are_cancelled_or_resolved_once_it_was_shown_how_many_they_are() {
+    on_both_stores(async |stage| {
+        stage.declare_waiting("slow").await;
+        let mut sagas = Vec::new();
+        for _ in 0..3 {
+            sagas.push(stage.start_waiting("slow").await);
+        }
+        let operator = stage.as_role("operator").await;
+        let list = operator.see("/sagas?definition=slow").await;
+        let preview = "/sagas/bulk?definition=slow&action=cancel";
+        assert!(list.has(&preview.replace('&', "&#38;")), "{}", list.text);
+        let page = operator.see(preview).await;
+        assert!(page.has("Cancel 3 sagas"), "{}", page.text);
+        let form = page.must_form("/sagas/bulk");
+        // One that comes later was not among those that were shown.
+        let later = stage.start_waiting("slow").await;
+        let without = operator.send(&form, &[("note", "")]).await;
+        assert_eq!(without.status, 422);
+        let done = operator.send(&form, &[("note", "the shop closes")]).await;
+        assert_eq!(done.status, 200, "{done:?}");
+        assert!(done.has("<h1>3 will be rolled back</h1>"), "{}", done.text);
+        for saga in &sagas {
+            let log = stage.log(saga).await;
+            assert!(log.contains("operator: the shop closes"), "{log}");
+        }
+        assert!(!stage.log(&later).await.contains("the shop closes"));
+        let twice = operator.send(&form, &[("note", "again")]).await;
+        assert!(twice.has("<h1>0 will be rolled back</h1>"), "{}", twice.text);
+        assert_eq!(stage.audited(1).await, ["operator POST /sagas/bulk: 200"]);
+
+        stage.declare("order").await;
+        let stuck = [stage.stuck("order").await, stage.stuck("order").await];
+        let page = operator.see("/sagas/bulk?definition=order&action=resolve").await;
+        assert!(page.has("Resolve 2 sagas"), "{}", page.text);
+        let form = page.must_form("/sagas/bulk");
+        let more = stage.stuck("order").await;
+        let done = operator.send(&form, &[("how", "skip"), ("note", "written off")]).await;
+        assert!(done.has("<h1>2 go on</h1>"), "{}", done.text);
+        for saga in &stuck {
+            stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["status"] == "compensated").await;
+        }
+        stage.until(&format!("/v1/sagas/{more}"), |saga| saga["status"] == "failed").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn sagas_are_listed_by_what_is_asked_for_a_page_at_a_time() {
+    on_both_stores(async |stage| {
+        stage.declare("order").await;
+        for number in 0..120 {
+            let tenant = if number % 2 == 0 { "even" } else { "odd" };
+            let body = json!({ "definition": "order", "correlation_id": format!("c-{number}"), "attributes": { "tenant": tenant } });
+            stage.api.start(&body).await;
+        }
+        let viewer = stage.as_role("viewer").await;
+        let rows = |text: &str| text.matches("<tr><td><a href=\"/sagas/").count();
+        let mut path = "/sagas?attribute=tenant%3Deven".to_owned();
+        let mut sizes = Vec::new();
+        loop {
+            let page = viewer.see(&path).await;
+            sizes.push(rows(&page.text));
+            let Some(next) = page.text.split("\" rel=\"next\"").next().filter(|_| page.has("rel=\"next\"")) else { break };
+            path = next.rsplit("href=\"").next().unwrap().replace("&#38;", "&");
+            assert!(path.contains("attr.tenant=even"), "{path}");
+        }
+        assert_eq!(sizes, [50, 10]);
+        assert_eq!(rows(&viewer.see("/sagas?correlation_id=c-7").await.text), 1);
+        assert_eq!(rows(&viewer.see("/sagas?until=2020-01-01T00:00:00Z").await.text), 0);
+        assert_eq!(rows(&viewer.see("/sagas?since=2020-01-01T00:00:00Z&status=&definition=order").await.text), 50);
+    })
+    .await;
+}

@@ -1,0 +1,86 @@
+//! What is said beforehand of a cancel is what a cancel does, at every moment of thousands of simulated lives.
+
+use std::collections::VecDeque;
+
+use backstitch_kernel::saga::{Definition, Event, Input, Now, Outcome, Phase, State, decide, preview};
+use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
+use backstitch_testkit::simulate::{self, Memory};
+use proptest::prelude::*;
+
+proptest! {
+    #![proptest_config(ProptestConfig {
+        cases: ProptestConfig::default().cases.max(1_000),
+        failure_persistence: None,
+        max_shrink_iters: 0,
+        ..ProptestConfig::default()
+    })]
+
+    #[test]
+    fn a_cancel_undoes_what_was_said_in_that_order(seed: u64) {
+        check(seed);
+    }
+}
+
+/// The same seeds every time, so that a simulation that shows less is noticed.
+#[test]
+fn cancels_of_many_steps_are_among_those_that_are_checked() {
+    let longest: Vec<usize> = (0..300).map(check).collect();
+    assert!(longest.iter().filter(|&&undone| undone >= 4).count() > 20, "{longest:?}");
+}
+
+/// How many steps the longest rollback of a life undid.
+fn check(seed: u64) -> usize {
+    let run = simulate::run(seed, &mut Memory::default()).unwrap_or_else(|why| panic!("seed {seed}: {why}"));
+    let (definition, saga) = (&run.plan.definition, run.plan.saga);
+    let mut longest = 0;
+    for turn in &run.turns {
+        let said = preview(definition, saga, &turn.state);
+        let done = cancelled(definition, saga, &turn.state, turn.now.at);
+        assert_eq!(said.as_ref().map(|said| &said.undone), done.as_ref(), "seed {seed}: {:?}", turn.state);
+        longest = longest.max(done.map_or(0, |undone| undone.len()));
+    }
+    longest
+}
+
+/// What a cancel undoes when every answer is a success and answers come in the order in which they were asked for; `None`
+/// where it cannot be cancelled.
+fn cancelled(definition: &Definition, saga: SagaId, state: &State, at: Timestamp) -> Option<Vec<StepId>> {
+    let mut at = at.max(state.at);
+    let running = definition.steps().iter().zip(&state.steps).filter(|(_, of)| of.forward.in_flight());
+    let mut asked: VecDeque<(StepId, Phase, u32)> =
+        running.map(|(step, of)| (step.id.clone(), Phase::Do, of.forward.attempts)).collect();
+    let mut undone = Vec::new();
+    let mut state = state.clone();
+    let mut inputs = VecDeque::from([Input::Cancel { note: String::new() }]);
+    if state.paused {
+        inputs.push_back(Input::Resume { note: String::new() });
+    }
+    while !state.status.is_terminal() {
+        let input = inputs.pop_front().or_else(|| {
+            let (step, phase, attempt) = asked.pop_front()?;
+            Some(Input::Finished { step, phase, attempt, outcome: Outcome::Succeeded(Payload::null()) })
+        });
+        let input = input.unwrap_or_else(|| {
+            at = state.next_attempt().unwrap_or(at).max(at);
+            Input::Wake
+        });
+        let is_cancel = matches!(input, Input::Cancel { .. });
+        let decision = match decide(definition, saga, &state, input, Now::at(at)) {
+            Ok(decision) => decision,
+            Err(_) if is_cancel => return None,
+            Err(why) => panic!("{why}"),
+        };
+        for recorded in decision.events {
+            match recorded.event {
+                Event::StepStarted { step, attempt, .. } => asked.push_back((step, Phase::Do, attempt)),
+                Event::StepCompensating { step, attempt, .. } => {
+                    asked.push_back((step, Phase::Undo, attempt));
+                }
+                Event::StepCompensated { step, .. } => undone.push(step),
+                _ => {}
+            }
+        }
+        state = decision.state;
+    }
+    Some(undone)
+}
