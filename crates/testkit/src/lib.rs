@@ -1,5 +1,6 @@
 //! Test support.
 
+pub mod browser;
 pub mod chaos;
 pub mod conformance;
 pub mod nats;

@@ -5,6 +5,7 @@
 
 mod description;
 mod log;
+#[path = "../support/population.rs"]
 mod population;
 mod schemathesis;
 #[path = "../support/mod.rs"]

@@ -1,0 +1,16 @@
+//! The console as people use it: the real server, a real browser, on live data.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+#[path = "../support/population.rs"]
+#[expect(dead_code, reason = "other tests use the rest")]
+mod population;
+#[path = "../support/mod.rs"]
+#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
+mod support;
+
+mod actions;
+mod markup;
+mod screen;
+mod stage;
+mod walks;

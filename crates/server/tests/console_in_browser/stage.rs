@@ -1,0 +1,62 @@
+//! A server with something of everything, keys for everybody, and a browser.
+
+use std::collections::HashMap;
+
+use backstitch_server::demo::services::{Behaviour, Services};
+use tempfile::TempDir;
+
+use crate::population::Population;
+use crate::screen::Screen;
+use crate::support::{Client, Program, create_key};
+
+pub(crate) struct Stage {
+    pub(crate) server: Program,
+    pub(crate) admin: Client,
+    pub(crate) population: Population,
+    keys: HashMap<&'static str, String>,
+    db: String,
+    _services: Services,
+    _folder: TempDir,
+}
+
+const SETTINGS: [(&str, &str); 3] = [
+    ("BACKSTITCH_ORDERS_ROLLBACK_RETRIES", "0"),
+    ("BACKSTITCH_EGRESS_ALLOW", "127.0.0.0/8"),
+    ("BACKSTITCH_LOG", "warn"),
+];
+
+impl Stage {
+    pub(crate) async fn set() -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        let db = format!("sqlite:{}", folder.path().join("backstitch.db").display());
+        let mut keys = HashMap::new();
+        for role in ["viewer", "operator", "admin"] {
+            keys.insert(role, create_key(&db, role).await);
+        }
+        let services = Services::start(Behaviour::Succeed).await.unwrap();
+        let server = Program::logging_to(std::process::Stdio::null(), &db, &SETTINGS).await;
+        let admin = server.client.with_key(&keys["admin"]);
+        let population = Population::settle(&admin, &services).await;
+        Self { server, admin, population, keys, db, _services: services, _folder: folder }
+    }
+
+    /// A browser in which somebody of this role has signed in.
+    pub(crate) async fn signed_in(&self, role: &'static str) -> Screen {
+        let screen = Screen::on(self.server.client.address).await;
+        screen.sign_in(&self.keys[role]).await;
+        screen
+    }
+
+    pub(crate) fn key(&self, role: &str) -> &str {
+        &self.keys[role]
+    }
+
+    /// Ends the server at once and starts it again at the same address.
+    pub(crate) async fn restart(&mut self) {
+        self.server.child.kill().await.unwrap();
+        let address = self.server.client.address.to_string();
+        let settings: Vec<(&str, &str)> =
+            SETTINGS.into_iter().chain([("BACKSTITCH_LISTEN", address.as_str())]).collect();
+        self.server = Program::logging_to(std::process::Stdio::null(), &self.db, &settings).await;
+    }
+}

@@ -1,0 +1,245 @@
+//! A real browser that ends with the test: Debian's Chromium without a window, driven over `WebDriver`.
+
+use std::fs::{self, File};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::{Child, Command, Stdio};
+use std::time::{Duration, Instant};
+
+use fantoccini::wd::{Capabilities, WebDriverCompatibleCommand};
+use fantoccini::{Client, ClientBuilder};
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::throwaway;
+
+/// Debian keeps it in PATH; other systems beside their browser.
+const DRIVERS: [&str; 2] = ["chromedriver", "/usr/lib/chromium/chromedriver"];
+const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
+/// Long enough for a slow, busy machine.
+const START_LIMIT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(20);
+
+/// A browser of one's own. Dropping it ends it and removes what it kept; so does the death of the process that started it.
+pub struct Browser {
+    client: Client,
+    _driver: Driver,
+}
+
+struct Driver {
+    process: Child,
+    watchdog: Child,
+    directory: TempDir,
+    port: u16,
+}
+
+/// How a page is looked at.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Look {
+    /// In pixels.
+    pub width: u32,
+    /// In pixels.
+    pub height: u32,
+    /// Whether the person prefers a dark screen.
+    pub dark: bool,
+}
+
+impl Look {
+    /// A desk, by day.
+    pub const WIDE: Self = Self { width: 1280, height: 900, dark: false };
+    /// A phone, by day.
+    pub const NARROW: Self = Self { width: 390, height: 844, dark: false };
+
+    /// The same by night.
+    #[must_use]
+    pub const fn dark(self) -> Self {
+        Self { dark: true, ..self }
+    }
+}
+
+impl Browser {
+    /// Starts one and waits until it listens.
+    ///
+    /// # Panics
+    /// When it cannot be started: a missing browser must fail a test, never skip it.
+    pub async fn start() -> Self {
+        let driver = Driver::start().await;
+        let wanted = json!({
+            "binary": browser(),
+            "args": [
+                "--headless=new", "--disable-gpu", "--hide-scrollbars", "--disable-dev-shm-usage", "--no-first-run",
+                // Tests may run as root, whom its sandbox refuses; it opens nothing but pages of the tests.
+                "--no-sandbox",
+                format!("--user-data-dir={}", driver.directory.path().join("profile").display()),
+            ],
+        });
+        let mut capabilities = Capabilities::new();
+        capabilities.insert("goog:chromeOptions".to_owned(), wanted);
+        capabilities.insert("goog:loggingPrefs".to_owned(), json!({ "browser": "ALL" }));
+        let address = format!("http://127.0.0.1:{}", driver.port);
+        let client = ClientBuilder::new(hyper_util::client::legacy::connect::HttpConnector::new())
+            .capabilities(capabilities)
+            .connect(&address)
+            .await
+            .unwrap_or_else(|error| panic!("the browser does not start: {error}"));
+        Self { client, _driver: driver }
+    }
+
+    /// Drives it.
+    #[must_use]
+    pub fn client(&self) -> &Client {
+        &self.client
+    }
+
+    /// Looks at pages so from now on.
+    ///
+    /// # Panics
+    /// When the browser cannot.
+    pub async fn look(&self, look: Look) {
+        let Look { width, height, dark } = look;
+        let screen = json!({ "width": width, "height": height, "deviceScaleFactor": 1, "mobile": false });
+        self.tell("Emulation.setDeviceMetricsOverride", screen).await;
+        let scheme = if dark { "dark" } else { "light" };
+        let features = json!({ "features": [{ "name": "prefers-color-scheme", "value": scheme }] });
+        self.tell("Emulation.setEmulatedMedia", features).await;
+    }
+
+    /// Runs no scripts of pages from now on, or runs them again.
+    ///
+    /// # Panics
+    /// When the browser cannot.
+    pub async fn run_scripts(&self, whether: bool) {
+        self.tell("Emulation.setScriptExecutionDisabled", json!({ "value": !whether })).await;
+    }
+
+    /// A picture of the whole page, also of what one would have to scroll to.
+    ///
+    /// # Panics
+    /// When the browser cannot make one.
+    pub async fn picture(&self) -> Vec<u8> {
+        let size = self.tell("Page.getLayoutMetrics", json!({})).await;
+        let size = &size["cssContentSize"];
+        let clip = json!({ "x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1 });
+        let asked = json!({ "format": "png", "captureBeyondViewport": true, "clip": clip });
+        let picture = self.tell("Page.captureScreenshot", asked).await;
+        let text = picture["data"].as_str().unwrap_or_else(|| panic!("no picture: {picture}"));
+        base64::Engine::decode(&base64::prelude::BASE64_STANDARD, text)
+            .unwrap_or_else(|error| panic!("no picture: {error}"))
+    }
+
+    /// What pages and the browser itself have complained about since it was asked last.
+    ///
+    /// # Panics
+    /// When the browser does not say.
+    pub async fn complaints(&self) -> Vec<String> {
+        let asked = Ask { path: "se/log".to_owned(), body: json!({ "type": "browser" }) };
+        let lines = self.ask(asked).await;
+        let lines = lines.as_array().cloned().unwrap_or_default();
+        lines.iter().filter_map(|line| line["message"].as_str().map(str::to_owned)).collect()
+    }
+
+    async fn tell(&self, command: &str, parameters: Value) -> Value {
+        let body = json!({ "cmd": command, "params": parameters });
+        self.ask(Ask { path: "goog/cdp/execute".to_owned(), body }).await
+    }
+
+    async fn ask(&self, asked: Ask) -> Value {
+        let told = format!("{asked:?}");
+        self.client.issue_cmd(asked).await.unwrap_or_else(|error| panic!("{told}: {error}"))
+    }
+
+    /// Ends it in order.
+    ///
+    /// # Panics
+    /// When it does not end.
+    pub async fn close(self) {
+        let Self { client, _driver: driver } = self;
+        client.close().await.unwrap_or_else(|error| panic!("the browser does not end: {error}"));
+        drop(driver);
+    }
+}
+
+/// What this driver can beyond what all can.
+#[derive(Debug)]
+struct Ask {
+    path: String,
+    body: Value,
+}
+
+impl WebDriverCompatibleCommand for Ask {
+    fn endpoint(&self, base: &url::Url, session: Option<&str>) -> Result<url::Url, url::ParseError> {
+        base.join(&format!("session/{}/{}", session.unwrap_or_default(), self.path))
+    }
+
+    fn method_and_body(&self, _: &url::Url) -> (http::Method, Option<String>) {
+        (http::Method::POST, Some(self.body.to_string()))
+    }
+}
+
+impl Driver {
+    async fn start() -> Self {
+        let directory = tempfile::Builder::new().prefix("backstitch-browser-").tempdir();
+        let directory = directory.unwrap_or_else(|error| panic!("cannot make a directory: {error}"));
+        let port = throwaway::free_port().unwrap_or_else(|error| panic!("no free port: {error}"));
+        let log = directory.path().join("driver.log");
+        let out = File::create(&log).unwrap_or_else(|error| panic!("cannot open the driver's log: {error}"));
+        let mut command = Command::new(program());
+        command.arg(format!("--port={port}")).stdin(Stdio::null()).stderr(Stdio::null()).stdout(out);
+        // Ctrl-C is for the tests. They stop the browser when they are done.
+        command.process_group(0);
+        let mut process = command.spawn().unwrap_or_else(|error| panic!("cannot run chromedriver: {error}"));
+        let watchdog = throwaway::watch_over(&process, directory.path()).unwrap_or_else(|error| {
+            process.kill().and_then(|()| process.wait()).ok();
+            panic!("cannot run the watchdog: {error}")
+        });
+        let mut driver = Self { process, watchdog, directory, port };
+        driver.listens(&log).await;
+        driver
+    }
+
+    async fn listens(&mut self, log: &Path) {
+        let deadline = Instant::now() + START_LIMIT;
+        loop {
+            let said = fs::read_to_string(log).unwrap_or_default();
+            if said.contains("started successfully") {
+                return;
+            }
+            let ended = self.process.try_wait().unwrap_or_else(|error| panic!("lost chromedriver: {error}"));
+            assert!(ended.is_none(), "chromedriver ended while it started: {said}");
+            assert!(Instant::now() < deadline, "chromedriver does not start: {said}");
+            tokio::time::sleep(POLL_INTERVAL).await;
+        }
+    }
+}
+
+impl Drop for Driver {
+    fn drop(&mut self) {
+        // The browser goes with its driver's process group, in order if it still can.
+        let group = format!("-{}", self.process.id());
+        let asked = Command::new("kill").args(["-TERM", "--", &group]).stderr(Stdio::null()).status();
+        let ended = asked.and_then(|_| self.process.wait());
+        let released = self.watchdog.kill().and_then(|()| self.watchdog.wait());
+        if let Err(error) = ended.and(released) {
+            eprintln!("a throwaway browser did not stop: {error}");
+        }
+    }
+}
+
+fn program() -> &'static str {
+    let is_there = |program: &&&str| {
+        let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        version.is_ok_and(|status| status.success())
+    };
+    DRIVERS.iter().find(is_there).unwrap_or_else(|| {
+        panic!(
+            "no chromedriver, which drives the browser of the tests: run `./test`, which installs it (on Debian it is the \
+             package chromium-driver)"
+        )
+    })
+}
+
+fn browser() -> &'static str {
+    BROWSERS.iter().find(|path| Path::new(path).exists()).unwrap_or_else(|| {
+        panic!("no Chromium, the browser of the tests: run `./test`, which installs it (on Debian it is the package chromium)")
+    })
+}
