@@ -17,7 +17,11 @@ async fn a_lifecycle_is_moved_on_failed_and_started_again_only_where_it_may_go()
         }
         let operator = stage.as_role("operator").await;
         let machine = operator.see("/lifecycles/parcel").await;
-        assert!(machine.has("packed: 2 · goes on, or fails") && machine.has("failed: given up"), "{}", machine.text);
+        assert!(
+            machine.has("packed: 2 · goes on, or fails") && machine.has("failed: given up"),
+            "{}",
+            machine.text
+        );
         assert!(machine.has(r#"<a href="/lifecycles/parcel/a%2Fb%20%3Cc%3E">"#), "{}", machine.text);
         assert!(operator.see("/lifecycles/parcel/a%2Fb%20%3Cc%3E").await.has("<h1>a/b &#60;c&#62;</h1>"));
         let place = "/lifecycles/parcel/p%2D1";
