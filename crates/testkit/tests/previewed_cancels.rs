@@ -45,6 +45,9 @@ fn check(seed: u64) -> usize {
 /// What a cancel undoes when every answer is a success and answers come in the order in which they were asked for; `None`
 /// where it cannot be cancelled.
 fn cancelled(definition: &Definition, saga: SagaId, state: &State, at: Timestamp) -> Option<Vec<StepId>> {
+    if state.status.is_terminal() {
+        return None;
+    }
     let mut at = at.max(state.at);
     let running = definition.steps().iter().zip(&state.steps).filter(|(_, of)| of.forward.in_flight());
     let mut asked: VecDeque<(StepId, Phase, u32)> =

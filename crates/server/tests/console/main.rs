@@ -14,6 +14,7 @@ mod configuration;
 mod finding;
 mod forms;
 mod lifecycles;
+mod live;
 mod markup;
 mod messages;
 mod plans;

@@ -16,11 +16,11 @@ macro_rules! query {
 const FILL: [&str; 2] = [
     "with recursive n (i) as (select 1 union all select i + 1 from n where i < 50000)
      insert into outbox (topic, idempotency_key, payload, status, created_at, updated_at, due_at)
-     select 't' || i % 5, 'k' || i, '{}', case when i % 1000 = 0 then 'pending' else 'succeeded' end, i, i,
+     select 't' || (i % 5), 'k' || i, '{}', case when i % 1000 = 0 then 'pending' else 'succeeded' end, i, i,
             case when i % 1000 = 0 then 9000000000000000 end
      from n",
     "insert into outbox (topic, idempotency_key, payload, status, created_at, updated_at, due_at)
-     select 't' || i % 5, 'k' || i, '{}', case when i % 1000 = 0 then 'pending' else 'succeeded' end, now(), now(),
+     select 't' || (i % 5), 'k' || i, '{}', case when i % 1000 = 0 then 'pending' else 'succeeded' end, now(), now(),
             case when i % 1000 = 0 then timestamptz '2999-01-01' end
      from generate_series(1, 50000) as i",
 ];

@@ -33,9 +33,8 @@ async fn a_saga_is_paused_resumed_and_cancelled_with_who_did_it() {
         stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["paused"] == false).await;
         let page = client.see(&place).await;
         client.submit(&page.must_form(&format!("{place}/cancel")), &[("note", "not needed")]).await;
-        let log = stage.log(&saga).await;
         for note in ["operator: look first", "operator: go on", "client: not needed"] {
-            assert!(log.contains(note), "{note}: {log}");
+            stage.logged(&saga, note).await;
         }
         let expected = ["cancel", "resume", "pause"].map(|what| {
             let who = if what == "cancel" { "client" } else { "operator" };
@@ -103,8 +102,7 @@ async fn many_are_cancelled_or_resolved_once_it_was_shown_how_many_they_are() {
         assert_eq!(done.status, 200, "{done:?}");
         assert!(done.has("<h1>3 will be rolled back</h1>"), "{}", done.text);
         for saga in &sagas {
-            let log = stage.log(saga).await;
-            assert!(log.contains("operator: the shop closes"), "{log}");
+            stage.logged(saga, "operator: the shop closes").await;
         }
         assert!(!stage.log(&later).await.contains("the shop closes"));
         let twice = operator.send(&form, &[("note", "again")]).await;

@@ -138,6 +138,12 @@ impl Stage {
         .await
     }
 
+    /// Waits until its log says this: what is asked for is on disk at once, and done a moment later.
+    pub(crate) async fn logged(&self, saga: &str, words: &str) {
+        let path = format!("/v1/sagas/{saga}/log?limit=1000");
+        self.until(&path, |log| log.to_string().contains(words)).await;
+    }
+
     pub(crate) async fn log(&self, saga: &str) -> String {
         expect(&self.api.get(&format!("/v1/sagas/{saga}/log?limit=1000")).await, 200).to_string()
     }

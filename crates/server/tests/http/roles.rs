@@ -87,6 +87,8 @@ async fn the_roles_are_those_of_the_contract() {
         ("POST", "/v1/sagas", "client"),
         ("POST", "/v1/sagas/{id}/cancel", "client"),
         ("GET", "/v1/audit", "admin"),
+        ("GET", "/v1/admin/alerts", "viewer"),
+        ("POST", "/v1/admin/alerts/{id}/acknowledge", "operator"),
         ("POST", "/v1/sagas/{id}/pause", "operator"),
         ("POST", "/v1/sagas/{id}/resume", "operator"),
         ("POST", "/v1/sagas/{id}/steps/{step}/resolve", "operator"),

@@ -1,4 +1,5 @@
--- In the order of the newest version that has them.
+-- In the order of the newest version that has them. Counted along a range of both columns, in whose order only the index by
+-- state has them: a server would read the table from its beginning for a common state, and to its end for one that got rare.
 select
     s.state,
     (
@@ -6,7 +7,8 @@ select
         from (
             select
             from lifecycles as l
-            where l.machine = $1 and l.state = s.state
+            where (l.machine, l.state) >= ($1, s.state) and (l.machine, l.state) <= ($1, s.state)
+            order by l.machine, l.state, l.id
             limit $2
         ) as counted
     )
