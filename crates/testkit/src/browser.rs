@@ -227,7 +227,8 @@ impl Drop for Driver {
 
 fn program() -> &'static str {
     let is_there = |program: &&&str| {
-        let version = Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
+        let version =
+            Command::new(program).arg("--version").stdout(Stdio::null()).stderr(Stdio::null()).status();
         version.is_ok_and(|status| status.success())
     };
     DRIVERS.iter().find(is_there).unwrap_or_else(|| {

@@ -9,6 +9,7 @@ mod assets;
 mod audit;
 mod cookie;
 mod definitions;
+mod doctor;
 mod done;
 mod drawing;
 mod find;

@@ -39,11 +39,12 @@ pub(crate) enum Section {
     Outbox,
     Lifecycles,
     Alerts,
+    Doctor,
     Audit,
 }
 
 impl Section {
-    const ALL: [(Self, &'static str, &'static str); 8] = [
+    const ALL: [(Self, &'static str, &'static str); 9] = [
         (Self::Overview, "Overview", "/"),
         (Self::Sagas, "Sagas", "/sagas"),
         (Self::Definitions, "Definitions", "/definitions"),
@@ -51,6 +52,7 @@ impl Section {
         (Self::Outbox, "Outbox", "/outbox"),
         (Self::Lifecycles, "Lifecycles", "/lifecycles"),
         (Self::Alerts, "Alerts", "/alerts"),
+        (Self::Doctor, "Doctor", "/doctor"),
         (Self::Audit, "Audit", "/audit"),
     ];
 }

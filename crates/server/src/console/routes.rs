@@ -3,8 +3,8 @@
 use axum::routing::{get, post};
 
 use super::{
-    alerts, assets, audit, definitions, find, lifecycles, live, orders, outbox, overview, sagas, sign_in,
-    webhooks,
+    alerts, assets, audit, definitions, doctor, find, lifecycles, live, orders, outbox, overview, sagas,
+    sign_in, webhooks,
 };
 use crate::auth::Role;
 use crate::routes::Routes;
@@ -18,6 +18,7 @@ pub(crate) fn add(routes: Routes) -> Routes {
         .page(VIEWER, "/alerts", get(alerts::show))
         .form(Role::Operator, "/alerts/{id}/acknowledge", post(alerts::acknowledge))
         .page(ADMIN, "/audit", get(audit::show))
+        .page(VIEWER, "/doctor", get(doctor::show))
 }
 
 const VIEWER: Option<Role> = Some(Role::Viewer);

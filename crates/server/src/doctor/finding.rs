@@ -37,14 +37,14 @@ impl Severity {
 pub(crate) struct Finding {
     /// Which check found it.
     #[schema(value_type = String)]
-    pub(super) check: Check,
-    pub(super) severity: Severity,
+    pub(crate) check: Check,
+    pub(crate) severity: Severity,
     /// What it is about: a saga, a topic, a node, a file and so on; `null` where it is about the whole.
-    pub(super) subject: Option<String>,
+    pub(crate) subject: Option<String>,
     /// What is wrong.
-    pub(super) message: String,
+    pub(crate) message: String,
     /// What to do about it.
-    pub(super) action: String,
+    pub(crate) action: String,
 }
 
 /// How one check went.
@@ -52,11 +52,11 @@ pub(crate) struct Finding {
 #[schema(as = DoctorCheck)]
 pub(crate) struct Checked {
     /// Its name.
-    pub(super) name: &'static str,
+    pub(crate) name: &'static str,
     /// `ok`, or the worst that it found: `warning` or `error`.
-    pub(super) status: &'static str,
+    pub(crate) status: &'static str,
     /// How many findings it has, those that are not listed included.
-    pub(super) findings: usize,
+    pub(crate) findings: usize,
 }
 
 /// How everything is.
@@ -64,15 +64,15 @@ pub(crate) struct Checked {
 #[schema(as = Doctor)]
 pub(crate) struct Diagnosis {
     /// `ok`, or `attention` where there is a finding.
-    pub(super) status: &'static str,
-    pub(super) checked_at: Time,
+    pub(crate) status: &'static str,
+    pub(crate) checked_at: Time,
     /// What needs a look, the worst first. Of one check ten are listed, and a last one counts the others.
-    pub(super) findings: Vec<Finding>,
+    pub(crate) findings: Vec<Finding>,
     /// Every check there is.
-    pub(super) checks: Vec<Checked>,
+    pub(crate) checks: Vec<Checked>,
     /// How many findings each check has of each severity.
     #[serde(skip)]
-    pub(super) counts: Vec<(Check, Severity, usize)>,
+    pub(crate) counts: Vec<(Check, Severity, usize)>,
 }
 
 impl Diagnosis {

@@ -68,10 +68,6 @@ impl Screen {
         }
     }
 
-    pub(crate) async fn has(&self, selector: &str) -> bool {
-        !self.browser.client().find_all(Locator::Css(selector)).await.unwrap().is_empty()
-    }
-
     pub(crate) async fn fill(&self, selector: &str, text: &str) {
         let field = self.browser.client().find(Locator::Css(selector)).await.unwrap();
         field.clear().await.unwrap();
@@ -113,7 +109,8 @@ impl Screen {
     /// Nothing was complained about: no script that failed, nothing that the page's policy forbids.
     pub(crate) async fn has_no_complaints(&self) {
         let complaints = self.browser.complaints().await;
-        let complaints: Vec<_> = complaints.iter().filter(|it| !it.contains("Failed to load resource")).collect();
+        let complaints: Vec<_> =
+            complaints.iter().filter(|it| !it.contains("Failed to load resource")).collect();
         assert!(complaints.is_empty(), "{}: {complaints:#?}", self.place().await);
     }
 }

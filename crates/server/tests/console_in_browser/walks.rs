@@ -23,7 +23,7 @@ fn kind(place: &str) -> String {
 
 /// All pages that can be reached from the first one, a few of each kind.
 async fn walk(screen: &Screen) -> BTreeSet<String> {
-    let mut seen = BTreeSet::new();
+    let mut seen: BTreeSet<String> = BTreeSet::new();
     let mut next = vec!["/".to_owned()];
     while let Some(place) = next.pop() {
         let of_its_kind = seen.iter().filter(|known| kind(known) == kind(&place)).count();
@@ -122,7 +122,8 @@ async fn a_viewer_sees_no_button_that_it_may_not_press() {
     let screen = stage.signed_in("viewer").await;
     for place in walk(&screen).await {
         screen.open(&place).await;
-        let script = "return [...document.querySelectorAll('form[method=post]')].map(f => f.getAttribute('action'))";
+        let script =
+            "return [...document.querySelectorAll('form[method=post]')].map(f => f.getAttribute('action'))";
         let forms = screen.browser.client().execute(script, Vec::new()).await.unwrap();
         assert_eq!(forms, serde_json::json!(["/logout"]), "{place}");
     }
