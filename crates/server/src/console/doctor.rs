@@ -22,7 +22,7 @@ struct Page {
 }
 
 impl Page {
-    fn severity(severity: &Severity) -> Shown {
+    fn severity(severity: Severity) -> Shown {
         match severity {
             Severity::Warning => Shown::new("warning", "△", Mood::Undone),
             Severity::Error => Shown::new("error", "✕", Mood::Bad),
@@ -32,8 +32,8 @@ impl Page {
     fn status(status: &str) -> Shown {
         match status {
             "ok" => Shown::new("ok", "✓", Mood::Good),
-            "warning" => Self::severity(&Severity::Warning),
-            _ => Self::severity(&Severity::Error),
+            "warning" => Self::severity(Severity::Warning),
+            _ => Self::severity(Severity::Error),
         }
     }
 }
