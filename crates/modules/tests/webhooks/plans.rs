@@ -234,6 +234,10 @@ const BY_NUMBER: [&str; 22] = [
 /// What an index is asked for that finds a delivery by its number, with or without its status.
 const BY_ITS_NUMBER: &str = "(id = g.id)";
 
+/// What finds all that there is about a subscription.
+const OF_A_SUBSCRIPTION: &[&str] =
+    &["idx_saga_subscription", "idx_dead_letter_subscription", "jobs_due_in_lane"];
+
 /// A query with its name, what it is asked with, and the indexes it must use.
 type Question<'a> = ((&'a str, &'a str), Vec<&'a (dyn ToSql + Sync)>, &'a [&'a str]);
 
@@ -289,11 +293,7 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         (server!("close_lane"), vec![&none, &hundred, &code, &code, &code], &["jobs_due_in_lane"]),
         (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
         (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
-        (
-            both!("postgres", "conditions"),
-            vec![&chosen, &hundred, &hundred],
-            &["idx_saga_subscription", "idx_dead_letter_subscription", "jobs_due_in_lane"],
-        ),
+        (both!("postgres", "conditions"), vec![&chosen, &hundred, &hundred], OF_A_SUBSCRIPTION),
         (
             both!("postgres", "replayable"),
             vec![&epoch, &later, &epoch, &none, &hundred],
