@@ -187,6 +187,6 @@ mod tests {
         };
         let drawn = Drawing::of("boxes", vec![spot], &[(0, 0)]).unwrap().render().unwrap();
         assert!(drawn.contains("a&#60;b&#62;-with-a-very-long-name: waits"), "{drawn}");
-        assert!(drawn.contains("a&#60;b&#62;-with-a-very…"), "{drawn}");
+        assert!(drawn.contains("a&#60;b&#62;-with-a-very-lo…"), "{drawn}");
     }
 }

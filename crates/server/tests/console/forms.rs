@@ -2,6 +2,9 @@
 
 use crate::stage::on_both_stores;
 
+/// Fields or headers.
+type Pairs<'a> = &'a [(&'a str, &'a str)];
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_form_of_another_site_or_without_its_token_does_nothing() {
     on_both_stores(async |stage| {
@@ -19,7 +22,7 @@ async fn a_form_of_another_site_or_without_its_token_does_nothing() {
         let of_another = field(&foreign, "form_token");
         assert_ne!(token, of_another, "each session has its own");
         let host = stage.program.client.address.to_string();
-        let tries: [(&[(&str, &str)], &[(&str, &str)]); 6] = [
+        let tries: [(Pairs<'_>, Pairs<'_>); 6] = [
             (&[("seen", &seen)], &[]),
             (&[("seen", &seen), ("form_token", "")], &[]),
             (&[("seen", &seen), ("form_token", &of_another)], &[]),

@@ -41,6 +41,9 @@ async fn a_saga_is_paused_resumed_and_cancelled_with_who_did_it() {
             format!("{who} POST {place}/{what}: 303")
         });
         assert_eq!(stage.audited(3).await, expected);
+        let audit = stage.as_role("admin").await.see("/audit").await;
+        assert!(audit.has("operator (key 4)") && audit.has("client (key 2)"), "{}", audit.text);
+        assert!(audit.has(&format!("POST {place}/cancel")) && audit.has("127.0.0.1:"), "{}", audit.text);
     })
     .await;
 }

@@ -1,8 +1,11 @@
 //! Who is let in, for how long, and where they are led.
 
+use hyper::Method;
+
 use crate::browser::Browser;
 use crate::stage::on_both_stores;
 use crate::support::program::output_of;
+use crate::support::{Program, on_both};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_has_not_signed_in_is_asked_for_a_key_and_led_back() {
@@ -128,6 +131,27 @@ async fn every_page_forbids_what_it_does_not_need() {
                 "{path}"
             );
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_keys_the_console_is_for_this_machine_only() {
+    on_both(async |place| {
+        let program = Program::serve(&place.db(), &[]).await;
+        let anybody = Browser::new(&program.client);
+        let page = anybody.see("/").await;
+        assert!(page.has("open: no keys") && page.has("/audit"), "{}", page.text);
+        // A name that somebody else points here must not let their pages in.
+        for host in ["evil.example", "evil.example:7420", "localhost.evil.example"] {
+            let answer = program.client.send(Method::GET, "/", &[("host", host)], "").await;
+            assert_eq!(answer.status, 403, "{host}: {answer:?}");
+        }
+        let form = anybody.see("/new-definition").await.must_form("/new-definition");
+        let text = ("text", "name: order\nsteps: [{ id: a, action: { worker: { queue: q } } }]");
+        let without = anybody.post("/new-definition", &[text], &[]).await;
+        assert_eq!(without.status, 403, "a form without its token: {without:?}");
+        assert!(anybody.submit(&form, &[text]).await.has("version 1 waits to be applied"));
     })
     .await;
 }

@@ -55,8 +55,7 @@ impl Stage {
     pub(crate) async fn restart(&mut self) {
         self.server.child.kill().await.unwrap();
         let address = self.server.client.address.to_string();
-        let settings: Vec<(&str, &str)> =
-            SETTINGS.into_iter().chain([("BACKSTITCH_LISTEN", address.as_str())]).collect();
-        self.server = Program::logging_to(std::process::Stdio::null(), &self.db, &settings).await;
+        let log = std::process::Stdio::null();
+        self.server = Program::listening_on(&address, log, &self.db, &SETTINGS).await;
     }
 }

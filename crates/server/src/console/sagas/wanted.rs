@@ -186,7 +186,7 @@ mod tests {
         let address = wanted.address("/sagas", &[("cursor", "x")]);
         assert_eq!(
             address,
-            "/sagas?status=failed&since=1970-01-01T00%3A00%3A00Z&attr.tenant=a+b%26c&cursor=x"
+            "/sagas?status=failed&since=1970-01-01T00%3A00%3A00.000000Z&attr.tenant=a+b%26c&cursor=x"
         );
         let form = Form::parse(address.split_once('?').unwrap().1.as_bytes());
         assert_eq!(Wanted::carried(&form).unwrap(), wanted);
