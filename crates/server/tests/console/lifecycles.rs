@@ -49,6 +49,7 @@ async fn a_lifecycle_is_moved_on_failed_and_started_again_only_where_it_may_go()
         let page = client.see(place).await;
         client.submit(&page.must_form(&form("start")), &[]).await;
         let page = operator.see(place).await;
+        assert!(page.has("start 2") && page.has("held → sent"), "{}", page.text);
         let fail = page.must_form(&form("fail"));
         assert_eq!(operator.send(&fail, &[("kind", "nobody_home"), ("message", "")]).await.status, 422);
         let page = operator.submit(&fail, &[("kind", "nobody_home"), ("message", "rang twice")]).await;

@@ -139,7 +139,7 @@ impl Line {
                 (format!("in {state}, version {}", started.version), text(started.input.as_ref()))
             }
             Event::Restarted { given, .. } => {
-                (format!("in {state}, start {}", event.attempt()), text(given.input.as_ref()))
+                (format!("start {}", event.attempt()), text(given.input.as_ref()))
             }
             Event::Transitioned { from, to, data, error, .. } => {
                 let error = error.as_ref().map(|it| format!("after {}: {} ", it.kind, it.message));
