@@ -63,9 +63,8 @@ impl Screen {
                 tokio::time::sleep(LOOK_AGAIN).await;
             }
         });
-        if seen.await.is_err() {
-            panic!("{words:?} is not shown at {}: {}", self.place().await, self.text().await);
-        }
+        let is_shown = seen.await.is_ok();
+        assert!(is_shown, "{words:?} is not shown at {}: {}", self.place().await, self.text().await);
     }
 
     pub(crate) async fn fill(&self, selector: &str, text: &str) {
