@@ -66,7 +66,8 @@ async fn every_page_can_be_reached_and_fits_by_day_and_by_night_at_a_desk_and_on
             screen.open(place).await;
             assert!(screen.fits().await, "{place} is too wide for {look:?}");
             let words = kind(place).replace(['/', '?'], "-").replace('…', "one");
-            screen.keep_picture(&format!("{}-{name}", words.trim_matches('-'))).await;
+            let words = if place == "/" { "overview" } else { words.trim_matches('-') };
+            screen.keep_picture(&format!("{words}-{name}")).await;
         }
     }
     assert_eq!(pictured, kinds);
