@@ -8,14 +8,15 @@ use crate::screen::Screen;
 use crate::stage::Stage;
 
 /// Pages of the same kind that are looked at.
-const OF_A_KIND: usize = 3;
+const OF_A_KIND: usize = 2;
 
-/// What kind of page this is: its address without ids and filters.
+/// What kind of page this is: its address without names, numbers and filters, which stand behind what they belong to.
 fn kind(place: &str) -> String {
     let path = place.split('?').next().unwrap_or(place);
-    let parts = path.split('/').map(|part| {
-        let is_id = part.len() > 20 || part.chars().next().is_some_and(|first| first.is_ascii_digit());
-        if is_id { "…" } else { part }
+    let parts = path.split('/').enumerate().map(|(nth, part)| {
+        let is_a_word =
+            nth < 2 || ["bulk", "subscriptions", "deliveries", "dead-letters", "requeue"].contains(&part);
+        if is_a_word { part } else { "…" }
     });
     let filtered = if place.contains('?') { "?" } else { "" };
     parts.collect::<Vec<_>>().join("/") + filtered

@@ -48,14 +48,7 @@ async fn a_decision_the_database_cannot_hold_is_refused_alone() {
     assert_eq!(verdicts[5], Verdict::Fenced);
     assert!(load(&store, saga(3)).await.is_none());
     assert_eq!(seqs(&store, saga(1)).await, [1, 2, 3]);
-    assert!(
-        store
-            .lease_jobs(&["hooks".to_owned()], Duration::ZERO, 10)
-            .await
-            .unwrap()
-            .leased
-            .is_empty()
-    );
+    assert!(store.lease_jobs(&["hooks".to_owned()], Duration::ZERO, 10).await.unwrap().leased.is_empty());
     assert!(claim_messages(&store, 10).await.is_empty());
     apply(&store, Commit { claim: Some(claim("impossible", 2)), ..started(saga(4), now()) }).await;
 }
