@@ -1,4 +1,4 @@
-select epoch, name, started_at, heartbeat_at, heartbeat_at + lease_ms * 1000 > ?1
+select epoch, name, started_at
 from nodes
 order by epoch desc
-limit ?2
+limit ?1

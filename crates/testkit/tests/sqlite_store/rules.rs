@@ -1,9 +1,15 @@
 //! What this store refuses, and how.
 
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::clock::{Clock as _, ManualClock};
 use backstitch::kernel::saga::Status;
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{Commit, RowWrite, Store as _, Verdict};
 use backstitch_testkit::conformance::make::{
-    appended, apply, claim, claim_messages, ended, job, load, message, saga, seqs, started, updated, verdict,
+    appended, apply, claim, claim_messages, ended, job, load, message, node, saga, seqs, started, updated,
+    verdict,
 };
 
 use super::support::{Place, now};
@@ -42,16 +48,21 @@ async fn a_decision_the_database_cannot_hold_is_refused_alone() {
     assert_eq!(verdicts[5], Verdict::Fenced);
     assert!(load(&store, saga(3)).await.is_none());
     assert_eq!(seqs(&store, saga(1)).await, [1, 2, 3]);
-    assert!(
-        store
-            .lease_jobs(&["hooks".to_owned()], std::time::Duration::ZERO, 10)
-            .await
-            .unwrap()
-            .leased
-            .is_empty()
-    );
+    assert!(store.lease_jobs(&["hooks".to_owned()], Duration::ZERO, 10).await.unwrap().leased.is_empty());
     assert!(claim_messages(&store, 10).await.is_empty());
     apply(&store, Commit { claim: Some(claim("impossible", 2)), ..started(saga(4), now()) }).await;
+}
+
+#[tokio::test]
+async fn whoever_has_the_file_lives_though_nobody_waits_for_its_heartbeat() {
+    let place = Place::new();
+    let clock = Arc::new(ManualClock::at(now()));
+    let store = SqliteStore::open(&place.path(), clock.clone()).unwrap();
+    store.join(&node()).await.unwrap();
+    clock.advance(Duration::from_secs(3600));
+    let [listed] = store.nodes(10).await.unwrap().try_into().unwrap();
+    assert!(listed.lives, "{listed:?}");
+    assert_eq!((listed.started_at, listed.heartbeat_at), (now(), clock.now()));
 }
 
 #[tokio::test]
