@@ -1,6 +1,7 @@
 //! What people do to one saga. Each form says what its page showed: whatever has moved on since is not touched.
 
-use axum::extract::State;
+use axum::extract::{FromRequestParts, State};
+use axum::http::request::Parts;
 use axum::response::Response;
 use backstitch::{Error, Resolution, SagaId, SagaState};
 
@@ -12,40 +13,47 @@ use crate::console::visitor::Visitor;
 use crate::http::{SagaAndStep, SagaInPath};
 use crate::problem::Problem;
 
+/// A wish about a saga that stands as its page showed it.
+pub(in crate::console) struct Asked {
+    app: App,
+    id: SagaId,
+    note: String,
+}
+
+impl FromRequestParts<App> for Asked {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
+        let SagaInPath(id) = SagaInPath::from_request_parts(parts, app).await?;
+        let Ok(visitor) = Visitor::from_request_parts(parts, app).await;
+        let Ok(form) = Form::from_request_parts(parts, app).await;
+        as_it_was_seen(app, id, &form).await?;
+        Ok(Self { app: app.clone(), id, note: visitor.note(form.text("note")) })
+    }
+}
+
+impl Asked {
+    fn is(self, done: Done) -> Response {
+        done.and_back_to(&place::of(self.id))
+    }
+}
+
 /// Rolls it back.
-pub(in crate::console) async fn cancel(
-    State(app): State<App>,
-    SagaInPath(id): SagaInPath,
-    visitor: Visitor,
-    form: Form,
-) -> Result<Response, Problem> {
-    as_it_was_seen(&app, id, &form).await?;
-    app.engine.cancel(id, &visitor.note(form.text("note"))).await?;
-    Ok(Done::Cancelled.and_back_to(&place::of(id)))
+pub(in crate::console) async fn cancel(asked: Asked) -> Result<Response, Problem> {
+    asked.app.engine.cancel(asked.id, &asked.note).await?;
+    Ok(asked.is(Done::Cancelled))
 }
 
 /// Lets it start nothing new.
-pub(in crate::console) async fn pause(
-    State(app): State<App>,
-    SagaInPath(id): SagaInPath,
-    visitor: Visitor,
-    form: Form,
-) -> Result<Response, Problem> {
-    as_it_was_seen(&app, id, &form).await?;
-    app.engine.pause(id, &visitor.note(form.text("note"))).await?;
-    Ok(Done::Paused.and_back_to(&place::of(id)))
+pub(in crate::console) async fn pause(asked: Asked) -> Result<Response, Problem> {
+    asked.app.engine.pause(asked.id, &asked.note).await?;
+    Ok(asked.is(Done::Paused))
 }
 
 /// Lets it go on.
-pub(in crate::console) async fn resume(
-    State(app): State<App>,
-    SagaInPath(id): SagaInPath,
-    visitor: Visitor,
-    form: Form,
-) -> Result<Response, Problem> {
-    as_it_was_seen(&app, id, &form).await?;
-    app.engine.resume(id, &visitor.note(form.text("note"))).await?;
-    Ok(Done::Resumed.and_back_to(&place::of(id)))
+pub(in crate::console) async fn resume(asked: Asked) -> Result<Response, Problem> {
+    asked.app.engine.resume(asked.id, &asked.note).await?;
+    Ok(asked.is(Done::Resumed))
 }
 
 /// Decides about a compensation that could not be finished.
