@@ -62,10 +62,9 @@ async fn the_dashboard_asks_for_numbers_that_there_are() {
     // What is counted by name is there once there was something to count.
     server.client.run(&json!({ "definition": "greet" })).await;
     assert_eq!(server.client.post("/v1/sites", &json!({ "site_id": "docs" })).await.status, 202);
-    let moved = server
-        .client
-        .post("/v1/lifecycles/site-provisioning/docs/transition", &json!({ "to": "source_resolving" }));
-    assert_eq!(moved.await.status, 200);
+    let on = json!({ "to": "source_resolving" });
+    let moved = server.client.post("/v1/lifecycles/site-provisioning/docs/transition", &on).await;
+    assert_eq!(moved.status, 200, "{moved:?}");
     within(async {
         while !asked.is_empty() {
             let told = server.client.get("/metrics").await;
