@@ -82,8 +82,10 @@ pub(super) struct Base {
     pub(super) ids: Arc<dyn Ids>,
     /// One for each part, in their order; none on a file, which has no roles.
     acting: Vec<Acting>,
-    /// There may be something to decide.
-    pub(super) undecided: Notify,
+    /// Deliveries may wait for an attempt to begin.
+    pub(super) waiting: Notify,
+    /// There may be results that nobody has taken in.
+    pub(super) reported: Notify,
     /// There may be jobs to lease.
     pub(super) jobs: Notify,
     /// The same for outside workers.
@@ -115,7 +117,8 @@ impl Base {
             clock: engine.clock().clone(),
             ids: engine.ids().clone(),
             acting,
-            undecided: Notify::new(),
+            waiting: Notify::new(),
+            reported: Notify::new(),
             jobs: Notify::new(),
             offers: engine.offers(),
         })
@@ -148,9 +151,14 @@ impl Base {
         self.clock.now()
     }
 
-    /// Wakes the orchestrator.
-    pub(super) fn decide_soon(&self) {
-        self.undecided.notify_one();
+    /// Wakes the orchestrator for deliveries that wait.
+    pub(super) fn begin_soon(&self) {
+        self.waiting.notify_one();
+    }
+
+    /// Wakes the orchestrator for what came of attempts.
+    pub(super) fn take_in_soon(&self) {
+        self.reported.notify_one();
     }
 
     /// Wakes whoever makes attempts.

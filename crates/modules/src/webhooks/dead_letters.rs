@@ -187,7 +187,7 @@ impl DeadLetters {
         }
         let values: Vec<Value> = vec![chosen(ids), self.base.now().into()];
         let rows = self.base.change(Part::DeadLetter, statement!("webhooks/requeue"), values).await?;
-        self.base.decide_soon();
+        self.base.begin_soon();
         Ok(rows.iter().map(|row| row.integer(1)).collect::<Result<_, _>>()?)
     }
 

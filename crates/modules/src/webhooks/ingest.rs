@@ -95,7 +95,7 @@ impl Ingest {
     pub async fn accept(&self, event: NewEvent) -> Result<Accepted, Error> {
         let given = self.given(event)?;
         let outcome = self.batcher.write(given).await?;
-        self.base.decide_soon();
+        self.base.begin_soon();
         Ok(outcome?)
     }
 

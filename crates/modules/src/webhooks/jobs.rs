@@ -307,7 +307,7 @@ impl Jobs {
         report.body = report.body.as_deref().map(|body| cut(body, LONGEST_BODY));
         let answered = self.batcher.write(report).await?;
         if answered == Answered::Now {
-            self.base.decide_soon();
+            self.base.take_in_soon();
         }
         Ok(answered)
     }
@@ -371,7 +371,7 @@ impl Jobs {
             self.base.work_soon();
         }
         if all.failed > 0 {
-            self.base.decide_soon();
+            self.base.take_in_soon();
         }
         Ok(all)
     }
@@ -408,7 +408,7 @@ impl Jobs {
             Side::Postgres(server) => on_server::close_lane(server, lane).await?,
         };
         if closed > 0 {
-            self.base.decide_soon();
+            self.base.take_in_soon();
         }
         Ok(closed)
     }

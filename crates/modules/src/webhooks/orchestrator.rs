@@ -12,6 +12,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::delivery::{self, Delivery, Input, Outcome, Policy, Status};
+use backstitch::store::postgres::Acting;
 use backstitch::{Timestamp, store};
 use tokio::time::Instant;
 
@@ -55,22 +56,12 @@ impl Orchestrator {
         Self { base }
     }
 
-    /// Decides what there is to decide, up to a batch, as one transaction.
+    /// Decides what there is to decide, up to a batch.
     ///
     /// # Errors
     /// When the database cannot be written; what was undone is decided next time.
     pub async fn tick(&self) -> Result<Progress, store::Error> {
-        let progress = match self.base.side(Part::Orchestrator)? {
-            Side::Sqlite(file) => {
-                let now = self.base.now();
-                file.write_product(move |transaction| on_file::tick(transaction, now)).await?
-            }
-            Side::Postgres(server) => on_server::tick(server).await?,
-        };
-        if progress.begun > 0 {
-            self.base.work_soon();
-        }
-        Ok(progress)
+        self.decide(Share::Everything).await
     }
 
     /// Looks until nothing more is to be decided now.
@@ -78,9 +69,51 @@ impl Orchestrator {
     /// # Errors
     /// When the database cannot be written.
     pub async fn settle(&self) -> Result<Progress, store::Error> {
+        self.settle_share(Share::Everything).await
+    }
+
+    async fn decide(&self, share: Share) -> Result<Progress, store::Error> {
+        match (self.base.side(Part::Orchestrator)?, share) {
+            (Side::Sqlite(file), _) => {
+                let now = self.base.now();
+                let progress = file.write_product(move |transaction| on_file::tick(transaction, now)).await?;
+                self.offer(progress);
+                Ok(progress)
+            }
+            (Side::Postgres(server), Share::Everything) => {
+                let (taken_in, begun) = tokio::try_join!(self.take_in(server), self.begin(server))?;
+                Ok(taken_in.and(begun))
+            }
+            (Side::Postgres(server), Share::Results) => self.take_in(server).await,
+            (Side::Postgres(server), Share::Attempts) => self.begin(server).await,
+        }
+    }
+
+    async fn take_in(&self, server: &Acting) -> Result<Progress, store::Error> {
+        let progress = on_server::take_in(server).await?;
+        // Whoever begins attempts does not know yet when these are due again.
+        if progress.applied > progress.completed + progress.dead_lettered {
+            self.base.begin_soon();
+        }
+        Ok(progress)
+    }
+
+    async fn begin(&self, server: &Acting) -> Result<Progress, store::Error> {
+        let progress = on_server::begin(server).await?;
+        self.offer(progress);
+        Ok(progress)
+    }
+
+    fn offer(&self, progress: Progress) {
+        if progress.begun > 0 {
+            self.base.work_soon();
+        }
+    }
+
+    async fn settle_share(&self, share: Share) -> Result<Progress, store::Error> {
         let mut all = Progress::default();
         loop {
-            let progress = self.tick().await?;
+            let progress = self.decide(share).await?;
             all = all.and(progress);
             if !progress.more {
                 return Ok(Progress { more: false, ..all });
@@ -100,25 +133,66 @@ impl Orchestrator {
     /// Decides for as long as it is polled. Whoever ingests, requeues or reports in this process wakes it; what others do
     /// is found within a second.
     pub async fn run(&self, observer: &dyn Observer) {
+        match self.base.side(Part::Orchestrator) {
+            // Nobody's first attempt waits for what came of others'.
+            Ok(Side::Postgres(_)) => {
+                tokio::join!(self.keep(Share::Results, observer), self.keep(Share::Attempts, observer));
+            }
+            // One transaction at a time is all that a file takes: one for both costs least.
+            Ok(Side::Sqlite(_)) | Err(_) => self.keep(Share::Everything, observer).await,
+        }
+    }
+
+    async fn keep(&self, share: Share, observer: &dyn Observer) {
         loop {
             let again_at = Instant::now() + self.base.between_looks();
-            let wait = match self.settle_and_look_ahead(observer).await {
+            let wait = match self.settle_and_look_ahead(share, observer).await {
                 Ok(wait) => wait,
                 Err(error) => {
                     tracing::warn!(%error, "deliveries wait for the database");
                     STORE_RETRY
                 }
             };
-            let _ = tokio::time::timeout(wait, self.base.undecided.notified()).await;
+            let _ = tokio::time::timeout(wait, self.woken(share)).await;
             tokio::time::sleep_until(again_at).await;
         }
     }
 
-    async fn settle_and_look_ahead(&self, observer: &dyn Observer) -> Result<Duration, store::Error> {
-        observer.progressed(&self.settle().await?);
+    async fn settle_and_look_ahead(
+        &self,
+        share: Share,
+        observer: &dyn Observer,
+    ) -> Result<Duration, store::Error> {
+        observer.progressed(&self.settle_share(share).await?);
+        if share == Share::Results {
+            return Ok(TICK);
+        }
         let due = self.next_due().await?;
         Ok(due.map_or(TICK, |due| due.since(self.base.now()).clamp(SHORTEST_WAIT, TICK)))
     }
+
+    /// Waits until somebody leaves something to decide.
+    async fn woken(&self, share: Share) {
+        let (waiting, reported) = (self.base.waiting.notified(), self.base.reported.notified());
+        match share {
+            Share::Results => reported.await,
+            Share::Attempts => waiting.await,
+            Share::Everything => tokio::select! {
+                () = waiting => {}
+                () = reported => {}
+            },
+        }
+    }
+}
+
+/// What one of those who decide sees to.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Share {
+    Everything,
+    /// What came of attempts.
+    Results,
+    /// Deliveries that wait for an attempt.
+    Attempts,
 }
 
 /// A delivery as it was read, and how often it may be attempted.

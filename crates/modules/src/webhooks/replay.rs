@@ -99,7 +99,7 @@ impl DeadLetters {
         }
         let values = vec![chosen(&events), to.id.into(), replay.id.as_str().into(), self.base().now().into()];
         let rows = self.base().change(Part::DeadLetter, statement!("webhooks/replay"), values).await?;
-        self.base().decide_soon();
+        self.base().begin_soon();
         Ok(rows.len())
     }
 }

@@ -1,11 +1,12 @@
 //! Several who decide at once, and crashes between any two transactions: §2.3, §10.2.
 
 use std::collections::HashMap;
+use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
 use backstitch_modules::webhooks::{Answered, Filter, Nobody};
 
-use crate::stage::{BASE, Stage, order_created};
+use crate::stage::{BASE, Place, Stage, order_created};
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 4)]
 async fn s2_3_s7_1_two_orchestrators_at_once_decide_everything_once() {
@@ -112,4 +113,26 @@ async fn the_orchestrator_is_woken_by_whoever_leaves_it_something_to_decide() {
         }
         running.abort();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_first_attempt_does_not_wait_for_what_came_of_others() {
+    let stage = Stage::postgres().await;
+    stage.subscribe(&["*"], 2).await;
+    let Place::Postgres { session, .. } = &stage.place else { panic!("on a server") };
+    session.batch_execute("begin; lock table backstitch.job_results").await.unwrap();
+    let orchestrator = stage.webhooks.orchestrator.clone();
+    let running = tokio::spawn(async move { orchestrator.run(&Nobody).await });
+    let offered = stage.webhooks.jobs.offered();
+    let event = stage.tell("o-1").await.event;
+    // Shorter than a database is waited for: whoever is held up by the lock does not get there in time.
+    tokio::time::timeout(Duration::from_secs(8), offered).await.expect("an attempt is offered");
+    let leased = stage.lease_one().await;
+    assert_eq!(leased.event, event);
+    session.batch_execute("commit").await.unwrap();
+    stage.arrived(&leased).await;
+    while stage.saga_of(event).await.status != Status::Completed {
+        tokio::task::yield_now().await;
+    }
+    running.abort();
 }

@@ -13,14 +13,8 @@ use crate::question::column_unreadable;
 use crate::webhooks::jobs::QUEUE;
 use crate::webhooks::status::{delivery_status, delivery_word};
 
-/// Takes in what came of attempts while it begins others: these are never the same deliveries, and neither has to wait for
-/// the other's turn at the disk.
-pub(super) async fn tick(server: &Acting) -> Result<Progress, store::Error> {
-    let (applied, begun) = tokio::try_join!(apply(server), begin(server))?;
-    Ok(applied.and(begun))
-}
-
-async fn apply(server: &Acting) -> Result<Progress, store::Error> {
+/// Takes in what came of attempts, while others may be begun: these are never the same deliveries.
+pub(super) async fn take_in(server: &Acting) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
     let unit = server.begin().await?;
     apply_results(&unit, &mut progress).await?;
@@ -28,7 +22,8 @@ async fn apply(server: &Acting) -> Result<Progress, store::Error> {
     Ok(progress)
 }
 
-async fn begin(server: &Acting) -> Result<Progress, store::Error> {
+/// Begins attempts that are due.
+pub(super) async fn begin(server: &Acting) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
     let unit = server.begin().await?;
     begin_attempts(&unit, &mut progress).await?;
