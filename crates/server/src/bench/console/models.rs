@@ -39,8 +39,9 @@ const PATIENCE: &str = "wait=50";
 impl Models {
     pub(super) async fn make(client: &Client, services: &Services) -> Result<Self, Failure> {
         let mut models = Vec::new();
+        let undo = json!({"http": {"url": services.url("/payment/undo")}, "retry": 0});
         for (name, shares) in ENDING {
-            declare(client, name, &paid(services, &http(services, "/payment/undo"))).await?;
+            declare(client, name, &paid(services, &undo)).await?;
             for (customer, share) in ["well", REFUSED, STUCK].into_iter().zip(shares) {
                 if share > 0 {
                     let saga = start(client, name, customer, PATIENCE).await?;
@@ -68,7 +69,7 @@ impl Models {
 }
 
 fn http(services: &Services, path: &str) -> Value {
-    json!({"http": {"url": services.url(path)}, "retry": 0})
+    json!({"http": {"url": services.url(path)}})
 }
 
 /// A payment that is undone so, and goods that may not be there.

@@ -64,7 +64,7 @@ impl Landmarks {
             event: number("/v1/webhooks/deliveries?limit=1", "event_id").await?,
             message: number("/v1/outbox?limit=1", "id").await?,
             aborted: number("/v1/outbox?status=aborted&limit=1", "id").await?,
-            alert: number("/v1/alerts?limit=1", "id").await?,
+            alert: number("/v1/admin/alerts?limit=1", "id").await?,
             audited: number("/v1/audit?limit=1", "id").await?,
         })
     }
