@@ -16,7 +16,7 @@ use crate::support::within;
 /// Waits in the page itself, which knows best when it has changed.
 const UNTIL: &str = include_str!("until.js");
 /// Far more than anything takes: what is not shown by then never is.
-const PATIENCE: Duration = Duration::from_secs(30);
+const PATIENCE: Duration = Duration::from_secs(20);
 
 pub(crate) struct Screen {
     pub(crate) browser: Browser,
@@ -65,9 +65,13 @@ impl Screen {
 
     /// Waits until a part of the page says this.
     pub(crate) async fn shows_in(&self, selector: &str, words: &str) {
-        if !self.comes_to(selector, words).await {
-            panic!("{selector} with {words:?} is not shown at {}: {}", self.place().await, self.text().await);
-        }
+        let is_shown = self.comes_to(selector, words).await;
+        assert!(
+            is_shown,
+            "{selector} with {words:?} is not shown at {}: {}",
+            self.place().await,
+            self.text().await
+        );
     }
 
     async fn comes_to(&self, selector: &str, words: &str) -> bool {
