@@ -31,7 +31,7 @@ async fn a_lifecycle_is_moved_started_again_and_failed() {
         screen.fill("input[name=note]", "by bike").await;
         screen.press(&button("transition")).await;
         screen.shows("It has moved on.").await;
-        screen.shows_in("#facts", state).await;
+        screen.shows_in("#facts dl", state).await;
     }
     screen.shows_in("#log", "packed → sent").await;
     screen.shows_in("#log", "by bike").await;
@@ -40,22 +40,22 @@ async fn a_lifecycle_is_moved_started_again_and_failed() {
     screen.shows_in("#log", "held → sent").await;
     screen.choose("select[name=to]", "delivered").await;
     screen.press(&button("transition")).await;
-    screen.shows_in("#facts", "delivered").await;
+    screen.shows_in("#facts dl", "delivered").await;
     let forms = screen.says("return document.querySelectorAll('main form').length").await;
     assert_eq!(forms, 0, "it is at its end");
 
     // Somebody else moves the other one, and its page follows.
     screen.open("/lifecycles/parcel/p2").await;
-    screen.shows_in("#facts", "packed").await;
+    screen.shows_in("#facts dl", "packed").await;
     stage.post("/v1/lifecycles/parcel/p2/transition", &json!({ "to": "sent" })).await;
-    screen.shows_in("#facts", "sent").await;
+    screen.shows_in("#facts dl", "sent").await;
     screen.choose("select[name=kind]", "nobody_home").await;
     screen.fill("input[name=message]", "rang twice").await;
     screen.press("form[action='/lifecycles/parcel/p2/fail'] button").await;
     screen.shows("It has failed, as you said.").await;
-    screen.shows_in("#facts", "a test: rang twice").await;
+    screen.shows_in("#facts dl", "a test: rang twice").await;
     screen.open("/lifecycles/parcel?state=failed").await;
-    screen.shows_in("tbody", "p2").await;
+    screen.shows_in("#items tbody", "p2").await;
     screen.has_no_complaints().await;
     screen.browser.close().await;
 }

@@ -22,7 +22,8 @@ async fn a_message_is_given_up_before_the_eyes_and_sent_again() {
     screen.shows("What the other side answered").await;
     screen.shows(&format!("message {id}, which was given up")).await;
     screen.open("/outbox?topic=parcels").await;
-    screen.shows_in("tbody", "aborted").await;
+    screen.shows_in("#items tbody tr:last-child", "aborted").await;
+    screen.shows_in("#items tbody tr:first-child", "succeeded").await;
     screen.has_no_complaints().await;
     screen.browser.close().await;
 }

@@ -157,9 +157,8 @@ impl Screen {
 /// Whether what was asked went away with the page that it was asked of.
 fn is_of_another_page(error: &CmdError) -> bool {
     let text = error.to_string();
-    error.is_javascript_error()
-        || error.is_stale_element_reference()
-        || text.contains("aborted by navigation")
+    let is_gone = ["unloaded", "navigation", "context"].iter().any(|word| text.contains(word));
+    error.is_stale_element_reference() || is_gone
 }
 
 /// Beside everything else that tests leave behind, unless somebody says where.

@@ -93,7 +93,7 @@ impl Stage {
     pub(crate) async fn revoke(&self, role: &str) {
         let listed = output_of(&["keys", "list", "--json", "--db", &self.db]).await;
         let listed: Value = serde_json::from_slice(&listed.stdout).unwrap();
-        let keys = listed.as_array().unwrap_or_else(|| panic!("{listed}"));
+        let keys = listed["items"].as_array().unwrap_or_else(|| panic!("{listed}"));
         let number = keys.iter().find(|key| key["role"] == role).unwrap()["id"].to_string();
         let revoked = output_of(&["keys", "revoke", &number, "--db", &self.db]).await;
         assert!(revoked.status.success(), "{revoked:?}");
