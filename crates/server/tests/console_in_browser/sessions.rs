@@ -61,7 +61,7 @@ async fn a_decision_about_what_has_moved_on_is_not_taken_and_the_page_says_so() 
     screen.open(&format!("/sagas/{stuck}")).await;
     // While somebody writes, nothing is taken away from under their hands.
     screen.fill("textarea[name=note]", "I did it").await;
-    let other = json!({ "how": "done", "note": "somebody else was faster" });
+    let other = json!({ "action": "done", "note": "somebody else was faster" });
     stage.post(&format!("/v1/sagas/{stuck}/steps/pay/resolve"), &other).await;
     stage.get(&format!("/v1/sagas/{stuck}?wait=30")).await;
     screen.press("button[value=done]").await;
