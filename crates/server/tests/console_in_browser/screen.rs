@@ -16,7 +16,9 @@ use crate::support::within;
 /// Waits in the page itself, which knows best when it has changed.
 const UNTIL: &str = include_str!("until.js");
 /// Far more than anything takes: what is not shown by then never is.
-const PATIENCE: Duration = Duration::from_secs(20);
+const PATIENCE: Duration = Duration::from_secs(30);
+/// So long a page is asked. One that goes away at the wrong moment never answers, and the next has to be asked.
+const ONE_PAGE: Duration = Duration::from_secs(3);
 
 pub(crate) struct Screen {
     pub(crate) browser: Browser,
@@ -27,7 +29,7 @@ impl Screen {
     pub(crate) async fn on(address: SocketAddr) -> Self {
         let browser = Browser::start().await;
         browser.look(Look::WIDE).await;
-        let patient = TimeoutConfiguration::new(Some(PATIENCE), Some(PATIENCE), None);
+        let patient = TimeoutConfiguration::new(Some(ONE_PAGE), Some(PATIENCE), None);
         browser.client().update_timeouts(patient).await.unwrap();
         Self { browser, address }
     }
@@ -79,14 +81,13 @@ impl Screen {
             loop {
                 let wanted = vec![json!(selector), json!(words)];
                 match self.browser.client().execute_async(UNTIL, wanted).await {
-                    Ok(shown) => return shown == Value::Bool(true),
-                    Err(error) if error.is_script_timeout() => return false,
+                    Ok(_) => return,
                     // The page was replaced, and took the question with it: the next one is asked.
-                    Err(error) => assert!(is_of_another_page(&error), "{error}"),
+                    Err(error) => assert!(error.is_script_timeout() || is_of_another_page(&error), "{error}"),
                 }
             }
         };
-        within(asked).await
+        tokio::time::timeout(PATIENCE, asked).await.is_ok()
     }
 
     /// Something on the page, once it is there.

@@ -33,12 +33,12 @@ async fn dead_letters_are_sent_after_all_one_by_one_and_by_filter() {
     }
     let letters = format!("/webhooks/dead-letters?subscription={subscription}");
     screen.shows_in(&format!("#facts a[href='{letters}']"), "3").await;
-    screen.shows_in(NEWEST, "DeadLettered").await;
+    screen.shows_in(NEWEST, "given up").await;
     stage.services.answer("hook", 200, "thank you");
     screen.press(&format!("#facts a[href='{letters}']")).await;
     screen.press("tbody tr:first-child form button").await;
     screen.shows("It will be delivered anew.").await;
-    screen.shows_in("#facts", "Completed").await;
+    screen.shows_in("#facts", "arrived").await;
     screen.shows_in("#attempts", "thank you").await;
 
     screen.open(&letters).await;
@@ -51,8 +51,8 @@ async fn dead_letters_are_sent_after_all_one_by_one_and_by_filter() {
     let left = screen.says("return document.querySelectorAll('tbody form').length").await;
     assert_eq!(left, 0, "all of them are sent");
     screen.open(&page).await;
-    screen.shows_in("#deliveries tbody tr:nth-child(2)", "Completed").await;
-    screen.shows_in(NEWEST, "Completed").await;
+    screen.shows_in("#deliveries tbody tr:nth-child(2)", "arrived").await;
+    screen.shows_in(NEWEST, "arrived").await;
     assert_eq!(stage.services.heard("hook"), 6, "each once in vain, and once more");
     screen.has_no_complaints().await;
     screen.browser.close().await;
@@ -73,16 +73,16 @@ async fn an_endpoint_is_tested_disabled_enabled_and_told_once_more() {
     screen.shows("The endpoint is disabled: what comes is kept for it.").await;
     screen.shows_in("#facts", "it moves house").await;
     stage.tell("p-1").await;
-    screen.shows_in(NEWEST, "Pending").await;
+    screen.shows_in(NEWEST, "pending").await;
     assert_eq!(stage.services.heard("hook"), 1, "the test call");
 
     press_form(&screen, &format!("{page}/enable")).await;
     screen.shows("The endpoint is enabled: what waited for it is sent.").await;
-    screen.shows_in(NEWEST, "Completed").await;
+    screen.shows_in(NEWEST, "arrived").await;
     press_form(&screen, &format!("{page}/replay")).await;
     screen.shows("The events of that time are sent once more.").await;
-    screen.shows_in("#deliveries tbody tr:nth-child(2)", "Completed").await;
-    screen.shows_in(NEWEST, "Completed").await;
+    screen.shows_in("#deliveries tbody tr:nth-child(2)", "arrived").await;
+    screen.shows_in(NEWEST, "arrived").await;
     assert_eq!(stage.services.heard("hook"), 3);
     screen.has_no_complaints().await;
     screen.browser.close().await;
