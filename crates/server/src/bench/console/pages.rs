@@ -22,7 +22,7 @@ pub(super) struct Page {
 /// What there is to look at.
 pub(super) struct Landmarks {
     /// One of each status.
-    sagas: Vec<(&'static str, String)>,
+    sagas: Vec<String>,
     /// An id from the middle of the time, which a list of sagas or lifecycles goes on behind.
     middle: String,
     /// The times of the week in the middle.
@@ -44,7 +44,7 @@ impl Landmarks {
         for status in STATUSES {
             // A store that was filled with few has not all of them.
             let found = first(client, &format!("/v1/sagas?status={status}&limit=1")).await?;
-            sagas.extend(found["id"].as_str().map(|id| (status, id.to_owned())));
+            sagas.extend(found["id"].as_str().map(str::to_owned));
         }
         let number = async |place: &str, name: &str| -> Result<i64, Failure> {
             Ok(first(client, place).await?[name].as_i64().unwrap_or(1))
@@ -123,7 +123,7 @@ impl Pages {
         self.add("/doctor", "");
         self.add("/audit", "");
         self.add("/audit", &format!("?cursor={}", landmarks.audited / 2 + 1));
-        if let Some((_, saga)) = landmarks.sagas.first() {
+        if let Some(saga) = landmarks.sagas.first() {
             self.add("/find", &format!("?id={saga}"));
         }
         self.add("/find", "?id=customer-2");
@@ -175,10 +175,10 @@ impl Pages {
         ] {
             self.add("/sagas/bulk", &format!("?{filter}"));
         }
-        for (_, saga) in sagas {
+        for saga in sagas {
             self.at("/sagas/{id}", format!("/sagas/{saga}"));
         }
-        if let Some((_, saga)) = sagas.first() {
+        if let Some(saga) = sagas.first() {
             self.stream("/sagas/{id}/live", format!("/sagas/{saga}/live"));
         }
     }

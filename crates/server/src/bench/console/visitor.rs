@@ -22,6 +22,7 @@ pub(super) struct Visitor {
 }
 
 /// What came of a visit.
+#[derive(Clone, Copy)]
 pub(super) struct Seen {
     pub(super) took: Duration,
     pub(super) bytes: usize,
