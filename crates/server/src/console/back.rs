@@ -10,9 +10,9 @@ use crate::routes::assemble;
 /// The paths of all pages, as their routes have them.
 static PAGES: LazyLock<Vec<String>> = LazyLock::new(|| {
     let access = assemble().access;
-    let pages = access.all().filter(|(_, method, rule)| {
-        **method == Method::GET && matches!(rule.access, Access::Page(_))
-    });
+    let pages = access
+        .all()
+        .filter(|(_, method, rule)| **method == Method::GET && matches!(rule.access, Access::Page(_)));
     pages.map(|(path, ..)| path.to_owned()).collect()
 });
 

@@ -47,8 +47,10 @@ impl Stage {
         let (demo, services) =
             (DemoServices::start(Behaviour::Succeed).await.unwrap(), Services::start().await);
         let config = folder.path().join("backstitch.toml");
-        let topic =
-            format!("[outbox.topics.parcels]\nadapter = \"http\"\nbackoff = [\"10ms\"]\nurl = \"{}\"\n", services.url("topic"));
+        let topic = format!(
+            "[outbox.topics.parcels]\nadapter = \"http\"\nbackoff = [\"10ms\"]\nurl = \"{}\"\n",
+            services.url("topic")
+        );
         std::fs::write(&config, topic).unwrap();
         let config = config.display().to_string();
         let server = Program::logging_to(std::process::Stdio::null(), &db, &settings(&config)).await;
