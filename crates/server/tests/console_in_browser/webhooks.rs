@@ -73,7 +73,8 @@ async fn an_endpoint_is_tested_disabled_enabled_and_told_once_more() {
     screen.shows("The endpoint is disabled: what comes is kept for it.").await;
     screen.shows_in("#facts", "it moves house").await;
     stage.tell("p-1").await;
-    screen.shows_in(NEWEST, "pending").await;
+    // There is a job for it, which nobody takes up.
+    screen.shows_in(NEWEST, "being sent").await;
     assert_eq!(stage.services.heard("hook"), 1, "the test call");
 
     press_form(&screen, &format!("{page}/enable")).await;
