@@ -124,6 +124,35 @@ fn a_server_of_its_own_is_measured_over_http_and_every_clause_has_a_figure() {
     }
 }
 
+/// Every page that the console has, by its route.
+fn pages_of_the_console() -> impl Iterator<Item = &'static str> {
+    let routes = include_str!("console/routes.txt");
+    routes.lines().filter_map(|line| line.strip_prefix("GET ")?.split(' ').nth(1))
+}
+
+#[test]
+fn every_page_of_the_console_is_measured_on_a_full_store() {
+    let server = std::env::var("BACKSTITCH_TEST_POSTGRES");
+    let server = server.unwrap_or_else(|why| panic!("this test needs PostgreSQL ({why}): run `./test`"));
+    for store in ["sqlite", &server] {
+        // Whether all are fast enough is for the machine to say, so how it ends is not looked at.
+        let output = bench(&["--console", "2000", "--store", store]);
+        let said = String::from_utf8_lossy(&output.stderr);
+        let text = String::from_utf8_lossy(&output.stdout);
+        let figures: Vec<Value> = text.lines().map(|line| serde_json::from_str(line).unwrap()).collect();
+        for route in pages_of_the_console() {
+            let of_route: Vec<_> = figures.iter().filter(|figure| figure["route"] == route).collect();
+            assert!(!of_route.is_empty(), "{route} is not measured on {store}: {said}");
+            for figure in of_route {
+                let number = |name: &str| figure[name].as_f64().unwrap_or_else(|| panic!("{figure}"));
+                assert!(0.0 < number("p50_ms") && number("p50_ms") <= number("p99_ms"), "{figure}");
+                assert!(number("p99_ms") <= number("max_ms"), "{figure}");
+                assert_eq!(figure["goal_ms"], 100.0);
+            }
+        }
+    }
+}
+
 #[tokio::test]
 async fn an_outbox_is_emptied_into_a_stream_that_has_every_message_and_is_removed_afterwards() {
     let broker = NatsServer::start().await;

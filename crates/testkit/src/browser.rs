@@ -112,6 +112,15 @@ impl Browser {
         self.tell("Emulation.setScriptExecutionDisabled", json!({ "value": !whether })).await;
     }
 
+    /// Lets pages write to the clipboard and read from it, without asking.
+    ///
+    /// # Panics
+    /// When the browser cannot.
+    pub async fn allow_clipboard(&self) {
+        let permissions = json!({ "permissions": ["clipboardReadWrite", "clipboardSanitizedWrite"] });
+        self.tell("Browser.grantPermissions", permissions).await;
+    }
+
     /// A picture of the whole page, also of what one would have to scroll to.
     ///
     /// # Panics

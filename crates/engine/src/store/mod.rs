@@ -16,6 +16,8 @@ mod query;
 pub mod retention;
 #[cfg(feature = "sqlite")]
 pub mod sqlite;
+#[cfg(any(feature = "postgres", feature = "sqlite"))]
+mod stretch;
 pub mod survey;
 #[doc(hidden)]
 pub mod watched;

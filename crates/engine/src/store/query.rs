@@ -71,7 +71,8 @@ pub struct Cursor {
     pub limit: usize,
 }
 
-/// A part of the list.
+/// A part of the list. Where several conditions together find few, a part may be short, or empty, and the list go on
+/// all the same: no more than some thousand sagas are looked at for one.
 #[derive(Clone, Debug)]
 pub struct Page {
     /// The sagas, newest first.

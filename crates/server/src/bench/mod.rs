@@ -1,5 +1,6 @@
 //! `backstitch bench`: load on this machine, and how near it comes to a bare loop over the same rows.
 
+mod console;
 mod floor;
 mod http;
 mod lifecycles;
@@ -56,6 +57,9 @@ pub(crate) struct Args {
     /// Let sites go through their states, driven from outside, and measure transitions a second.
     #[arg(long)]
     lifecycles: bool,
+    /// Fill a store with so many sagas and much else, and measure how long each page of the console takes.
+    #[arg(long, value_name = "SAGAS", num_args = 0..=1, default_missing_value = "1000000")]
+    console: Option<u32>,
     #[command(flatten)]
     http: http::OverHttp,
 }
@@ -98,6 +102,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     }
     if args.lifecycles {
         return lifecycles::run(&args).await;
+    }
+    if let Some(sagas) = args.console {
+        return console::run(&args, sagas).await;
     }
     if args.is_over_http() {
         return http::run(&args).await;

@@ -81,7 +81,12 @@ const follow = (from) => {
   stream.addEventListener("open", () => { word.hidden = false; word.textContent = " · live"; });
   stream.addEventListener("changed", refresh);
   stream.addEventListener("over", () => { stream.close(); refresh(); word.hidden = true; });
-  stream.addEventListener("error", () => { word.hidden = false; word.textContent = " · not live: the server does not answer"; });
+  stream.addEventListener("error", () => {
+    word.hidden = false;
+    word.textContent = " · not live: the server does not answer";
+    // It answered, and with something else: whoever is not signed in any more is led to where they can.
+    if (stream.readyState === EventSource.CLOSED) refresh();
+  });
 };
 
 show(document);

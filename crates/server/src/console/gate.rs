@@ -86,6 +86,8 @@ async fn admit(
     }
     let mut request = request;
     if request.method() == Method::POST {
+        // A session whose key is not good any more is none: its holder signs in with another.
+        let session = session.filter(|_| visitor.holder.is_some());
         request = with_form(app, request, open, session).await?;
     }
     let extensions = request.extensions_mut();

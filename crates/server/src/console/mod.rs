@@ -7,6 +7,7 @@ mod address;
 mod alerts;
 mod assets;
 mod audit;
+mod back;
 mod cookie;
 mod definitions;
 mod doctor;

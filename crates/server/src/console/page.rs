@@ -12,6 +12,7 @@ use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
 use axum::response::{IntoResponse, Response};
 use backstitch::Timestamp;
 
+use super::back::back_from;
 use super::done::Done;
 use super::parts::When;
 use super::visitor::Visitor;
@@ -137,7 +138,7 @@ pub(super) fn in_pages(app: &App, visitor: Visitor, path: &str, mut response: Re
     if let Some(told) = response.extensions_mut().remove::<Told>() {
         let status = response.status();
         let frame = Frame::new(app, visitor, Section::None, told.kind.title());
-        let told = answer(status, &ProblemPage { frame, told, back: above(path) });
+        let told = answer(status, &ProblemPage { frame, told, back: back_from(path) });
         let (mut parts, _) = response.into_parts();
         parts.headers.remove(CONTENT_TYPE);
         parts.headers.remove(CONTENT_LENGTH);
@@ -165,24 +166,4 @@ pub(crate) async fn nothing_here(State(app): State<App>, headers: HeaderMap, uri
     let is_browser =
         headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok()).is_some_and(|it| it.contains("text/html"));
     if is_browser { in_pages(&app, Visitor::default(), uri.path(), answer) } else { answer }
-}
-
-/// The place that a path is part of: where somebody goes from a page that cannot be shown.
-fn above(path: &str) -> String {
-    match path.trim_end_matches('/').rsplit_once('/') {
-        Some(("", _)) | None => "/".to_owned(),
-        Some((above, _)) => above.to_owned(),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_place_is_part_of_the_one_above_it() {
-        assert_eq!(above("/sagas/7/cancel"), "/sagas/7");
-        assert_eq!(above("/sagas/7"), "/sagas");
-        assert_eq!((above("/sagas"), above("/")), ("/".to_owned(), "/".to_owned()));
-    }
 }

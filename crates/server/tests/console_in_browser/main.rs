@@ -5,12 +5,19 @@
 #[path = "../support/population.rs"]
 #[expect(dead_code, reason = "other tests use the rest")]
 mod population;
+#[path = "../console/services.rs"]
+mod services;
 #[path = "../support/mod.rs"]
 #[expect(dead_code, unused_imports, reason = "other tests use the rest")]
 mod support;
 
 mod actions;
+mod configuration;
+mod lifecycles;
 mod markup;
+mod messages;
 mod screen;
+mod sessions;
 mod stage;
 mod walks;
+mod webhooks;

@@ -6,10 +6,19 @@ use std::time::Duration;
 
 use backstitch_testkit::browser::{Browser, Look};
 use fantoccini::Locator;
+use fantoccini::elements::Element;
+use fantoccini::error::CmdError;
+use fantoccini::wd::TimeoutConfiguration;
+use serde_json::{Value, json};
 
 use crate::support::within;
 
-const LOOK_AGAIN: Duration = Duration::from_millis(50);
+/// Waits in the page itself, which knows best when it has changed.
+const UNTIL: &str = include_str!("until.js");
+/// Far more than anything takes: what is not shown by then never is.
+const PATIENCE: Duration = Duration::from_secs(30);
+/// So long a page is asked. One that goes away at the wrong moment never answers, and the next has to be asked.
+const ONE_PAGE: Duration = Duration::from_secs(3);
 
 pub(crate) struct Screen {
     pub(crate) browser: Browser,
@@ -20,6 +29,8 @@ impl Screen {
     pub(crate) async fn on(address: SocketAddr) -> Self {
         let browser = Browser::start().await;
         browser.look(Look::WIDE).await;
+        let patient = TimeoutConfiguration::new(Some(ONE_PAGE), Some(PATIENCE), None);
+        browser.client().update_timeouts(patient).await.unwrap();
         Self { browser, address }
     }
 
@@ -51,46 +62,76 @@ impl Screen {
 
     /// Waits until the page says this, by itself.
     pub(crate) async fn shows(&self, words: &str) {
-        let seen = tokio::time::timeout(Duration::from_secs(30), async {
-            // A page that is being replaced has no text for a moment.
+        self.shows_in("body", words).await;
+    }
+
+    /// Waits until a part of the page says this.
+    pub(crate) async fn shows_in(&self, selector: &str, words: &str) {
+        let is_shown = self.comes_to(selector, words).await;
+        assert!(
+            is_shown,
+            "{selector} with {words:?} is not shown at {}: {}",
+            self.place().await,
+            self.text().await
+        );
+    }
+
+    async fn comes_to(&self, selector: &str, words: &str) -> bool {
+        let asked = async {
             loop {
-                let body = self.browser.client().find(Locator::Css("body")).await;
-                if let Ok(body) = body
-                    && body.text().await.is_ok_and(|text| text.contains(words))
-                {
-                    return;
+                let wanted = vec![json!(selector), json!(words)];
+                match self.browser.client().execute_async(UNTIL, wanted).await {
+                    Ok(_) => return,
+                    // The page was replaced, and took the question with it: the next one is asked.
+                    Err(error) => assert!(error.is_script_timeout() || is_of_another_page(&error), "{error}"),
                 }
-                tokio::time::sleep(LOOK_AGAIN).await;
             }
-        });
-        let is_shown = seen.await.is_ok();
-        assert!(is_shown, "{words:?} is not shown at {}: {}", self.place().await, self.text().await);
+        };
+        tokio::time::timeout(PATIENCE, asked).await.is_ok()
+    }
+
+    /// Something on the page, once it is there.
+    async fn find(&self, selector: &str) -> Element {
+        self.shows_in(selector, "").await;
+        let found = self.browser.client().find(Locator::Css(selector)).await;
+        found.unwrap_or_else(|why| panic!("no {selector}: {why}"))
     }
 
     pub(crate) async fn fill(&self, selector: &str, text: &str) {
-        let field = self.browser.client().find(Locator::Css(selector)).await.unwrap();
+        let field = self.find(selector).await;
         field.clear().await.unwrap();
         field.send_keys(text).await.unwrap();
     }
 
+    /// Chooses from a list.
+    pub(crate) async fn choose(&self, selector: &str, label: &str) {
+        self.find(selector).await.select_by_label(label).await.unwrap();
+    }
+
     /// Presses a button or a link, and says yes to whatever is asked then.
     pub(crate) async fn press(&self, selector: &str) {
-        let found = self.browser.client().find(Locator::Css(selector)).await;
-        let button = found.unwrap_or_else(|why| panic!("no {selector}: {why}"));
-        button.click().await.unwrap();
+        // What is live is replaced now and then, between two looks too.
+        while let Err(error) = self.find(selector).await.click().await {
+            assert!(error.is_stale_element_reference(), "{selector} cannot be pressed: {error}");
+        }
         self.browser.client().accept_alert().await.ok();
+    }
+
+    /// What a script says of the page.
+    pub(crate) async fn says(&self, script: &str) -> Value {
+        self.browser.client().execute(script, Vec::new()).await.unwrap()
     }
 
     /// Whether everything fits the width of the screen.
     pub(crate) async fn fits(&self) -> bool {
         let script = "return document.documentElement.scrollWidth <= window.innerWidth + 1";
-        self.browser.client().execute(script, Vec::new()).await.unwrap() == true
+        self.says(script).await == true
     }
 
     /// The places that this page leads to, within the console.
     pub(crate) async fn leads_to(&self) -> Vec<String> {
         let script = "return [...document.querySelectorAll('a[href]')].map(a => a.getAttribute('href'))";
-        let found = self.browser.client().execute(script, Vec::new()).await.unwrap();
+        let found = self.says(script).await;
         let places = found.as_array().unwrap().iter().filter_map(|place| place.as_str());
         let ours = places.filter(|place| place.starts_with('/') && !place.starts_with("/docs"));
         ours.map(str::to_owned).collect()
@@ -112,6 +153,13 @@ impl Screen {
             complaints.iter().filter(|it| !it.contains("Failed to load resource")).collect();
         assert!(complaints.is_empty(), "{}: {complaints:#?}", self.place().await);
     }
+}
+
+/// Whether what was asked went away with the page that it was asked of.
+fn is_of_another_page(error: &CmdError) -> bool {
+    let text = error.to_string();
+    let is_gone = ["unloaded", "navigation", "context"].iter().any(|word| text.contains(word));
+    error.is_stale_element_reference() || is_gone
 }
 
 /// Beside everything else that tests leave behind, unless somebody says where.

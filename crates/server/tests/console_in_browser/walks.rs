@@ -98,7 +98,7 @@ async fn the_console_can_be_used_by_keyboard() {
     screen.open("/").await;
     let focused = async || {
         let script = "return document.activeElement.textContent.trim() || document.activeElement.getAttribute('aria-label')";
-        let said = screen.browser.client().execute(script, Vec::new()).await.unwrap();
+        let said = screen.says(script).await;
         said.as_str().unwrap_or_default().to_owned()
     };
     let tab = async || {
@@ -126,7 +126,7 @@ async fn a_viewer_sees_no_button_that_it_may_not_press() {
         screen.open(&place).await;
         let script =
             "return [...document.querySelectorAll('form[method=post]')].map(f => f.getAttribute('action'))";
-        let forms = screen.browser.client().execute(script, Vec::new()).await.unwrap();
+        let forms = screen.says(script).await;
         assert_eq!(forms, serde_json::json!(["/logout"]), "{place}");
     }
     screen.open("/audit").await;

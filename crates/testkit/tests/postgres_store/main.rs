@@ -4,6 +4,7 @@
 
 mod batches;
 mod encryption;
+mod flat_list;
 mod flat_outbox;
 mod flat_survey;
 mod functions;

@@ -3,6 +3,7 @@
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 mod faults;
+mod flat_list;
 mod flat_outbox;
 mod flat_survey;
 mod queries;

@@ -14,6 +14,7 @@ mod dial;
 mod fault;
 mod inbox;
 mod jobs;
+mod list;
 mod listen;
 mod messages;
 mod nodes;
@@ -160,7 +161,7 @@ impl Store for PostgresStore {
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
-        read!(self.sessions, |session| read::list(session, filter, cursor))
+        read!(self.sessions, |session| list::list(session, filter, cursor))
     }
 
     async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {

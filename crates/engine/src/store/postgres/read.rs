@@ -1,7 +1,6 @@
 //! What is kept about sagas, read back.
 
 use std::collections::HashMap;
-use std::fmt::Write as _;
 use std::sync::Arc;
 
 use backstitch_kernel::saga::{Recorded, Status, codec};
@@ -13,15 +12,10 @@ use uuid::Uuid;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_count, get_time, is_text, limit, time, timestamp};
+use super::value::{get, get_count, get_time, limit, time, timestamp};
 use crate::inbox::Received;
 use crate::store::nodes::Known;
-use crate::store::{Corrupt, Cursor, Error, Filter, Head, Health, Page, Stored, Summary, Unregistered};
-
-const SUMMARY: &str = "select
-    id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
-from sagas
-where true";
+use crate::store::{Corrupt, Error, Head, Health, Stored, Summary, Unregistered};
 
 /// Rows, logs and inboxes of the same moment.
 pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
@@ -87,68 +81,6 @@ pub(super) async fn log(
     let after = i32::try_from(after).unwrap_or(i32::MAX);
     let events = session.query(sql!("load_log"), &[&saga.0, &after, &limit(rows)]).await?;
     events.iter().map(|event| recorded(event, saga)).collect()
-}
-
-pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
-    if !holdable(filter) {
-        return Ok(Page { items: Vec::new(), next: None });
-    }
-    let status = filter.status.map(Status::as_str);
-    let before = cursor.before.map(|saga| saga.0);
-    let one_more = limit(cursor.limit).saturating_add(1);
-    let mut search = Search::new(SUMMARY);
-    if let Some(status) = &status {
-        search.add(" and status = ?", &[status]);
-    }
-    if let Some(definition) = &filter.definition {
-        search.add(" and definition = ?", &[definition]);
-    }
-    if let Some(correlation_id) = &filter.correlation_id {
-        search.add(" and correlation_id = ?", &[correlation_id]);
-    }
-    for (name, value) in &filter.attributes {
-        let having = " and id in (select saga_id from saga_attributes where name = ? and value = ?)";
-        search.add(having, &[name, value]);
-    }
-    if let Some(before) = &before {
-        search.add(" and id < ?", &[before]);
-    }
-    search.add(" order by id desc limit ?", &[&one_more]);
-    let rows = session.query(&search.text, &search.values).await?;
-
-    let more = rows.len() > cursor.limit;
-    let items: Vec<Summary> = rows.iter().take(cursor.limit).map(summary).collect::<Result<_, _>>()?;
-    let next = items.last().map(|row| row.id).filter(|_| more);
-    Ok(Page { items, next })
-}
-
-/// A statement that has only the conditions asked for, so that its plan is the one for these conditions.
-struct Search<'a> {
-    text: String,
-    values: Vec<&'a (dyn ToSql + Sync)>,
-}
-
-impl<'a> Search<'a> {
-    fn new(text: &str) -> Self {
-        Self { text: text.to_owned(), values: Vec::new() }
-    }
-
-    /// Goes on with `text`, where each question mark stands for the next of the values.
-    fn add(&mut self, text: &str, values: &[&'a (dyn ToSql + Sync)]) {
-        let mut parts = text.split('?');
-        self.text.push_str(parts.next().unwrap_or_default());
-        for (part, value) in parts.zip(values) {
-            self.values.push(*value);
-            let _ = write!(self.text, "${}{part}", self.values.len());
-        }
-    }
-}
-
-/// What no column can hold is not there to be found.
-fn holdable(filter: &Filter) -> bool {
-    let attributes = filter.attributes.iter().flat_map(|(name, value)| [name, value]);
-    let mut texts = attributes.chain(&filter.definition).chain(&filter.correlation_id);
-    texts.all(|text| is_text(text))
 }
 
 pub(super) async fn stuck(
@@ -239,22 +171,4 @@ fn received(row: &Row, saga: SagaId) -> Result<Received, Error> {
         seq: get_count(row, "saga_inbox", "seq", saga)?,
         message: message.map_err(|why| Corrupt::of("saga_inbox", "body", saga, &why))?,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_search_numbers_its_values_as_they_come() {
-        let mut search = Search::new("select 1 where true");
-        search.add(" and a = ?", &[&"a"]);
-        search.add(" and b in (select c from d where e = ? and f = ?)", &[&1, &2]);
-        search.add(" limit ?", &[&3]);
-        assert_eq!(
-            search.text,
-            "select 1 where true and a = $1 and b in (select c from d where e = $2 and f = $3) limit $4"
-        );
-        assert_eq!(search.values.len(), 4);
-    }
 }

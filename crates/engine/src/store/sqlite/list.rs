@@ -1,17 +1,20 @@
 //! The list of sagas, a page at a time.
 
-use backstitch_kernel::saga::Status;
+use backstitch_kernel::SagaId;
 use rusqlite::types::Value;
-use rusqlite::{Connection, params_from_iter};
+use rusqlite::{Connection, OptionalExtension as _, params_from_iter};
+use uuid::Uuid;
 
 use super::fault::Fault;
 use super::sagas::{SUMMARY, summary};
 use super::values::limit;
+use crate::store::stretch::{By, STRETCH};
 use crate::store::{Cursor, Filter, Page};
 
 /// Sagas that match, newest first.
 pub(super) fn list(connection: &Connection, filter: &Filter, cursor: &Cursor) -> Result<Page, Fault> {
-    let query = Query::of(filter, cursor);
+    let floor = if By::is_all_of(filter) { None } else { floor(connection, filter, cursor)? };
+    let query = Query::of(filter, cursor, floor);
     let mut statement = connection.prepare_cached(&query.sql)?;
     let mut rows = statement.query(params_from_iter(query.values))?;
     let mut items = Vec::new();
@@ -20,43 +23,26 @@ pub(super) fn list(connection: &Connection, filter: &Filter, cursor: &Cursor) ->
     }
     let more = items.len() > cursor.limit;
     items.truncate(cursor.limit);
-    let next = items.last().map(|item| item.id).filter(|_| more);
+    let next = if more { items.last().map(|item| item.id) } else { floor };
     Ok(Page { items, next })
 }
 
-/// What a page is read by. Every index ends in the id and so gives its part of the list in order. Which one is
-/// read is said here: without statistics `SQLite` would guess.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum By {
-    Id,
-    Correlation,
-    Attribute,
-    Status,
-    Definition,
+/// The last saga that is looked at for this page; nothing where all that are left are.
+fn floor(connection: &Connection, filter: &Filter, cursor: &Cursor) -> Result<Option<SagaId>, Fault> {
+    let Query { sql, values } = Query::of_floor(filter, cursor);
+    let mut statement = connection.prepare_cached(&sql)?;
+    let id = statement.query_row(params_from_iter(values), |row| row.get(0)).optional()?;
+    Ok(id.map(|id| SagaId(Uuid::from_bytes(id))))
 }
 
-impl By {
-    fn fewest(filter: &Filter) -> Self {
-        // Sagas that came to a good end are most of the table; those in any other status are few.
-        let ended_well = matches!(filter.status, Some(Status::Succeeded | Status::Compensated));
-        match (filter.status, &filter.definition) {
-            _ if filter.correlation_id.is_some() => Self::Correlation,
-            _ if !filter.attributes.is_empty() => Self::Attribute,
-            (_, Some(_)) if ended_well => Self::Definition,
-            (Some(_), _) => Self::Status,
-            (None, Some(_)) => Self::Definition,
-            (None, None) => Self::Id,
-        }
-    }
-}
-
+/// A page, or where it ends. Which index is read is said here: without statistics `SQLite` would guess.
 struct Query {
     sql: String,
     values: Vec<Value>,
 }
 
 impl Query {
-    fn of(filter: &Filter, cursor: &Cursor) -> Self {
+    fn of(filter: &Filter, cursor: &Cursor, floor: Option<SagaId>) -> Self {
         let by = By::fewest(filter);
         let mut conditions = Vec::new();
         let mut values = Vec::new();
@@ -95,6 +81,10 @@ impl Query {
             conditions.push(format!("{id} < ?"));
             values.push(Value::Blob(before.0.as_bytes().to_vec()));
         }
+        if let Some(floor) = floor {
+            conditions.push(format!("{id} >= ?"));
+            values.push(Value::Blob(floor.0.as_bytes().to_vec()));
+        }
         if conditions.is_empty() {
             conditions.push("true".to_owned());
         }
@@ -104,23 +94,84 @@ impl Query {
         let sql = format!("select {SUMMARY} from {source} where {conditions} order by {id} desc limit ?");
         Self { sql, values }
     }
+
+    /// How far what a page is read by goes in one stretch.
+    fn of_floor(filter: &Filter, cursor: &Cursor) -> Self {
+        let text = |text: &str| Value::Text(text.to_owned());
+        let (condition, mut values) = match (By::fewest(filter), filter) {
+            (By::Correlation, Filter { correlation_id: Some(id), .. }) => {
+                ("correlation_id = ?", vec![text(id)])
+            }
+            (By::Status, Filter { status: Some(status), .. }) => ("status = ?", vec![text(status.as_str())]),
+            (By::Definition, Filter { definition: Some(name), .. }) => ("definition = ?", vec![text(name)]),
+            (By::Attribute, Filter { attributes, .. }) => {
+                let wanted = attributes.first_key_value();
+                let values = wanted.map(|(name, value)| vec![text(name), text(value)]);
+                ("name = ? and value = ?", values.unwrap_or_default())
+            }
+            _ => ("true", Vec::new()),
+        };
+        let (source, id) = match By::fewest(filter) {
+            By::Attribute => ("saga_attributes", "saga_id"),
+            By::Id | By::Correlation | By::Status | By::Definition => ("sagas", "id"),
+        };
+        let mut older = "";
+        if let Some(before) = cursor.before {
+            older = if id == "id" { "and id < ?" } else { "and saga_id < ?" };
+            values.push(Value::Blob(before.0.as_bytes().to_vec()));
+        }
+        values.push(Value::Integer(limit(STRETCH - 1)));
+        let sql = format!(
+            "select {id} from {source} where {condition} {older} order by {id} desc limit 1 offset ?"
+        );
+        Self { sql, values }
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
     use crate::store::sqlite::schema;
-    use backstitch_kernel::{SagaId, Timestamp};
-    use uuid::Uuid;
+    use backstitch_kernel::Timestamp;
+    use backstitch_kernel::saga::Status;
+
+    fn explained(connection: &Connection, query: Query) -> String {
+        let mut statement = connection.prepare(&format!("explain query plan {}", query.sql)).unwrap();
+        let lines = statement.query_map(params_from_iter(query.values), |row| row.get::<_, String>("detail"));
+        lines.unwrap().map(Result::unwrap).collect::<Vec<_>>().join("; ")
+    }
 
     fn plan(filter: &Filter) -> String {
         let connection = Connection::open_in_memory().unwrap();
         schema::migrate(&connection, Timestamp::default()).unwrap();
         let cursor = Cursor { before: Some(SagaId(Uuid::nil())), limit: 10 };
-        let query = Query::of(filter, &cursor);
-        let mut statement = connection.prepare(&format!("explain query plan {}", query.sql)).unwrap();
-        let lines = statement.query_map(params_from_iter(query.values), |row| row.get::<_, String>("detail"));
-        lines.unwrap().map(Result::unwrap).collect::<Vec<_>>().join("; ")
+        explained(&connection, Query::of(filter, &cursor, None))
+    }
+
+    #[test]
+    fn a_stretch_is_found_by_the_index_that_the_page_is_read_by() {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&connection, Timestamp::default()).unwrap();
+        let cursor = Cursor { before: Some(SagaId(Uuid::nil())), limit: 10 };
+        let definition = || Some("deploy".to_owned());
+        let status = |status| Filter { status: Some(status), definition: definition(), ..Filter::default() };
+        let attributes = || [("customer".to_owned(), "c1".to_owned())].into();
+        let expected = [
+            (status(Status::Failed), "USING COVERING INDEX sagas_status (status=? AND id<?)"),
+            (status(Status::Compensated), "USING COVERING INDEX sagas_definition (definition=? AND id<?)"),
+            (
+                Filter { correlation_id: Some("order-1".to_owned()), ..status(Status::Failed) },
+                "USING COVERING INDEX sagas_correlation_id (correlation_id=? AND id<?)",
+            ),
+            (
+                Filter { attributes: attributes(), ..status(Status::Failed) },
+                "USING PRIMARY KEY (name=? AND value=? AND saga_id<?)",
+            ),
+        ];
+        for (filter, expected) in expected {
+            let plan = explained(&connection, Query::of_floor(&filter, &cursor));
+            assert!(plan.starts_with("SEARCH ") && plan.ends_with(expected), "{filter:?}: {plan}");
+        }
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::Failure;
 
 /// Whom to call, and as whom.
 #[derive(Clone)]
-pub(super) struct Client {
+pub(in crate::bench) struct Client {
     address: SocketAddr,
     key: Option<String>,
 }
@@ -28,18 +28,18 @@ pub(super) struct Connection {
 }
 
 /// An answer.
-pub(super) struct Answer {
+pub(in crate::bench) struct Answer {
     pub(super) status: u16,
     pub(super) body: Bytes,
 }
 
 impl Answer {
-    pub(super) fn json(&self) -> Result<Value, Failure> {
+    pub(in crate::bench) fn json(&self) -> Result<Value, Failure> {
         Ok(serde_json::from_slice(&self.body)?)
     }
 
     /// The answer, if it is a good one.
-    pub(super) fn good(self) -> Result<Self, Failure> {
+    pub(in crate::bench) fn good(self) -> Result<Self, Failure> {
         if (200..300).contains(&self.status) {
             return Ok(self);
         }
@@ -56,7 +56,7 @@ pub(super) async fn address(url: &str) -> Result<SocketAddr, Failure> {
 }
 
 impl Client {
-    pub(super) fn new(address: SocketAddr, key: Option<String>) -> Self {
+    pub(in crate::bench) fn new(address: SocketAddr, key: Option<String>) -> Self {
         Self { address, key }
     }
 
@@ -72,7 +72,7 @@ impl Client {
     }
 
     /// One call on a connection of its own.
-    pub(super) async fn call(
+    pub(in crate::bench) async fn call(
         &self,
         method: Method,
         path: &str,

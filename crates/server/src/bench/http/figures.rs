@@ -82,14 +82,14 @@ impl Table {
 }
 
 /// Times of many, in microseconds.
-pub(super) struct Times(Histogram<u64>);
+pub(in crate::bench) struct Times(Histogram<u64>);
 
 impl Times {
-    pub(super) fn new() -> Result<Self, Failure> {
+    pub(in crate::bench) fn new() -> Result<Self, Failure> {
         Ok(Self(Histogram::new(3)?))
     }
 
-    pub(super) fn record(&mut self, time: Duration) {
+    pub(in crate::bench) fn record(&mut self, time: Duration) {
         // It grows with what it is given, so this cannot fail.
         let _ = self.0.record(u64::try_from(time.as_micros()).unwrap_or(u64::MAX));
     }
@@ -102,7 +102,7 @@ impl Times {
         self.0.len()
     }
 
-    pub(super) fn millis(&self, quantile: f64) -> f64 {
+    pub(in crate::bench) fn millis(&self, quantile: f64) -> f64 {
         #[expect(clippy::cast_precision_loss, reason = "no time here comes near 2^52 microseconds")]
         let micros = self.0.value_at_quantile(quantile) as f64;
         micros / 1000.0

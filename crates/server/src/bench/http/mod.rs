@@ -2,14 +2,14 @@
 //!
 //! Users work in a closed loop: each one's next start follows the end of the last one.
 
-mod client;
-mod figures;
-mod orders;
-mod program;
+pub(super) mod client;
+pub(super) mod figures;
+pub(super) mod orders;
+pub(super) mod program;
 mod recovery;
 mod rolling;
 mod sagas;
-mod services;
+pub(super) mod services;
 mod streams;
 
 use std::time::Duration;

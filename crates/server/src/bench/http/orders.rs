@@ -26,7 +26,7 @@ pub(super) fn order(customer: &str) -> Value {
 }
 
 /// Lets orders call these services; answers what was active before.
-pub(super) async fn configure(client: &Client, services: &Services) -> Result<Value, Failure> {
+pub(in crate::bench) async fn configure(client: &Client, services: &Services) -> Result<Value, Failure> {
     let before = client.call(Method::GET, SERVICES, None).await?.good()?.json()?;
     let order = ["payment", "inventory", "logistics"];
     apply(client, &json!({"order": order, "endpoints": services.endpoints()})).await?;

@@ -20,7 +20,7 @@ pub(super) struct Program {
 }
 
 /// One process.
-pub(super) struct Node {
+pub(in crate::bench) struct Node {
     child: Child,
     address: SocketAddr,
     /// Kept open: the server goes on talking.
@@ -65,11 +65,17 @@ fn db(target: &Target) -> Result<String, Failure> {
 
 impl Node {
     pub(super) async fn start(db: &str) -> Result<Self, Failure> {
+        Self::start_with(db, &[]).await
+    }
+
+    /// The same with these settings.
+    pub(in crate::bench) async fn start_with(db: &str, settings: &[(&str, &str)]) -> Result<Self, Failure> {
         let mut child = Command::new(std::env::current_exe()?)
             .args(["serve", "--db", db, "--listen", "127.0.0.1:0"])
             // Retries of rollbacks that come to nothing are waited for, so they come quickly.
             .env("BACKSTITCH_ORDERS_ROLLBACK_DELAY", "100ms")
             .env("BACKSTITCH_LOG_LEVEL", "off")
+            .envs(settings.iter().copied())
             .stdin(Stdio::null())
             .stdout(Stdio::piped())
             .kill_on_drop(true)
@@ -82,12 +88,12 @@ impl Node {
         Ok(Self { child, address, _talking: lines })
     }
 
-    pub(super) fn address(&self) -> SocketAddr {
+    pub(in crate::bench) fn address(&self) -> SocketAddr {
         self.address
     }
 
     /// Asks the process to end in order, and waits until it has.
-    pub(super) async fn end(mut self) -> Result<(), Failure> {
+    pub(in crate::bench) async fn end(mut self) -> Result<(), Failure> {
         if let Some(id) = self.child.id() {
             Command::new("kill").args(["-TERM", &id.to_string()]).status().await?;
             tokio::time::timeout(WITHIN, self.child.wait()).await??;

@@ -17,20 +17,20 @@ use tokio_util::task::AbortOnDropHandle;
 use super::Failure;
 
 /// The customers whose orders go another way.
-pub(super) const REFUSED: &str = "refused-at-inventory";
-pub(super) const STUCK: &str = "refund-fails";
+pub(in crate::bench) const REFUSED: &str = "refused-at-inventory";
+pub(in crate::bench) const STUCK: &str = "refund-fails";
 pub(super) const SLOW: &str = "slow-inventory";
 
 const SLOWNESS: Duration = Duration::from_secs(2);
 
 /// Services on a port of the loopback, until this is dropped.
-pub(super) struct Services {
+pub(in crate::bench) struct Services {
     address: SocketAddr,
     _listening: AbortOnDropHandle<()>,
 }
 
 impl Services {
-    pub(super) async fn start() -> Result<Self, Failure> {
+    pub(in crate::bench) async fn start() -> Result<Self, Failure> {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let address = listener.local_addr()?;
         let listening = tokio::spawn(async move {
@@ -41,7 +41,7 @@ impl Services {
         Ok(Self { address, _listening: AbortOnDropHandle::new(listening) })
     }
 
-    pub(super) fn url(&self, path: &str) -> String {
+    pub(in crate::bench) fn url(&self, path: &str) -> String {
         format!("http://{}{path}", self.address)
     }
 

@@ -117,12 +117,10 @@ impl Wanted {
         let mut items: Vec<Summary> = Vec::new();
         for _ in 0..MOST_LOOKS {
             let page = app.engine.list(&self.filter, &Cursor { before, limit: limit - items.len() }).await?;
-            before = page.next;
             items.extend(page.items);
-            let passed = |since: Timestamp| items.last().is_some_and(|last| last.created_at < since);
-            if self.since.is_some_and(passed) {
-                before = None;
-            }
+            // What comes after this is older still.
+            let is_early_enough = |next: &SagaId| self.since.is_none_or(|since| *next >= first_id_of(since));
+            before = page.next.filter(is_early_enough);
             items.retain(|saga| self.contains(saga));
             if before.is_none() || items.len() >= limit {
                 break;
@@ -139,8 +137,16 @@ impl Wanted {
 
 /// No saga that was started up to then has a higher id.
 fn first_id_after(at: Timestamp) -> SagaId {
-    let millis = u128::try_from(at.as_micros().div_euclid(1000) + 1).unwrap_or_default();
-    SagaId(uuid::Uuid::from_u128(millis << 80))
+    first_id(at.as_micros().div_euclid(1000) + 1)
+}
+
+/// No saga that was started then or later has a lower id.
+fn first_id_of(at: Timestamp) -> SagaId {
+    first_id(at.as_micros().div_euclid(1000))
+}
+
+fn first_id(millis: i64) -> SagaId {
+    SagaId(uuid::Uuid::from_u128(u128::try_from(millis).unwrap_or_default() << 80))
 }
 
 fn time(text: &str) -> Option<Timestamp> {
@@ -165,7 +171,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_id_of_a_time_stands_after_all_of_that_time() {
+    fn an_id_of_a_time_stands_before_or_after_all_of_that_time() {
         let at = Timestamp::from_micros(1_700_000_000_123_456);
         let made = |millis: u64| {
             uuid::Uuid::new_v7(uuid::Timestamp::from_unix(
@@ -174,6 +180,8 @@ mod tests {
                 u32::try_from(millis % 1000).unwrap() * 1_000_000,
             ))
         };
+        assert!(first_id_of(at).0 < made(1_700_000_000_123));
+        assert!(first_id_of(at).0 > made(1_700_000_000_122));
         assert!(first_id_after(at).0 > made(1_700_000_000_123));
         assert!(first_id_after(at).0 < made(1_700_000_000_125));
     }

@@ -58,7 +58,8 @@ impl From<Summary> for Item {
     }
 }
 
-/// Sagas, newest first, a page at a time.
+/// Sagas, newest first, a page at a time. Where several filters together find few, a page may be short, or empty: the list is
+/// over when `next_cursor` is `null`.
 #[utoipa::path(get, path = "/v1/sagas", tag = "sagas",
     params(
         ("status" = Option<SagaStatus>, Query, description = "In this status"),

@@ -1,0 +1,176 @@
+//! The list of sagas, a page at a time.
+
+use std::fmt::Write as _;
+
+use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::Status;
+use tokio_postgres::types::ToSql;
+use uuid::Uuid;
+
+use super::read::summary;
+use super::session::Session;
+use super::value::{get, is_text, limit};
+use crate::store::stretch::{By, STRETCH};
+use crate::store::{Cursor, Error, Filter, Page, Summary};
+
+const SUMMARY: &str = "select
+    id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
+from";
+
+/// Sagas that match, newest first.
+pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+    if !holdable(filter) {
+        return Ok(Page { items: Vec::new(), next: None });
+    }
+    let asked = Asked::of(filter, cursor);
+    let one_more = limit(cursor.limit).saturating_add(1);
+    let mut search = Search::default();
+    if By::is_all_of(filter) {
+        search.add(SUMMARY, &[]);
+        asked.read(&mut search);
+    } else {
+        // Of two conditions the planner takes one for granted: that what is rare comes soon. So it is told what to look at.
+        search.add("with looked as materialized (select * from", &[]);
+        asked.read(&mut search);
+        search.add(" order by id desc limit ?)\n", &[&asked.stretch]);
+        search.add(SUMMARY, &[]);
+        asked.choose(&mut search);
+    }
+    search.add(" order by id desc limit ?", &[&one_more]);
+    let rows = session.query(&search.text, &search.values).await?;
+
+    let more = rows.len() > cursor.limit;
+    let items: Vec<Summary> = rows.iter().take(cursor.limit).map(summary).collect::<Result<_, _>>()?;
+    let next = match items.last() {
+        Some(last) if more => Some(last.id),
+        _ if By::is_all_of(filter) => None,
+        _ => floor(session, &asked).await?,
+    };
+    Ok(Page { items, next })
+}
+
+/// The last saga that was looked at; nothing where all that were left were.
+async fn floor(session: &Session, asked: &Asked<'_>) -> Result<Option<SagaId>, Error> {
+    let mut search = Search::default();
+    search.add("select id from", &[]);
+    asked.read(&mut search);
+    search.add(" order by id desc limit 1 offset ?", &[&asked.but_one]);
+    let rows = session.query(&search.text, &search.values).await?;
+    rows.first().map(|row| Ok(SagaId(get(row, "id")?))).transpose()
+}
+
+/// What is asked for, as the values of a statement.
+struct Asked<'a> {
+    by: By,
+    filter: &'a Filter,
+    status: Option<&'static str>,
+    before: Option<Uuid>,
+    stretch: i64,
+    but_one: i64,
+}
+
+impl<'a> Asked<'a> {
+    fn of(filter: &'a Filter, cursor: &Cursor) -> Self {
+        Self {
+            by: By::fewest(filter),
+            filter,
+            status: filter.status.map(Status::as_str),
+            before: cursor.before.map(|saga| saga.0),
+            stretch: limit(STRETCH),
+            but_one: limit(STRETCH - 1),
+        }
+    }
+
+    /// What it is read by, from an index that has it in order.
+    fn read<'b>(&'b self, search: &mut Search<'b>) {
+        let Self { by, filter, status, before, .. } = self;
+        if let (By::Attribute, Some((name, value))) = (by, filter.attributes.first_key_value()) {
+            search.add(" (select saga_id from saga_attributes where name = ? and value = ?", &[name, value]);
+            if let Some(before) = before {
+                search.add(" and saga_id < ?", &[before]);
+            }
+            // Both have the same order, so that none but those of the page are read.
+            search.add(" order by saga_id desc) as wanted join sagas on id = saga_id where true", &[]);
+            return;
+        }
+        search.add(" sagas where true", &[]);
+        match (by, filter) {
+            (By::Correlation, Filter { correlation_id: Some(id), .. }) => {
+                search.add(" and correlation_id = ?", &[id]);
+            }
+            (By::Definition, Filter { definition: Some(name), .. }) => {
+                search.add(" and definition = ?", &[name]);
+            }
+            (By::Status, _) => search.add(" and status = ?", &[status]),
+            _ => {}
+        }
+        if let Some(before) = before {
+            search.add(" and id < ?", &[before]);
+        }
+    }
+
+    /// What else must hold for those that were looked at.
+    fn choose<'b>(&'b self, search: &mut Search<'b>) {
+        let Self { filter, status, .. } = self;
+        search.add(" looked where true", &[]);
+        if let Some(status) = status {
+            search.add(" and status = ?", &[status]);
+        }
+        if let Some(definition) = &filter.definition {
+            search.add(" and definition = ?", &[definition]);
+        }
+        if let Some(correlation_id) = &filter.correlation_id {
+            search.add(" and correlation_id = ?", &[correlation_id]);
+        }
+        for (name, value) in &filter.attributes {
+            // Asked for each one by itself: an attribute may be that of half of all sagas.
+            let having = " and (select true from saga_attributes where name = ? and value = ? and saga_id = looked.id)";
+            search.add(having, &[name, value]);
+        }
+    }
+}
+
+/// A statement that has only the conditions asked for, so that its plan is the one for these conditions.
+#[derive(Default)]
+struct Search<'a> {
+    text: String,
+    values: Vec<&'a (dyn ToSql + Sync)>,
+}
+
+impl<'a> Search<'a> {
+    /// Goes on with `text`, where each question mark stands for the next of the values.
+    fn add(&mut self, text: &str, values: &[&'a (dyn ToSql + Sync)]) {
+        let mut parts = text.split('?');
+        self.text.push_str(parts.next().unwrap_or_default());
+        for (part, value) in parts.zip(values) {
+            self.values.push(*value);
+            let _ = write!(self.text, "${}{part}", self.values.len());
+        }
+    }
+}
+
+/// What no column can hold is not there to be found.
+fn holdable(filter: &Filter) -> bool {
+    let attributes = filter.attributes.iter().flat_map(|(name, value)| [name, value]);
+    let mut texts = attributes.chain(&filter.definition).chain(&filter.correlation_id);
+    texts.all(|text| is_text(text))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_search_numbers_its_values_as_they_come() {
+        let mut search = Search::default();
+        search.add("select 1 where true", &[]);
+        search.add(" and a = ?", &[&"a"]);
+        search.add(" and b in (select c from d where e = ? and f = ?)", &[&1, &2]);
+        search.add(" limit ?", &[&3]);
+        assert_eq!(
+            search.text,
+            "select 1 where true and a = $1 and b in (select c from d where e = $2 and f = $3) limit $4"
+        );
+        assert_eq!(search.values.len(), 4);
+    }
+}
