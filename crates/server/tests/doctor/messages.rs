@@ -62,8 +62,8 @@ async fn a_topic_whose_receiver_does_not_answer_is_late_until_it_does() {
         std::fs::write(file.path(), route).unwrap();
         let open = open(&place, &[("BACKSTITCH_CONFIG", file.path().to_str().unwrap())]).await;
         assert_eq!(open.found("outbox").await, []);
-        // The first is being sent, and the second waits behind it.
-        for key in ["first", "second"] {
+        // The first is being sent, the second is at hand, and the others wait to be taken up.
+        for key in ["first", "second", "third", "fourth"] {
             let message = json!({ "topic": "slow", "idempotency_key": key, "payload": {} });
             open.post("/v1/outbox", &message, 202).await;
         }

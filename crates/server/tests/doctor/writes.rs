@@ -5,6 +5,17 @@ use serde_json::json;
 use crate::stage::open;
 use crate::support::{Place, on_both, within};
 
+/// As a server that finds no room says no.
+const REFUSING: &str = "
+create function backstitch.no_room() returns trigger language plpgsql as $$
+begin
+    raise exception 'could not extend file: No space left on device' using errcode = 'disk_full';
+end;
+$$;
+create trigger no_room before insert on sagas for each statement execute function no_room();
+create trigger no_room before update on nodes for each statement execute function no_room();
+";
+
 /// Keeps everybody else from writing.
 enum Hold {
     Sqlite(rusqlite::Connection),
@@ -21,9 +32,8 @@ impl Hold {
                 Self::Sqlite(connection)
             }
             Place::Postgres(address) => {
-                let place = Place::Postgres(address.clone());
-                read_only(&place, "on").await;
-                Self::Postgres(place)
+                place.rows(REFUSING).await;
+                Self::Postgres(Place::Postgres(address.clone()))
             }
         }
     }
@@ -31,21 +41,9 @@ impl Hold {
     async fn end(self) {
         match self {
             Self::Sqlite(connection) => connection.execute_batch("rollback").unwrap(),
-            Self::Postgres(place) => read_only(&place, "off").await,
+            Self::Postgres(place) => drop(place.rows("drop function no_room cascade").await),
         }
     }
-}
-
-/// Whether sessions may write from now on. Those that there are end, since they would go on as they began.
-async fn read_only(place: &Place, value: &str) {
-    let name = place.rows("select current_database()").await.remove(0).remove(0).unwrap();
-    place
-        .rows(&format!(
-            "begin read write; alter database \"{name}\" set default_transaction_read_only = {value}; commit;
-             select pg_terminate_backend(pid) from pg_stat_activity
-             where datname = current_database() and pid <> pg_backend_pid()"
-        ))
-        .await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -58,7 +56,7 @@ async fn a_database_that_cannot_be_written_is_found_until_it_can() {
         within(async {
             while open.found("writes").await != [("error".to_owned(), String::new())] {
                 let refused = open.client.post("/v1/sagas", &json!({ "definition": "parcel" })).await;
-                assert_ne!(refused.status, 202, "{refused:?}");
+                assert_eq!(refused.status, 503, "{refused:?}");
             }
         })
         .await;
