@@ -27,10 +27,11 @@ async fn open_on_small_disk(folder: &Path, variables: &[(&str, &str)]) -> Open {
         let tried = Command::new(way[0]).args(&way[1..]).args(["sh", "-c", MOUNT, folder, "true"]).status();
         tried.is_ok_and(|status| status.success())
     };
-    let way = WAYS.iter().find(mounts);
-    let way = way.expect(
-        "a small disk is mounted in a namespace of its own: run this as root, or let users make namespaces",
-    );
+    let Some(way) = WAYS.iter().find(mounts) else {
+        panic!(
+            "a small disk is mounted in a namespace of its own: run this as root, or let users make namespaces"
+        );
+    };
     let around = [*way, &["sh", "-c", MOUNT, folder]].concat();
     let db = format!("sqlite:{folder}/backstitch.db");
     open_by(command_within(&around, &["serve", "--db", &db, "--listen", "127.0.0.1:0"]), variables).await
