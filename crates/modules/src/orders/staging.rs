@@ -39,7 +39,8 @@ impl<T> Staged<T> {
     /// The same for the same change and no other, short enough to be written into an address.
     pub(super) fn revision(&self) -> String {
         let hash = Sha256::digest(&self.text);
-        hash.iter().take(REVISION).map(|byte| format!("{byte:02x}")).collect()
+        let start = hash.iter().take(REVISION).fold(0u64, |start, byte| start << 8 | u64::from(*byte));
+        format!("{start:016x}")
     }
 }
 
