@@ -21,23 +21,13 @@ const TICKS: u32 = 5;
 
 /// What became of a declaration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Declaring {
-    /// It is a new version and waits to be applied.
-    Staged(u32),
-    /// It waits already: the same was declared before.
-    StagedBefore(u32),
-    /// New sagas take it already, and nothing else waits.
-    ActiveBefore(u32),
-}
-
-impl Declaring {
+pub struct Declaring {
     /// The version it is.
-    #[must_use]
-    pub fn version(self) -> u32 {
-        match self {
-            Self::Staged(version) | Self::StagedBefore(version) | Self::ActiveBefore(version) => version,
-        }
-    }
+    pub version: u32,
+    /// Whether it was none before.
+    pub is_new: bool,
+    /// Whether what is new takes it; it is staged otherwise.
+    pub is_active: bool,
 }
 
 /// A version that new sagas take from now on.
@@ -56,6 +46,20 @@ impl Engine {
     /// # Errors
     /// When the draft has mistakes, the name belongs to a saga registered by a program, or the store cannot be written.
     pub async fn declare(&self, draft: Draft) -> Result<Declaring, Error> {
+        self.put(draft, false).await
+    }
+
+    /// The same, and new sagas take it at once. It becomes a version and the active one together, so whoever is refused
+    /// leaves nothing behind.
+    ///
+    /// # Errors
+    /// As for [`Self::declare`].
+    pub async fn declare_and_apply(&self, draft: Draft) -> Result<Declaring, Error> {
+        let engine = self.clone();
+        self.to_the_end(async move { engine.put(draft, true).await }).await
+    }
+
+    async fn put(&self, draft: Draft, apply: bool) -> Result<Declaring, Error> {
         let shared = self.shared();
         let caller = caller(shared)?;
         Saga::declared(draft.clone(), caller)?;
@@ -64,12 +68,19 @@ impl Engine {
         }
         for _ in 0..TRIES {
             let declared = shared.store.declared(Some(&draft.name)).await?.pop();
-            if let Some(before) = declared_before(shared, declared.as_ref(), &draft).await? {
-                // Whoever applied it may not have come to tell this node.
-                if let Declaring::ActiveBefore(active) = before {
-                    self.take_up(&draft.name, active).await?;
+            if let Some(Declaring { version, is_active, .. }) =
+                declared_before(shared, declared.as_ref(), &draft).await?
+            {
+                let takes = apply && !is_active;
+                if takes && shared.store.apply_staged(&draft.name, Some(version)).await?.is_none() {
+                    // Somebody has just applied it, discarded it or staged another one.
+                    continue;
                 }
-                return Ok(before);
+                // Whoever applied it before may not have come to tell this node.
+                if is_active || apply {
+                    self.take_up(&draft.name, version).await?;
+                }
+                return Ok(Declaring { version, is_new: false, is_active: is_active || apply });
             }
             let newest = match &declared {
                 Some(declared) => declared.versions.last().map_or(0, |version| version.number),
@@ -83,15 +94,28 @@ impl Engine {
                 None => 0,
             };
             let version = newest + 1;
-            let draft = Draft { version, ..draft.clone() };
-            let body = Payload::encode(&draft).map_err(|why| store::Error::Refused(why.to_string()))?;
-            let name = draft.name.as_str().into();
-            let fingerprint = draft.check()?.fingerprint();
-            if shared.store.stage(&nodes::Registered { name, version, fingerprint, body }).await? {
-                return Ok(Declaring::Staged(version));
+            if self.keep(Draft { version, ..draft.clone() }, apply).await? {
+                return Ok(Declaring { version, is_new: true, is_active: apply });
             }
         }
         Err(Error::DeclaredAtOnce(draft.name))
+    }
+
+    /// Writes a version that is staged then, or active; `false` when somebody else has written that version.
+    async fn keep(&self, draft: Draft, apply: bool) -> Result<bool, Error> {
+        let store = &self.shared().store;
+        let body = Payload::encode(&draft).map_err(|why| store::Error::Refused(why.to_string()))?;
+        let (name, version) = (draft.name.clone(), draft.version);
+        let fingerprint = draft.check()?.fingerprint();
+        let kept = nodes::Registered { name: name.as_str().into(), version, fingerprint, body };
+        if !apply {
+            return Ok(store.stage(&kept).await?);
+        }
+        let is_kept = store.activate(&kept).await?;
+        if is_kept {
+            self.take_up(&name, version).await?;
+        }
+        Ok(is_kept)
     }
 
     /// Lets new sagas take the staged version; those under way keep theirs. Whoever means one version in particular
@@ -100,13 +124,19 @@ impl Engine {
     /// # Errors
     /// When nothing is staged under this name, or not the version that is expected, or the store cannot be written.
     pub async fn apply(&self, name: &str, expected: Option<u32>) -> Result<Applied, Error> {
-        // Once it is on disk it is made known here, even if whoever asked for it goes away.
         let (engine, name) = (self.clone(), name.to_owned());
-        let applying = self.shared().tracked(async move { engine.apply_to_the_end(&name, expected).await });
-        tokio::spawn(applying).await.map_err(|_| Error::ShuttingDown)?
+        self.to_the_end(async move { engine.apply_expected(&name, expected).await }).await
     }
 
-    async fn apply_to_the_end(&self, name: &str, expected: Option<u32>) -> Result<Applied, Error> {
+    /// Once a version is active on disk it is made known here, even if whoever asked for it goes away.
+    async fn to_the_end<T: Send + 'static>(
+        &self,
+        applying: impl Future<Output = Result<T, Error>> + Send + 'static,
+    ) -> Result<T, Error> {
+        tokio::spawn(self.shared().tracked(applying)).await.map_err(|_| Error::ShuttingDown)?
+    }
+
+    async fn apply_expected(&self, name: &str, expected: Option<u32>) -> Result<Applied, Error> {
         let shared = self.shared();
         caller(shared)?;
         let version = match (shared.store.apply_staged(name, expected).await?, expected) {
@@ -130,18 +160,24 @@ impl Engine {
 
     /// Two may have staged and applied the same at once: both have what they wanted.
     async fn applied_before(&self, name: &str, version: u32) -> Result<u32, Error> {
-        let active = self.declared(name).await?.and_then(|declared| declared.active);
-        let refused = || Error::NotStaged { name: name.to_owned(), version };
-        active.filter(|active| *active == version).ok_or_else(refused)
+        let declared = self.declared(name).await?;
+        match declared {
+            Some(declared) if declared.active == Some(version) => Ok(version),
+            declared => Err(not_staged(name, version, declared.as_ref())),
+        }
     }
 
-    /// Forgets the staged version; its number is not used again.
+    /// Forgets the staged version; its number is not used again. Whoever means one version in particular says so: another
+    /// one that was staged meanwhile is then left alone.
     ///
     /// # Errors
-    /// When nothing is staged under this name, or the store cannot be written.
-    pub async fn discard(&self, name: &str) -> Result<u32, Error> {
-        let discarded = self.shared().store.discard_staged(name).await?;
-        discarded.ok_or_else(|| Error::NothingStaged(name.to_owned()))
+    /// When nothing is staged under this name, or not the version that is expected, or the store cannot be written.
+    pub async fn discard(&self, name: &str, expected: Option<u32>) -> Result<u32, Error> {
+        match (self.shared().store.discard_staged(name, expected).await?, expected) {
+            (Some(discarded), _) => Ok(discarded),
+            (None, None) => Err(Error::NothingStaged(name.to_owned())),
+            (None, Some(version)) => Err(not_staged(name, version, self.declared(name).await?.as_ref())),
+        }
     }
 
     /// What is declared under this name.
@@ -184,6 +220,11 @@ fn caller(shared: &Shared) -> Result<&Arc<dyn Caller>, Error> {
     })
 }
 
+fn not_staged(name: &str, version: u32, declared: Option<&Declared>) -> Error {
+    let staged = declared.and_then(|declared| declared.staged);
+    Error::NotStaged { name: name.to_owned(), version, staged }
+}
+
 /// Whether the same waits already, or is active with nothing waiting.
 async fn declared_before(
     shared: &Shared,
@@ -191,15 +232,12 @@ async fn declared_before(
     draft: &Draft,
 ) -> Result<Option<Declaring>, Error> {
     let Some(declared) = declared else { return Ok(None) };
-    let (version, before) = match (declared.staged, declared.active) {
-        (Some(staged), _) => (staged, Declaring::StagedBefore(staged)),
-        (None, Some(active)) => (active, Declaring::ActiveBefore(active)),
-        (None, None) => return Ok(None),
-    };
+    let Some(version) = declared.staged.or(declared.active) else { return Ok(None) };
     let kept = shared.store.definition(&draft.name, Some(version)).await?;
     let kept = kept.as_ref().map(read).transpose()?;
     let same = kept.is_some_and(|kept| kept == Draft { version, ..draft.clone() });
-    Ok(same.then_some(before))
+    let is_active = declared.staged.is_none();
+    Ok(same.then_some(Declaring { version, is_new: false, is_active }))
 }
 
 fn read(kept: &nodes::Registered) -> Result<Draft, Error> {

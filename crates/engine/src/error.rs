@@ -141,15 +141,18 @@ pub enum Error {
     /// Nothing is staged.
     #[error("nothing is staged under `{0}`: declare a version first")]
     NothingStaged(String),
-    /// Another version is staged than the one that was to be applied, or none.
+    /// Another version is staged than the one that was to be applied or discarded, or none.
     #[error(
-        "version {version} of `{name}` is not staged any more: look at what is staged and active, and try again"
+        "version {version} of `{name}` is not staged any more, {}: nothing was done; look at what is staged and active, and decide anew",
+        staged_now(*staged)
     )]
     NotStaged {
         /// The definition.
         name: String,
         /// The version that was meant.
         version: u32,
+        /// What is staged.
+        staged: Option<u32>,
     },
     /// There is no such job for workers.
     #[error("there is no job {0}")]
@@ -188,4 +191,8 @@ impl From<Arc<store::Error>> for Error {
     fn from(error: Arc<store::Error>) -> Self {
         Self::Store(error)
     }
+}
+
+fn staged_now(staged: Option<u32>) -> String {
+    staged.map_or_else(|| "and nothing is".to_owned(), |staged| format!("but version {staged} is"))
 }

@@ -111,6 +111,9 @@ macro_rules! every_store {
                 a_name_that_belongs_to_code_is_not_declared
                 staging_replaces_what_was_staged
                 only_the_version_that_is_meant_is_applied
+                a_version_is_kept_and_active_together_or_not_at_all
+                of_many_who_activate_a_version_at_once_one_is_taken
+                only_the_version_that_is_meant_is_discarded
                 a_discarded_version_leaves_its_number_behind
                 what_is_not_staged_is_neither_applied_nor_discarded
                 declarations_are_listed_by_name

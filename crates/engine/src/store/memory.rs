@@ -105,6 +105,25 @@ impl MemoryStore {
 }
 
 impl Tables {
+    /// Keeps a version of a declared definition; the standing of its name, unless it is not the next version or the name
+    /// belongs to a program's code.
+    fn keep_declared(
+        &mut self,
+        definition: &Registered,
+        at: Timestamp,
+    ) -> Option<&mut (Option<u32>, Option<u32>)> {
+        let Registered { name, version, .. } = definition;
+        let versions =
+            self.definitions.keys().filter(|(known, _)| known == name).map(|(_, version)| *version);
+        let next = versions.max().unwrap_or(0) + 1;
+        if *version != next || (next > 1 && !self.declared.contains_key(name)) {
+            return None;
+        }
+        self.definitions
+            .insert((name.clone(), *version), KeptDefinition { definition: definition.clone(), at });
+        Some(self.declared.entry(name.clone()).or_default())
+    }
+
     fn commit(&mut self, commit: &Commit) -> Verdict {
         if let Some(verdict) = commit.claim.as_ref().and_then(|claim| self.judge(claim)) {
             return verdict;
@@ -516,19 +535,15 @@ impl Store for MemoryStore {
     }
 
     async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
-        let at = self.clock.now();
-        let mut tables = self.tables();
-        let name = &definition.name;
-        let newest =
-            tables.definitions.keys().filter(|(known, _)| known == name).map(|(_, version)| *version);
-        let next = newest.max().unwrap_or(0) + 1;
-        if definition.version != next || (next > 1 && !tables.declared.contains_key(name)) {
-            return Ok(false);
-        }
-        let kept = KeptDefinition { definition: definition.clone(), at };
-        tables.definitions.insert((name.clone(), definition.version), kept);
-        tables.declared.entry(name.clone()).or_default().1 = Some(definition.version);
-        Ok(true)
+        let (at, version) = (self.clock.now(), definition.version);
+        let standing = self.tables().keep_declared(definition, at).map(|(_, staged)| *staged = Some(version));
+        Ok(standing.is_some())
+    }
+
+    async fn activate(&self, definition: &Registered) -> Result<bool, Error> {
+        let (at, version) = (self.clock.now(), definition.version);
+        let becomes = (Some(version), None);
+        Ok(self.tables().keep_declared(definition, at).map(|standing| *standing = becomes).is_some())
     }
 
     async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
@@ -539,8 +554,9 @@ impl Store for MemoryStore {
         Ok(applied)
     }
 
-    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
-        Ok(self.tables().declared.get_mut(name).and_then(|(_, staged)| staged.take()))
+    async fn discard_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        let meant = |staged: &mut u32| expected.is_none_or(|expected| expected == *staged);
+        Ok(self.tables().declared.get_mut(name).and_then(|(_, staged)| staged.take_if(meant)))
     }
 
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {

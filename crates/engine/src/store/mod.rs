@@ -231,6 +231,13 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn stage(&self, definition: &Registered) -> Result<bool, Error>;
 
+    /// Keeps a declared definition and lets new sagas take it from now on, both or neither; what was staged before is not
+    /// any more. `false` as for [`Self::stage`].
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn activate(&self, definition: &Registered) -> Result<bool, Error>;
+
     /// Lets new sagas take the staged version from now on; `None` when nothing is staged, or not the version that is
     /// expected.
     ///
@@ -238,11 +245,11 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error>;
 
-    /// Forgets which version is staged; `None` when nothing is.
+    /// Forgets which version is staged; `None` when nothing is, or not the version that is expected.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error>;
+    async fn discard_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error>;
 
     /// What is declared under this name, or under all, by name.
     ///

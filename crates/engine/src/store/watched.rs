@@ -238,13 +238,18 @@ impl<W: Watch> Store for Watched<W> {
         self.store.stage(definition).await
     }
 
+    async fn activate(&self, definition: &Registered) -> Result<bool, Error> {
+        self.watch.at(Moment::BeforeApplying(&definition.name)).await?;
+        self.store.activate(definition).await
+    }
+
     async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
         self.watch.at(Moment::BeforeApplying(name)).await?;
         self.store.apply_staged(name, expected).await
     }
 
-    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
-        self.admitted().await?.discard_staged(name).await
+    async fn discard_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        self.admitted().await?.discard_staged(name, expected).await
     }
 
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {

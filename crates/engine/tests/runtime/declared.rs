@@ -145,7 +145,7 @@ async fn a_name_without_an_active_version_cannot_be_started() {
         refused.to_string(),
         "`trip` is declared, but no version of it is active: apply the staged one first"
     );
-    engine.discard("trip").await.unwrap();
+    engine.discard("trip", None).await.unwrap();
     assert!(matches!(engine.start("trip", &()).await, Err(Error::NothingActive(_))));
     assert_eq!(put(&engine, trip()).await, 2);
     assert!(execute(&engine, "trip").await.succeeded());
@@ -154,22 +154,57 @@ async fn a_name_without_an_active_version_cannot_be_started() {
 #[tokio::test(start_paused = true)]
 async fn declaring_the_same_again_changes_nothing() {
     let engine = Calls::good().bench().open().await;
-    assert_eq!(engine.declare(trip()).await.unwrap(), Declaring::Staged(1));
-    assert_eq!(engine.declare(trip()).await.unwrap(), Declaring::StagedBefore(1));
+    assert_eq!(engine.declare(trip()).await.unwrap(), declaring(1, true, false));
+    assert_eq!(engine.declare(trip()).await.unwrap(), declaring(1, false, false));
     engine.apply("trip", None).await.unwrap();
     let whatever = Draft { version: 77, ..trip() };
-    assert_eq!(engine.declare(whatever).await.unwrap(), Declaring::ActiveBefore(1), "numbers are given here");
+    assert_eq!(engine.declare(whatever).await.unwrap(), declaring(1, false, true), "numbers are given here");
     assert_eq!(standing(&engine).await, (Some(1), None));
-    assert_eq!(engine.declare(longer_trip()).await.unwrap(), Declaring::Staged(2));
+    assert_eq!(engine.declare(longer_trip()).await.unwrap(), declaring(2, true, false));
     let back = engine.declare(trip()).await.unwrap();
-    assert_eq!((back, back.version()), (Declaring::Staged(3), 3), "it is to replace what is staged");
+    assert_eq!(back, declaring(3, true, false), "it is to replace what is staged");
     assert_eq!(standing(&engine).await, (Some(1), Some(3)));
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_is_declared_to_be_applied_is_taken_at_once() {
+    let engine = Calls::good().bench().open().await;
+    assert_eq!(engine.declare_and_apply(trip()).await.unwrap(), declaring(1, true, true));
+    assert_eq!(execute(&engine, "trip").await.version, 1);
+    assert_eq!(engine.declare_and_apply(trip()).await.unwrap(), declaring(1, false, true), "the same again");
+    engine.declare(longer_trip()).await.unwrap();
+    assert_eq!(
+        engine.declare_and_apply(longer_trip()).await.unwrap(),
+        declaring(2, false, true),
+        "it waited"
+    );
+    assert_eq!(execute(&engine, "trip").await.steps.len(), 3);
+    engine.declare(trip()).await.unwrap();
+    let other = written("trip", [calling("train")]);
+    assert_eq!(engine.declare_and_apply(other).await.unwrap(), declaring(4, true, true));
+    assert_eq!(standing(&engine).await, (Some(4), None), "what was staged is replaced");
+}
+
+#[tokio::test(start_paused = true)]
+async fn of_many_who_declare_and_apply_at_once_the_refused_leave_nothing_behind() {
+    let engine = Calls::good().bench().open().await;
+    let drafts = (0..40).map(|id| written("trip", [calling(&format!("s{id}"))]));
+    let put = futures::future::join_all(drafts.map(|draft| engine.declare_and_apply(draft))).await;
+    let taken = put.iter().filter(|put| put.is_ok()).count();
+    assert!(put.iter().flatten().all(|put| put.is_new && put.is_active), "{put:?}");
+    let refused = put.iter().filter_map(|put| put.as_ref().err());
+    assert!(refused.into_iter().all(|error| matches!(error, Error::DeclaredAtOnce(_))), "{put:?}");
+    let declared = engine.declared("trip").await.unwrap().unwrap();
+    assert_eq!((declared.versions.len(), declared.staged), (taken, None), "{put:?}");
+    assert_eq!(execute(&engine, "trip").await.version, declared.active.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
 async fn what_is_staged_is_replaced_applied_or_discarded() {
     let engine = Calls::good().bench().open().await;
-    for nothing in [engine.apply("trip", None).await.map(|_| ()), engine.discard("trip").await.map(|_| ())] {
+    for nothing in
+        [engine.apply("trip", None).await.map(|_| ()), engine.discard("trip", None).await.map(|_| ())]
+    {
         let refused = nothing.unwrap_err().to_string();
         assert_eq!(refused, "nothing is staged under `trip`: declare a version first");
     }
@@ -179,7 +214,7 @@ async fn what_is_staged_is_replaced_applied_or_discarded() {
     assert_eq!(engine.apply("trip", None).await.unwrap().version, 2);
     assert_eq!(execute(&engine, "trip").await.steps.len(), 3);
     engine.declare(trip()).await.unwrap();
-    assert_eq!(engine.discard("trip").await.unwrap(), 3);
+    assert_eq!(engine.discard("trip", None).await.unwrap(), 3);
     assert!(matches!(engine.apply("trip", None).await, Err(Error::NothingStaged(_))));
     assert_eq!(execute(&engine, "trip").await.version, 2);
     let all = engine.declarations().await.unwrap();
@@ -198,6 +233,10 @@ async fn a_declaration_tells_all_its_mistakes_and_is_not_kept() {
     let places: Vec<&str> = problems.0.iter().map(|problem| problem.place.as_str()).collect();
     assert_eq!(places, ["steps[0].action", "steps[0].compensate", "steps[1].action.worker.queue"]);
     assert!(engine.declared("trip").await.unwrap().is_none());
+}
+
+fn declaring(version: u32, is_new: bool, is_active: bool) -> Declaring {
+    Declaring { version, is_new, is_active }
 }
 
 fn in_code(trace: &Trace) -> Saga {
@@ -237,18 +276,25 @@ async fn a_name_that_is_declared_is_not_taken_by_code() {
 #[tokio::test(start_paused = true)]
 async fn whoever_means_one_version_applies_that_one_or_hears_why_not() {
     let engine = Calls::good().bench().open().await;
-    let mine = engine.declare(trip()).await.unwrap().version();
-    let theirs = engine.declare(longer_trip()).await.unwrap().version();
+    let mine = engine.declare(trip()).await.unwrap().version;
+    let theirs = engine.declare(longer_trip()).await.unwrap().version;
     let refused = engine.apply("trip", Some(mine)).await.unwrap_err();
     assert_eq!(
         refused.to_string(),
-        "version 1 of `trip` is not staged any more: look at what is staged and active, and try again"
+        "version 1 of `trip` is not staged any more, but version 2 is: nothing was done; look at what is staged and \
+         active, and decide anew"
     );
+    let refused = engine.discard("trip", Some(mine)).await.unwrap_err();
+    assert!(matches!(refused, Error::NotStaged { version: 1, staged: Some(2), .. }), "{refused}");
     assert_eq!(standing(&engine).await, (None, Some(theirs)), "the other one waits as it did");
     assert_eq!(engine.apply("trip", Some(theirs)).await.unwrap().version, theirs);
     let again = engine.apply("trip", Some(theirs)).await.unwrap();
     assert_eq!(again.version, theirs, "whoever comes second has what they wanted");
-    assert!(matches!(engine.apply("trip", Some(mine)).await, Err(Error::NotStaged { version: 1, .. })));
+    let refused = engine.apply("trip", Some(mine)).await.unwrap_err();
+    assert!(matches!(refused, Error::NotStaged { version: 1, staged: None, .. }), "{refused}");
+    assert!(refused.to_string().contains("and nothing is"), "{refused}");
+    engine.declare(trip()).await.unwrap();
+    assert_eq!(engine.discard("trip", Some(3)).await.unwrap(), 3);
 }
 
 #[tokio::test(start_paused = true)]
@@ -305,7 +351,7 @@ async fn several_may_declare_at_once_and_each_gets_a_version_of_its_own() {
     let engine = Calls::good().bench().open().await;
     let drafts = ["a", "b", "c", "d"].map(|id| written("trip", [calling(id)]));
     let declared = futures::future::join_all(drafts.map(|draft| engine.declare(draft))).await;
-    let mut versions: Vec<u32> = declared.into_iter().map(|declared| declared.unwrap().version()).collect();
+    let mut versions: Vec<u32> = declared.into_iter().map(|declared| declared.unwrap().version).collect();
     versions.sort_unstable();
     assert_eq!(versions, [1, 2, 3, 4]);
     assert_eq!(standing(&engine).await, (None, Some(4)));

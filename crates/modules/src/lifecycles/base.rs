@@ -1,5 +1,6 @@
 //! What all parts of lifecycles stand on.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
@@ -112,14 +113,7 @@ impl Base {
         statement: Statement,
         values: Vec<Value>,
     ) -> Result<Vec<Record>, store::Error> {
-        match self.side()? {
-            Side::Sqlite(file) => {
-                file.read_product(move |connection| on_file(connection, statement.sqlite, &values)).await
-            }
-            Side::Postgres(server, _) => {
-                answered(&server.read_product(statement.postgres, &borrowed(&values)).await?)
-            }
-        }
+        self.ask(statement.sqlite.into(), statement.postgres, values).await
     }
 
     /// Asks with a text that both dialects understand but for the marks of its values.
@@ -128,13 +122,21 @@ impl Base {
         sql: String,
         values: Vec<Value>,
     ) -> Result<Vec<Record>, store::Error> {
+        // A file would number `$1` by where it stands.
+        self.ask(sql.replace('$', "?").into(), &sql, values).await
+    }
+
+    async fn ask(
+        &self,
+        sqlite: Cow<'static, str>,
+        postgres: &str,
+        values: Vec<Value>,
+    ) -> Result<Vec<Record>, store::Error> {
         match self.side()? {
             Side::Sqlite(file) => {
-                // A file would number `$1` by where it stands.
-                let sql = sql.replace('$', "?");
-                file.read_product(move |connection| on_file(connection, &sql, &values)).await
+                file.read_product(move |connection| on_file(connection, &sqlite, &values)).await
             }
-            Side::Postgres(server, _) => answered(&server.read_product(&sql, &borrowed(&values)).await?),
+            Side::Postgres(server, _) => answered(&server.read_product(postgres, &borrowed(&values)).await?),
         }
     }
 

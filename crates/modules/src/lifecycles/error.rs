@@ -49,7 +49,7 @@ pub enum Error {
     NothingStaged(String),
     /// Another version is staged than the one that is meant.
     #[error(
-        "version {staged} of `{machine}` is staged, not version {expected}: look at it, and apply that one"
+        "version {staged} of `{machine}` is staged, not version {expected}: nothing was done; look at it and decide anew"
     )]
     AnotherStaged {
         /// Which machine.

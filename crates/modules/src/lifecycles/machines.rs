@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backstitch::kernel::lifecycle::{Draft, Kind, Machine};
 use backstitch::store;
-use backstitch::{Performer, Problem, Problems, Timestamp};
+use backstitch::{Declaring, Performer, Problem, Problems, Timestamp};
 
 use super::base::{Base, Side};
 use super::error::Error;
@@ -35,17 +35,6 @@ pub struct Declared {
     pub staged: Option<u32>,
     /// When that changed last.
     pub changed_at: Timestamp,
-}
-
-/// What became of a machine that was put in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Put {
-    /// The version it is.
-    pub version: u32,
-    /// Whether it was none before.
-    pub is_new: bool,
-    /// Whether new instances take it; it is staged otherwise.
-    pub is_active: bool,
 }
 
 /// A version of a machine, and what stands on it.
@@ -85,14 +74,14 @@ impl Machines {
     ///
     /// # Errors
     /// Every mistake of the draft at once; or the name is built in; or too many others put in the next version first.
-    pub async fn put(&self, draft: Draft, apply: bool) -> Result<Put, Error> {
+    pub async fn put(&self, draft: Draft, apply: bool) -> Result<Declaring, Error> {
         if draft.name == sites::MACHINE {
             return Err(Error::BuiltIn(draft.name));
         }
         self.put_any(draft, apply).await
     }
 
-    pub(super) async fn put_any(&self, draft: Draft, apply: bool) -> Result<Put, Error> {
+    pub(super) async fn put_any(&self, draft: Draft, apply: bool) -> Result<Declaring, Error> {
         check(&draft)?;
         let becomes = if apply { ACTIVATE } else { STAGE };
         for _ in 0..TRIES {
@@ -105,12 +94,12 @@ impl Machines {
                         let values = vec![(&*draft.name).into(), newest.into(), self.now()];
                         self.base.change(becomes, values).await?;
                     }
-                    return Ok(Put { version: newest, is_new: false, is_active: was_active || apply });
+                    return Ok(Declaring { version: newest, is_new: false, is_active: was_active || apply });
                 }
             }
             let version = newest.unwrap_or_default() + 1;
             if self.keep(Draft { version, ..draft.clone() }, becomes).await? {
-                return Ok(Put { version, is_new: true, is_active: apply });
+                return Ok(Declaring { version, is_new: true, is_active: apply });
             }
         }
         Err(Error::ChangedMeanwhile(draft.name))
@@ -172,24 +161,28 @@ impl Machines {
         if let Some(applied) = self.base.change(APPLY, values).await?.first() {
             return Ok(applied.count(0)?);
         }
-        match (self.declared(name).await?.staged, expected) {
-            (Some(staged), Some(expected)) => {
-                Err(Error::AnotherStaged { machine: name.to_owned(), expected, staged })
-            }
-            _ => Err(Error::NothingStaged(name.to_owned())),
-        }
+        Err(self.not_staged(name, expected).await?)
     }
 
     /// Forgets which version is staged.
     ///
     /// # Errors
-    /// When nothing is.
-    pub async fn discard(&self, name: &str) -> Result<u32, Error> {
-        if let Some(discarded) = self.base.change(DISCARD, vec![name.into(), self.now()]).await?.first() {
+    /// When nothing is staged, or not the version that is expected.
+    pub async fn discard(&self, name: &str, expected: Option<u32>) -> Result<u32, Error> {
+        let values = vec![name.into(), Value::Integer(expected.map(i64::from)), self.now()];
+        if let Some(discarded) = self.base.change(DISCARD, values).await?.first() {
             return Ok(discarded.count(0)?);
         }
-        self.declared(name).await?;
-        Err(Error::NothingStaged(name.to_owned()))
+        Err(self.not_staged(name, expected).await?)
+    }
+
+    /// Why nothing was done about what is staged.
+    async fn not_staged(&self, name: &str, expected: Option<u32>) -> Result<Error, Error> {
+        let machine = name.to_owned();
+        Ok(match (self.declared(name).await?.staged, expected) {
+            (Some(staged), Some(expected)) => Error::AnotherStaged { machine, expected, staged },
+            _ => Error::NothingStaged(machine),
+        })
     }
 
     /// What is declared under this name.

@@ -75,7 +75,7 @@ pub use error::Error;
 pub use happened::Happened;
 pub use key::{MAX_KEY, key_mistake};
 pub use looking::{Count, Filter, Page, Stuck};
-pub use machines::{Declared, Machines, Put, Version};
+pub use machines::{Declared, Machines, Version};
 pub use retention::Ages;
 pub use schema::SCHEMA;
 pub use standing::{Moved, Standing};

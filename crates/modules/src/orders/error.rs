@@ -13,6 +13,16 @@ pub enum Error {
     /// Nothing waits to be applied.
     #[error("no {0} are staged: stage some first")]
     NothingStaged(&'static str),
+    /// Another change is staged than the one that is meant.
+    #[error(
+        "other {kind} are staged by now, of revision {revision}: nothing was done; look at them and decide anew"
+    )]
+    AnotherStaged {
+        /// Of which setting.
+        kind: &'static str,
+        /// What is staged.
+        revision: String,
+    },
     /// It has mistakes.
     #[error(transparent)]
     Invalid(#[from] Problems),

@@ -1,8 +1,8 @@
 //! Settings of orders: what is active, what is staged, and how one becomes the other.
 
-use backstitch::{Applied, Declaring, Timestamp};
+use backstitch::{Applied, Declaring, Problems, Timestamp};
 use serde::Serialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 
 use super::confirmation::Orders;
 use super::definition::{self, DEFINITION};
@@ -20,6 +20,23 @@ pub struct Standing<T> {
     pub active: Option<T>,
     /// What waits to be applied.
     pub staged: Option<T>,
+    /// By which whoever applies or discards it says that they mean what is staged here, and not what somebody stages
+    /// after it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub revision: Option<String>,
+}
+
+impl<T> Standing<T> {
+    /// Makes of the staged change what it stands for.
+    fn of<C>(
+        active: Option<T>,
+        staged: Option<Staged<C>>,
+        over: impl FnOnce(C, Option<&T>) -> Result<T, Problems>,
+    ) -> Result<Self, Error> {
+        let revision = staged.as_ref().map(Staged::revision);
+        let staged = staged.map(|staged| over(staged.change, active.as_ref())).transpose()?;
+        Ok(Self { active, staged, revision })
+    }
 }
 
 /// What new orders take, and the version of the definition that says so.
@@ -36,9 +53,8 @@ impl Orders {
     /// When the database cannot be read.
     pub async fn services(&self) -> Result<Standing<Services>, Error> {
         let active = self.active().await?.map(|active| active.services);
-        let staged: Option<Staged<ServicesChange>> = staging::load(self.engine(), Kind::Services).await?;
-        let staged = staged.map(|staged| staged.change.over(active.as_ref())).transpose()?;
-        Ok(Standing { active, staged })
+        let staged = staging::load(self.engine(), Kind::Services).await?;
+        Standing::of(active, staged, ServicesChange::over)
     }
 
     /// Stages a change of the services, in place of what was staged before.
@@ -51,18 +67,19 @@ impl Orders {
         at: Timestamp,
     ) -> Result<Standing<Services>, Error> {
         let active = self.active().await?.map(|active| active.services);
-        let staged = change.clone().over(active.as_ref())?;
-        staging::store(self.engine(), Kind::Services, &change, at).await?;
-        Ok(Standing { active, staged: Some(staged) })
+        change.clone().over(active.as_ref())?;
+        let staged = staging::store(self.engine(), Kind::Services, change, at).await?;
+        Standing::of(active, Some(staged), ServicesChange::over)
     }
 
-    /// Lets new orders take the staged services; those under way keep theirs.
+    /// Lets new orders take the staged services, if they are those of the revision that is expected; orders under way keep
+    /// theirs.
     ///
     /// # Errors
-    /// When nothing is staged, or the database cannot be written.
-    pub async fn apply_services(&self) -> Result<Applied, Error> {
+    /// When nothing is staged, or not what is expected, or the database cannot be written.
+    pub async fn apply_services(&self, expected: Option<&str>) -> Result<Applied, Error> {
         let _alone = self.changing().await;
-        let Staged { change, text } = self.staged::<ServicesChange>(Kind::Services).await?;
+        let Staged { change, text } = self.staged::<ServicesChange>(Kind::Services, expected).await?;
         let changed = |active: Option<Active>| {
             let services = change.clone().over(active.as_ref().map(|active| &active.services))?;
             let timeouts = active.map_or_else(|| self.first_timeouts().clone(), |active| active.timeouts);
@@ -71,12 +88,12 @@ impl Orders {
         self.apply(changed, Kind::Services, &text).await
     }
 
-    /// Forgets the staged services.
+    /// Forgets the staged services, if they are those of the revision that is expected.
     ///
     /// # Errors
-    /// When nothing is staged, or the database cannot be written.
-    pub async fn discard_services(&self) -> Result<(), Error> {
-        self.discard(Kind::Services).await
+    /// When nothing is staged, or not what is expected, or the database cannot be written.
+    pub async fn discard_services(&self, expected: Option<&str>) -> Result<(), Error> {
+        self.discard(Kind::Services, expected).await
     }
 
     /// How long each service may take, and what waits to be applied about it.
@@ -85,9 +102,9 @@ impl Orders {
     /// When the database cannot be read.
     pub async fn timeouts(&self) -> Result<Standing<Timeouts>, Error> {
         let active = self.active_timeouts().await?;
-        let staged: Option<Staged<TimeoutsChange>> = staging::load(self.engine(), Kind::Timeouts).await?;
-        let staged = staged.map(|staged| staged.change.over(&active)).transpose()?;
-        Ok(Standing { active: Some(active), staged })
+        let staged = staging::load(self.engine(), Kind::Timeouts).await?;
+        let over = |change: TimeoutsChange, _: Option<&Timeouts>| change.over(&active);
+        Standing::of(Some(active.clone()), staged, over)
     }
 
     /// Stages a change of the timeouts, in place of what was staged before.
@@ -100,18 +117,20 @@ impl Orders {
         at: Timestamp,
     ) -> Result<Standing<Timeouts>, Error> {
         let active = self.active_timeouts().await?;
-        let staged = change.clone().over(&active)?;
-        staging::store(self.engine(), Kind::Timeouts, &change, at).await?;
-        Ok(Standing { active: Some(active), staged: Some(staged) })
+        change.clone().over(&active)?;
+        let staged = staging::store(self.engine(), Kind::Timeouts, change, at).await?;
+        let over = |change: TimeoutsChange, _: Option<&Timeouts>| change.over(&active);
+        Standing::of(Some(active.clone()), Some(staged), over)
     }
 
-    /// Lets new orders take the staged timeouts; those under way keep theirs.
+    /// Lets new orders take the staged timeouts, if they are those of the revision that is expected; orders under way keep
+    /// theirs.
     ///
     /// # Errors
-    /// When nothing is staged, nobody has said where the services are, or the database cannot be written.
-    pub async fn apply_timeouts(&self) -> Result<Applied, Error> {
+    /// When nothing is staged, or not what is expected, nobody has said where the services are, or the database cannot be written.
+    pub async fn apply_timeouts(&self, expected: Option<&str>) -> Result<Applied, Error> {
         let _alone = self.changing().await;
-        let Staged { change, text } = self.staged::<TimeoutsChange>(Kind::Timeouts).await?;
+        let Staged { change, text } = self.staged::<TimeoutsChange>(Kind::Timeouts, expected).await?;
         let changed = |active: Option<Active>| {
             let Active { services, timeouts, .. } = active.ok_or(Error::NotConfigured)?;
             Ok((services, change.clone().over(&timeouts)?))
@@ -119,21 +138,26 @@ impl Orders {
         self.apply(changed, Kind::Timeouts, &text).await
     }
 
-    /// Forgets the staged timeouts.
+    /// Forgets the staged timeouts, if they are those of the revision that is expected.
     ///
     /// # Errors
-    /// When nothing is staged, or the database cannot be written.
-    pub async fn discard_timeouts(&self) -> Result<(), Error> {
-        self.discard(Kind::Timeouts).await
+    /// When nothing is staged, or not what is expected, or the database cannot be written.
+    pub async fn discard_timeouts(&self, expected: Option<&str>) -> Result<(), Error> {
+        self.discard(Kind::Timeouts, expected).await
     }
 
-    async fn discard(&self, kind: Kind) -> Result<(), Error> {
+    async fn discard(&self, kind: Kind, expected: Option<&str>) -> Result<(), Error> {
         let _alone = self.changing().await;
-        if staging::forget(self.engine(), kind, None).await? {
-            Ok(())
-        } else {
-            Err(Error::NothingStaged(kind.name()))
+        let meant = match expected {
+            Some(_) => Some(self.staged::<IgnoredAny>(kind, expected).await?.text),
+            None => None,
+        };
+        if staging::forget(self.engine(), kind, meant.as_deref()).await? {
+            return Ok(());
         }
+        // Another node may have staged another change since.
+        self.staged::<IgnoredAny>(kind, expected).await?;
+        Err(Error::NothingStaged(kind.name()))
     }
 
     async fn active_timeouts(&self) -> Result<Timeouts, Error> {
@@ -155,8 +179,18 @@ impl Orders {
         Ok(self.engine().declared(DEFINITION).await?.and_then(|declared| declared.active))
     }
 
-    async fn staged<T: DeserializeOwned>(&self, kind: Kind) -> Result<Staged<T>, Error> {
-        staging::load(self.engine(), kind).await?.ok_or(Error::NothingStaged(kind.name()))
+    async fn staged<T: DeserializeOwned>(
+        &self,
+        kind: Kind,
+        expected: Option<&str>,
+    ) -> Result<Staged<T>, Error> {
+        let staged: Option<Staged<T>> = staging::load(self.engine(), kind).await?;
+        let staged = staged.ok_or(Error::NothingStaged(kind.name()))?;
+        let revision = staged.revision();
+        if expected.is_some_and(|expected| expected != revision) {
+            return Err(Error::AnotherStaged { kind: kind.name(), revision });
+        }
+        Ok(staged)
     }
 
     /// What is staged is forgotten last: whoever is cut off before that applies the same once more, which changes nothing.
@@ -203,14 +237,12 @@ impl Orders {
     ) -> Result<Option<Applied>, Error> {
         let draft = definition::draft(services, timeouts, self.rollback());
         let draft = draft.map_err(|why| Error::Unreadable(why.to_string()))?;
-        let version = match self.engine().declare(draft).await? {
+        let Declaring { version, is_active, .. } = self.engine().declare(draft).await?;
+        if is_active {
             // Nothing is written, so nothing of anybody else's is lost.
-            Declaring::ActiveBefore(version) => {
-                let in_flight = self.engine().in_flight(DEFINITION).await?;
-                return Ok(Some(Applied { version, in_flight }));
-            }
-            Declaring::Staged(version) | Declaring::StagedBefore(version) => version,
-        };
+            let in_flight = self.engine().in_flight(DEFINITION).await?;
+            return Ok(Some(Applied { version, in_flight }));
+        }
         // What is active must still be the base when ours is applied. Looking now is enough: only what is staged becomes
         // active, and a version that is no longer staged never is again, since each staging takes a higher number. So if
         // another version is applied after this look, ours has been replaced before that, and is refused below.

@@ -6,8 +6,12 @@ use backstitch::store::product::Database;
 use backstitch::{Engine, Timestamp};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use sha2::{Digest as _, Sha256};
 
 use super::error::Error;
+
+/// Of the digest of a change, so many bytes tell it from all that are staged in its place.
+const REVISION: usize = 8;
 
 /// What is changed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -29,6 +33,15 @@ impl Kind {
 pub(super) struct Staged<T> {
     pub(super) change: T,
     pub(super) text: String,
+}
+
+impl<T> Staged<T> {
+    /// The same for the same change and no other, short enough to be written into an address.
+    pub(super) fn revision(&self) -> String {
+        let hash = Sha256::digest(&self.text);
+        let start = hash.iter().take(REVISION).fold(0u64, |start, byte| start << 8 | u64::from(*byte));
+        format!("{start:016x}")
+    }
 }
 
 pub(super) async fn load<T: DeserializeOwned>(
@@ -65,11 +78,12 @@ pub(super) async fn load<T: DeserializeOwned>(
 pub(super) async fn store<T: Serialize>(
     engine: &Engine,
     kind: Kind,
-    staged: &T,
+    change: T,
     at: Timestamp,
-) -> Result<(), Error> {
+) -> Result<Staged<T>, Error> {
     let kind = kind.name();
-    let text = serde_json::to_string(staged).map_err(|why| Error::Unreadable(why.to_string()))?;
+    let text = serde_json::to_string(&change).map_err(|why| Error::Unreadable(why.to_string()))?;
+    let staged = Staged { change, text: text.clone() };
     match engine.database().ok_or(Error::NoDatabase)? {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
@@ -87,7 +101,7 @@ pub(super) async fn store<T: Serialize>(
             server.write_product(sql, &[&kind, &text, &system_time(at)]).await?;
         }
     }
-    Ok(())
+    Ok(staged)
 }
 
 /// Forgets what is staged, or only this text if it still is; whether there was anything.

@@ -1,7 +1,8 @@
 //! Machines: declared, staged, applied, kept.
 
+use backstitch::Declaring;
 use backstitch_modules::lifecycles::sites::{self, Endpoints};
-use backstitch_modules::lifecycles::{Builder, Draft, Error, Given, Put};
+use backstitch_modules::lifecycles::{Builder, Draft, Error, Given};
 
 use crate::stage::{SITES, Stage, endpoints};
 
@@ -30,6 +31,8 @@ async fn a_version_is_staged_applied_and_kept_by_what_began_with_it() {
         assert_eq!((declared.active, declared.staged), (Some(1), Some(2)));
         let wrong = machines.apply("parcel", Some(1)).await.unwrap_err();
         assert!(matches!(wrong, Error::AnotherStaged { expected: 1, staged: 2, .. }), "{wrong}");
+        let wrong = machines.discard("parcel", Some(1)).await.unwrap_err();
+        assert!(matches!(wrong, Error::AnotherStaged { expected: 1, staged: 2, .. }), "{wrong}");
         assert_eq!(machines.apply("parcel", Some(2)).await.unwrap(), 2);
         stage.lifecycles.start("parcel", "p2", Given::default()).await.unwrap();
 
@@ -49,19 +52,38 @@ async fn what_is_declared_twice_is_one_version_and_what_is_discarded_is_not_appl
         let machines = &stage.lifecycles.machines;
         assert_eq!(machines.declare(parcel(&[])).await.unwrap(), 1);
         assert_eq!(machines.declare(parcel(&[])).await.unwrap(), 1);
-        assert_eq!(machines.discard("parcel").await.unwrap(), 1);
-        for error in
-            [machines.apply("parcel", None).await.unwrap_err(), machines.discard("parcel").await.unwrap_err()]
-        {
+        assert_eq!(machines.discard("parcel", None).await.unwrap(), 1);
+        for error in [
+            machines.apply("parcel", None).await.unwrap_err(),
+            machines.discard("parcel", None).await.unwrap_err(),
+            machines.discard("parcel", Some(1)).await.unwrap_err(),
+        ] {
             assert!(matches!(error, Error::NothingStaged(_)), "{error}");
         }
         for error in [
             machines.apply("nothing", None).await.unwrap_err(),
-            machines.discard("nothing").await.unwrap_err(),
+            machines.discard("nothing", None).await.unwrap_err(),
             machines.declared("nothing").await.unwrap_err(),
         ] {
             assert!(matches!(error, Error::UnknownMachine(_)), "{error}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_means_one_version_discards_that_one_or_nothing() {
+    for stage in Stage::each().await {
+        let machines = &stage.lifecycles.machines;
+        machines.declare(parcel(&[])).await.unwrap();
+        machines.declare(parcel(&["sent"])).await.unwrap();
+        let refused = machines.discard("parcel", Some(1)).await.unwrap_err();
+        assert_eq!(
+            refused.to_string(),
+            "version 2 of `parcel` is staged, not version 1: nothing was done; look at it and decide anew"
+        );
+        assert_eq!(machines.declared("parcel").await.unwrap().staged, Some(2));
+        assert_eq!(machines.discard("parcel", Some(2)).await.unwrap(), 2);
+        assert_eq!(machines.declared("parcel").await.unwrap().staged, None);
     }
 }
 
@@ -116,10 +138,14 @@ async fn what_is_put_in_to_be_applied_is_a_version_and_active_in_one_go() {
     for stage in Stage::each().await {
         let machines = &stage.lifecycles.machines;
         let first = machines.put(parcel(&[]), true).await.unwrap();
-        assert_eq!(first, Put { version: 1, is_new: true, is_active: true });
+        assert_eq!(first, Declaring { version: 1, is_new: true, is_active: true });
         assert_eq!(machines.put(parcel(&["sent"]), false).await.unwrap().version, 2);
         let again = machines.put(parcel(&["sent"]), true).await.unwrap();
-        assert_eq!(again, Put { version: 2, is_new: false, is_active: true }, "what was staged is applied");
+        assert_eq!(
+            again,
+            Declaring { version: 2, is_new: false, is_active: true },
+            "what was staged is applied"
+        );
         machines.declare(parcel(&["lost"])).await.unwrap();
         // Nobody can apply it now, so nobody is to find it either.
         stage.execute("alter table lifecycle_declared rename to declared_away").await.unwrap();
@@ -129,7 +155,7 @@ async fn what_is_put_in_to_be_applied_is_a_version_and_active_in_one_go() {
         let declared = machines.declared("parcel").await.unwrap();
         assert_eq!((declared.active, declared.staged), (Some(2), Some(3)));
         let third = machines.put(parcel(&["held"]), true).await.unwrap();
-        assert_eq!(third, Put { version: 4, is_new: true, is_active: true });
+        assert_eq!(third, Declaring { version: 4, is_new: true, is_active: true });
         assert_eq!(machines.declared("parcel").await.unwrap().staged, None, "it came in place of that");
     }
 }

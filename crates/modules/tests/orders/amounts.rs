@@ -37,7 +37,7 @@ async fn kept(orders: &Orders) -> Vec<String> {
 async fn an_amount_is_kept_as_it_was_confirmed_on_both_databases() {
     for scene in Stage::each().await {
         stage(&scene.orders, FORTH).await;
-        scene.orders.apply_services().await.unwrap();
+        scene.orders.apply_services(None).await.unwrap();
         for (written, _) in AMOUNTS {
             confirm(&scene.orders, written).await;
         }

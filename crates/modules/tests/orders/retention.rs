@@ -13,7 +13,7 @@ use crate::stage::{Stage, texts};
 async fn an_order_goes_with_its_saga_and_no_other_does() {
     for scene in Stage::each().await {
         stage(&scene.orders, FORTH).await;
-        scene.orders.apply_services().await.unwrap();
+        scene.orders.apply_services(None).await.unwrap();
         let mut sagas = Vec::new();
         for id in ["first", "second"] {
             let order = json!({

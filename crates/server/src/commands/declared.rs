@@ -74,15 +74,26 @@ pub(super) async fn apply(
     name: &str,
     version: Option<u32>,
 ) -> Result<(), Failure> {
-    let version: Vec<_> = version.iter().map(|version| ("version", version.to_string())).collect();
-    let answer = session.ask(Ask::post(format!("{path}/{}/apply", segment(name))).query(&version)).await?;
+    let ask = Ask::post(format!("{path}/{}/apply", segment(name))).query(&meant(version));
+    let answer = session.ask(ask).await?;
     let version = plain(&answer.value["version"]);
     session.done(&answer, &format!("{} version {version} is active", shown(name)))
 }
 
 /// Forgets what is staged.
-pub(super) async fn discard(session: &Session, path: &str, name: &str) -> Result<(), Failure> {
-    let answer = session.ask(Ask::delete(format!("{path}/{}/staged", segment(name)))).await?;
+pub(super) async fn discard(
+    session: &Session,
+    path: &str,
+    name: &str,
+    version: Option<u32>,
+) -> Result<(), Failure> {
+    let ask = Ask::delete(format!("{path}/{}/staged", segment(name))).query(&meant(version));
+    let answer = session.ask(ask).await?;
     let version = plain(&answer.value["discarded"]);
     session.done(&answer, &format!("{} version {version} is discarded", shown(name)))
+}
+
+/// Says which version is meant, where that is known.
+fn meant(version: Option<u32>) -> Vec<(&'static str, String)> {
+    version.iter().map(|version| ("version", version.to_string())).collect()
 }

@@ -75,10 +75,13 @@ enum Action {
         version: Option<u32>,
     },
     /// Forget the staged version.
-    #[command(after_help = "Example:\n  backstitch definitions discard order")]
+    #[command(after_help = "Example:\n  backstitch definitions discard order --version 3")]
     Discard {
         /// Its name.
         name: String,
+        /// The version that is meant; whichever is staged unless given.
+        #[arg(long, value_name = "N")]
+        version: Option<u32>,
     },
 }
 
@@ -96,7 +99,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
             declared::put(session, PATH, &document, apply).await
         }
         Action::Apply { name, version } => declared::apply(session, PATH, &name, version).await,
-        Action::Discard { name } => declared::discard(session, PATH, &name).await,
+        Action::Discard { name, version } => declared::discard(session, PATH, &name, version).await,
     }
 }
 

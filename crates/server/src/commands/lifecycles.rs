@@ -196,10 +196,13 @@ enum Action {
         version: Option<u32>,
     },
     /// Forget the staged version.
-    #[command(after_help = "Example:\n  backstitch lifecycles discard parcel")]
+    #[command(after_help = "Example:\n  backstitch lifecycles discard parcel --version 3")]
     Discard {
         /// The machine.
         machine: String,
+        /// The version that is meant; whichever is staged unless given.
+        #[arg(long, value_name = "N")]
+        version: Option<u32>,
     },
 }
 
@@ -251,7 +254,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
             declared::put(session, PATH, &document, apply).await
         }
         Action::Apply { machine, version } => declared::apply(session, PATH, &machine, version).await,
-        Action::Discard { machine } => declared::discard(session, PATH, &machine).await,
+        Action::Discard { machine, version } => declared::discard(session, PATH, &machine, version).await,
     }
 }
 

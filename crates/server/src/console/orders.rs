@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch_modules::orders::{
-    DEFINITION, EndpointChange, Service, Services, ServicesChange, Standing, Timeouts, TimeoutsChange,
+    DEFINITION, EndpointChange, Service, ServicesChange, Standing, TimeoutsChange,
 };
 use serde::Serialize;
 
@@ -134,10 +134,11 @@ fn text<T: Serialize>(setting: &T) -> String {
     serde_json::to_string_pretty(setting).unwrap_or_default()
 }
 
-/// Refuses what was decided on another change than the one that is staged.
-fn as_it_was_seen<T: Serialize>(form: &Form, standing: &Standing<T>) -> Result<(), Problem> {
+/// Refuses what was decided on another change than the one that is staged, which is the one of the revision returned.
+fn as_it_was_seen<T: Serialize>(form: &Form, standing: Standing<T>) -> Result<Option<String>, Problem> {
     let staged = standing.staged.as_ref().map_or_else(|| "nothing staged".to_owned(), seen);
-    form.was_made_for(&staged)
+    form.was_made_for(&staged)?;
+    Ok(standing.revision)
 }
 
 /// Stages services.
@@ -193,28 +194,28 @@ async fn staged_or_told(
 
 /// New orders take the staged services.
 pub(super) async fn apply_services(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    as_it_was_seen::<Services>(&form, &app.orders.services().await?)?;
-    app.orders.apply_services().await?;
+    let seen = as_it_was_seen(&form, app.orders.services().await?)?;
+    app.orders.apply_services(seen.as_deref()).await?;
     Ok(Done::Applied.and_back_to(PLACE))
 }
 
 /// They are forgotten.
 pub(super) async fn discard_services(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    as_it_was_seen::<Services>(&form, &app.orders.services().await?)?;
-    app.orders.discard_services().await?;
+    let seen = as_it_was_seen(&form, app.orders.services().await?)?;
+    app.orders.discard_services(seen.as_deref()).await?;
     Ok(Done::Discarded.and_back_to(PLACE))
 }
 
 /// New orders take the staged timeouts.
 pub(super) async fn apply_timeouts(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    as_it_was_seen::<Timeouts>(&form, &app.orders.timeouts().await?)?;
-    app.orders.apply_timeouts().await?;
+    let seen = as_it_was_seen(&form, app.orders.timeouts().await?)?;
+    app.orders.apply_timeouts(seen.as_deref()).await?;
     Ok(Done::Applied.and_back_to(PLACE))
 }
 
 /// They are forgotten.
 pub(super) async fn discard_timeouts(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    as_it_was_seen::<Timeouts>(&form, &app.orders.timeouts().await?)?;
-    app.orders.discard_timeouts().await?;
+    let seen = as_it_was_seen(&form, app.orders.timeouts().await?)?;
+    app.orders.discard_timeouts(seen.as_deref()).await?;
     Ok(Done::Discarded.and_back_to(PLACE))
 }

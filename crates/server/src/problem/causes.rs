@@ -106,9 +106,8 @@ impl From<Error> for Problem {
                 Self::new(Kind::StepNotFound, detail)
             }
             Error::Rejected { .. } => Self::new(Kind::StateForbids, said),
-            Error::Raced(_) | Error::DeclaredAtOnce(_) | Error::NotStaged { .. } => {
-                Self::new(Kind::Raced, said)
-            }
+            Error::Raced(_) | Error::DeclaredAtOnce(_) => Self::new(Kind::Raced, said),
+            Error::NotStaged { staged, .. } => Self::new(Kind::Raced, said).with("staged", &staged),
             Error::AlreadyRegistered { .. } | Error::VersionTaken { .. } => {
                 Self::new(Kind::VersionTaken, said)
             }

@@ -3,6 +3,7 @@
 mod alerts;
 mod audit;
 mod common;
+mod declared;
 mod definitions;
 mod docs;
 mod doctor;

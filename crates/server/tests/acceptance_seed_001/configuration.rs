@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use backstitch_server::demo::services::{Phase, Service};
 use futures::future::join_all;
+use hyper::Method;
 use serde_json::{Value, json};
 
 use crate::stage::{Stage, on_both_stores};
@@ -34,7 +35,41 @@ async fn us6_1_fr_025_fr_028_active_and_staged_configuration_can_be_asked_for() 
         assert_eq!(standing["staged"]["order"], json!(["logistics", "payment", "inventory"]));
         assert_eq!(standing["staged"]["endpoints"], endpoints(&stage));
         let staged = json!({"payment": "45s", "inventory": "60s", "logistics": "120s"});
-        assert_eq!(shop.config("timeouts").await, json!({"active": timeouts, "staged": staged}));
+        let standing = shop.config("timeouts").await;
+        assert_eq!((&standing["active"], &standing["staged"]), (&timeouts, &staged));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_change_that_is_meant_is_applied_or_discarded_and_no_other_that_was_staged_since() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let ask = async |method: Method, path: &str, revision: &str| {
+            let path = format!("/v1/admin/config/{path}?revision={revision}");
+            shop.client.send(method, &path, &[], "").await
+        };
+        for (kind, first, second) in [
+            (
+                "services",
+                json!({"order": ["logistics", "payment", "inventory"]}),
+                json!({"order": ["payment", "logistics", "inventory"]}),
+            ),
+            ("timeouts", json!({"payment": "45s"}), json!({"payment": "50s"})),
+        ] {
+            let seen = shop.stage(kind, &first).await.json()["revision"].as_str().unwrap().to_owned();
+            let now = shop.stage(kind, &second).await.json()["revision"].as_str().unwrap().to_owned();
+            for (method, path) in [(Method::POST, "apply"), (Method::DELETE, "staged")] {
+                let refused = ask(method, &format!("{kind}/{path}"), &seen).await;
+                assert_eq!((refused.status, refused.problem().as_str()), (409, "raced"), "{refused:?}");
+                assert_eq!(refused.json()["revision"], now);
+            }
+            assert_eq!(shop.config(kind).await["revision"], now, "nothing was done");
+            let applied = ask(Method::POST, &format!("{kind}/apply"), &now).await;
+            assert_eq!((applied.status, &applied.json()["staged"]), (200, &json!(null)), "{applied:?}");
+            let again = shop.stage(kind, &first).await.json()["revision"].as_str().unwrap().to_owned();
+            assert_eq!(ask(Method::DELETE, &format!("{kind}/staged"), &again).await.status, 200);
+        }
     })
     .await;
 }

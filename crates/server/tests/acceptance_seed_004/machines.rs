@@ -55,6 +55,9 @@ async fn a_machine_is_staged_applied_and_discarded() {
         let other = with(json!({ "edges": [["packed", "sent"], ["sent", "held"], ["sent", "delivered"], ["packed", "delivered"]] }));
         assert_eq!(expect(&open.put(MACHINE, other.to_string()).await, 201)["version"], 2);
         let discard = async || open.client.send(Method::DELETE, &format!("{MACHINE}/staged"), &[], "").await;
+        let replaced = open.client.send(Method::DELETE, &format!("{MACHINE}/staged?version=1"), &[], "").await;
+        refused(&replaced, 409, "raced", "version 2 of `parcel` is staged, not version 1");
+        assert_eq!(replaced.json()["staged"], 2);
         assert_eq!(expect(&discard().await, 200), json!({ "name": "parcel", "discarded": 2 }));
         assert_eq!(discard().await.problem(), "nothing-staged");
 

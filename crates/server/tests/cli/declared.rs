@@ -21,8 +21,10 @@ async fn a_definition_is_staged_looked_at_applied_and_discarded() {
         assert!(shown.contains("active") && shown.contains("goodbye"), "{shown}");
         let wrong = stage.run(&["definitions", "apply", "greet", "--version", "7"]).await.failed();
         assert!(wrong.contains("/docs/errors/raced"), "{wrong}");
+        let wrong = stage.run(&["definitions", "discard", "greet", "--version", "1"]).await.failed();
+        assert!(wrong.contains("/docs/errors/raced") && wrong.contains("but version 2 is"), "{wrong}");
         assert_eq!(
-            stage.run(&["definitions", "discard", "greet"]).await.good(),
+            stage.run(&["definitions", "discard", "greet", "--version", "2"]).await.good(),
             "greet version 2 is discarded\n"
         );
         let nothing = stage.run(&["definitions", "discard", "greet"]).await.failed();

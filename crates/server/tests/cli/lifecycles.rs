@@ -50,6 +50,14 @@ async fn a_machine_is_declared_and_lifecycles_are_driven_through_it() {
         assert!(machine.contains("stateDiagram-v2") && machine.contains("Versions"), "{machine}");
         let machine = stage.run(&["lifecycles", "show", "parcel", "--json"]).await.json();
         assert_eq!(machine["counts"]["failed"], 1);
+
+        let other =
+            stage.file("other.yaml", &PARCEL.replace("[packed, sent],", "[packed, sent], [packed, held],"));
+        assert_eq!(stage.run(&["lifecycles", "put", &other]).await.good(), "parcel version 2 is staged\n");
+        let wrong = stage.run(&["lifecycles", "discard", "parcel", "--version", "1"]).await.failed();
+        assert!(wrong.contains("/docs/errors/raced") && wrong.contains("version 2 of `parcel`"), "{wrong}");
+        let discarded = stage.run(&["lifecycles", "discard", "parcel", "--version", "2"]).await.good();
+        assert_eq!(discarded, "parcel version 2 is discarded\n");
     })
     .await;
 }

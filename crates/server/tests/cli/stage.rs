@@ -85,7 +85,12 @@ pub(crate) struct Stage {
 
 /// Plays a scene on each kind of database.
 pub(crate) async fn on_both_stores(scene: impl AsyncFn(Stage)) {
-    on_both(async |place| scene(Stage::on(place, &[]).await).await).await;
+    on_both_stores_with(&[], scene).await;
+}
+
+/// The same with more settings.
+pub(crate) async fn on_both_stores_with(settings: &[(&str, &str)], scene: impl AsyncFn(Stage)) {
+    on_both(async |place| scene(Stage::on(place, settings).await).await).await;
 }
 
 impl Stage {

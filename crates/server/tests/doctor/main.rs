@@ -13,5 +13,7 @@ mod answers;
 mod database;
 mod messages;
 mod products;
+mod room;
 mod sagas;
 mod well;
+mod writes;

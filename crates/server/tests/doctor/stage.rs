@@ -1,10 +1,14 @@
 //! A server that a doctor looks after, and what can be asked of it.
 
+use std::path::{Path, PathBuf};
+use std::process::Stdio;
 use std::time::Duration;
 
 use hyper::Method;
 use serde_json::{Value, json};
+use tokio::process::Command;
 
+use crate::support::program::command;
 use crate::support::{Client, Place, Program, within};
 
 pub(crate) const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
@@ -25,16 +29,27 @@ pub(crate) const BLIND: (&str, &str) = ("BACKSTITCH_SAGAS_TICK", "1h");
 /// A server that is running.
 pub(crate) struct Open {
     pub(crate) client: Client,
-    _program: Program,
+    program: Program,
 }
 
 /// A server whose doctor speaks at once.
 pub(crate) async fn open(place: &Place, variables: &[(&str, &str)]) -> Open {
-    let program = Program::serve(&place.db(), &[&AT_ONCE, variables].concat()).await;
-    Open { client: program.client.clone(), _program: program }
+    open_by(command(&["serve", "--db", &place.db(), "--listen", "127.0.0.1:0"]), variables).await
+}
+
+/// The same by a command that becomes a server.
+pub(crate) async fn open_by(command: Command, variables: &[(&str, &str)]) -> Open {
+    let program = Program::start(command, Stdio::piped(), &[&AT_ONCE, variables].concat()).await;
+    Open { client: program.client.clone(), program }
 }
 
 impl Open {
+    /// Where the server sees a path of its own.
+    pub(crate) fn inside(&self, path: &Path) -> PathBuf {
+        let process = self.program.child.id().unwrap();
+        PathBuf::from(format!("/proc/{process}/root{}", path.display()))
+    }
+
     /// What the doctor says, which is looked at as a whole.
     pub(crate) async fn diagnosis(&self) -> Value {
         let answer = self.client.get("/v1/doctor").await;

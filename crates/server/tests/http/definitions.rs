@@ -89,7 +89,26 @@ async fn of_several_who_declare_and_apply_at_once_each_applies_their_own_or_hear
         assert_eq!(shown["definition"]["steps"][0]["timeout"], format!("{minutes}m"));
         applied += 1;
     }
-    assert!(applied > 0);
+    let shown = show(client, "parcel").await;
+    assert_eq!(shown["staged"], Value::Null, "whoever is refused leaves nothing behind");
+    assert_eq!(shown["versions"].as_array().unwrap().len(), applied);
+}
+
+#[tokio::test]
+async fn a_version_that_is_meant_is_discarded_or_nothing() {
+    let server = Running::start().await;
+    let client = &server.client;
+    put(client, "parcel", &waiting("parcel", "5m")).await;
+    put(client, "parcel", &waiting("parcel", "7m")).await;
+    let replaced = send(client, Method::DELETE, "parcel/staged?version=1").await;
+    assert_eq!((replaced.status, replaced.problem().as_str()), (409, "raced"), "{replaced:?}");
+    assert_eq!(replaced.json()["staged"], 2);
+    assert!(replaced.json()["detail"].as_str().unwrap().contains("but version 2 is"), "{replaced:?}");
+    assert_eq!(show(client, "parcel").await["staged"], 2, "nothing was done");
+    let discarded = send(client, Method::DELETE, "parcel/staged?version=2").await;
+    assert_eq!((discarded.status, &discarded.json()["discarded"]), (200, &json!(2)));
+    let bad = send(client, Method::DELETE, "parcel/staged?version=two").await;
+    assert_eq!((bad.status, bad.problem().as_str()), (400, "bad-query"));
 }
 
 #[tokio::test]

@@ -9,7 +9,7 @@ use flate2::read::MultiGzDecoder;
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::support::{Answer, Client, Program, Running, within};
+use crate::support::{Answer, Client, Place, Program, Running, on_both, within};
 
 const A_MOMENT: Option<Duration> = Some(Duration::from_millis(50));
 
@@ -105,6 +105,33 @@ async fn a_folder_that_is_gone_holds_up_the_removal_and_health_says_so() {
     server.ended().await;
 }
 
+/// Starts so many sagas and lets them end.
+async fn naps(client: &Client, count: usize) -> Vec<String> {
+    let nap = json!({
+        "name": "nap", "steps": [{ "id": "rest", "action": { "worker": { "queue": "naps" } } }]
+    });
+    let headers = [("content-type", "application/json")];
+    let declare = "/v1/definitions/nap?apply=true";
+    assert!(client.send(Method::PUT, declare, &headers, nap.to_string()).await.status < 300);
+    let mut all = Vec::new();
+    for _ in 0..count {
+        let started = client.post("/v1/sagas", &json!({ "definition": "nap" })).await;
+        assert!(started.status < 300, "{started:?}");
+        all.push(started.json()["id"].as_str().unwrap().to_owned());
+    }
+    let mut ended = 0;
+    while ended < count {
+        let lease = json!({ "queues": ["naps"], "limit": count, "lease_seconds": 30, "wait_seconds": 20 });
+        let jobs = client.post("/v1/jobs/lease", &lease).await.json();
+        for job in jobs["jobs"].as_array().unwrap() {
+            let path = format!("/v1/jobs/{}/complete", job["job_id"]);
+            client.post(&path, &json!({ "token": job["token"] })).await;
+            ended += 1;
+        }
+    }
+    all
+}
+
 #[tokio::test]
 async fn a_server_that_is_killed_while_it_removes_has_exported_all_that_is_gone() {
     for postgres in [false, true] {
@@ -119,28 +146,12 @@ async fn a_server_that_is_killed_while_it_removes_has_exported_all_that_is_gone(
             ("BACKSTITCH_SAGAS_TICK", "5ms"),
             ("BACKSTITCH_SAGAS_LEASE", "1s"),
         ];
-        let nap = json!({
-            "name": "nap", "steps": [{ "id": "rest", "action": { "worker": { "queue": "naps" } } }]
-        });
         let mut all = Vec::new();
         for _ in 0..3 {
             let mut program = Program::serve(&db, &variables).await;
             let client = program.client.clone();
-            let headers = [("content-type", "application/json")];
-            let declare = "/v1/definitions/nap?apply=true";
-            assert!(client.send(Method::PUT, declare, &headers, nap.to_string()).await.status < 300);
-            for _ in 0..40 {
-                let started = client.post("/v1/sagas", &json!({ "definition": "nap" })).await;
-                assert!(started.status < 300, "{started:?}");
-                all.push(started.json()["id"].as_str().unwrap().to_owned());
-            }
             // They go in batches while the next ones end.
-            let lease = json!({ "queues": ["naps"], "limit": 40, "lease_seconds": 30, "wait_seconds": 20 });
-            let jobs = client.post("/v1/jobs/lease", &lease).await.json();
-            for job in jobs["jobs"].as_array().unwrap() {
-                let path = format!("/v1/jobs/{}/complete", job["job_id"]);
-                client.post(&path, &json!({ "token": job["token"] })).await;
-            }
+            all.extend(naps(&client, 40).await);
             program.child.kill().await.unwrap();
         }
         let program = Program::serve(&db, &variables).await;
@@ -154,4 +165,60 @@ async fn a_server_that_is_killed_while_it_removes_has_exported_all_that_is_gone(
             assert!(left.contains(&id.as_str()) || is_kept, "{id} is nowhere");
         }
     }
+}
+
+/// Whatever is to be removed is refused by the database, as if the process never got that far.
+async fn hold_back(place: &Place) {
+    let trigger = match place {
+        Place::Sqlite(_) => {
+            "create trigger held_back before delete on sagas begin select raise(abort, 'held back'); end"
+        }
+        Place::Postgres(_) => {
+            "create function held_back() returns trigger language plpgsql
+                as $$ begin raise exception 'held back'; end $$;
+             create trigger held_back before delete on sagas for each row execute function held_back()"
+        }
+    };
+    place.rows(trigger).await;
+}
+
+async fn let_go(place: &Place) {
+    let drop = if place.is_shared() { "drop function held_back cascade" } else { "drop trigger held_back" };
+    place.rows(drop).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_server_that_is_killed_after_the_export_and_before_the_removal_exports_again_and_loses_nothing() {
+    on_both(async |place: Place| {
+        let folder = tempfile::tempdir().unwrap();
+        let target = folder.path().join("removed");
+        let variables = [
+            ("BACKSTITCH_RETENTION_EXPORT", target.to_str().unwrap()),
+            ("BACKSTITCH_RETENTION_SAGAS_SUCCEEDED", "1ms"),
+            ("BACKSTITCH_SAGAS_TICK", "5ms"),
+            ("BACKSTITCH_SAGAS_LEASE", "1s"),
+        ];
+        let mut program = Program::serve(&place.db(), &variables).await;
+        hold_back(&place).await;
+        let sagas = naps(&program.client, 5).await;
+        let times = |id: &str| exported(&target).iter().filter(|line| line["id"] == id).count();
+        within(async {
+            while !sagas.iter().all(|id| times(id) > 0) {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
+        program.child.kill().await.unwrap();
+        let before: Vec<usize> = sagas.iter().map(|id| times(id)).collect();
+        let left = place.rows(&format!("select {} from sagas", place.id("id"))).await;
+        assert_eq!(left.len(), sagas.len(), "nothing has gone");
+
+        let_go(&place).await;
+        let program = Program::serve(&place.db(), &variables).await;
+        for (id, before) in sagas.iter().zip(before) {
+            until(&program.client, &format!("/v1/sagas/{id}"), |answer| answer.status == 404).await;
+            assert!(times(id) > before, "{id} was not exported again before it went");
+        }
+    })
+    .await;
 }

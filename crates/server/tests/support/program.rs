@@ -14,8 +14,14 @@ pub(crate) const SECRET: &str = "a secret for tests, long enough to be one";
 
 /// The program with these arguments, and nothing of the environment that it could take for its own.
 pub(crate) fn command(arguments: &[&str]) -> Command {
-    let mut command = Command::new(BINARY);
-    command.args(arguments).stdin(Stdio::null()).kill_on_drop(true);
+    command_within(&[], arguments)
+}
+
+/// The same, started by another program in its own place.
+pub(crate) fn command_within(around: &[&str], arguments: &[&str]) -> Command {
+    let mut words = around.iter().copied().chain([BINARY]).chain(arguments.iter().copied());
+    let mut command = Command::new(words.next().unwrap());
+    command.args(words).stdin(Stdio::null()).kill_on_drop(true);
     // What the test was started with is no setting of the program under test.
     for (name, _) in std::env::vars().filter(|(name, _)| name.starts_with("BACKSTITCH_")) {
         command.env_remove(name);
@@ -64,7 +70,15 @@ impl Program {
         db: &str,
         variables: &[(&str, &str)],
     ) -> Self {
-        let mut command = command(&["serve", "--db", db, "--listen", listen]);
+        Self::start(command(&["serve", "--db", db, "--listen", listen]), log, variables).await
+    }
+
+    /// The same by any command that becomes a server.
+    pub(crate) async fn start(
+        mut command: Command,
+        log: impl Into<Stdio>,
+        variables: &[(&str, &str)],
+    ) -> Self {
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();

@@ -141,13 +141,63 @@ pub async fn only_the_version_that_is_meant_is_applied(fixture: &dyn Fixture) {
     assert_eq!(standing(fixture).await, (Some(2), None, vec![1, 2]));
 }
 
+/// What is activated becomes a version and the active one together, or neither; what was staged is not any more.
+pub async fn a_version_is_kept_and_active_together_or_not_at_all(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let activate = async |number: u32| store.activate(&version(number, u64::from(number))).await.unwrap();
+    assert!(!activate(2).await, "the first is 1");
+    assert!(declared(fixture, "deploy").await.is_none());
+    assert!(activate(1).await);
+    assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
+    assert_eq!(store.definition("deploy", None).await.unwrap(), Some(version(1, 1)));
+    stage(fixture, 2).await;
+    for taken in [1, 2, 4] {
+        assert!(!activate(taken).await, "{taken}");
+    }
+    assert_eq!(standing(fixture).await, (Some(1), Some(2), vec![1, 2]), "whoever is refused changes nothing");
+    assert!(activate(3).await);
+    assert_eq!(standing(fixture).await, (Some(3), None, vec![1, 2, 3]));
+    store.register(&named("code", 1)).await.unwrap();
+    assert!(!store.activate(&named("code", 2)).await.unwrap(), "that name belongs to code");
+    assert!(declared(fixture, "code").await.is_none());
+}
+
+/// Of many who put in the next version at once one is taken, and the others leave nothing behind.
+pub async fn of_many_who_activate_a_version_at_once_one_is_taken(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    for number in 1..=5 {
+        let putting = (0..8).map(|who| {
+            let (store, definition) = (store.clone(), version(number, who));
+            async move { store.activate(&definition).await.unwrap() }
+        });
+        let taken = futures::future::join_all(putting).await;
+        assert_eq!(taken.iter().filter(|taken| **taken).count(), 1);
+        assert_eq!(standing(fixture).await, (Some(number), None, (1..=number).collect()));
+    }
+}
+
+/// Whoever means one version discards that one or nothing.
+pub async fn only_the_version_that_is_meant_is_discarded(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    assert_eq!(store.discard_staged("deploy", Some(1)).await.unwrap(), None, "nobody declared it");
+    stage(fixture, 1).await;
+    stage(fixture, 2).await;
+    for other in [1, 3, u32::MAX] {
+        assert_eq!(store.discard_staged("deploy", Some(other)).await.unwrap(), None, "{other}");
+    }
+    assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]), "what is staged goes on waiting");
+    assert_eq!(store.discard_staged("deploy", Some(2)).await.unwrap(), Some(2));
+    assert_eq!(store.discard_staged("deploy", Some(2)).await.unwrap(), None, "it is not staged any more");
+    assert_eq!(standing(fixture).await, (None, None, vec![1, 2]));
+}
+
 /// A discarded version is forgotten, but its number is not used again.
 pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture) {
     let store = fixture.store();
     stage(fixture, 1).await;
     store.apply_staged("deploy", None).await.unwrap();
     stage(fixture, 2).await;
-    assert_eq!(store.discard_staged("deploy").await.unwrap(), Some(2));
+    assert_eq!(store.discard_staged("deploy", None).await.unwrap(), Some(2));
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1, 2]));
     assert!(!stage(fixture, 2).await);
     assert!(stage(fixture, 3).await);
@@ -158,11 +208,11 @@ pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture)
 pub async fn what_is_not_staged_is_neither_applied_nor_discarded(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert_eq!(store.apply_staged("deploy", None).await.unwrap(), None);
-    assert_eq!(store.discard_staged("deploy").await.unwrap(), None);
+    assert_eq!(store.discard_staged("deploy", None).await.unwrap(), None);
     stage(fixture, 1).await;
     store.apply_staged("deploy", None).await.unwrap();
     assert_eq!(store.apply_staged("deploy", None).await.unwrap(), None);
-    assert_eq!(store.discard_staged("deploy").await.unwrap(), None);
+    assert_eq!(store.discard_staged("deploy", None).await.unwrap(), None);
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
 }
 

@@ -83,7 +83,7 @@ async fn a_declared_saga_is_started_in_sql_with_its_active_version() {
     assert_eq!(version().await, 1, "not the one that is only staged");
     store.apply_staged("trip", None).await.unwrap();
     stage(3).await;
-    store.discard_staged("trip").await.unwrap();
+    store.discard_staged("trip", None).await.unwrap();
     assert_eq!(version().await, 2, "nor one that was discarded");
 }
 

@@ -55,8 +55,11 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
     store.stage(&trip(1)).await.unwrap();
     store.apply_staged("trip", None).await.unwrap();
     assert_eq!(next(&mut notices).await, Notice::Applied);
-    store.stage(&trip(2)).await.unwrap();
-    store.discard_staged("trip").await.unwrap();
+    assert!(store.activate(&trip(2)).await.unwrap());
+    assert_eq!(next(&mut notices).await, Notice::Applied);
+    assert!(!store.activate(&trip(2)).await.unwrap(), "it is there, and nobody is told");
+    store.stage(&trip(3)).await.unwrap();
+    store.discard_staged("trip", None).await.unwrap();
 
     let (answered, withdrawn) = (new_id(), new_id());
     let said = Message::Answered {

@@ -1,6 +1,7 @@
 //! Declared definitions: what is active, and what is staged.
 
 use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
@@ -9,14 +10,15 @@ use crate::store::Error;
 use crate::store::declared::{Collected, Declared, InFlight, Version};
 use crate::store::nodes::Registered;
 
-pub(super) async fn stage(session: &Session, definition: &Registered) -> Result<bool, Error> {
+/// Keeps a version, and lets it be active or staged.
+pub(super) async fn keep(session: &Session, definition: &Registered, is_active: bool) -> Result<bool, Error> {
     let name = &*definition.name;
     let (true, Ok(version)) = (is_text(name), i32::try_from(definition.version)) else {
         return Err(Error::Refused(format!("version {} of `{name}` cannot be kept", definition.version)));
     };
     let (fingerprint, body) = (definition.fingerprint.cast_signed(), definition.body.as_str());
-    let staged = session.query(sql!("stage_definition"), &[&name, &version, &fingerprint, &body]).await?;
-    Ok(!staged.is_empty())
+    let values: [&(dyn ToSql + Sync); 5] = [&name, &version, &fingerprint, &body, &is_active];
+    Ok(!session.query(sql!("keep_declared"), &values).await?.is_empty())
 }
 
 pub(super) async fn apply(
@@ -32,11 +34,15 @@ pub(super) async fn apply(
     applied.first().map(|row| optional(row, "active")).transpose().map(Option::flatten)
 }
 
-pub(super) async fn discard(session: &Session, name: &str) -> Result<Option<u32>, Error> {
-    if !is_text(name) {
+pub(super) async fn discard(
+    session: &Session,
+    name: &str,
+    expected: Option<u32>,
+) -> Result<Option<u32>, Error> {
+    let (true, Ok(expected)) = (is_text(name), expected.map(i32::try_from).transpose()) else {
         return Ok(None);
-    }
-    let discarded = session.query(include_str!("discard_definition.sql"), &[&name]).await?;
+    };
+    let discarded = session.query(include_str!("discard_definition.sql"), &[&name, &expected]).await?;
     discarded.first().map(|row| optional(row, "staged")).transpose().map(Option::flatten)
 }
 

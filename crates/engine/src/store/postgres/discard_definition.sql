@@ -1,8 +1,9 @@
+-- Nothing when another version is staged than the one that is meant.
 with
 found as (
     select name, staged
     from declared
-    where name = $1 and staged is not null
+    where name = $1 and staged = coalesce($2::integer, staged)
     for update
 ),
 discarded as (

@@ -246,15 +246,19 @@ impl Store for PostgresStore {
     }
 
     async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
-        change!(self.sessions.to_ask(), |session| declared::stage(session, definition))
+        change!(self.sessions.to_ask(), |session| declared::keep(session, definition, false))
+    }
+
+    async fn activate(&self, definition: &Registered) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| declared::keep(session, definition, true))
     }
 
     async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
         change!(self.sessions.to_ask(), |session| declared::apply(session, name, expected))
     }
 
-    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
-        change!(self.sessions.to_ask(), |session| declared::discard(session, name))
+    async fn discard_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        change!(self.sessions.to_ask(), |session| declared::discard(session, name, expected))
     }
 
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {

@@ -9,22 +9,29 @@ use super::values::Reading;
 use crate::store::declared::{Collected, Declared, InFlight, Version};
 use crate::store::nodes::Registered;
 
-pub(super) fn stage(connection: &Connection, definition: &Registered, now: Timestamp) -> Result<bool, Fault> {
+/// Keeps a version, and lets it be active or staged.
+pub(super) fn keep(
+    connection: &Connection,
+    definition: &Registered,
+    is_active: bool,
+    now: Timestamp,
+) -> Result<bool, Fault> {
+    let Registered { name, version, fingerprint, body } = definition;
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let kept = transaction.prepare_cached(sql!("stage_definition"))?.execute(params![
-        definition.name,
-        definition.version,
-        definition.fingerprint.cast_signed(),
-        definition.body.as_str(),
+    let kept = transaction.prepare_cached(sql!("keep_declared"))?.execute(params![
+        name,
+        version,
+        fingerprint.cast_signed(),
+        body.as_str(),
         now.as_micros()
     ])?;
     if kept > 0 {
-        transaction
-            .prepare_cached(
-                "insert into declared (name, staged, changed_at) values (?1, ?2, ?3)
-                 on conflict (name) do update set staged = excluded.staged, changed_at = excluded.changed_at",
-            )?
-            .execute(params![definition.name, definition.version, now.as_micros()])?;
+        transaction.prepare_cached(include_str!("stand_definition.sql"))?.execute(params![
+            name,
+            is_active.then_some(version),
+            (!is_active).then_some(version),
+            now.as_micros()
+        ])?;
     }
     transaction.commit()?;
     Ok(kept > 0)
@@ -40,15 +47,21 @@ pub(super) fn apply(
     Ok(statement.query_row(params![name, expected, now.as_micros()], |row| row.get(0)).optional()?)
 }
 
-pub(super) fn discard(connection: &Connection, name: &str, now: Timestamp) -> Result<Option<u32>, Fault> {
+pub(super) fn discard(
+    connection: &Connection,
+    name: &str,
+    expected: Option<u32>,
+    now: Timestamp,
+) -> Result<Option<u32>, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let staged: Option<Option<u32>> = transaction
-        .query_row("select staged from declared where name = ?1", [name], |row| row.get(0))
-        .optional()?;
-    let forget = "update declared set staged = null, changed_at = ?2 where name = ?1 and staged is not null";
-    transaction.execute(forget, params![name, now.as_micros()])?;
+    let meant = "select staged from declared where name = ?1 and staged = coalesce(?2, staged)";
+    let staged = transaction.query_row(meant, params![name, expected], |row| row.get(0)).optional()?;
+    if staged.is_some() {
+        let forget = "update declared set staged = null, changed_at = ?2 where name = ?1";
+        transaction.execute(forget, params![name, now.as_micros()])?;
+    }
     transaction.commit()?;
-    Ok(staged.flatten())
+    Ok(staged)
 }
 
 pub(super) fn list(connection: &Connection, name: Option<&str>) -> Result<Vec<Declared>, Fault> {

@@ -252,7 +252,12 @@ impl Store for SqliteStore {
 
     async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
         let (definition, now) = (definition.clone(), self.clock.now());
-        self.connections.write(move |connection| declared::stage(connection, &definition, now)).await
+        self.connections.write(move |connection| declared::keep(connection, &definition, false, now)).await
+    }
+
+    async fn activate(&self, definition: &Registered) -> Result<bool, Error> {
+        let (definition, now) = (definition.clone(), self.clock.now());
+        self.connections.write(move |connection| declared::keep(connection, &definition, true, now)).await
     }
 
     async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
@@ -260,9 +265,9 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| declared::apply(connection, &name, expected, now)).await
     }
 
-    async fn discard_staged(&self, name: &str) -> Result<Option<u32>, Error> {
+    async fn discard_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
         let (name, now) = (name.to_owned(), self.clock.now());
-        self.connections.write(move |connection| declared::discard(connection, &name, now)).await
+        self.connections.write(move |connection| declared::discard(connection, &name, expected, now)).await
     }
 
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {

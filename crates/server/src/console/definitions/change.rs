@@ -30,8 +30,8 @@ pub(in crate::console) async fn discard(
     form: Form,
 ) -> Result<Response, Problem> {
     refuse_the_servers_own_definition(&name)?;
-    as_it_was_seen(&app, &name, &form).await?;
-    app.engine.discard(&name).await?;
+    let staged = as_it_was_seen(&app, &name, &form).await?;
+    app.engine.discard(&name, staged).await?;
     Ok(Done::Discarded.and_back_to(&place(&name)))
 }
 

@@ -28,8 +28,8 @@ pub(in crate::console) async fn discard(
     MachineInPath(name): MachineInPath,
     form: Form,
 ) -> Result<Response, Problem> {
-    as_it_was_seen(&app, &name, &form).await?;
-    told(&app, app.lifecycles.parts.machines.discard(&name).await).await?;
+    let staged = as_it_was_seen(&app, &name, &form).await?;
+    told(&app, app.lifecycles.parts.machines.discard(&name, staged).await).await?;
     Ok(Done::Discarded.and_back_to(&machine_place(&name)))
 }
 

@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
+use super::super::declared::meant;
 use super::{InFlight, in_flight, refuse_the_servers_own};
 use crate::app::App;
 use crate::http::{NameInPath, Query, json};
@@ -40,10 +41,9 @@ pub(crate) struct Discarded {
 pub(in crate::routes) async fn apply(
     State(app): State<App>,
     NameInPath(name): NameInPath,
-    mut query: Query,
+    query: Query,
 ) -> Result<Response, Problem> {
-    let expected = query.number("version", 1, i32::MAX.unsigned_abs())?;
-    query.finish("version")?;
+    let expected = meant(query)?;
     refuse_the_servers_own(&name)?;
     let applied = app.engine.apply(&name, expected).await?;
     let answer = Applied { name, version: applied.version, in_flight: in_flight(&applied.in_flight) };
@@ -52,18 +52,21 @@ pub(in crate::routes) async fn apply(
 
 /// Forgets the staged version.
 #[utoipa::path(delete, path = "/v1/definitions/{name}/staged", tag = "definitions",
-    params(("name" = String, Path, description = "The definition's name")),
+    params(
+        ("name" = String, Path, description = "The definition's name"),
+        ("version" = Option<u32>, Query, description = "The version that is meant; whichever is staged unless given", minimum = 1, maximum = 2_147_483_647),
+    ),
     responses(
         (status = 200, description = "It is forgotten", body = Discarded),
-        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing is staged, or another version than the one that is meant", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn discard(
     State(app): State<App>,
     NameInPath(name): NameInPath,
     query: Query,
 ) -> Result<Response, Problem> {
-    query.finish("")?;
+    let expected = meant(query)?;
     refuse_the_servers_own(&name)?;
-    let discarded = app.engine.discard(&name).await?;
+    let discarded = app.engine.discard(&name, expected).await?;
     Ok(json(StatusCode::OK, &Discarded { name, discarded }))
 }

@@ -1,12 +1,11 @@
 //! `PUT /v1/definitions/{name}`
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch::Declaring;
 use backstitch_modules::declaration::Declaration;
 use serde::Serialize;
 
+use super::super::declared;
 use super::document::Document;
 use super::written::Written;
 use super::{InFlight, in_flight, refuse_the_servers_own};
@@ -22,7 +21,7 @@ pub(crate) struct Declared {
     version: u32,
     /// `staged`, or `active` when it is what new sagas take.
     standing: &'static str,
-    /// Sagas that have not ended, by version; only after it was applied.
+    /// Sagas that have not ended, by version; only where it was to be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
     in_flight: Option<Vec<InFlight>>,
 }
@@ -41,7 +40,7 @@ pub(crate) struct Declared {
         (status = 200, description = "It was declared before", body = Declared),
         (status = 201, description = "It is a new version", body = Declared),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "The name belongs to something else, or somebody declared another version at the same moment", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "The name belongs to something else, or too many declared another version at the same moment: nothing was changed", body = Described, content_type = "application/problem+json"),
         (status = 413, description = "Too large", body = Described, content_type = "application/problem+json"),
         (status = 415, description = "Neither YAML nor JSON", body = Described, content_type = "application/problem+json"),
         (status = 422, description = "It has mistakes; each is listed with its place", body = Described, content_type = "application/problem+json"),
@@ -49,29 +48,19 @@ pub(crate) struct Declared {
 pub(in crate::routes) async fn put(
     State(app): State<App>,
     NameInPath(name): NameInPath,
-    mut query: Query,
+    query: Query,
     document: Document,
 ) -> Result<Response, Problem> {
-    let apply = query.read("apply", |text| text.parse().ok(), "use true or false")?.unwrap_or(false);
-    query.finish("apply")?;
+    let apply = declared::at_once(query)?;
     refuse_the_servers_own(&name)?;
     let draft = document.read(Declaration::read).map_err(backstitch::Error::from)?;
-    if draft.name != name {
-        let message = format!("is `{}`, but the address says `{name}`: make them the same", draft.name);
-        return Err(Problem::field("name", message));
-    }
-    let declaring = app.engine.declare(draft).await?;
-    let status = match declaring {
-        Declaring::Staged(_) => StatusCode::CREATED,
-        Declaring::StagedBefore(_) | Declaring::ActiveBefore(_) => StatusCode::OK,
+    declared::goes_by(&draft.name, &name)?;
+    let (declaring, counted) = if apply {
+        let declaring = app.engine.declare_and_apply(draft).await?;
+        (declaring, Some(in_flight(&app.engine.in_flight(&name).await?)))
+    } else {
+        (app.engine.declare(draft).await?, None)
     };
-    let version = declaring.version();
-    let is_active = matches!(declaring, Declaring::ActiveBefore(_));
-    if !apply || is_active {
-        let standing = if is_active { "active" } else { "staged" };
-        return Ok(json(status, &Declared { name, version, standing, in_flight: None }));
-    }
-    let applied = app.engine.apply(&name, Some(version)).await?;
-    let in_flight = Some(in_flight(&applied.in_flight));
-    Ok(json(status, &Declared { name, version, standing: "active", in_flight }))
+    let (status, standing) = declared::told(declaring);
+    Ok(json(status, &Declared { name, version: declaring.version, standing, in_flight: counted }))
 }

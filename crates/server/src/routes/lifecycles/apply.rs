@@ -5,6 +5,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
+use super::super::declared::meant;
 use super::show::VersionItem;
 use super::{refuse_the_servers_own, told};
 use crate::app::App;
@@ -44,10 +45,9 @@ pub(in crate::routes) struct Discarded {
 pub(in crate::routes) async fn apply(
     State(app): State<App>,
     MachineInPath(name): MachineInPath,
-    mut query: Query,
+    query: Query,
 ) -> Result<Response, Problem> {
-    let expected = query.number("version", 1, i32::MAX.unsigned_abs())?;
-    query.finish("version")?;
+    let expected = meant(query)?;
     refuse_the_servers_own(&name)?;
     let machines = &app.lifecycles.parts.machines;
     let version = told(&app, machines.apply(&name, expected).await).await?;
@@ -57,19 +57,22 @@ pub(in crate::routes) async fn apply(
 
 /// Forgets which version is staged.
 #[utoipa::path(delete, path = "/v1/lifecycles/{machine}/staged", tag = "lifecycles",
-    params(("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$")),
+    params(
+        ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
+        ("version" = Option<u32>, Query, description = "The version that is meant; whichever is staged unless given", minimum = 1, maximum = 2_147_483_647),
+    ),
     responses(
         (status = 200, description = "It is forgotten", body = Discarded),
         (status = 404, description = "There is no such machine", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "Nothing is staged, or the machine is built in", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing is staged, or another version than the one that is meant; or the machine is built in", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn discard(
     State(app): State<App>,
     MachineInPath(name): MachineInPath,
     query: Query,
 ) -> Result<Response, Problem> {
-    query.finish("")?;
+    let expected = meant(query)?;
     refuse_the_servers_own(&name)?;
-    let discarded = told(&app, app.lifecycles.parts.machines.discard(&name).await).await?;
+    let discarded = told(&app, app.lifecycles.parts.machines.discard(&name, expected).await).await?;
     Ok(json(StatusCode::OK, &Discarded { name, discarded }))
 }

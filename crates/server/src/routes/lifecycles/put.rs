@@ -1,11 +1,11 @@
 //! `PUT /v1/lifecycles/{machine}`
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::lifecycles::{Error, Put, declaration};
+use backstitch_modules::lifecycles::{Error, declaration};
 use serde::Serialize;
 
+use super::super::declared;
 use super::super::definitions::document::Document;
 use super::refuse_the_servers_own;
 use super::written::Written;
@@ -47,21 +47,17 @@ pub(in crate::routes) struct Declared {
 pub(in crate::routes) async fn put(
     State(app): State<App>,
     MachineInPath(name): MachineInPath,
-    mut query: Query,
+    query: Query,
     document: Document,
 ) -> Result<Response, Problem> {
-    let apply = query.read("apply", |text| text.parse().ok(), "use true or false")?.unwrap_or(false);
-    query.finish("apply")?;
+    let apply = declared::at_once(query)?;
     refuse_the_servers_own(&name)?;
     let draft = document.read(declaration::read).map_err(Error::from)?;
-    if draft.name != name {
-        let message = format!("is `{}`, but the address says `{name}`: make them the same", draft.name);
-        return Err(Problem::field("name", message));
-    }
+    declared::goes_by(&draft.name, &name)?;
     let machines = &app.lifecycles.parts.machines;
-    let Put { version, is_new, is_active } = machines.put(draft, apply).await?;
-    let status = if is_new { StatusCode::CREATED } else { StatusCode::OK };
+    let declaring = machines.put(draft, apply).await?;
+    let version = declaring.version;
     let diagram = machines.machine(&name, version).await?.diagram();
-    let standing = if is_active { "active" } else { "staged" };
+    let (status, standing) = declared::told(declaring);
     Ok(json(status, &Declared { name, version, standing, diagram }))
 }

@@ -47,6 +47,9 @@ impl From<orders::Error> for Problem {
         match error {
             orders::Error::NotConfigured => Self::new(Kind::OrdersNotConfigured, error.to_string()),
             orders::Error::NothingStaged(_) => Self::new(Kind::NothingStaged, error.to_string()),
+            orders::Error::AnotherStaged { ref revision, .. } => {
+                Self::new(Kind::Raced, error.to_string()).with("revision", revision)
+            }
             orders::Error::Invalid(problems) => {
                 Self::mistakes(problems, "the body has mistakes: correct them all")
             }

@@ -37,24 +37,31 @@ pub(in crate::routes) async fn stage(
 
 /// Lets new orders take the staged services. Orders under way keep theirs.
 #[utoipa::path(post, path = "/v1/admin/config/services/apply", tag = "configuration",
+    params(("revision" = Option<String>, Query, description = "The revision of what is meant; whatever is staged unless given")),
     responses(
         (status = 200, description = "New orders take them", body = described::ServicesApplied),
-        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Result<Response, Problem> {
-    query.finish("")?;
-    let now = app.orders.apply_services().await?;
+pub(in crate::routes) async fn apply(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
+    let expected = query.text("revision");
+    query.finish("revision")?;
+    let now = app.orders.apply_services(expected.as_deref()).await?;
     Ok(applied(app.orders.services().await?, &now))
 }
 
 /// Forgets the staged services.
 #[utoipa::path(delete, path = "/v1/admin/config/services/staged", tag = "configuration",
+    params(("revision" = Option<String>, Query, description = "The revision of what is meant; whatever is staged unless given")),
     responses(
         (status = 200, description = "They are forgotten", body = described::ServicesStanding),
-        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn discard(State(app): State<App>, query: Query) -> Result<Response, Problem> {
-    query.finish("")?;
-    app.orders.discard_services().await?;
+pub(in crate::routes) async fn discard(
+    State(app): State<App>,
+    mut query: Query,
+) -> Result<Response, Problem> {
+    let expected = query.text("revision");
+    query.finish("revision")?;
+    app.orders.discard_services(expected.as_deref()).await?;
     Ok(json(StatusCode::OK, &app.orders.services().await?))
 }

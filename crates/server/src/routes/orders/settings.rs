@@ -16,14 +16,16 @@ use crate::http::json;
 struct Applied<T> {
     active: Option<T>,
     staged: Option<T>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    revision: Option<String>,
     version: u32,
     in_flight: Vec<InFlight>,
 }
 
 pub(super) fn applied<T: Serialize>(standing: Standing<T>, applied: &backstitch::Applied) -> Response {
-    let Standing { active, staged } = standing;
+    let Standing { active, staged, revision } = standing;
     let in_flight = in_flight(&applied.in_flight);
-    json(StatusCode::OK, &Applied { active, staged, version: applied.version, in_flight })
+    json(StatusCode::OK, &Applied { active, staged, revision, version: applied.version, in_flight })
 }
 
 /// The forms of these answers and requests, for the description: the types that are read and written are those of
@@ -67,6 +69,9 @@ pub(in crate::routes) mod described {
         active: Option<Services>,
         /// What waits to be applied.
         staged: Option<Services>,
+        /// Of what is staged: whoever applies or discards it can say that they mean this and nothing else.
+        #[schema(value_type = String, required = false, example = "9f86d081884c7d65")]
+        revision: Option<String>,
     }
 
     /// Services that new orders take from now on.
@@ -76,6 +81,9 @@ pub(in crate::routes) mod described {
         active: Services,
         /// What waits to be applied.
         staged: Option<Services>,
+        /// Of what is staged: whoever applies or discards it can say that they mean this and nothing else.
+        #[schema(value_type = String, required = false, example = "9f86d081884c7d65")]
+        revision: Option<String>,
         /// The version of the definition that they are in.
         version: u32,
         /// Orders that have not ended, each with the version it was confirmed under and keeps.
@@ -133,6 +141,9 @@ pub(in crate::routes) mod described {
         active: Timeouts,
         /// What waits to be applied.
         staged: Option<Timeouts>,
+        /// Of what is staged: whoever applies or discards it can say that they mean this and nothing else.
+        #[schema(value_type = String, required = false, example = "9f86d081884c7d65")]
+        revision: Option<String>,
     }
 
     /// Timeouts that new orders take from now on.
@@ -142,6 +153,9 @@ pub(in crate::routes) mod described {
         active: Timeouts,
         /// What waits to be applied.
         staged: Option<Timeouts>,
+        /// Of what is staged: whoever applies or discards it can say that they mean this and nothing else.
+        #[schema(value_type = String, required = false, example = "9f86d081884c7d65")]
+        revision: Option<String>,
         /// The version of the definition that they are in.
         version: u32,
         /// Orders that have not ended, each with the version it was confirmed under and keeps.

@@ -37,24 +37,31 @@ pub(in crate::routes) async fn stage(
 
 /// Lets new orders take the staged timeouts. Orders under way keep theirs.
 #[utoipa::path(post, path = "/v1/admin/config/timeouts/apply", tag = "configuration",
+    params(("revision" = Option<String>, Query, description = "The revision of what is meant; whatever is staged unless given")),
     responses(
         (status = 200, description = "New orders take them", body = described::TimeoutsApplied),
-        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Result<Response, Problem> {
-    query.finish("")?;
-    let now = app.orders.apply_timeouts().await?;
+pub(in crate::routes) async fn apply(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
+    let expected = query.text("revision");
+    query.finish("revision")?;
+    let now = app.orders.apply_timeouts(expected.as_deref()).await?;
     Ok(applied(app.orders.timeouts().await?, &now))
 }
 
 /// Forgets the staged timeouts.
 #[utoipa::path(delete, path = "/v1/admin/config/timeouts/staged", tag = "configuration",
+    params(("revision" = Option<String>, Query, description = "The revision of what is meant; whatever is staged unless given")),
     responses(
         (status = 200, description = "They are forgotten", body = described::TimeoutsStanding),
-        (status = 409, description = "Nothing is staged", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn discard(State(app): State<App>, query: Query) -> Result<Response, Problem> {
-    query.finish("")?;
-    app.orders.discard_timeouts().await?;
+pub(in crate::routes) async fn discard(
+    State(app): State<App>,
+    mut query: Query,
+) -> Result<Response, Problem> {
+    let expected = query.text("revision");
+    query.finish("revision")?;
+    app.orders.discard_timeouts(expected.as_deref()).await?;
     Ok(json(StatusCode::OK, &app.orders.timeouts().await?))
 }

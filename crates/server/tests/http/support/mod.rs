@@ -7,5 +7,5 @@ mod sagas;
 mod server;
 
 pub(crate) use everywhere::program::{SECRET, output_of};
-pub(crate) use everywhere::{Answer, Client, EventStream, Program, create_key, within};
+pub(crate) use everywhere::{Answer, Client, EventStream, Place, Program, create_key, on_both, within};
 pub(crate) use server::Running;

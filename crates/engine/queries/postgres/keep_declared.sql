@@ -8,9 +8,14 @@ kept as (
         and ($2 = 1 or exists (select from declared where name = $1))
     on conflict do nothing
     returning name, version
+),
+standing as (
+    insert into declared as d (name, active, staged)
+    select name, case when $5::boolean then version end, case when not $5 then version end
+    from kept
+    on conflict (name) do update
+    set active = coalesce(excluded.active, d.active), staged = excluded.staged, changed_at = clock()
+    returning name
 )
-insert into declared as d (name, staged)
-select name, version
-from kept
-on conflict (name) do update set staged = excluded.staged, changed_at = clock()
-returning d.staged
+select case when $5 then pg_notify('backstitch_definition', name)::text end as told
+from standing
