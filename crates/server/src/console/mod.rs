@@ -34,6 +34,7 @@ mod webhooks;
 
 pub(crate) mod routes;
 
-pub(crate) use gate::guard;
+pub(crate) use gate::{guard, refuse};
+pub(crate) use outcomes::Outcomes;
 pub(crate) use page::nothing_here;
 pub(crate) use pulse::Pulse;

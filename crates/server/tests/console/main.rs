@@ -6,6 +6,8 @@
 #[expect(dead_code, unused_imports, reason = "other tests use the rest")]
 mod support;
 
+mod audit;
+mod back;
 mod browser;
 mod services;
 mod stage;
