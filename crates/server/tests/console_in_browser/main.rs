@@ -10,6 +10,8 @@ mod population;
 mod support;
 
 mod actions;
+mod comfort;
+mod live;
 mod markup;
 mod screen;
 mod stage;

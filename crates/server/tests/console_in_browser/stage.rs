@@ -7,6 +7,7 @@ use tempfile::TempDir;
 
 use crate::population::Population;
 use crate::screen::Screen;
+use crate::support::program::output_of;
 use crate::support::{Client, Program, create_key};
 
 pub(crate) struct Stage {
@@ -49,6 +50,25 @@ impl Stage {
 
     pub(crate) fn key(&self, role: &str) -> &str {
         &self.keys[role]
+    }
+
+    /// Takes a key back.
+    pub(crate) async fn revoke(&self, role: &str) {
+        let made = ["viewer", "operator", "admin"];
+        let number = made.iter().position(|known| *known == role).unwrap() + 1;
+        let revoked = output_of(&["keys", "--db", &self.db, "revoke", &number.to_string()]).await;
+        assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
+    }
+
+    /// Ends the server at once, lets something happen through another one at another address, and starts it again.
+    pub(crate) async fn elsewhere(&mut self, meanwhile: impl AsyncFnOnce(Client)) {
+        let address = self.server.client.address.to_string();
+        let log = std::process::Stdio::null;
+        self.server.child.kill().await.unwrap();
+        self.server = Program::logging_to(log(), &self.db, &SETTINGS).await;
+        meanwhile(self.server.client.with_key(&self.keys["admin"])).await;
+        self.server.child.kill().await.unwrap();
+        self.server = Program::listening_on(&address, log(), &self.db, &SETTINGS).await;
     }
 
     /// Ends the server at once and starts it again at the same address.
