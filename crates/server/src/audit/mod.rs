@@ -22,7 +22,7 @@ use crate::telemetry::answer_or_problem;
 
 /// The role of whoever asks while nobody needs a key.
 const OPEN: &str = "open";
-/// Characters that are kept of a path; more than any request needs that can be carried out.
+/// Characters that are kept of a path, or of what was done; more than any request needs that can be carried out.
 const PATH: usize = 1024;
 
 /// Lets the request through to its route, between its record and that of its answer.
@@ -40,13 +40,24 @@ pub(crate) async fn audited(app: &App, holder: Option<Holder>, mut request: Requ
     let done = async move {
         let response = answer_or_problem(next.run(request)).await;
         let status = response.status().as_u16();
-        if let Err(error) = answered(&engine, asked, status).await {
+        let what = response.extensions().get::<Said>().map(|said| beginning(&said.0));
+        if let Err(error) = answered(&engine, asked, status, what).await {
             // It is done, and the record says who asked for it: to answer that it failed would be another lie.
             tracing::error!(%error, audit = asked, status, "an answer could not be recorded in the audit");
         }
         response
     };
     tokio::spawn(done.in_current_span()).await.unwrap_or_else(|_| Problem::internal().into_response())
+}
+
+/// What was done, in words.
+#[derive(Clone)]
+struct Said(String);
+
+/// The same answer, with what was done in words: the path alone does not say.
+pub(crate) fn said(mut response: Response, what: impl Into<String>) -> Response {
+    response.extensions_mut().insert(Said(what.into()));
+    response
 }
 
 fn described(holder: Option<&Holder>, request: &Request) -> Asked {

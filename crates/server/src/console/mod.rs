@@ -22,6 +22,7 @@ mod live;
 mod orders;
 mod origin;
 mod outbox;
+mod outcomes;
 mod overview;
 mod page;
 mod parts;
