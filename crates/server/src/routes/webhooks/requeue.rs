@@ -83,6 +83,7 @@ impl Chosen {
             final_error_code: self.final_error_code,
             since: self.since.map(within_reach),
             until: self.until.map(within_reach),
+            up_to: None,
             not_requeued: true,
         };
         let names_some = which.subscription_id.is_some()
