@@ -60,6 +60,12 @@ pub(crate) fn said(mut response: Response, what: impl Into<String>) -> Response 
     response
 }
 
+/// What was asked for, after what was done; what was left empty is left out.
+pub(crate) fn filtered<N: AsRef<str>, V: AsRef<str>>(fields: impl IntoIterator<Item = (N, V)>) -> String {
+    let filled = fields.into_iter().filter(|(_, value)| !value.as_ref().is_empty());
+    filled.fold(String::new(), |text, (name, value)| text + ", " + name.as_ref() + "=" + value.as_ref())
+}
+
 fn described(holder: Option<&Holder>, request: &Request) -> Asked {
     let template = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     Asked {
@@ -96,6 +102,14 @@ mod tests {
         assert_eq!(subject("/v1/sagas/{id}/steps/{step}/resolve", "/v1/sagas/7/steps/a/resolve"), Some("7"));
         assert_eq!(subject("/v1/definitions/{name}/apply", "/v1/definitions/a%00b/apply"), Some("a%00b"));
         assert_eq!(subject("/v1/admin/config/services", "/v1/admin/config/services"), None);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_said_without_what_was_left_empty() {
+        assert_eq!(
+            filtered([("code", "http_400"), ("since", ""), ("event", "7")]),
+            ", code=http_400, event=7"
+        );
     }
 
     #[test]

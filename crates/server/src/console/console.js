@@ -122,8 +122,13 @@ const refresh = async () => {
   fetching = true;
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-    // Whoever is not signed in any more is led to where they can.
-    if (answer.redirected) { location.reload(); return; }
+    // Whoever is not signed in any more is led to where they can, and told why.
+    if (answer.redirected) {
+      const led = new URL(answer.url);
+      if (led.pathname === "/login") led.searchParams.set("ended", "1");
+      location.assign(led);
+      return;
+    }
     if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch { /* The server is away: the stream says when it is back. */ }
   fetching = false;

@@ -40,6 +40,10 @@ async fn the_audit_says_which_action_on_which_filter_and_how_many() {
         operator.submit(&form.must_form("/webhooks/dead-letters/requeue"), &[]).await;
         assert_eq!(newest().await, "requeue: 1 of 1 dead letters, code=http_400");
 
+        let all = json!({ "final_error_code": "http_400" });
+        expect(&stage.api.post("/v1/webhooks/dead-letters/requeue", &all).await, 200);
+        assert!(newest().await.ends_with(" dead letters, final_error_code=http_400"), "through the API too");
+
         let form = admin.see("/new-definition").await.must_form("/new-definition");
         let text = "name: greeting\nsteps: [{ id: a, action: { worker: { queue: q } } }]";
         admin.submit(&form, &[("text", text)]).await;

@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use backstitch::SagaId;
-use backstitch_modules::lifecycles::{Filter, Kind, Machine, Standing, declaration, sites};
+use backstitch_modules::lifecycles::{Count, Filter, Kind, Machine, Standing, declaration, sites};
 
 use super::diagram::{self, COUNTED, look};
 use super::{machine_place, place};
@@ -145,15 +145,8 @@ pub(in crate::console) async fn show(
             }
         })
     });
-    let is_lacking = |state: &str| shown.as_ref().is_none_or(|machine| machine.kind(state).is_none());
-    let elsewhere =
-        counts.iter().filter(|count| count.count > 0 && is_lacking(&count.state)).map(|count| Elsewhere {
-            name: count.state.clone(),
-            place: address(&here, &[("state", Some(&count.state))]),
-            count: capped(count.count, COUNTED),
-        });
     Ok(page(&Page {
-        elsewhere: elsewhere.collect(),
+        elsewhere: elsewhere(&here, shown.as_deref(), &counts),
         shown_version: shown.as_ref().map(|machine| machine.version()),
         title: shown.as_ref().and_then(|machine| machine.draft().title.clone()),
         forms: format!("/machines/{}", escaped(&name)),
@@ -194,6 +187,18 @@ pub(in crate::console) async fn show(
         name,
         here: here.clone(),
     }))
+}
+
+/// Where something stands though the version that is shown, if one is, knows no such state.
+fn elsewhere(here: &str, shown: Option<&Machine>, counts: &[Count]) -> Vec<Elsewhere> {
+    let is_lacking = |state: &str| shown.is_none_or(|machine| machine.kind(state).is_none());
+    let left = counts.iter().filter(|count| count.count > 0 && is_lacking(&count.state));
+    let row = |count: &Count| Elsewhere {
+        name: count.state.clone(),
+        place: address(here, &[("state", Some(&count.state))]),
+        count: capped(count.count, COUNTED),
+    };
+    left.map(row).collect()
 }
 
 fn follows(machine: &Machine, state: &str, kind: &Kind) -> String {

@@ -12,7 +12,7 @@ use tokio::time::Instant;
 use super::operate::resolution;
 use super::wanted::{KNOWN, Wanted};
 use crate::app::App;
-use crate::audit::said;
+use crate::audit::{filtered, said};
 use crate::console::form::Form;
 use crate::console::outcomes::{Once, Outcome};
 use crate::console::page::{Frame, Section, page, told};
@@ -203,7 +203,7 @@ pub(in crate::console) async fn take(
         "{}: {} of {all} sagas{}",
         how.map_or("cancel", resolution_word),
         report.done,
-        report.filter()
+        filtered(report.wanted.fields())
     );
     Ok(said(once.came_to(&app, Outcome::Sagas(report)), what))
 }
@@ -242,11 +242,6 @@ impl Report {
             }
         }
         report
-    }
-
-    /// What was asked for, after what was done.
-    fn filter(&self) -> String {
-        self.wanted.fields().iter().map(|(name, value)| format!(", {name}={value}")).collect()
     }
 }
 

@@ -9,7 +9,7 @@ use backstitch_modules::webhooks::{Requeueable, Which};
 use super::dead_letters::{Fields, KNOWN};
 use super::delivery_place;
 use crate::app::App;
-use crate::audit::said;
+use crate::audit::{filtered, said};
 use crate::console::done::Done;
 use crate::console::form::Form;
 use crate::console::outcomes::{Once, Outcome};
@@ -103,12 +103,7 @@ pub(in crate::console) async fn many(
         }
     }
     let left = letters.requeueable(&all, MOST).await?;
-    let filter: String = fields
-        .pairs()
-        .iter()
-        .filter(|(_, value)| !value.is_empty())
-        .map(|(name, value)| format!(", {name}={value}"))
-        .collect();
+    let filter = filtered(fields.pairs());
     let what = format!("requeue: {requeued} of {seen} dead letters{filter}");
     Ok(said(once.came_to(&app, Outcome::DeadLetters(Report { fields, requeued, left })), what))
 }
