@@ -400,7 +400,23 @@ impl Engine {
         action: Resolution,
         note: &str,
     ) -> Result<(), Error> {
-        resolve::resolve(self.shared(), saga, step, action, note).await
+        resolve::resolve(self.shared(), saga, None, step, action, note).await
+    }
+
+    /// The same for whoever has seen the saga up to the event with this number: if anything has happened to it since,
+    /// nothing is done.
+    ///
+    /// # Errors
+    /// Like [`Engine::resolve`], and [`Error::Raced`] when it has moved on.
+    pub async fn resolve_as_seen(
+        &self,
+        saga: SagaId,
+        seq: u64,
+        step: &str,
+        action: Resolution,
+        note: &str,
+    ) -> Result<(), Error> {
+        resolve::resolve(self.shared(), saga, Some(seq), step, action, note).await
     }
 
     /// What this process has done so far.

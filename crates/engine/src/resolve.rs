@@ -14,6 +14,7 @@ use crate::store::{self, Verdict};
 pub(crate) async fn resolve(
     shared: &Arc<Shared>,
     saga: SagaId,
+    seen: Option<u64>,
     step: &str,
     action: Resolution,
     note: &str,
@@ -30,6 +31,10 @@ pub(crate) async fn resolve(
         .ok_or_else(|| Error::UnknownDefinition(format!("{} version {}", row.definition, row.version)))?;
     definition.keep(&*shared.store).await?;
     let state = State::fold(&definition.definition, &stored.log).map_err(|misfit| refused(&misfit))?;
+    // What is appended follows what was folded, so that nothing comes between this and the decision.
+    if seen.is_some_and(|seen| seen != state.seq) {
+        return Err(Error::Raced(saga));
+    }
     let now = Now { at: shared.options.clock.now(), hold: shared.is_stopping() };
     let input = Input::Resolve { step: StepId::from(step), action, note: note.to_owned() };
     let decided = decide(&definition.definition, saga, &state, input, now);

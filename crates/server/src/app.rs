@@ -13,7 +13,7 @@ use tokio_util::sync::CancellationToken;
 use crate::audience::Audience;
 use crate::auth::{Gate, Leaves, Table};
 use crate::config::Config;
-use crate::console::Pulse;
+use crate::console::{Outcomes, Pulse};
 use crate::doctor::Doctor;
 use crate::lifecycles::Courses;
 use crate::routes::Readiness;
@@ -43,6 +43,8 @@ pub(crate) struct Parts {
     pub(crate) metrics: Metrics,
     /// What the last hour was like.
     pub(crate) pulse: Pulse,
+    /// What came of forms that are taken once.
+    pub(crate) outcomes: Outcomes,
     /// What `/health/ready` knows.
     pub(crate) readiness: Readiness,
     /// Looks for what is wrong.

@@ -23,7 +23,7 @@ use crate::app::{App, Parts};
 use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::Config;
-use crate::console::Pulse;
+use crate::console::{Outcomes, Pulse};
 use crate::database::Database;
 use crate::doctor::{self, Doctor};
 use crate::feed::pass_on_events;
@@ -150,6 +150,7 @@ impl Server {
         let lifecycles = Courses::open(&engine, calls, &config).await?;
         let assembled = routes::assemble();
         let open = gate.is_open().await.unwrap_or(false);
+        let began = clock.now();
         let app = App::new(Parts {
             engine,
             orders,
@@ -162,7 +163,8 @@ impl Server {
             leaves: Leaves::until(closing.clone()),
             access: assembled.access.clone(),
             metrics,
-            pulse: Pulse::default(),
+            pulse: Pulse::from(began),
+            outcomes: Outcomes::default(),
             readiness: routes::Readiness::default(),
             doctor: Doctor::default(),
             audience: Audience::default(),

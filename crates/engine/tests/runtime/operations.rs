@@ -164,6 +164,22 @@ async fn only_what_is_stuck_can_be_resolved() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn what_was_decided_on_a_rollback_that_has_moved_on_is_not_done() {
+    let trace = Trace::default();
+    let saga = stubborn("a", &trace).compensation_retry(Retry::none());
+    let saga = Saga::builder("s").step(saga).step(refusing("no", &trace)).build().unwrap();
+    let engine = engine_with(saga).await;
+    let run = start(&engine, "s").await;
+    assert_eq!(run.clone().outcome().await.unwrap().status, Status::Failed);
+    let seen = engine.insight(run.id()).await.unwrap().unwrap().seq;
+    let retry = async || engine.resolve_as_seen(run.id(), seen, "a", Resolution::Retry, "a note").await;
+    retry().await.unwrap();
+    assert_eq!(engine.find(run.id()).await.unwrap().outcome().await.unwrap().status, Status::Failed);
+    let again = retry().await;
+    assert!(matches!(again, Err(Error::Raced(_))), "it has failed again since: {again:?}");
+}
+
+#[tokio::test(start_paused = true)]
 async fn nobody_resolves_anything_without_a_word() {
     let trace = Trace::default();
     let (engine, run) = stuck(&trace).await;

@@ -11,8 +11,13 @@ use crate::question::{Record, Value, chosen, statement};
 
 const COLUMNS: &str = "select saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at, \
     (select id from webhook_delivery_sagas where requeue_of = dead_letters.saga_id) as requeued_as from dead_letters";
+/// The same of those that were not requeued, which stand by themselves.
+const WAITING: &str = "select saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at, \
+    cast(null as bigint) as requeued_as from waiting_dead_letters";
 /// Dead letters requeued in one transaction at most.
 const BATCH: usize = 250;
+/// Dead letters looked at together where they are only counted.
+const COUNTED_AT_ONCE: usize = 1000;
 const NEWEST_FIRST: &str = "saga_id desc";
 const OLDEST_FIRST: &str = "saga_id";
 
@@ -57,6 +62,21 @@ pub struct Which {
     pub until: Option<Timestamp>,
     /// Only those that have not been requeued.
     pub not_requeued: bool,
+    /// Those up to this number.
+    pub up_to: Option<i64>,
+}
+
+/// Those that would be requeued.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Requeueable {
+    /// How many, up to what was asked for.
+    pub count: usize,
+    /// There are more.
+    pub more: bool,
+    /// The highest number of those that were counted.
+    pub up_to: Option<i64>,
+    /// When the last of them was given up.
+    pub given_up: Option<Timestamp>,
 }
 
 /// What came of requeueing one.
@@ -102,7 +122,7 @@ impl DeadLetters {
         loop {
             let mut asked = asked.clone();
             asked.find("saga_id < ?", search.before);
-            let rows = self.read(asked, NEWEST_FIRST, search.at_once).await?;
+            let rows = self.read(which.not_requeued, asked, NEWEST_FIRST, search.at_once).await?;
             if let Some(page) = search.take(rows, |letter| letter.saga_id) {
                 return Ok(page);
             }
@@ -116,7 +136,7 @@ impl DeadLetters {
     pub async fn get(&self, id: i64) -> Result<DeadLetter, Error> {
         let mut asked = Conditions::default();
         asked.find("saga_id = ?", id);
-        let found = self.read(asked, NEWEST_FIRST, 1).await?.pop();
+        let found = self.read(false, asked, NEWEST_FIRST, 1).await?.pop();
         found.map(|(letter, _)| letter).ok_or(Error::UnknownDeadLetter(id))
     }
 
@@ -149,15 +169,12 @@ impl DeadLetters {
         limit: usize,
         after: Option<i64>,
     ) -> Result<RequeuedMany, Error> {
-        let mut asked = Which { not_requeued: true, ..which.clone() }.conditions();
-        asked.want_that(
-            "exists (select 1 from webhook_subscriptions as p where p.id = found.subscription_id and p.deleted_at is null)",
-        );
+        let asked = which.requeueable();
         let (mut requeued, mut after) = (0, after.unwrap_or(0));
         for _ in 0..LOOKED_AT / BATCH {
             let mut asked = asked.clone();
             asked.find("saga_id > ?", after);
-            let letters = self.read(asked, OLDEST_FIRST, BATCH).await?;
+            let letters = self.read(true, asked, OLDEST_FIRST, BATCH).await?;
             let is_last = letters.len() < BATCH;
             let mut ids = Vec::new();
             for (letter, is_wanted) in letters {
@@ -180,6 +197,36 @@ impl DeadLetters {
         Ok(RequeuedMany { requeued, next: Some(after) })
     }
 
+    /// How many [`DeadLetters::requeue_matching`] would requeue, oldest first, up to `limit` of them.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn requeueable(&self, which: &Which, limit: usize) -> Result<Requeueable, Error> {
+        let asked = which.requeueable();
+        let (mut found, mut after) = (Requeueable::default(), 0);
+        loop {
+            let mut asked = asked.clone();
+            asked.find("saga_id > ?", after);
+            let letters = self.read(true, asked, OLDEST_FIRST, COUNTED_AT_ONCE).await?;
+            let is_last = letters.len() < COUNTED_AT_ONCE;
+            for (letter, is_wanted) in letters {
+                after = letter.saga_id;
+                if !is_wanted {
+                    continue;
+                }
+                if found.count == limit {
+                    return Ok(Requeueable { more: true, ..found });
+                }
+                found.count += 1;
+                found.up_to = Some(letter.saga_id);
+                found.given_up = found.given_up.max(Some(letter.created_at));
+            }
+            if is_last {
+                return Ok(found);
+            }
+        }
+    }
+
     /// The new deliveries of these dead letters, but for those requeued before.
     async fn requeue_all(&self, ids: &[i64]) -> Result<Vec<i64>, Error> {
         if ids.is_empty() {
@@ -191,14 +238,16 @@ impl DeadLetters {
         Ok(rows.iter().map(|row| row.integer(1)).collect::<Result<_, _>>()?)
     }
 
-    /// Those that are found, each with whether it is wanted.
+    /// Those that are found, of all or of those that were not requeued, each with whether it is wanted.
     async fn read(
         &self,
+        waiting: bool,
         asked: Conditions,
         order: &str,
         limit: usize,
     ) -> Result<Vec<(DeadLetter, bool)>, Error> {
-        let [sqlite, postgres] = asked.texts(COLUMNS, COLUMNS, order);
+        let columns = if waiting { WAITING } else { COLUMNS };
+        let [sqlite, postgres] = asked.texts(columns, columns, order);
         let rows = self.base.read_text(Part::DeadLetter, sqlite, &postgres, asked.values(limit)).await?;
         let letter = |row: &Record| Ok::<_, store::Error>((DeadLetter::read(row)?, row.flag(8)?));
         Ok(rows.iter().map(letter).collect::<Result<_, _>>()?)
@@ -221,6 +270,15 @@ impl DeadLetter {
 }
 
 impl Which {
+    /// Those that can be requeued: once, and to somebody.
+    fn requeueable(&self) -> Conditions {
+        let mut asked = self.conditions();
+        asked.want_that(
+            "exists (select 1 from webhook_subscriptions as p where p.id = found.subscription_id and p.deleted_at is null)",
+        );
+        asked
+    }
+
     /// What finds the fewest has an index, and finds them; the others say which of those are wanted.
     fn conditions(&self) -> Conditions {
         let mut asked = Conditions::default();
@@ -236,14 +294,14 @@ impl Which {
                 is_found = true;
             }
         }
+        if let Some(up_to) = self.up_to {
+            asked.find("saga_id <= ?", up_to);
+        }
         if let Some(since) = self.since {
             asked.want("created_at >= ?", since);
         }
         if let Some(until) = self.until {
             asked.want("created_at < ?", until);
-        }
-        if self.not_requeued {
-            asked.want_that("requeued_as is null");
         }
         asked
     }

@@ -71,7 +71,7 @@ use backstitch::Engine;
 pub use condition::{Condition, DEAD_LETTERS_COUNTED, LATELY};
 pub use courier::Courier;
 pub use crew::Crew;
-pub use dead_letters::{DeadLetter, DeadLetters, Requeued, RequeuedMany, Which};
+pub use dead_letters::{DeadLetter, DeadLetters, Requeueable, Requeued, RequeuedMany, Which};
 pub use deliveries::{Attempt, Deliveries, Event, Filter, Saga};
 pub use desk::{Counter, QUEUE};
 pub use dispatch::Dispatch;

@@ -5,9 +5,16 @@ use backstitch::store::product::{Migration, Schema};
 /// Events, subscriptions, deliveries and what came of them, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {
     product: "webhooks",
-    migrations: &[Migration {
-        name: "webhooks",
-        sqlite: include_str!("../../migrations/sqlite/webhooks_0001.sql"),
-        postgres: include_str!("../../migrations/postgres/webhooks_0001.sql"),
-    }],
+    migrations: &[
+        Migration {
+            name: "webhooks",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0001.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0001.sql"),
+        },
+        Migration {
+            name: "waiting_dead_letters",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0002.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0002.sql"),
+        },
+    ],
 };

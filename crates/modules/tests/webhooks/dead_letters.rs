@@ -240,6 +240,45 @@ async fn what_no_index_finds_is_looked_for_a_stretch_at_a_time() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_was_requeued_is_in_nobodys_way_who_counts_what_can_be() {
+    for stage in Stage::each().await {
+        let [gone, open] = [stage.subscribe(&["order.*"], 8).await, stage.subscribe(&["order.*"], 8).await];
+        stage.tell("o-1").await;
+        let (old, new) = (10..10 + ONE_CALL, 10 + ONE_CALL..13 + ONE_CALL);
+        letters(&stage, open.id, old.clone(), "timeout").await;
+        stage
+            .execute(
+                "insert into webhook_delivery_sagas
+                     (event_id, subscription_id, next_attempt_at, created_at, updated_at, webhook_id, requeue_of)
+                 select event_id, subscription_id, created_at, created_at, created_at, webhook_id, saga_id
+                 from dead_letters",
+            )
+            .await
+            .unwrap();
+        letters(&stage, open.id, new.clone(), "timeout").await;
+        letters(&stage, gone.id, new.end..new.end + 2, "timeout").await;
+        stage.webhooks.subscriptions.delete(gone.id).await.unwrap();
+        let dead = &stage.webhooks.dead_letters;
+        let left = Which { not_requeued: true, ..Which::default() };
+        let page = dead.list(&left, 50, None).await.unwrap();
+        assert_eq!((page.items.len(), page.next), (5, None), "found in one look");
+        let found = dead.requeueable(&left, 2).await.unwrap();
+        assert_eq!((found.count, found.more), (2, true));
+        let found = dead.requeueable(&left, 100).await.unwrap();
+        assert_eq!((found.count, found.more, found.up_to), (3, false, i64::try_from(new.end - 1).ok()));
+        let up_to = Which { up_to: i64::try_from(new.start).ok(), ..left.clone() };
+        let some = dead.requeue_matching(&up_to, 100, None).await.unwrap();
+        assert_eq!(some, RequeuedMany { requeued: 1, next: None });
+        assert_eq!(dead.requeue_matching(&left, 100, None).await.unwrap().requeued, 2);
+        assert_eq!(dead.requeueable(&left, 100).await.unwrap().count, 0);
+        assert_eq!(dead.list(&Which::default(), 1, None).await.unwrap().items.len(), 1, "all stay");
+        stage.execute("delete from dead_letters").await.unwrap();
+        let rest = dead.list(&left, 50, None).await.unwrap();
+        assert!(rest.items.is_empty(), "what is removed waits no more: {rest:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn deliveries_of_a_status_fill_their_pages_and_those_of_a_subscription_are_looked_for_a_stretch_at_a_time()
  {
     for stage in Stage::each().await {

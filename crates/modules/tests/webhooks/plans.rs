@@ -438,19 +438,23 @@ async fn lists(stage: &Stage, session: &Client) -> Vec<(String, String, &'static
             since: has(8).then_some(stage.now()),
             until: has(16).then_some(stage.now()),
             not_requeued: has(32),
+            up_to: None,
         };
-        let index = match which {
-            Which { event_id: Some(_), .. } => "idx_dead_letter_event",
-            Which { subscription_id: Some(_), .. } => "idx_dead_letter_subscription",
-            Which { final_error_code: Some(_), .. } => "idx_dead_letter_code",
-            _ => "dead_letters_pkey",
+        let [all_of_them, waiting] = match which {
+            Which { event_id: Some(_), .. } => ["idx_dead_letter_event", "idx_waiting_letter_event"],
+            Which { subscription_id: Some(_), .. } => {
+                ["idx_dead_letter_subscription", "idx_waiting_letter_subscription"]
+            }
+            Which { final_error_code: Some(_), .. } => ["idx_dead_letter_code", "idx_waiting_letter_code"],
+            _ => ["dead_letters_pkey", "waiting_dead_letters_pkey"],
         };
+        let index = if which.not_requeued { waiting } else { all_of_them };
         letters.list(&which, 50, None).await.unwrap();
         all.push((format!("{which:?}"), session.query_one(heard, &[]).await.unwrap().get(0), index));
         // None is requeued, but what could be is looked for.
         letters.requeue_matching(&which, 0, None).await.unwrap();
         let text = session.query_one(heard, &[]).await.unwrap().get(0);
-        all.push((format!("requeueing {which:?}"), text, index));
+        all.push((format!("requeueing {which:?}"), text, waiting));
     }
     let asked: std::collections::HashSet<&str> = all.iter().map(|(_, text, _)| text.as_str()).collect();
     assert_eq!(asked.len(), 7 + 64 + 32, "each is heard, and requeueing always wants what was not requeued");

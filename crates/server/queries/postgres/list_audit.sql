@@ -1,7 +1,7 @@
 select
     audit.id,
     (extract(epoch from audit.at) * 1000000)::bigint as at,
-    key_id, key_name, role, peer, method, path, subject, status
+    key_id, key_name, role, peer, method, path, subject, status, what
 from audit
     left join audit_answers on audit_answers.audit_id = audit.id
 where audit.id < $1

@@ -1,2 +1,2 @@
-insert into audit_answers (audit_id, at, status)
-values (?1, ?2, ?3)
+insert into audit_answers (audit_id, at, status, what)
+values (?1, ?2, ?3, ?4)

@@ -1,4 +1,4 @@
-select audit.id, audit.at, key_id, key_name, role, peer, method, path, subject, status
+select audit.id, audit.at, key_id, key_name, role, peer, method, path, subject, status, what
 from audit
     left join audit_answers on audit_answers.audit_id = audit.id
 where audit.id < ?1

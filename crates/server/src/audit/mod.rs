@@ -22,7 +22,7 @@ use crate::telemetry::answer_or_problem;
 
 /// The role of whoever asks while nobody needs a key.
 const OPEN: &str = "open";
-/// Characters that are kept of a path; more than any request needs that can be carried out.
+/// Characters that are kept of a path, or of what was done; more than any request needs that can be carried out.
 const PATH: usize = 1024;
 
 /// Lets the request through to its route, between its record and that of its answer.
@@ -40,13 +40,30 @@ pub(crate) async fn audited(app: &App, holder: Option<Holder>, mut request: Requ
     let done = async move {
         let response = answer_or_problem(next.run(request)).await;
         let status = response.status().as_u16();
-        if let Err(error) = answered(&engine, asked, status).await {
+        let what = response.extensions().get::<Said>().map(|said| beginning(&said.0));
+        if let Err(error) = answered(&engine, asked, status, what).await {
             // It is done, and the record says who asked for it: to answer that it failed would be another lie.
             tracing::error!(%error, audit = asked, status, "an answer could not be recorded in the audit");
         }
         response
     };
     tokio::spawn(done.in_current_span()).await.unwrap_or_else(|_| Problem::internal().into_response())
+}
+
+/// What was done, in words.
+#[derive(Clone)]
+struct Said(String);
+
+/// The same answer, with what was done in words: the path alone does not say.
+pub(crate) fn said(mut response: Response, what: impl Into<String>) -> Response {
+    response.extensions_mut().insert(Said(what.into()));
+    response
+}
+
+/// What was asked for, after what was done; what was left empty is left out.
+pub(crate) fn filtered<N: AsRef<str>, V: AsRef<str>>(fields: impl IntoIterator<Item = (N, V)>) -> String {
+    let filled = fields.into_iter().filter(|(_, value)| !value.as_ref().is_empty());
+    filled.fold(String::new(), |text, (name, value)| text + ", " + name.as_ref() + "=" + value.as_ref())
 }
 
 fn described(holder: Option<&Holder>, request: &Request) -> Asked {
@@ -85,6 +102,14 @@ mod tests {
         assert_eq!(subject("/v1/sagas/{id}/steps/{step}/resolve", "/v1/sagas/7/steps/a/resolve"), Some("7"));
         assert_eq!(subject("/v1/definitions/{name}/apply", "/v1/definitions/a%00b/apply"), Some("a%00b"));
         assert_eq!(subject("/v1/admin/config/services", "/v1/admin/config/services"), None);
+    }
+
+    #[test]
+    fn what_was_asked_for_is_said_without_what_was_left_empty() {
+        assert_eq!(
+            filtered([("code", "http_400"), ("since", ""), ("event", "7")]),
+            ", code=http_400, event=7"
+        );
     }
 
     #[test]

@@ -36,6 +36,8 @@ pub(crate) struct Recorded {
     pub(crate) subject: Option<String>,
     /// `None` when nobody lived, or was able, to record it.
     pub(crate) status: Option<i32>,
+    /// What was done, where the path does not say it.
+    pub(crate) what: Option<String>,
 }
 
 /// Keeps a request, and gives its number.
@@ -63,19 +65,24 @@ pub(super) async fn asked(engine: &Engine, asked: Asked) -> Result<i64, Error> {
 }
 
 /// Keeps what a request was answered.
-pub(super) async fn answered(engine: &Engine, asked: i64, status: u16) -> Result<(), Error> {
+pub(super) async fn answered(
+    engine: &Engine,
+    asked: i64,
+    status: u16,
+    what: Option<String>,
+) -> Result<(), Error> {
     let (at, status) = (engine.clock().now().as_micros(), i32::from(status));
     match database(engine)? {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
                 let mut statement = transaction.prepare_cached(sql!("sqlite", "insert_audit_answer"))?;
-                statement.execute(params![asked, at, status])
+                statement.execute(params![asked, at, status, what])
             };
             file.write_product(write).await.map(|_| ())
         }
         Database::Postgres(server) => {
             let sql = sql!("postgres", "insert_audit_answer");
-            server.write_product(sql, &[&asked, &at, &status]).await.map(|_| ())
+            server.write_product(sql, &[&asked, &at, &status, &what]).await.map(|_| ())
         }
     }
 }
@@ -111,6 +118,7 @@ macro_rules! read {
             path: $row.$get("path")?,
             subject: $row.$get("subject")?,
             status: $row.$get("status")?,
+            what: $row.$get("what")?,
         })
     };
 }

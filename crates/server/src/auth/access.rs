@@ -60,6 +60,7 @@ impl Table {
     }
 
     /// Every route there is.
+    #[cfg(test)]
     pub(crate) fn all(&self) -> impl Iterator<Item = (&str, &Method, Rule)> {
         self.0.iter().flat_map(|(path, methods)| {
             methods.iter().map(move |(method, rule)| (path.as_str(), method, *rule))

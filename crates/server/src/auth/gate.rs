@@ -106,7 +106,8 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     let Some(route) = app.access.get(path.as_str(), request.method()) else {
         // A method without a role is closed to everybody, whether or not something would answer it.
         let allowed = app.access.methods(path.as_str());
-        return Problem::method_not_allowed(request.method(), &allowed).into_response();
+        let problem = Problem::method_not_allowed(request.method(), &allowed);
+        return console::refuse(app, request, problem).await;
     };
     let needed = match route.access {
         Access::Page(needed) => return console::guard(app, needed, route.audited, request, next).await,

@@ -9,7 +9,7 @@ use super::address::address;
 use super::done::Done;
 use super::form::Form;
 use super::page::{Frame, Section, page};
-use super::parts::{Mood, State as Shown, When};
+use super::parts::{Id, Mood, State as Shown, When};
 use super::visitor::Visitor;
 use crate::app::App;
 use crate::http::{AlertInPath, Query};

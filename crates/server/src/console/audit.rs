@@ -30,6 +30,8 @@ struct Row {
     role: String,
     peer: String,
     what: String,
+    /// Where the path does not say it.
+    more: String,
     answer: Shown,
 }
 
@@ -73,6 +75,7 @@ impl Row {
             role: recorded.role,
             peer: recorded.peer.unwrap_or_default(),
             what: format!("{} {}", recorded.method, recorded.path),
+            more: recorded.what.unwrap_or_default(),
             answer,
         }
     }

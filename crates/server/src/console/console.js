@@ -1,18 +1,37 @@
-// What pages do beyond what they are: ids are copied, times go on, and what has changed is shown. Without it all of them can be read
-// and every form can be sent.
+// What pages do beyond what they are: ids are copied, times go on or are shown exactly, and what has changed is shown. Without it all
+// of them can be read and every form can be sent.
 "use strict";
 
-const copied = (button) => {
-  const word = button.textContent;
-  button.textContent = "copied";
-  setTimeout(() => { button.textContent = word; }, 1200);
+const told = (button, word) => {
+  const before = button.textContent;
+  button.textContent = word;
+  setTimeout(() => { button.textContent = before; }, 1200);
+};
+
+// Browsers keep the clipboard from pages that came unencrypted from another machine; what is selected can be copied all the same.
+const copySelected = (button) => {
+  const text = document.createElement("textarea");
+  text.value = button.dataset.copy;
+  text.readOnly = true;
+  text.className = "aside";
+  document.body.append(text);
+  text.select();
+  const done = document.execCommand("copy");
+  text.remove();
+  button.focus();
+  if (!done) window.getSelection().selectAllChildren(button.previousElementSibling);
+  told(button, done ? "copied" : "selected");
+};
+
+const copy = (button) => {
+  if (!navigator.clipboard) return copySelected(button);
+  return navigator.clipboard.writeText(button.dataset.copy).then(() => told(button, "copied"), () => copySelected(button));
 };
 
 document.addEventListener("click", (event) => {
   const button = event.target.closest("[data-copy]");
-  if (button && navigator.clipboard) {
-    navigator.clipboard.writeText(button.dataset.copy).then(() => copied(button));
-  }
+  if (button) copy(button);
+  if (event.target.closest("time, .exactly")) turn();
 });
 
 // A form that cannot be taken back is asked about once, and sent once.
@@ -39,24 +58,59 @@ const span = (seconds) => {
 // By the server's clock: how far the browser's is off is known from when the page was made.
 const made = document.querySelector("footer time");
 const ahead = made ? Date.now() - Date.parse(made.dateTime) : 0;
+let exactly = false;
 const tell = () => {
   document.querySelectorAll("time[datetime]").forEach((time) => {
     const seconds = Math.floor((Date.now() - ahead - Date.parse(time.dateTime)) / 1000);
-    time.textContent = seconds < 0 ? `in ${span(-seconds)}` : `${span(seconds)} ago`;
+    const relative = seconds < 0 ? `in ${span(-seconds)}` : `${span(seconds)} ago`;
+    time.textContent = exactly ? time.dateTime : relative;
   });
 };
 
-const show = (root) => root.querySelectorAll(".copy[hidden]").forEach((button) => { button.hidden = !navigator.clipboard; });
+// All times of a page at once, exactly or by how long ago: by a button that fingers and keys reach, or a click on any of them.
+const turn = () => {
+  exactly = !exactly;
+  document.body.classList.toggle("exact", exactly);
+  document.querySelectorAll(".exactly").forEach((button) => button.setAttribute("aria-pressed", String(exactly)));
+  tell();
+};
 
-// Parts that are marked as live are fetched again when something has happened. Where somebody is at work nothing is taken away.
+const show = (root) => root.querySelectorAll(".copy[hidden], .exactly[hidden]").forEach((button) => { button.hidden = false; });
+
+// Parts that are marked as live are fetched again when something has happened. Where somebody is at work nothing is taken away: what
+// they typed, what they opened, how far they scrolled, and what they are about to press.
+const asItCame = new Map();
+// How long ago something was is told here: that alone is no change.
+const written = (part) => part.outerHTML.replace(/(<time [^>]*>)[^<]*/g, "$1");
+
+const fields = (part) => [...part.querySelectorAll("input, textarea, select")];
+const isTouched = (field) => {
+  if (field.matches("[type=checkbox], [type=radio]")) return field.checked !== field.defaultChecked;
+  if (field.matches("select")) return field.selectedIndex !== Math.max([...field.options].findIndex((it) => it.defaultSelected), 0);
+  return field.value !== field.defaultValue;
+};
+const isAtWork = (part) => fields(part).some((field) => field === document.activeElement || (field.type !== "hidden" && isTouched(field)));
+
+const replacePart = (old, next) => {
+  const all = (part, what) => [...part.querySelectorAll(what)];
+  const open = all(old, "details").map((it) => it.open);
+  const scrolled = all(old, ".scroll, pre").map((it) => [it.scrollLeft, it.scrollTop]);
+  const pressable = "summary, a, button";
+  const focused = old.contains(document.activeElement) ? all(old, pressable).indexOf(document.activeElement) : -1;
+  old.replaceWith(next);
+  all(next, "details").forEach((it, at) => { it.open = open[at] ?? it.open; });
+  all(next, ".scroll, pre").forEach((it, at) => { [it.scrollLeft, it.scrollTop] = scrolled[at] ?? [0, 0]; });
+  show(next);
+  if (focused >= 0) all(next, pressable)[focused]?.focus({ preventScroll: true });
+};
+
 const replace = (fresh) => {
   fresh.querySelectorAll("[data-live]").forEach((next) => {
     const old = document.getElementById(next.id);
-    if (!old || old.outerHTML === next.outerHTML || old.contains(document.activeElement)) return;
-    const open = [...old.querySelectorAll("details")].map((it) => it.open);
-    old.replaceWith(next);
-    next.querySelectorAll("details").forEach((it, at) => { it.open = open[at] ?? it.open; });
-    show(next);
+    const html = written(next);
+    if (!old || asItCame.get(next.id) === html || isAtWork(old)) return;
+    asItCame.set(next.id, html);
+    replacePart(old, next);
   });
   tell();
 };
@@ -68,27 +122,62 @@ const refresh = async () => {
   fetching = true;
   try {
     const answer = await fetch(location.href, { headers: { accept: "text/html" } });
-    if (answer.redirected) { location.reload(); return; }
+    // Whoever is not signed in any more is led to where they can, and told why.
+    if (answer.redirected) {
+      const led = new URL(answer.url);
+      if (led.pathname === "/login") led.searchParams.set("ended", "1");
+      location.assign(led);
+      return;
+    }
     if (answer.ok) replace(new DOMParser().parseFromString(await answer.text(), "text/html"));
   } catch { /* The server is away: the stream says when it is back. */ }
   fetching = false;
   if (again) { again = false; setTimeout(refresh, 500); }
 };
 
+// A browser comes back by itself while the connection breaks, and never after an answer that is no stream. Nobody listens for a page
+// that is not seen: a browser has few connections for all its tabs.
 const follow = (from) => {
   const word = document.querySelector(".live-word");
-  const stream = new EventSource(from);
-  stream.addEventListener("open", () => { word.hidden = false; word.textContent = " · live"; });
-  stream.addEventListener("changed", refresh);
-  stream.addEventListener("over", () => { stream.close(); refresh(); word.hidden = true; });
-  stream.addEventListener("error", () => {
-    word.hidden = false;
-    word.textContent = " · not live: the server does not answer";
-    // It answered, and with something else: whoever is not signed in any more is led to where they can.
-    if (stream.readyState === EventSource.CLOSED) refresh();
+  const say = (words) => { word.hidden = !words; word.textContent = ` · ${words}`; };
+  let stream = null;
+  let wait = 1000;
+  let later = 0;
+  let ended = false;
+  const leave = () => { clearTimeout(later); stream?.close(); stream = null; };
+  const listen = () => {
+    leave();
+    stream = new EventSource(from);
+    stream.addEventListener("open", () => { wait = 1000; say("live"); });
+    stream.addEventListener("changed", refresh);
+    stream.addEventListener("over", () => { leave(); ended = true; refresh(); say(""); });
+    stream.addEventListener("error", () => {
+      say("not live: the server does not answer");
+      if (stream?.readyState !== EventSource.CLOSED) return;
+      refresh();
+      later = setTimeout(listen, wait);
+      wait = Math.min(wait * 2, 30000);
+    });
+  };
+  document.addEventListener("visibilitychange", () => {
+    if (ended) return;
+    if (document.hidden) { leave(); return; }
+    refresh();
+    listen();
   });
+  window.addEventListener("pagehide", leave);
+  window.addEventListener("pageshow", (event) => { if (event.persisted && !ended) { refresh(); listen(); } });
+  if (!document.hidden) listen();
 };
 
+// What was just done is said once: not to whoever reloads the page or is sent its address.
+const here = new URL(location.href);
+if (here.searchParams.has("done")) {
+  here.searchParams.delete("done");
+  history.replaceState(history.state, "", here);
+}
+
+document.querySelectorAll("[data-live]").forEach((part) => asItCame.set(part.id, written(part)));
 show(document);
 setInterval(tell, 5000);
 if (document.body.dataset.liveFrom && window.EventSource) follow(document.body.dataset.liveFrom);

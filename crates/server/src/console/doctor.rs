@@ -7,7 +7,7 @@ use axum::extract::State;
 use axum::response::Response;
 
 use super::page::{Frame, Section, page};
-use super::parts::{Mood, State as Shown};
+use super::parts::{Id, Mood, State as Shown};
 use super::visitor::Visitor;
 use crate::app::App;
 use crate::doctor::{Diagnosis, Severity};

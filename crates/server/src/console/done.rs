@@ -47,7 +47,6 @@ done! {
     Enabled "enabled" "The endpoint is enabled: what waited for it is sent.";
     Disabled "disabled" "The endpoint is disabled: what comes is kept for it.";
     Replayed "replayed" "The events of that time are sent once more.";
-    Tested "tested" "A test call was made.";
 }
 
 impl Done {

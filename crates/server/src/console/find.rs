@@ -12,9 +12,10 @@ use backstitch_modules::webhooks::Error as WebhookError;
 
 use super::address::address;
 use super::done::see_other;
-use super::lifecycles;
 use super::page::{Frame, Section, page};
+use super::parts::Id;
 use super::visitor::Visitor;
+use super::{lifecycles, sagas};
 use crate::app::App;
 use crate::http::Query;
 use crate::problem::{Kind, Problem};
@@ -35,6 +36,8 @@ struct Page {
 struct Hit {
     what: &'static str,
     name: String,
+    /// What can be copied, beyond what was looked for.
+    id: Option<String>,
     place: String,
 }
 
@@ -104,13 +107,13 @@ async fn by_callers_id(app: &App, id: &str, hits: &mut Vec<Hit>) -> Result<(), P
     let found = app.engine.list(&filter, &Cursor { before: None, limit: LISTED }).await?;
     if found.next.is_some() {
         let place = address("/sagas", &[("correlation_id", Some(id))]);
-        hits.push(Hit { what: "sagas", name: format!("all with the correlation id {id}"), place });
+        hits.push(Hit { what: "sagas", name: format!("all with the correlation id {id}"), id: None, place });
     }
     hits.extend(found.items.iter().map(|saga| saga_hit(saga.id, &saga.definition)));
     let attributes = [("order_id".to_owned(), id.to_owned())].into();
     let filter = Filter { definition: Some(orders::DEFINITION.to_owned()), attributes, ..Filter::default() };
     let found = app.engine.list(&filter, &Cursor { before: None, limit: LISTED }).await?;
-    let order = |id: SagaId| Hit { what: "order", name: id.to_string(), place: saga_place(id) };
+    let order = |id: SagaId| Hit { what: "order", ..saga_hit(id, orders::DEFINITION) };
     hits.extend(found.items.iter().map(|saga| order(saga.id)));
     let lifecycles = &app.lifecycles.parts;
     for standing in lifecycles.correlated(id, LISTED).await? {
@@ -128,22 +131,19 @@ async fn by_callers_id(app: &App, id: &str, hits: &mut Vec<Hit>) -> Result<(), P
     Ok(())
 }
 
-fn saga_place(id: SagaId) -> String {
-    format!("/sagas/{id}")
-}
-
 fn saga_hit(id: SagaId, definition: &str) -> Hit {
-    Hit { what: "saga", name: format!("{definition} {id}"), place: saga_place(id) }
+    Hit { what: "saga", name: definition.to_owned(), id: Some(id.to_string()), place: sagas::place(id) }
 }
 
 fn lifecycle_hit(standing: &Standing) -> Hit {
     Hit {
         what: "lifecycle",
-        name: format!("{} {}", standing.machine, standing.key),
+        name: standing.machine.to_string(),
+        id: Some(standing.key.to_string()),
         place: lifecycles::place(&standing.machine, &standing.key),
     }
 }
 
 fn numbered(what: &'static str, number: i64, place: &str) -> Hit {
-    Hit { what, name: number.to_string(), place: format!("{place}/{number}") }
+    Hit { what, name: number.to_string(), id: Some(number.to_string()), place: format!("{place}/{number}") }
 }

@@ -1,17 +1,20 @@
 //! Lets whoever has signed in through to a page, and tells everybody else what to do, in pages too.
 
-use axum::extract::Request;
-use axum::http::header::LOCATION;
-use axum::http::{HeaderMap, HeaderValue, Method, StatusCode, Uri};
+use axum::extract::{MatchedPath, Request};
+use axum::http::header::{ACCEPT, SET_COOKIE};
+use axum::http::{HeaderMap, Method, Uri};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 
+use super::done::see_other;
 use super::form::{Form, TOKEN};
 use super::visitor::Visitor;
 use super::{cookie, origin, page};
 use crate::app::App;
 use crate::audit::audited;
-use crate::auth::{self, Right, Role, Session, Verdict, Who, forbidden, is_open_form_token, open_form_token};
+use crate::auth::{
+    self, Access, Right, Role, Session, Verdict, Who, forbidden, is_open_form_token, open_form_token,
+};
 use crate::http::{Peer, read_body};
 use crate::problem::{Kind, Problem};
 
@@ -23,7 +26,7 @@ pub(crate) async fn guard(
     request: Request,
     next: Next,
 ) -> Response {
-    let path = request.uri().path().to_owned();
+    let back = back(&app, &request);
     let mut visitor = Visitor::default();
     let answer = match admit(&app, needed, request, &mut visitor).await {
         Ok(Admitted::Through(request)) if is_audited => {
@@ -33,7 +36,65 @@ pub(crate) async fn guard(
         Ok(Admitted::ToSignIn(response)) => response,
         Err(problem) => problem.into_response(),
     };
-    page::in_pages(&app, visitor, &path, answer)
+    page::in_pages(&app, visitor, back, answer)
+}
+
+/// Answers a browser for which there is nothing here, or nothing that way: as whoever it has signed in, and with a way back. Programs
+/// get the problem as it is.
+pub(crate) async fn refuse(app: App, request: Request, problem: Problem) -> Response {
+    let answer = problem.into_response();
+    let back = back(&app, &request);
+    let headers = request.into_parts().0.headers;
+    let kinds = headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
+    if !kinds.is_some_and(|kinds| kinds.contains("text/html")) {
+        return answer;
+    }
+    // Whoever cannot be told from nobody is shown the page as nobody.
+    let visitor = visitor(&app, &headers).await.unwrap_or_default();
+    page::in_pages(&app, visitor, back, answer)
+}
+
+/// The page that a form or a page belongs to: the next one above it that there is.
+fn back(app: &App, request: &Request) -> String {
+    let template = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    // The forms of machines stand beside their pages, where every key can be a key.
+    let (template, path) = match request.uri().path().strip_prefix("/machines/") {
+        Some(rest) => (template.replacen("/machines/", "/lifecycles/", 1), format!("/lifecycles/{rest}")),
+        None => (template.to_owned(), request.uri().path().to_owned()),
+    };
+    above(&template, &path, |page| {
+        app.access.get(page, &Method::GET).is_some_and(|rule| matches!(rule.access, Access::Page(_)))
+    })
+}
+
+/// The nearest place above a path at which there is a page, where both are of as many parts.
+fn above(template: &str, path: &str, is_page: impl Fn(&str) -> bool) -> String {
+    let (mut template, mut path) = (template, path);
+    while let (Some((above_template, _)), Some((above_path, _))) =
+        (template.rsplit_once('/'), path.rsplit_once('/'))
+    {
+        (template, path) = (above_template, above_path);
+        if is_page(template) {
+            return path.to_owned();
+        }
+    }
+    "/".to_owned()
+}
+
+/// Who the browser has signed in.
+async fn visitor(app: &App, headers: &HeaderMap) -> Result<Visitor, Problem> {
+    let hasher = &app.gate.hasher;
+    if app.gate.is_open().await? {
+        let open = origin::is_local(headers);
+        return Ok(Visitor { holder: None, open, form_token: open_form_token(hasher) });
+    }
+    let Some(session) = session(app, headers) else { return Ok(Visitor::default()) };
+    match app.gate.keyring.verify_number(session.key).await.map_err(|why| Problem::of_store(&why))? {
+        Verdict::Good(holder) => {
+            Ok(Visitor { holder: Some(holder), open: false, form_token: session.form_token(hasher) })
+        }
+        _ => Ok(Visitor::default()),
+    }
 }
 
 enum Admitted {
@@ -47,7 +108,6 @@ async fn admit(
     request: Request,
     visitor: &mut Visitor,
 ) -> Result<Admitted, Problem> {
-    let hasher = &app.gate.hasher;
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
     let open = app.gate.is_open().await?;
     if open && !origin::is_local(request.headers()) {
@@ -58,14 +118,7 @@ async fn admit(
     }
     let session = if open { None } else { session(app, request.headers()) };
     app.gate.rates.request(session.map_or(peer, |session| Who::Key(session.key)))?;
-    if open {
-        *visitor = Visitor { holder: None, open, form_token: open_form_token(hasher) };
-    } else if let Some(session) = session
-        && let Verdict::Good(holder) =
-            app.gate.keyring.verify_number(session.key).await.map_err(|why| Problem::of_store(&why))?
-    {
-        *visitor = Visitor { holder: Some(holder), open, form_token: session.form_token(hasher) };
-    }
+    *visitor = self::visitor(app, request.headers()).await?;
     if let Some(needed) = needed {
         match (&visitor.holder, request.method()) {
             (Some(holder), _) if !holder.role.suffices_for(needed) => return Err(forbidden(holder, needed)),
@@ -86,8 +139,6 @@ async fn admit(
     }
     let mut request = request;
     if request.method() == Method::POST {
-        // A session whose key is not good any more is none: its holder signs in with another.
-        let session = session.filter(|_| visitor.holder.is_some());
         request = with_form(app, request, open, session).await?;
     }
     let extensions = request.extensions_mut();
@@ -119,11 +170,13 @@ async fn with_form(
     let body = read_body(Request::from_parts(parts.clone(), body), &app.config.limits).await?;
     let form = Form::parse(&body);
     let (hasher, token) = (&app.gate.hasher, form.text(TOKEN));
-    let fits = match session {
-        Some(session) => session.has_form_token(hasher, token),
-        // Whoever signs in has no session yet: what they send is their key.
-        None => is_open_form_token(hasher, token) || (!open && parts.uri.path() == SIGN_IN),
-    };
+    // Whoever signs in sends their key, whatever session they had before.
+    let signs_in = !open && parts.uri.path() == SIGN_IN;
+    let fits = signs_in
+        || match session {
+            Some(session) => session.has_form_token(hasher, token),
+            None => is_open_form_token(hasher, token),
+        };
     if !fits {
         return Err(foreign(
             "the form's token is missing or too old, and nothing was done: open the page anew",
@@ -148,9 +201,9 @@ fn to_sign_in(wanted: &Uri, was_in: bool) -> Response {
     }
     let query = query.finish();
     let place = if query.is_empty() { SIGN_IN.to_owned() } else { format!("{SIGN_IN}?{query}") };
-    let mut response = StatusCode::SEE_OTHER.into_response();
-    if let Ok(place) = HeaderValue::try_from(place) {
-        response.headers_mut().insert(LOCATION, place);
+    let mut response = see_other(&place);
+    if let Some(forgotten) = cookie::forget().filter(|_| was_in) {
+        response.headers_mut().insert(SET_COOKIE, forgotten);
     }
     response
 }
@@ -164,4 +217,19 @@ pub(super) async fn sign_in(app: &App, key: &str, peer: Option<Peer>) -> Result<
     let random = auth::random().map_err(|why| Problem::of_store(&why))?;
     let nonce = random.iter().take(8).fold(0, |nonce, byte| (nonce << 8) | u64::from(*byte));
     Ok(Session::begin(holder.id, app.clock.now(), nonce))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_place_belongs_to_the_next_page_above_it() {
+        let is_page = |template: &str| ["/sagas", "/sagas/{id}", "/orders"].contains(&template);
+        let above = |template, path| above(template, path, is_page);
+        assert_eq!(above("/sagas/{id}/steps/{step}/resolve", "/sagas/7/steps/a/resolve"), "/sagas/7");
+        assert_eq!(above("/sagas/{id}", "/sagas/7"), "/sagas");
+        assert_eq!(above("/orders/services/apply", "/orders/services/apply"), "/orders");
+        assert_eq!((above("/sagas", "/sagas"), above("", "/nowhere/at/all")), ("/".into(), "/".into()));
+    }
 }

@@ -1,6 +1,8 @@
 //! Tells a page that what it shows has changed. What that is, the page asks for itself.
 
+use std::future::ready;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use axum::extract::State;
@@ -8,6 +10,8 @@ use axum::response::Response;
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
+use tokio::sync::broadcast::Receiver;
+use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 use crate::app::App;
@@ -25,7 +29,8 @@ const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
 const CHANGED: Bytes = Bytes::from_static(b"event: changed\ndata: \n\n");
 const OVER: Bytes = Bytes::from_static(b"event: over\ndata: \n\n");
 
-/// That something has happened anywhere, or to sagas and lifecycles of one name.
+/// That something has happened anywhere, or to sagas and lifecycles of one name. What happened before somebody listened is nobody's
+/// to tell, so that the first word is always that there may be something new.
 pub(super) async fn anything(
     State(app): State<App>,
     leave: Leave,
@@ -36,33 +41,59 @@ pub(super) async fn anything(
     let told = app.audience.listen(Wish { definition, name: None }).ok_or_else(|| {
         Problem::new(Kind::TooManyRequests, "too many others listen for different things: try again later")
     })?;
-    let events = stream::unfold(told, |mut told| async move {
-        // Whoever has missed something has all the more reason to look.
-        told.recv().await.is_ok().then_some(((), told))
-    });
-    let ticks = stream::unfold((), |()| async {
-        tokio::time::sleep(AT_LEAST_EVERY).await;
-        Some(((), ()))
-    });
-    Ok(event_stream(leave, paced(stream::select(events, ticks)).map(|()| CHANGED)))
+    let first = stream::iter([()]);
+    Ok(event_stream(leave, paced(first.chain(news(told))).map(|()| CHANGED)))
 }
 
-/// That something has happened to a saga, until its end.
+/// What is told, and a look now and then. Whoever has missed something has all the more reason to look; it ends when nobody is
+/// told anything any more, so that they come back.
+fn news(told: Receiver<Bytes>) -> impl Stream<Item = ()> + Send {
+    stream::unfold(told, |mut told| async move {
+        tokio::select! {
+            heard = told.recv() => match heard {
+                Ok(_) | Err(RecvError::Lagged(_)) => Some(((), told)),
+                Err(RecvError::Closed) => None,
+            },
+            () = tokio::time::sleep(AT_LEAST_EVERY) => Some(((), told)),
+        }
+    })
+}
+
+/// That something has happened to a saga since its page was made, until its end.
 pub(super) async fn saga(
     State(app): State<App>,
     SagaInPath(id): SagaInPath,
     leave: Leave,
-    query: Query,
+    mut query: Query,
 ) -> Result<Response, Problem> {
-    query.finish("")?;
+    let seen = query.number("after", 0, i64::MAX.unsigned_abs())?;
+    query.finish("after")?;
     let run = app.engine.find(id).await?;
     let head = app.engine.store().heads(&[id]).await.map_err(|why| Problem::of_store(&why))?;
-    let seen = head.first().map_or(0, |head| head.seq);
+    let newest = head.first().map_or(0, |head| head.seq);
     if head.first().is_some_and(|head| head.status.is_terminal()) {
         return Ok(event_stream(leave, stream::iter([OVER])));
     }
-    let events = run.events_after(seen).map(|_| ());
-    Ok(event_stream(leave, paced(events).map(|()| CHANGED).chain(stream::iter([OVER]))))
+    // A number that is still to come would never be told of.
+    let events = run.events_after(seen.unwrap_or(newest).min(newest));
+    Ok(event_stream(
+        leave,
+        until_the_end(events.map(|event| event.map(|recorded| recorded.event.is_terminal()))),
+    ))
+}
+
+/// That there are events, and then that it is over, which only the last of them says: a stream that breaks off is asked for anew.
+fn until_the_end<E: Send + 'static>(
+    ends: impl Stream<Item = Result<bool, E>> + Send + 'static,
+) -> BoxStream<'static, Bytes> {
+    let is_over = Arc::new(AtomicBool::new(false));
+    let seen = is_over.clone();
+    let events = ends.take_while(|event| ready(event.is_ok())).map(move |event| {
+        // A failed rollback that was taken up again has more to say.
+        seen.store(matches!(event, Ok(true)), Ordering::Relaxed);
+    });
+    let over = stream::once(async move { is_over.load(Ordering::Relaxed).then_some(OVER) });
+    paced(events).map(|()| CHANGED).chain(over.filter_map(ready)).boxed()
 }
 
 /// The same events, those that come in quick succession told once, after a moment.
@@ -92,5 +123,37 @@ mod tests {
         let begun = Instant::now();
         let told: Vec<u128> = paced(events).map(|()| begun.elapsed().as_millis()).collect().await;
         assert_eq!(told, [500, 2030], "three together, and two that end it");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_stream_that_breaks_off_does_not_say_that_it_is_over() {
+        let heard = async |events: Vec<Result<bool, ()>>| {
+            until_the_end(stream::iter(events)).collect::<Vec<_>>().await
+        };
+        assert_eq!(heard(vec![Ok(false), Ok(true)]).await, [CHANGED, OVER]);
+        assert_eq!(heard(vec![Ok(false), Err(())]).await, [CHANGED]);
+        assert_eq!(heard(vec![Ok(true), Ok(false), Err(())]).await, [CHANGED], "it was taken up again");
+        assert!(heard(vec![Err(())]).await.is_empty());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn whoever_falls_behind_is_told_to_look_and_goes_on_to_hear() {
+        let (tell, told) = tokio::sync::broadcast::channel(1);
+        let mut news = Box::pin(news(told));
+        for _ in 0..3 {
+            tell.send(Bytes::new()).unwrap();
+        }
+        let begun = Instant::now();
+        // That something was missed, and what was not.
+        for _ in 0..2 {
+            assert_eq!(news.next().await, Some(()));
+        }
+        tell.send(Bytes::new()).unwrap();
+        assert_eq!(news.next().await, Some(()));
+        assert_eq!(begun.elapsed(), Duration::ZERO, "without waiting for the next look");
+        assert_eq!(news.next().await, Some(()), "now and then");
+        assert_eq!(begun.elapsed(), AT_LEAST_EVERY);
+        drop(tell);
+        assert_eq!(news.next().await, None, "they come back");
     }
 }

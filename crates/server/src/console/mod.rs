@@ -7,7 +7,6 @@ mod address;
 mod alerts;
 mod assets;
 mod audit;
-mod back;
 mod cookie;
 mod definitions;
 mod doctor;
@@ -23,6 +22,7 @@ mod live;
 mod orders;
 mod origin;
 mod outbox;
+mod outcomes;
 mod overview;
 mod page;
 mod parts;
@@ -35,6 +35,7 @@ mod webhooks;
 
 pub(crate) mod routes;
 
-pub(crate) use gate::guard;
+pub(crate) use gate::{guard, refuse};
+pub(crate) use outcomes::Outcomes;
 pub(crate) use page::nothing_here;
 pub(crate) use pulse::Pulse;

@@ -15,6 +15,7 @@ use super::line_diff::LineDiff;
 use super::page::{Frame, Section, answer, told};
 use super::visitor::Visitor;
 use crate::app::App;
+use crate::audit::said;
 use crate::http::Query;
 use crate::problem::{Problem, Told};
 
@@ -147,7 +148,10 @@ pub(super) async fn stage_services(
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    let staged = app.orders.stage_services(services(&form), app.clock.now()).await.map(|_| ());
+    let staged = app.orders.stage_services(services(&form), app.clock.now()).await;
+    let staged = staged.map(|standing| {
+        format!("staged services: {}", standing.staged.as_ref().map(seen).unwrap_or_default())
+    });
     staged_or_told(&app, visitor, &form, staged.map_err(Problem::from)).await
 }
 
@@ -172,7 +176,10 @@ pub(super) async fn stage_timeouts(
         Some((service.name().to_owned(), text.into()))
     });
     let change = TimeoutsChange(written.collect());
-    let staged = app.orders.stage_timeouts(change, app.clock.now()).await.map(|_| ());
+    let staged = app.orders.stage_timeouts(change, app.clock.now()).await;
+    let staged = staged.map(|standing| {
+        format!("staged timeouts: {}", standing.staged.as_ref().map(seen).unwrap_or_default())
+    });
     staged_or_told(&app, visitor, &form, staged.map_err(Problem::from)).await
 }
 
@@ -180,10 +187,10 @@ async fn staged_or_told(
     app: &App,
     visitor: Visitor,
     form: &Form,
-    staged: Result<(), Problem>,
+    staged: Result<String, Problem>,
 ) -> Result<Response, Problem> {
     match staged {
-        Ok(()) => Ok(Done::Staged.and_back_to(PLACE)),
+        Ok(what) => Ok(said(Done::Staged.and_back_to(PLACE), what)),
         Err(problem) => {
             let (status, told) = told(problem);
             let frame = Frame::new(app, visitor, Section::Definitions, "Services and timeouts of orders");

@@ -8,7 +8,7 @@ use backstitch_modules::lifecycles::Stuck;
 
 use super::done::Done;
 use super::page::{Frame, Section, page};
-use super::parts::{Mood, State as Shown, When, span};
+use super::parts::{Id, Mood, State as Shown, When, span};
 use super::plot::{Rates, Times};
 use super::visitor::Visitor;
 use crate::app::App;
@@ -18,6 +18,8 @@ use crate::routes::{delivery_age, outbox_age};
 
 /// How many of each list.
 const LISTED: usize = 10;
+/// Stuck sagas that the engine tells of at most.
+const MOST_STUCK: usize = 100;
 /// Nodes that are listed.
 const NODES: usize = 100;
 
@@ -30,6 +32,7 @@ struct Overview {
     outbox: Option<String>,
     delivery: Option<String>,
     stuck: Vec<Summary>,
+    stuck_count: String,
     failed: Vec<Summary>,
     newest: Vec<Summary>,
     unregistered: Vec<backstitch::store::Unregistered>,
@@ -46,6 +49,11 @@ struct Node {
     state: Shown,
     started: When,
     heartbeat: When,
+}
+
+/// How many there are, where no more than so many are ever found.
+fn at_most(found: usize, most: usize) -> String {
+    if found < most { found.to_string() } else { format!("{most}+") }
 }
 
 /// What is going on.
@@ -71,22 +79,25 @@ pub(super) async fn show(
     let stuck_lifecycles = app.lifecycles.parts.stuck(LISTED).await?;
     let hour = app.pulse.last_hour(app.clock.now());
     let mut stuck = health.stuck;
+    let stuck_count = at_most(stuck.len(), MOST_STUCK);
     stuck.truncate(LISTED);
     let shown = |age: std::time::Duration| span(i64::try_from(age.as_secs()).unwrap_or(i64::MAX));
     let active = [Status::Pending, Status::Running, Status::Compensating, Status::Failed];
     let frame = Frame::new(&app, visitor, Section::Overview, "Overview").live("/live").after(done);
+    let since = app.pulse.since(frame.now).map(|since| frame.when(since));
     Ok(page(&Overview {
         counts: active.map(|status| (status, health.active.get(&status).copied().unwrap_or_default())).into(),
         under_way: app.engine.active(),
         outbox: outbox.map(|age| shown(age.oldest)),
         delivery: delivery.map(shown),
         stuck,
+        stuck_count,
         failed: failed.items,
         newest: newest.items,
         unregistered: health.unregistered,
         stuck_lifecycles,
-        rates: Rates::of(&hour),
-        times: Times::of(&hour),
+        rates: Rates::of(&hour, since.clone()),
+        times: Times::of(&hour, since),
         node: app.engine.node().to_owned(),
         nodes: joined
             .into_iter()

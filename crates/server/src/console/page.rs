@@ -3,17 +3,17 @@
 use std::borrow::Borrow;
 
 use askama::Template;
-use axum::extract::State;
+use axum::extract::{Request, State};
 use axum::http::header::{
-    ACCEPT, CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY,
+    CACHE_CONTROL, CONTENT_LENGTH, CONTENT_SECURITY_POLICY, CONTENT_TYPE, REFERRER_POLICY, VARY,
     X_CONTENT_TYPE_OPTIONS,
 };
-use axum::http::{HeaderMap, HeaderValue, StatusCode, Uri};
+use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use backstitch::Timestamp;
 
-use super::back::back_from;
 use super::done::Done;
+use super::gate::refuse;
 use super::parts::When;
 use super::visitor::Visitor;
 use crate::app::App;
@@ -134,11 +134,11 @@ struct ProblemPage {
 }
 
 /// An answer as a page: with what every page says to the browser, and problems told to people.
-pub(super) fn in_pages(app: &App, visitor: Visitor, path: &str, mut response: Response) -> Response {
+pub(super) fn in_pages(app: &App, visitor: Visitor, back: String, mut response: Response) -> Response {
     if let Some(told) = response.extensions_mut().remove::<Told>() {
         let status = response.status();
         let frame = Frame::new(app, visitor, Section::None, told.kind.title());
-        let told = answer(status, &ProblemPage { frame, told, back: back_from(path) });
+        let told = answer(status, &ProblemPage { frame, told, back });
         let (mut parts, _) = response.into_parts();
         parts.headers.remove(CONTENT_TYPE);
         parts.headers.remove(CONTENT_LENGTH);
@@ -160,10 +160,7 @@ pub(super) fn in_pages(app: &App, visitor: Visitor, path: &str, mut response: Re
 }
 
 /// Answers whoever asks for what is not there: people with a page, programs with a problem.
-pub(crate) async fn nothing_here(State(app): State<App>, headers: HeaderMap, uri: Uri) -> Response {
-    let answer =
-        Problem::new(Kind::NotFound, "there is nothing here: /docs lists what there is").into_response();
-    let is_browser =
-        headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok()).is_some_and(|it| it.contains("text/html"));
-    if is_browser { in_pages(&app, Visitor::default(), uri.path(), answer) } else { answer }
+pub(crate) async fn nothing_here(State(app): State<App>, request: Request) -> Response {
+    let problem = Problem::new(Kind::NotFound, "there is nothing here: /docs lists what there is");
+    refuse(app, request, problem).await
 }

@@ -8,8 +8,12 @@ use askama::filters::HtmlSafe;
 use backstitch::kernel::delivery;
 use backstitch::store::outbox;
 use backstitch::{Status, StepStatus, Timestamp};
+use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
 use crate::time::rfc3339;
+
+/// What cannot stand in an address as it is.
+const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');
 
 /// A time: how long ago it was, with the exact one at hand.
 #[derive(Clone, Debug, Template)]
@@ -174,21 +178,33 @@ pub(crate) fn step_look(status: StepStatus) -> (&'static str, &'static str, Mood
     }
 }
 
-/// An id that can be copied.
+/// An id that can be copied, and followed where it leads somewhere.
 #[derive(Clone, Debug, Template)]
 #[template(
-    source = r#"<span class="id"><code>{{ id }}</code><button type="button" class="copy" data-copy="{{ id }}" aria-label="copy {{ id }}" hidden>copy</button></span>"#,
+    source = r#"{% if let Some(place) = place %}<a href="{{ place }}"><code>{{ id }}</code></a>{% else %}<code>{{ id }}</code>{% endif %}<button type="button" class="copy" data-copy="{{ id }}" aria-label="copy {{ id }}" hidden>copy</button>"#,
     ext = "html"
 )]
 pub(crate) struct Id {
     id: String,
+    place: Option<String>,
 }
 
 impl HtmlSafe for Id {}
 
 impl Id {
     pub(crate) fn of(id: impl Display) -> Self {
-        Self { id: id.to_string() }
+        Self { id: id.to_string(), place: None }
+    }
+
+    /// The same, leading to this place.
+    pub(crate) fn to(id: impl Display, place: impl Display) -> Self {
+        Self { id: id.to_string(), place: Some(place.to_string()) }
+    }
+
+    /// The same, leading to where things of its kind are.
+    pub(crate) fn at(before: &str, id: impl Display) -> Self {
+        let id = id.to_string();
+        Self { place: Some(format!("{before}{}", utf8_percent_encode(&id, UNSAFE))), id }
     }
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use super::parts::exact_span;
+use super::parts::{When, exact_span};
 use super::pulse::Minute;
 
 const HEIGHT: u64 = 110;
@@ -18,6 +18,8 @@ pub(crate) struct Rates {
     bars: Vec<Bar>,
     most: u64,
     told: String,
+    /// When counting began, if that was within the hour.
+    since: Option<When>,
 }
 
 struct Bar {
@@ -30,7 +32,7 @@ struct Bar {
 impl HtmlSafe for Rates {}
 
 impl Rates {
-    pub(crate) fn of(hour: &[Minute]) -> Self {
+    pub(crate) fn of(hour: &[Minute], since: Option<When>) -> Self {
         let most = hour.iter().map(Minute::ended).max().unwrap_or_default().max(1);
         let mut bars = Vec::new();
         for (x, minute) in (0..).step_by(10).zip(hour) {
@@ -51,7 +53,7 @@ impl Rates {
             sum(|it| it.compensated),
             sum(|it| it.failed)
         );
-        Self { bars, most, told }
+        Self { bars, most, told, since }
     }
 }
 
@@ -63,12 +65,14 @@ pub(crate) struct Times {
     nearly_all: String,
     most: String,
     told: String,
+    /// When counting began, if that was within the hour.
+    since: Option<When>,
 }
 
 impl HtmlSafe for Times {}
 
 impl Times {
-    pub(crate) fn of(hour: &[Minute]) -> Self {
+    pub(crate) fn of(hour: &[Minute], since: Option<When>) -> Self {
         let most = hour.iter().filter_map(|minute| minute.took(99)).max().unwrap_or_default().max(1);
         let newest = |percent| hour.iter().rev().find_map(|minute| minute.took(percent));
         let told = match newest(50).zip(newest(99)) {
@@ -81,7 +85,13 @@ impl Times {
             }
             None => "no saga has ended in the last hour".to_owned(),
         };
-        Self { half: curve(hour, 50, most), nearly_all: curve(hour, 99, most), most: shown(most), told }
+        Self {
+            half: curve(hour, 50, most),
+            nearly_all: curve(hour, 99, most),
+            most: shown(most),
+            told,
+            since,
+        }
     }
 }
 

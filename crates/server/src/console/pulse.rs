@@ -13,8 +13,11 @@ const STEPS: u32 = 12;
 const PLACES: usize = 40 * STEPS as usize;
 
 /// The minutes of the last hour.
-#[derive(Default)]
-pub(crate) struct Pulse(Mutex<VecDeque<Minute>>);
+pub(crate) struct Pulse {
+    /// When this process began to count.
+    since: Timestamp,
+    minutes: Mutex<VecDeque<Minute>>,
+}
 
 /// A minute.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -34,10 +37,20 @@ pub(crate) struct Minute {
 struct Took(Vec<u32>);
 
 impl Pulse {
+    pub(crate) fn from(since: Timestamp) -> Self {
+        Self { since, minutes: Mutex::default() }
+    }
+
+    /// When it began to count, if that is within the last hour.
+    pub(crate) fn since(&self, now: Timestamp) -> Option<Timestamp> {
+        let kept = i64::try_from(MINUTES).unwrap_or(i64::MAX).saturating_mul(MINUTE);
+        (now.as_micros() - self.since.as_micros() < kept).then_some(self.since)
+    }
+
     /// Takes note of an event.
     pub(crate) fn count(&self, event: &FeedEvent) {
         let recorded = &event.recorded;
-        let mut minutes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(minute) = at(&mut minutes, recorded.at) else { return };
         match recorded.event {
             Event::SagaStarted(_) => minute.started += 1,
@@ -55,7 +68,7 @@ impl Pulse {
 
     /// The last hour, oldest first, with nothing in minutes in which nothing happened.
     pub(crate) fn last_hour(&self, now: Timestamp) -> Vec<Minute> {
-        let minutes = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         let newest = now.as_micros().div_euclid(MINUTE);
         let kept = i64::try_from(MINUTES).unwrap_or(i64::MAX);
         let minute = |number| {
@@ -121,13 +134,16 @@ fn micros(place: usize) -> u64 {
     (place as f64 / f64::from(STEPS)).exp2().round() as u64
 }
 
-/// The minute of a time; none for one that is long over.
+/// The minute of a time; none for one that is long over. Clocks differ: one that is ahead does not hide what others count.
 fn at(minutes: &mut VecDeque<Minute>, at: Timestamp) -> Option<&mut Minute> {
     let number = at.as_micros().div_euclid(MINUTE);
-    let newest = minutes.back().map_or(i64::MIN, |minute| minute.number);
-    if number > newest {
-        minutes.push_back(Minute { number, ..Minute::default() });
-        while minutes.len() > MINUTES {
+    let place = minutes.partition_point(|minute| minute.number < number);
+    if minutes.get(place).is_none_or(|minute| minute.number != number) {
+        if place == 0 && minutes.len() >= MINUTES {
+            return None;
+        }
+        minutes.insert(place, Minute { number, ..Minute::default() });
+        if minutes.len() > MINUTES {
             minutes.pop_front();
         }
     }
@@ -162,7 +178,7 @@ mod tests {
 
     #[test]
     fn events_are_counted_in_their_minutes_with_how_long_sagas_took() {
-        let pulse = Pulse::default();
+        let pulse = Pulse::from(Timestamp::from_micros(0));
         for took in [10, 20, 40] {
             pulse.count(&event(60_000, took, Event::SagaSucceeded));
         }
@@ -180,15 +196,32 @@ mod tests {
 
     #[test]
     fn an_hour_is_kept_and_what_is_older_is_gone() {
-        let pulse = Pulse::default();
+        let pulse = Pulse::from(Timestamp::from_micros(0));
         for minute in 0..200 {
             pulse.count(&event(minute * 60_000, 0, Event::SagaSucceeded));
         }
-        assert_eq!(pulse.0.lock().unwrap().len(), MINUTES);
+        assert_eq!(pulse.minutes.lock().unwrap().len(), MINUTES);
         let hour = pulse.last_hour(Timestamp::from_micros(199 * MINUTE));
         assert!(hour.iter().all(|minute| minute.succeeded == 1));
         assert!(
             pulse.last_hour(Timestamp::from_micros(400 * MINUTE)).iter().all(|minute| minute.ended() == 0)
         );
+    }
+
+    #[test]
+    fn a_clock_that_is_ahead_hides_nothing_of_what_others_count() {
+        let pulse = Pulse::from(Timestamp::from_micros(0));
+        pulse.count(&event(600_000, 0, Event::SagaSucceeded));
+        pulse.count(&event(120_000, 0, Event::SagaSucceeded));
+        let hour = pulse.last_hour(Timestamp::from_micros(2 * MINUTE));
+        assert_eq!(hour[MINUTES - 1].succeeded, 1);
+    }
+
+    #[test]
+    fn it_says_since_when_it_counts_until_that_is_an_hour_ago() {
+        let (began, hour) = (Timestamp::from_micros(7 * MINUTE), 60 * MINUTE);
+        let pulse = Pulse::from(began);
+        assert_eq!(pulse.since(Timestamp::from_micros(8 * MINUTE)), Some(began));
+        assert_eq!(pulse.since(Timestamp::from_micros(7 * MINUTE + hour)), None);
     }
 }

@@ -3,8 +3,8 @@
 use axum::routing::{get, post};
 
 use super::{
-    alerts, assets, audit, definitions, doctor, find, lifecycles, live, orders, outbox, overview, sagas,
-    sign_in, webhooks,
+    alerts, assets, audit, definitions, doctor, find, lifecycles, live, orders, outbox, outcomes, overview,
+    sagas, sign_in, webhooks,
 };
 use crate::auth::Role;
 use crate::routes::Routes;
@@ -81,6 +81,7 @@ fn of_sagas(routes: Routes) -> Routes {
         .page(VIEWER, "/", get(overview::show))
         .page(VIEWER, "/find", get(find::find))
         .page(VIEWER, "/live", get(live::anything))
+        .page(VIEWER, "/outcomes/{id}", get(outcomes::show))
         .page(VIEWER, "/sagas", get(sagas::list::show))
         .page(OPERATOR, "/sagas/bulk", get(sagas::bulk::show))
         .form(Role::Operator, "/sagas/bulk", post(sagas::bulk::take))

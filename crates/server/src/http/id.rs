@@ -13,6 +13,9 @@ const LONGEST_NAME: usize = 128;
 /// The saga in `{id}`.
 pub(crate) struct SagaInPath(pub(crate) SagaId);
 
+/// What the form called itself that came to the outcome in `{id}`.
+pub(crate) struct OutcomeInPath(pub(crate) SagaId);
+
 /// The order in `{tx_id}`.
 pub(crate) struct OrderInPath(pub(crate) SagaId);
 
@@ -39,6 +42,16 @@ impl<S: Send + Sync> FromRequestParts<S> for SagaInPath {
 
     async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
         saga(&read(parts, state).await?, "id").map(Self)
+    }
+}
+
+impl<S: Send + Sync> FromRequestParts<S> for OutcomeInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = read(parts, state).await?;
+        let once = named(&path, "id").unwrap_or_default().parse();
+        once.map(Self).map_err(|_| Problem::new(Kind::BadId, "no form came to this: open it from its list"))
     }
 }
 

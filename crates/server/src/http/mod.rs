@@ -19,6 +19,7 @@ pub(crate) use content_type::content_type;
 pub(crate) use header::idempotency_key;
 pub(crate) use id::{
     AlertInPath, DeadLetterInPath, DeliveryInPath, EventInPath, JobInPath, LifecycleInPath, MachineInPath,
-    MessageInPath, NameInPath, OrderInPath, SagaAndStep, SagaInPath, SiteInPath, SubscriptionInPath,
+    MessageInPath, NameInPath, OrderInPath, OutcomeInPath, SagaAndStep, SagaInPath, SiteInPath,
+    SubscriptionInPath,
 };
 pub(crate) use query::{Query, bad as bad_query};

@@ -43,12 +43,14 @@ pub(super) struct AuditItem {
     subject: Option<String>,
     /// What was answered; `null` when nobody was able to record it, so that it may have been done or not.
     status: Option<i32>,
+    /// What was done, where the path does not say it: which decision, on which filter, to how many.
+    what: Option<String>,
 }
 
 impl From<Recorded> for AuditItem {
     fn from(recorded: Recorded) -> Self {
-        let Recorded { id, at, key_id, key_name, role, peer, method, path, subject, status } = recorded;
-        Self { id, at: rfc3339(at), key_id, key: key_name, role, peer, method, path, subject, status }
+        let Recorded { id, at, key_id, key_name, role, peer, method, path, subject, status, what } = recorded;
+        Self { id, at: rfc3339(at), key_id, key: key_name, role, peer, method, path, subject, status, what }
     }
 }
 

@@ -40,6 +40,7 @@ pub(crate) use lifecycles::start::{Begun, begin as begin_lifecycle};
 pub(crate) use lifecycles::{
     refuse_the_servers_own as refuse_the_servers_own_machine, told as told_of_lifecycle,
 };
+pub(crate) use operations::resolution_word;
 pub(crate) use outbox::message::not_found as message_not_found;
 pub(crate) use streams::live::live_frame;
 pub(crate) use streams::sse::stream as event_stream;

@@ -10,6 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::vocabulary;
 use crate::app::App;
+use crate::audit::said;
 use crate::auth::Holder;
 use crate::http::{Json, JsonOrNothing, Query, SagaAndStep, SagaInPath, json};
 use crate::problem::{Described, Problem};
@@ -147,7 +148,16 @@ pub(super) async fn resolve(
     query.finish("")?;
     let saga = load(&app, id).await?;
     app.engine.resolve(id, &step, action, &note).await?;
-    Ok(accepted(&saga, "resolve", asker.as_ref()))
+    Ok(said(accepted(&saga, "resolve", asker.as_ref()), resolution_word(action)))
+}
+
+/// What was decided, in a word.
+pub(crate) fn resolution_word(action: Resolution) -> &'static str {
+    match action {
+        Resolution::Retry => "retry",
+        Resolution::Skip => "skip",
+        Resolution::Done => "done",
+    }
 }
 
 async fn load(app: &App, id: SagaId) -> Result<SagaState, Problem> {

@@ -81,6 +81,72 @@ async fn what_was_decided_on_something_that_has_moved_on_is_not_done() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn what_looks_as_it_did_but_has_moved_on_meanwhile_is_not_touched() {
+    on_both_stores(async |stage| {
+        stage.declare("order").await;
+        let operator = stage.as_role("operator").await;
+        let saga = stage.stuck("order").await;
+        let place = format!("/sagas/{saga}");
+        let form = operator.see(&place).await.must_form(&format!("{place}/steps/first/resolve"));
+        let retry = [("action", "retry"), ("note", "the bank is back")];
+        operator.submit(&form, &retry).await;
+        stage
+            .until(&format!("/v1/sagas/{saga}/log?limit=1000"), |log| {
+                log.to_string().matches("saga.failed").count() == 2
+            })
+            .await;
+        let stale = operator.send(&form, &retry).await;
+        assert_eq!(stale.status, 409, "it has failed again since: {stale:?}");
+        assert_eq!(stage.services.heard("undo-first"), 2, "at first, and once more");
+
+        stage.declare_waiting("slow").await;
+        let saga = stage.start_waiting("slow").await;
+        let place = format!("/sagas/{saga}");
+        let pause = operator.see(&place).await.must_form(&format!("{place}/pause"));
+        operator.submit(&pause, &[]).await;
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["paused"] == true).await;
+        let resume = operator.see(&place).await.must_form(&format!("{place}/resume"));
+        operator.submit(&resume, &[]).await;
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["paused"] == false).await;
+        let stale = operator.send(&pause, &[]).await;
+        assert_eq!(stale.status, 409, "it was resumed since: {stale:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_form_for_many_leads_to_a_page_that_can_be_looked_at_again_and_does_nothing_twice() {
+    on_both_stores(async |stage| {
+        stage.declare("order").await;
+        let operator = stage.as_role("operator").await;
+        let saga = stage.stuck("order").await;
+        let form = operator.see("/sagas/bulk?definition=order&action=resolve").await.must_form("/sagas/bulk");
+        let retry = [("how", "retry"), ("note", "the bank is back")];
+        let sent = operator.send(&form, &retry).await;
+        assert_eq!(sent.status, 303, "{sent:?}");
+        stage
+            .until(&format!("/v1/sagas/{saga}/log?limit=1000"), |log| {
+                log.to_string().matches("saga.failed").count() == 2
+            })
+            .await;
+        for _ in 0..2 {
+            assert!(operator.see(&sent.location()).await.has("<h1>1 goes on</h1>"));
+        }
+        let twice = operator.send(&form, &retry).await;
+        assert_eq!((twice.status, twice.location()), (303, sent.location()));
+        // Without what says that it is the same form: it has failed again since it was shown.
+        let stale = operator
+            .send(&form, &[retry[0], retry[1], ("once", "0190b6f2-7e1a-7000-8000-000000000000")])
+            .await;
+        assert!(operator.see(&stale.location()).await.has("<h1>0 go on</h1>"), "{stale:?}");
+        assert_eq!(stage.services.heard("undo-first"), 2, "at first, and once more");
+        let viewer = stage.as_role("viewer").await;
+        assert_eq!(viewer.get(&sent.location()).await.status, 404, "it is for whoever did it");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_there_or_cannot_be_read_is_told_in_a_page() {
     on_both_stores(async |stage| {
         let admin = stage.as_role("admin").await;

@@ -23,7 +23,9 @@ async fn a_lifecycle_is_moved_on_failed_and_started_again_only_where_it_may_go()
             machine.text
         );
         assert!(machine.has(r#"<a href="/lifecycles/parcel/a%2Fb%20%3Cc%3E">"#), "{}", machine.text);
-        assert!(operator.see("/lifecycles/parcel/a%2Fb%20%3Cc%3E").await.has("<h1>a/b &#60;c&#62;</h1>"));
+        assert!(
+            operator.see("/lifecycles/parcel/a%2Fb%20%3Cc%3E").await.has("<h1><code>a/b &#60;c&#62;</code>")
+        );
         let place = "/lifecycles/parcel/p%2D1";
         let page = operator.see(place).await;
         let form = |what: &str| format!("{place}/{what}");
@@ -90,6 +92,29 @@ async fn a_machine_that_is_staged_is_applied_or_discarded_as_it_was_seen() {
         admin.submit(&page.must_form("/machines/parcel/apply"), &[]).await;
         assert_eq!(expect(&stage.api.get("/v1/lifecycles/parcel").await, 200)["active"], 2);
         assert_eq!(stage.audited(1).await, ["admin POST /machines/parcel/apply: 303"]);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_stands_in_a_state_that_the_newest_version_lacks_is_counted_and_found() {
+    on_both_stores(async |stage| {
+        stage.declare_parcel().await;
+        expect(&stage.api.post("/v1/lifecycles/parcel/p-1/start", &json!({})).await, 202);
+        let next = PARCEL.replace("packed", "boxed");
+        expect(&stage.put("/v1/lifecycles/parcel?apply=true", &next).await, 201);
+        expect(&stage.api.post("/v1/lifecycles/parcel/p-2/start", &json!({})).await, 202);
+        let viewer = stage.as_role("viewer").await;
+        let page = viewer.see("/lifecycles/parcel").await;
+        let of_earlier = page.text.split("Of earlier versions").nth(1);
+        let of_earlier =
+            of_earlier.unwrap_or_else(|| panic!("{}", page.text)).split("</table>").next().unwrap();
+        assert!(of_earlier.contains("/lifecycles/parcel?state=packed\">packed</a>"), "{of_earlier}");
+        assert!(of_earlier.contains("<td class=\"num\">1</td>"), "{of_earlier}");
+        assert!(!of_earlier.contains("boxed"), "{of_earlier}");
+        let row =
+            page.text.split("/lifecycles/parcel/p%2D1\">").nth(1).unwrap().split("</tr>").next().unwrap();
+        assert!(row.contains("▶") && !row.contains(">?<"), "as its own version says: {row}");
     })
     .await;
 }

@@ -21,15 +21,18 @@ async fn followed(browser: &Browser, path: &str) -> Incoming {
 
 /// Reads until it says this; `false` where it ends before.
 async fn hears(stream: &mut Incoming, words: &str) -> bool {
-    let mut heard = String::new();
-    while let Some(frame) = within(stream.frame()).await {
-        let Ok(frame) = frame else { return false };
-        heard.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
-        if heard.contains(words) {
-            return true;
+    within(async {
+        let mut heard = String::new();
+        while let Some(frame) = stream.frame().await {
+            let Ok(frame) = frame else { return false };
+            heard.push_str(std::str::from_utf8(frame.data_ref().unwrap()).unwrap());
+            if heard.contains(words) {
+                return true;
+            }
         }
-    }
-    false
+        false
+    })
+    .await
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,7 +43,7 @@ async fn a_page_is_told_that_something_has_changed_and_when_it_is_over() {
         let viewer = stage.as_role("viewer").await;
         let page = viewer.see(&format!("/sagas/{saga}")).await;
         let place = format!("/sagas/{saga}/live");
-        assert!(page.has(&format!("data-live-from=\"{place}\"")), "{}", page.text);
+        assert!(page.has(&format!("data-live-from=\"{place}")), "{}", page.text);
         let mut of_saga = followed(&viewer, &place).await;
         let mut of_all = followed(&viewer, "/live").await;
         stage.api.post(&format!("/v1/sagas/{saga}/pause"), &json!({ "note": "look" })).await;
@@ -50,6 +53,22 @@ async fn a_page_is_told_that_something_has_changed_and_when_it_is_over() {
         let ended = stage.stuck("order").await;
         let mut over = followed(&viewer, &format!("/sagas/{ended}/live")).await;
         assert!(hears(&mut over, "event: over\n").await);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_has_changed_before_anybody_listens_is_told_at_once() {
+    on_both_stores(async |stage| {
+        stage.declare_waiting("slow").await;
+        let saga = stage.start_waiting("slow").await;
+        let viewer = stage.as_role("viewer").await;
+        let page = viewer.see(&format!("/sagas/{saga}")).await;
+        let place = page.text.split("data-live-from=\"").nth(1).unwrap().split('"').next().unwrap();
+        stage.api.post(&format!("/v1/sagas/{saga}/pause"), &json!({ "note": "look" })).await;
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["paused"] == true).await;
+        let mut late = followed(&viewer, place).await;
+        assert!(hears(&mut late, "event: changed\n").await, "what happened before it listened");
     })
     .await;
 }

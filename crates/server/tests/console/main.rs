@@ -6,6 +6,8 @@
 #[expect(dead_code, unused_imports, reason = "other tests use the rest")]
 mod support;
 
+mod audit;
+mod back;
 mod browser;
 mod services;
 mod stage;
@@ -13,10 +15,12 @@ mod stage;
 mod configuration;
 mod finding;
 mod forms;
+mod ids;
 mod lifecycles;
 mod live;
 mod markup;
 mod messages;
+mod overview;
 mod plans;
 mod roles;
 mod sagas;

@@ -101,16 +101,22 @@ async fn many_are_cancelled_or_resolved_once_it_was_shown_how_many_they_are() {
         let later = stage.start_waiting("slow").await;
         let without = operator.send(&form, &[("note", "")]).await;
         assert_eq!(without.status, 422);
-        let done = operator.send(&form, &[("note", "the shop closes")]).await;
-        assert_eq!(done.status, 200, "{done:?}");
+        let done = operator.submit(&form, &[("note", "the shop closes")]).await;
         assert!(done.has("<h1>3 will be rolled back</h1>"), "{}", done.text);
         for saga in &sagas {
             stage.logged(saga, "operator: the shop closes").await;
         }
         assert!(!stage.log(&later).await.contains("the shop closes"));
-        let twice = operator.send(&form, &[("note", "again")]).await;
-        assert!(twice.has("<h1>0 will be rolled back</h1>"), "{}", twice.text);
-        assert_eq!(stage.audited(1).await, ["operator POST /sagas/bulk: 200"]);
+        let twice = operator.submit(&form, &[("note", "again")]).await;
+        assert!(
+            twice.has("<h1>3 will be rolled back</h1>"),
+            "what came of it the first time: {}",
+            twice.text
+        );
+        for saga in &sagas {
+            assert!(!stage.log(saga).await.contains("again"));
+        }
+        assert_eq!(stage.audited(1).await, ["operator POST /sagas/bulk: 303"]);
 
         stage.declare("order").await;
         let stuck = [stage.stuck("order").await, stage.stuck("order").await];
@@ -118,12 +124,58 @@ async fn many_are_cancelled_or_resolved_once_it_was_shown_how_many_they_are() {
         assert!(page.has("Resolve 2 sagas"), "{}", page.text);
         let form = page.must_form("/sagas/bulk");
         let more = stage.stuck("order").await;
-        let done = operator.send(&form, &[("how", "skip"), ("note", "written off")]).await;
+        let done = operator.submit(&form, &[("how", "skip"), ("note", "written off")]).await;
         assert!(done.has("<h1>2 go on</h1>"), "{}", done.text);
         for saga in &stuck {
             stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["status"] == "compensated").await;
         }
         stage.until(&format!("/v1/sagas/{more}"), |saga| saga["status"] == "failed").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn every_step_that_is_stuck_is_decided_about_when_many_are_resolved() {
+    on_both_stores(async |stage| {
+        stage.declare_stuck_twice("order").await;
+        let saga = stage.stuck_twice("order").await;
+        let operator = stage.as_role("operator").await;
+        let form = operator.see("/sagas/bulk?definition=order&action=resolve").await.must_form("/sagas/bulk");
+        let done = operator.submit(&form, &[("how", "skip"), ("note", "written off")]).await;
+        assert!(done.has("<h1>1 goes on</h1>") && !done.has("not decided"), "{}", done.text);
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["status"] == "compensated").await;
+        let log = stage.log(&saga).await;
+        assert_eq!(log.matches("operator: written off").count(), 2, "each once: {log}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_filter_that_was_emptied_says_nothing_and_too_many_are_refused() {
+    on_both_stores(async |stage| {
+        stage.declare("order").await;
+        stage.api.start(&json!({ "definition": "order", "attributes": { "tenant": "acme" } })).await;
+        let viewer = stage.as_role("viewer").await;
+        let rows = |text: &str| text.matches("<tr><td><a href=\"/sagas/").count();
+        let emptied =
+            ["/sagas?attr.tenant=", "/sagas?attr.tenant=%20&attribute=", "/sagas?attribute=tenant%3D"];
+        for path in emptied {
+            assert_eq!(rows(&viewer.see(path).await.text), 1, "{path}");
+        }
+        assert_eq!(rows(&viewer.see("/sagas?attr.tenant=other").await.text), 0);
+        let many: Vec<String> = (0..9).map(|number| format!("attr.a{number}=x")).collect();
+        let operator = stage.as_role("operator").await;
+        for path in ["/sagas", "/sagas/bulk"] {
+            let refused = operator.get(&format!("{path}?{}", many.join("&"))).await;
+            assert_eq!(refused.status, 400, "{path}: {refused:?}");
+            assert!(refused.has("8"), "{}", refused.text);
+        }
+        let form = operator.see("/sagas/bulk?action=cancel").await.form("/sagas/bulk");
+        let fields: Vec<(&str, &str)> = many.iter().map(|field| field.split_once('=').unwrap()).collect();
+        if let Some(form) = form {
+            let refused = operator.send(&form, &[&[("note", "x")], fields.as_slice()].concat()).await;
+            assert_eq!(refused.status, 400, "{refused:?}");
+        }
     })
     .await;
 }
@@ -152,6 +204,35 @@ async fn sagas_are_listed_by_what_is_asked_for_a_page_at_a_time() {
         assert_eq!(rows(&viewer.see("/sagas?correlation_id=c-7").await.text), 1);
         assert_eq!(rows(&viewer.see("/sagas?until=2020-01-01T00:00:00Z").await.text), 0);
         assert_eq!(rows(&viewer.see("/sagas?since=2020-01-01T00:00:00Z&status=&definition=order").await.text), 50);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_long_log_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
+    on_both_stores(async |stage| {
+        let retry = json!({ "count": 600, "delay": "1ms", "backoff": "fixed" });
+        let step = json!({ "id": "first", "retry": retry, "action": { "http": { "url": stage.services.url("first") } } });
+        let saga = json!({ "name": "patient", "steps": [step] }).to_string();
+        crate::stage::expect(&stage.put("/v1/definitions/patient?apply=true", &saga).await, 201);
+        stage.services.answer("first", 503, "later");
+        let saga = stage.api.start(&json!({ "definition": "patient" })).await;
+        stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["status"] == "compensated").await;
+        let viewer = stage.as_role("viewer").await;
+        let place = format!("/sagas/{saga}");
+        let page = viewer.see(&place).await;
+        assert!(page.has("<code>saga.compensated</code>") && !page.has("<code>saga.started</code>"), "{}", page.text);
+        assert!(!page.has("under way</title>"), "what has ended is drawn as ended");
+        let older = page.text.split("\" rel=\"prev\"").next().unwrap().rsplit("href=\"").next().unwrap();
+        let older = viewer.see(&older.replace("&#38;", "&")).await;
+        assert!(older.has("<code>saga.started</code>") && !older.has("<code>saga.compensated</code>"));
+        let axis = |page: &crate::browser::Page| {
+            let end = page.text.split("text-anchor=\"end\">").nth(1).unwrap();
+            end.split('<').next().unwrap().to_owned()
+        };
+        let before = axis(&page);
+        assert_eq!(axis(&viewer.see(&place).await), before, "the axis ends where the saga did");
+        assert_eq!(viewer.get(&format!("{place}?after=x")).await.status, 400);
     })
     .await;
 }

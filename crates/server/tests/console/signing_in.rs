@@ -98,6 +98,34 @@ async fn a_session_ends_with_its_key() {
         let page = operator.post("/sagas/bulk", &[("action", "cancel")], &[]).await;
         assert_eq!(page.status, 401, "{page:?}");
         assert!(page.has("nothing was done"), "{}", page.text);
+        let led = operator.get("/").await;
+        assert!(led.answer.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"), "{led:?}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_has_an_old_session_or_another_one_signs_in_all_the_same() {
+    on_both_stores(async |stage| {
+        let operator = stage.as_role("operator").await;
+        let again = operator.try_to_sign_in(stage.key("admin")).await;
+        assert_eq!(again.status, 303, "in a second tab: {again:?}");
+        let revoked = output_of(&["keys", "--db", &stage.place.db(), "revoke", "4"]).await;
+        assert!(revoked.status.success(), "{}", String::from_utf8_lossy(&revoked.stderr));
+        crate::support::within(async {
+            while operator.get("/").await.status != 303 {
+                tokio::time::sleep(std::time::Duration::from_millis(20)).await;
+            }
+        })
+        .await;
+        assert!(operator.see("/login").await.has("API key"));
+        let again = operator.try_to_sign_in(stage.key("viewer")).await;
+        assert_eq!(again.status, 303, "with the cookie of a key that was revoked: {again:?}");
+        let viewer = Browser { cookie: Some(again.cookie()), ..operator.clone() };
+        assert!(viewer.see("/").await.has("viewer · viewer"));
+        let foreign = [("origin", "https://evil.example")];
+        let elsewhere = operator.post("/login", &[("key", stage.key("viewer"))], &foreign).await;
+        assert_eq!(elsewhere.status, 403, "{elsewhere:?}");
     })
     .await;
 }

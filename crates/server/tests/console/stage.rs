@@ -124,6 +124,35 @@ impl Stage {
         saga["id"].as_str().unwrap().to_owned()
     }
 
+    /// Declares a saga of two calls that are undone whether or not the other one can be, and a third one.
+    pub(crate) async fn declare_stuck_twice(&self, name: &str) {
+        let undone = |id: &str| {
+            json!({
+                "id": id, "retry": 0, "depends_on": [],
+                "action": { "http": { "url": self.services.url(id) } },
+                "compensate": { "http": { "url": self.services.url(&format!("undo-{id}")) }, "retry": 0 },
+            })
+        };
+        let last = json!({
+            "id": "last", "depends_on": ["first", "other"], "retry": 0,
+            "action": { "http": { "url": self.services.url("last") } },
+        });
+        let steps = json!([undone("first"), undone("other"), last]);
+        let saga = json!({ "name": name, "continue_on_compensation_failure": true, "steps": steps });
+        expect(&self.put(&format!("/v1/definitions/{name}?apply=true"), &saga.to_string()).await, 201);
+    }
+
+    /// One of them, with neither undone.
+    pub(crate) async fn stuck_twice(&self, name: &str) -> String {
+        self.services.answer("last", 400, "no");
+        self.services.answer("undo-first", 400, "it stays");
+        self.services.answer("undo-other", 400, "it stays too");
+        let started = self.api.post("/v1/sagas?wait=25", &json!({ "definition": name })).await;
+        let saga = expect(&started, 200);
+        assert_eq!(saga["status"], "failed", "{saga}");
+        saga["id"].as_str().unwrap().to_owned()
+    }
+
     /// What the API says, once it is so.
     pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
         within(async {

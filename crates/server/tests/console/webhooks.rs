@@ -1,5 +1,7 @@
 //! Subscriptions, deliveries and dead letters.
 
+use serde_json::json;
+
 use crate::stage::on_both_stores;
 
 #[tokio::test(flavor = "multi_thread")]
@@ -12,13 +14,16 @@ async fn a_subscription_is_tested_disabled_enabled_and_replayed_once() {
         assert!(admin.see("/webhooks").await.has("of the last 1 none failed"));
         let page = admin.see(&place).await;
         stage.services.answer("hook", 418, "<i>teapot</i>");
-        let tested = admin.send(&page.must_form(&format!("{place}/test")), &[]).await;
-        assert_eq!(tested.status, 200, "{tested:?}");
+        let test = page.must_form(&format!("{place}/test"));
+        let tested = admin.submit(&test, &[]).await;
         assert!(
             tested.has("did not arrive") && tested.has("418") && tested.has("&#60;i&#62;teapot"),
             "{}",
             tested.text
         );
+        let heard = stage.services.heard("hook");
+        assert!(admin.submit(&test, &[]).await.has("418"), "what came of it the first time");
+        assert_eq!(stage.services.heard("hook"), heard, "sent twice, the form makes one call");
         stage.services.answer("hook", 200, "");
 
         let disable = page.must_form(&format!("{place}/disable"));
@@ -87,21 +92,61 @@ async fn what_was_given_up_is_shown_with_its_attempts_and_sent_after_all() {
         let preview = operator.see(&format!("/webhooks/dead-letters/requeue?{filter}")).await;
         assert!(preview.has("Send 3 dead letters after all"), "{}", preview.text);
         let form = preview.must_form("/webhooks/dead-letters/requeue");
-        stage.tell("e-5", "DeadLettered").await;
-        let stale = operator.send(&form, &[]).await;
-        assert_eq!(stale.status, 409, "another one matches by now: {stale:?}");
+        let later = stage.tell("e-5", "DeadLettered").await;
         stage.services.answer("hook", 200, "");
-        let form = operator.see(&format!("/webhooks/dead-letters/requeue?{filter}")).await;
-        let form = form.must_form("/webhooks/dead-letters/requeue");
-        let done = operator.send(&form, &[]).await;
-        assert!(done.has("<h1>4 are sent after all</h1>"), "{}", done.text);
-        let twice = operator.send(&form, &[]).await;
-        assert!(twice.has("<h1>0 are sent after all</h1>"), "{}", twice.text);
-        assert_eq!(stage.audited(1).await, ["operator POST /webhooks/dead-letters/requeue: 200"]);
+        let done = operator.submit(&form, &[]).await;
+        assert!(done.has("<h1>3 are sent after all</h1>"), "{}", done.text);
+        let twice = operator.submit(&form, &[]).await;
+        assert!(twice.has("<h1>3 are sent after all</h1>"), "what came of it the first time: {}", twice.text);
+        assert_eq!(stage.audited(1).await, ["operator POST /webhooks/dead-letters/requeue: 303"]);
         let left = operator.see(&format!("/webhooks/dead-letters?{filter}&waiting=yes")).await;
-        assert!(left.has("None."), "{}", left.text);
+        let rows = left.text.matches("<tr><td><a href=\"/webhooks/deliveries/").count();
+        assert!(rows == 1 && left.has(&format!("/webhooks/deliveries/{later}\"")), "{}", left.text);
         let all = operator.see("/webhooks/dead-letters").await;
         assert_eq!(all.text.matches("<tr><td><a href=\"/webhooks/deliveries/").count(), 5);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn as_many_dead_letters_are_sent_as_were_shown() {
+    on_both_stores(async |stage| {
+        let [gone, stays] = [stage.subscribe("gone").await, stage.subscribe("hook").await];
+        for service in ["gone", "hook"] {
+            stage.services.answer(service, 400, "no");
+        }
+        for number in 1..4 {
+            let event = json!({ "type": "order.created", "id": format!("e-{number}"), "payload": {} });
+            stage.api.post("/v1/webhooks/events", &event).await;
+        }
+        let all = |page: &serde_json::Value| page["items"].as_array().unwrap().len() == 6;
+        stage.until("/v1/webhooks/dead-letters", all).await;
+        let deleted = format!("/v1/webhooks/subscriptions/{gone}");
+        let deleted = stage.api.send(hyper::Method::DELETE, &deleted, &[], "").await;
+        assert_eq!(deleted.status, 204, "{deleted:?}");
+        let operator = stage.as_role("operator").await;
+        let preview = operator.see("/webhooks/dead-letters/requeue").await;
+        assert!(preview.has("Send 3 dead letters after all"), "{}", preview.text);
+        let done = operator.submit(&preview.must_form("/webhooks/dead-letters/requeue"), &[]).await;
+        assert!(done.has("<h1>3 are sent after all</h1>"), "{}", done.text);
+        let sent = stage.api.get(&format!("/v1/webhooks/deliveries?subscription_id={stays}")).await.json();
+        assert_eq!(sent["items"].as_array().unwrap().len(), 6, "{sent}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_the_database_cannot_say_is_not_told_as_gone() {
+    on_both_stores(async |stage| {
+        stage.subscribe("hook").await;
+        stage.services.answer("hook", 400, "no");
+        let dead = stage.tell("e-1", "DeadLettered").await;
+        let viewer = stage.as_role("viewer").await;
+        let place = format!("/webhooks/deliveries/{dead}");
+        viewer.see(&place).await;
+        stage.place.rows("alter table dead_letters rename to dead_letters_elsewhere").await;
+        let page = viewer.get(&place).await;
+        assert_eq!(page.status, 500, "{}", page.text);
     })
     .await;
 }

@@ -12,8 +12,10 @@ mod services;
 mod support;
 
 mod actions;
+mod comfort;
 mod configuration;
 mod lifecycles;
+mod live;
 mod markup;
 mod messages;
 mod screen;

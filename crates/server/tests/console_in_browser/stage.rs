@@ -112,6 +112,17 @@ impl Stage {
         &self.keys[role]
     }
 
+    /// Ends the server at once, lets something happen through another one at another address, and starts it again.
+    pub(crate) async fn elsewhere(&mut self, meanwhile: impl AsyncFnOnce(Client)) {
+        let address = self.server.client.address.to_string();
+        let log = std::process::Stdio::null;
+        self.server.child.kill().await.unwrap();
+        self.server = Program::logging_to(log(), &self.db, &SETTINGS).await;
+        meanwhile(self.server.client.with_key(&self.keys["admin"])).await;
+        self.server.child.kill().await.unwrap();
+        self.server = Program::listening_on(&address, log(), &self.db, &SETTINGS).await;
+    }
+
     /// Ends the server at once and starts it again at the same address.
     pub(crate) async fn restart(&mut self) {
         self.server.child.kill().await.unwrap();

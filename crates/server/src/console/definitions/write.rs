@@ -8,6 +8,7 @@ use backstitch_modules::declaration::{Declaration, Format};
 use super::definition::written;
 use super::place;
 use crate::app::App;
+use crate::audit::said;
 use crate::console::done::Done;
 use crate::console::form::Form;
 use crate::console::page::{Frame, Section, answer, page, told};
@@ -43,7 +44,9 @@ pub(in crate::console) async fn show(
 /// Stages it.
 pub(in crate::console) async fn take(State(app): State<App>, visitor: Visitor, form: Form) -> Response {
     match staged(&app, form.text("text")).await {
-        Ok(name) => Done::Staged.and_back_to(&place(&name)),
+        Ok((name, version)) => {
+            said(Done::Staged.and_back_to(&place(&name)), format!("staged {name} version {version}"))
+        }
         Err(problem) => {
             let (status, told) = told(problem);
             let frame = Frame::new(&app, visitor, Section::Definitions, "Write a definition");
@@ -53,10 +56,10 @@ pub(in crate::console) async fn take(State(app): State<App>, visitor: Visitor, f
 }
 
 /// JSON can be read as YAML.
-async fn staged(app: &App, text: &str) -> Result<String, Problem> {
+async fn staged(app: &App, text: &str) -> Result<(String, u32), Problem> {
     let draft = Declaration::read(text.as_bytes(), Format::Yaml).map_err(backstitch::Error::from)?;
     refuse_the_servers_own_definition(&draft.name)?;
     let name = draft.name.clone();
-    app.engine.declare(draft).await?;
-    Ok(name)
+    let declared = app.engine.declare(draft).await?;
+    Ok((name, declared.version))
 }

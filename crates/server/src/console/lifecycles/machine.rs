@@ -4,7 +4,7 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use backstitch::SagaId;
-use backstitch_modules::lifecycles::{Filter, Kind, Machine, Standing, declaration, sites};
+use backstitch_modules::lifecycles::{Count, Filter, Kind, Machine, Standing, declaration, sites};
 
 use super::diagram::{self, COUNTED, look};
 use super::{machine_place, place};
@@ -14,7 +14,7 @@ use crate::console::done::Done;
 use crate::console::drawing::Drawing;
 use crate::console::line_diff::LineDiff;
 use crate::console::page::{Frame, Section, page};
-use crate::console::parts::{State as Shown, When, capped};
+use crate::console::parts::{Id, State as Shown, When, capped};
 use crate::console::visitor::Visitor;
 use crate::http::{MachineInPath, Query};
 use crate::problem::Problem;
@@ -37,6 +37,9 @@ struct Page {
     difference: Option<LineDiff>,
     drawing: Option<Drawing>,
     states: Vec<StateRow>,
+    /// States in which something stands and which the version that is shown has not.
+    elsewhere: Vec<Elsewhere>,
+    shown_version: Option<u32>,
     state: String,
     correlation_id: String,
     is_filtered: bool,
@@ -59,6 +62,13 @@ struct StateRow {
     kind: Shown,
     count: String,
     follows: String,
+}
+
+/// A state that the version lacks which is shown.
+struct Elsewhere {
+    name: String,
+    place: String,
+    count: String,
 }
 
 struct Row {
@@ -115,6 +125,12 @@ pub(in crate::console) async fn show(
     if before.is_none() {
         frame = frame.live(address("/live", &[("definition", Some(&name))]));
     }
+    let mut rows = Vec::new();
+    for standing in &items {
+        // Each as its own version says.
+        let machine = parts.machines.machine(&name, standing.version).await?;
+        rows.push(Row::of(&frame, &machine, standing));
+    }
     let here = machine_place(&name);
     let states = shown.iter().flat_map(|machine| {
         machine.states().map(|(state, kind)| {
@@ -130,6 +146,8 @@ pub(in crate::console) async fn show(
         })
     });
     Ok(page(&Page {
+        elsewhere: elsewhere(&here, shown.as_deref(), &counts),
+        shown_version: shown.as_ref().map(|machine| machine.version()),
         title: shown.as_ref().and_then(|machine| machine.draft().title.clone()),
         forms: format!("/machines/{}", escaped(&name)),
         active: declared.active,
@@ -151,7 +169,7 @@ pub(in crate::console) async fn show(
         drawing: shown.as_ref().and_then(|machine| diagram::drawn(machine, &counts, None)),
         states: states.collect(),
         is_filtered: filter != Filter::default(),
-        rows: items.iter().map(|it| Row::of(&frame, shown.as_deref(), it)).collect(),
+        rows,
         next: next.map(|next| {
             address(
                 &here,
@@ -171,6 +189,18 @@ pub(in crate::console) async fn show(
     }))
 }
 
+/// Where something stands though the version that is shown, if one is, knows no such state.
+fn elsewhere(here: &str, shown: Option<&Machine>, counts: &[Count]) -> Vec<Elsewhere> {
+    let is_lacking = |state: &str| shown.is_none_or(|machine| machine.kind(state).is_none());
+    let left = counts.iter().filter(|count| count.count > 0 && is_lacking(&count.state));
+    let row = |count: &Count| Elsewhere {
+        name: count.state.clone(),
+        place: address(here, &[("state", Some(&count.state))]),
+        count: capped(count.count, COUNTED),
+    };
+    left.map(row).collect()
+}
+
 fn follows(machine: &Machine, state: &str, kind: &Kind) -> String {
     let mut follows: Vec<String> = machine.follows(state).map(str::to_owned).collect();
     if let Kind::Pause(again) = kind {
@@ -186,9 +216,9 @@ fn written(machine: &Machine) -> String {
 }
 
 impl Row {
-    fn of(frame: &Frame, machine: Option<&Machine>, standing: &Standing) -> Self {
+    fn of(frame: &Frame, machine: &Machine, standing: &Standing) -> Self {
         let instance = &standing.instance;
-        let (shape, mood) = match machine.and_then(|machine| machine.kind(&instance.state)) {
+        let (shape, mood) = match machine.kind(&instance.state) {
             Some(kind) => {
                 let (_, shape, mood) = look(kind, &instance.state);
                 (shape, mood)

@@ -9,7 +9,7 @@ use super::counts::{self, COUNTED};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::page::{Frame, Section, page};
-use crate::console::parts::{State as Shown, When, capped, span};
+use crate::console::parts::{Id, State as Shown, When, capped, span};
 use crate::console::visitor::Visitor;
 use crate::http::{Query, bad_query};
 use crate::problem::Problem;

@@ -1,20 +1,26 @@
 //! The same for many sagas: first how many, then for those, and none that came later.
 
+use std::time::Duration;
+
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use backstitch::{Error, Page, SagaId, Status, StepStatus, Summary};
+use backstitch::{Error, Resolution, SagaId, SagaState, Status, StepId, StepStatus, Summary, Timestamp};
 use futures::{StreamExt, stream};
+use tokio::time::Instant;
 
 use super::operate::resolution;
 use super::wanted::{KNOWN, Wanted};
 use crate::app::App;
+use crate::audit::{filtered, said};
 use crate::console::form::Form;
-use crate::console::page::{Frame, Section, page};
-use crate::console::parts::State as Shown;
+use crate::console::outcomes::{Once, Outcome};
+use crate::console::page::{Frame, Section, page, told};
+use crate::console::parts::{Id, State as Shown};
 use crate::console::visitor::Visitor;
 use crate::http::Query;
 use crate::problem::{Kind, Problem};
+use crate::routes::resolution_word;
 
 /// Sagas that one form is about. More are done by sending it again.
 const MOST: usize = 1000;
@@ -24,6 +30,9 @@ const AT_ONCE: usize = 16;
 const LISTED: usize = 20;
 /// Sagas that are read from the list at a time.
 const PAGE: usize = 500;
+/// How long a form waits for sagas to come to the next step that is stuck.
+const PATIENCE: Duration = Duration::from_secs(20);
+const TITLE: &str = "Many sagas at once";
 
 /// What is done to them.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,23 +78,64 @@ impl Action {
 #[template(path = "sagas/bulk.html")]
 struct Preview {
     frame: Frame,
+    once: SagaId,
     action: Action,
     wanted: Wanted,
     found: Vec<Summary>,
     count: usize,
     more: bool,
-    newest: Option<SagaId>,
+    bounds: Option<Bounds>,
 }
 
 #[derive(Template)]
 #[template(path = "sagas/bulk_done.html")]
-struct Report {
+struct Page<'a> {
     frame: Frame,
+    report: &'a Report,
+}
+
+/// What came of it.
+pub(in crate::console) struct Report {
     action: Action,
     wanted: Wanted,
     done: usize,
-    refused: Vec<(SagaId, String)>,
+    /// Those with steps that are still to be decided about.
+    undecided: Vec<(SagaId, usize)>,
+    /// Those that were not as they were shown.
+    moved_on: Vec<(SagaId, String)>,
+    /// Those to which it could not be done.
+    failed: Vec<(SagaId, String)>,
     more: bool,
+}
+
+/// What those have in common that were shown, and what came later has not.
+#[derive(Clone, Copy, Debug)]
+struct Bounds {
+    /// The newest of them.
+    newest: SagaId,
+    /// When one of them changed last.
+    changed: Timestamp,
+}
+
+impl Bounds {
+    fn of(found: &[Summary]) -> Option<Self> {
+        let newest = found.iter().map(|saga| saga.id).max()?;
+        let changed = found.iter().map(|saga| saga.updated_at).max()?;
+        Some(Self { newest, changed })
+    }
+
+    fn carried(form: &Form) -> Result<Self, Problem> {
+        let expected = "send the form from its page";
+        let newest = form.read("newest", |text| text.parse().ok(), expected)?;
+        let changed = form.read("changed", |text| text.parse().ok(), expected)?;
+        Ok(Self { newest, changed: Timestamp::from_micros(changed) })
+    }
+
+    fn contain(self, action: Action, saga: &Summary) -> bool {
+        // A rollback that was taken up since and has failed again is to be looked at again. What runs changes all the time.
+        let is_as_it_was = action == Action::Cancel || saga.updated_at <= self.changed;
+        saga.id <= self.newest && is_as_it_was
+    }
 }
 
 /// How many it would be.
@@ -98,10 +148,11 @@ pub(in crate::console) async fn show(
     let wanted = Wanted::asked(&mut query)?;
     query.finish(KNOWN)?;
     let (mut found, more) = matching(&app, action, &wanted, None).await?;
-    let (count, newest) = (found.len(), found.iter().map(|saga| saga.id).max());
+    let (count, bounds) = (found.len(), Bounds::of(&found));
     found.truncate(LISTED);
-    let frame = Frame::new(&app, visitor, Section::Sagas, "Many sagas at once");
-    Ok(page(&Preview { frame, action, wanted, found, count, more, newest }))
+    let frame = Frame::new(&app, visitor, Section::Sagas, TITLE);
+    let once = app.engine.ids().next(frame.now);
+    Ok(page(&Preview { frame, once, action, wanted, found, count, more, bounds }))
 }
 
 /// Does it, to those that were there when it was shown how many they are.
@@ -110,9 +161,13 @@ pub(in crate::console) async fn take(
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
+    let once = Once::of(&form, &visitor)?;
+    if let Some(taken) = once.was_taken(&app) {
+        return Ok(taken);
+    }
     let action = form.read("action", Action::read, "use cancel or resolve")?;
     let wanted = Wanted::carried(&form)?;
-    let newest: SagaId = form.read("newest", |text| text.parse().ok(), "send the form from its page")?;
+    let bounds = Bounds::carried(&form)?;
     let seen: usize = form.read("seen", |text| text.parse().ok(), "send the form from its page")?;
     let note = form.filled("note").ok_or_else(|| Problem::field("note", "is empty: say why, for the log"))?;
     let note = visitor.note(note);
@@ -120,7 +175,7 @@ pub(in crate::console) async fn take(
         Action::Cancel => None,
         Action::Resolve => Some(form.read("how", resolution, "use retry, skip or done")?),
     };
-    let (found, more) = matching(&app, action, &wanted, Some(newest)).await?;
+    let (found, more) = matching(&app, action, &wanted, Some(bounds)).await?;
     if found.len() > seen {
         let detail = format!(
             "the page showed {seen} sagas, and {} match by now: nothing was done; look again and decide anew",
@@ -128,13 +183,14 @@ pub(in crate::console) async fn take(
         );
         return Err(Problem::new(Kind::StaleForm, detail));
     }
-    let outcomes: Vec<(SagaId, Result<(), Error>)> = stream::iter(found)
+    let (all, until) = (found.len(), Instant::now() + PATIENCE);
+    let outcomes: Vec<(SagaId, Result<usize, Error>)> = stream::iter(found)
         .map(|saga| {
             let (app, note) = (&app, &note);
             async move {
                 let done = match how {
-                    None => app.engine.cancel(saga.id, note).await,
-                    Some(how) => resolve(app, saga.id, how, note).await,
+                    None => app.engine.cancel(saga.id, note).await.map(|()| 0),
+                    Some(how) => resolve_all(app, saga.id, bounds, (how, note), until).await,
                 };
                 (saga.id, done)
             }
@@ -142,24 +198,86 @@ pub(in crate::console) async fn take(
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    let done = outcomes.iter().filter(|(_, outcome)| outcome.is_ok()).count();
-    let refused = outcomes.into_iter().filter_map(|(id, outcome)| Some((id, outcome.err()?.to_string())));
-    let frame = Frame::new(&app, visitor, Section::Sagas, "Many sagas at once");
-    Ok(page(&Report { frame, action, wanted, done, refused: refused.collect(), more }))
+    let report = Report::of(action, wanted, outcomes, more);
+    let what = format!(
+        "{}: {} of {all} sagas{}",
+        how.map_or("cancel", resolution_word),
+        report.done,
+        filtered(report.wanted.fields())
+    );
+    Ok(said(once.came_to(&app, Outcome::Sagas(report)), what))
 }
 
-/// Decides alike about every step of a saga that is stuck.
-async fn resolve(app: &App, id: SagaId, how: backstitch::Resolution, note: &str) -> Result<(), Error> {
-    let saga = app.engine.load(id).await?.ok_or(Error::NotFound(id))?;
-    let stuck = saga.steps.iter().filter(|step| step.status == StepStatus::CompensationFailed);
-    for (nth, step) in stuck.enumerate() {
-        match app.engine.resolve(id, step.id.as_str(), how, note).await {
-            // The first decision let it go on; the others are made when it stops there again.
-            Err(Error::Rejected { .. }) if nth > 0 => break,
-            decided => decided?,
+/// What came of it, on a page.
+pub(in crate::console) fn shown(app: &App, visitor: Visitor, report: &Report) -> Response {
+    page(&Page { frame: Frame::new(app, visitor, Section::Sagas, TITLE), report })
+}
+
+impl Report {
+    fn of(action: Action, wanted: Wanted, outcomes: Vec<(SagaId, Result<usize, Error>)>, more: bool) -> Self {
+        let mut report = Self {
+            action,
+            wanted,
+            done: 0,
+            undecided: Vec::new(),
+            moved_on: Vec::new(),
+            failed: Vec::new(),
+            more,
+        };
+        for (id, outcome) in outcomes {
+            match outcome {
+                Ok(left) => {
+                    report.done += 1;
+                    report.undecided.extend((left > 0).then_some((id, left)));
+                }
+                Err(why) => {
+                    let has_moved_on = matches!(
+                        why,
+                        Error::Ended { .. } | Error::Rejected { .. } | Error::Raced(_) | Error::NotFound(_)
+                    );
+                    let (_, told) = told(why.into());
+                    let refused = (id, told.map(|told| told.detail).unwrap_or_default());
+                    if has_moved_on { report.moved_on.push(refused) } else { report.failed.push(refused) }
+                }
+            }
         }
+        report
     }
-    Ok(())
+}
+
+/// Decides alike about every step of a saga that is stuck, one after the other: each decision lets it go on, and it stops at the
+/// next one. How many are left that it did not come to in time.
+async fn resolve_all(
+    app: &App,
+    id: SagaId,
+    shown: Bounds,
+    (how, note): (Resolution, &str),
+    until: Instant,
+) -> Result<usize, Error> {
+    let mut saga = app.engine.insight(id).await?.ok_or(Error::NotFound(id))?;
+    if saga.saga.updated_at > shown.changed {
+        return Err(Error::Raced(id));
+    }
+    let mut left = stuck(&saga.saga);
+    while let Some(step) = left.pop() {
+        app.engine.resolve_as_seen(id, saga.seq, step.as_str(), how, note).await?;
+        if left.is_empty() {
+            break;
+        }
+        let stops = async { app.engine.find(id).await?.outcome().await };
+        let Ok(stopped) = tokio::time::timeout_at(until, stops).await else { return Ok(left.len()) };
+        stopped?;
+        saga = app.engine.insight(id).await?.ok_or(Error::NotFound(id))?;
+        let still = stuck(&saga.saga);
+        left.retain(|step| still.contains(step));
+    }
+    Ok(0)
+}
+
+fn stuck(saga: &SagaState) -> Vec<StepId> {
+    let failed = saga.status == Status::Failed;
+    let steps = saga.steps.iter().filter(|step| failed && step.status == StepStatus::CompensationFailed);
+    steps.map(|step| step.id.clone()).collect()
 }
 
 /// Those that it can be done to, up to so many, and whether there are more.
@@ -167,7 +285,7 @@ async fn matching(
     app: &App,
     action: Action,
     wanted: &Wanted,
-    newest: Option<SagaId>,
+    bounds: Option<Bounds>,
 ) -> Result<(Vec<Summary>, bool), Problem> {
     let asked = wanted.filter.status;
     let statuses =
@@ -178,14 +296,16 @@ async fn matching(
         wanted.filter.status = Some(status);
         let mut before = None;
         loop {
-            let Page { items, next } = wanted.page(app, before, PAGE).await?;
-            let fits = |saga: &Summary| action.fits(saga) && newest.is_none_or(|newest| saga.id <= newest);
-            found.extend(items.into_iter().filter(fits));
+            let listed = wanted.page(app, before, PAGE).await?;
+            let fits = |saga: &Summary| {
+                action.fits(saga) && bounds.is_none_or(|bounds| bounds.contain(action, saga))
+            };
+            found.extend(listed.items.into_iter().filter(fits));
             if found.len() > MOST {
                 found.truncate(MOST);
                 return Ok((found, true));
             }
-            match next {
+            match listed.next {
                 Some(next) => before = Some(next),
                 None => break,
             }

@@ -11,7 +11,7 @@ use super::wanted::{KNOWN, Wanted};
 use crate::app::App;
 use crate::console::done::Done;
 use crate::console::page::{Frame, Section, page};
-use crate::console::parts::State as Shown;
+use crate::console::parts::{Id, State as Shown};
 use crate::console::visitor::Visitor;
 use crate::http::Query;
 use crate::problem::Problem;

@@ -6,5 +6,8 @@ pub(super) mod list;
 pub(super) mod operate;
 mod place;
 pub(super) mod saga;
+mod seen;
 mod timeline;
 mod wanted;
+
+pub(super) use place::of as place;

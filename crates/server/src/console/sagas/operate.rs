@@ -1,59 +1,54 @@
 //! What people do to one saga. Each form says what its page showed: whatever has moved on since is not touched.
 
-use axum::extract::{FromRequestParts, State};
-use axum::http::request::Parts;
+use axum::extract::State;
 use axum::response::Response;
-use backstitch::{Error, Resolution, SagaId, SagaState};
+use backstitch::{Error, Insight, Resolution, SagaId};
 
 use super::place;
+use super::seen::Seen;
 use crate::app::App;
+use crate::audit::said;
 use crate::console::done::Done;
 use crate::console::form::Form;
 use crate::console::visitor::Visitor;
 use crate::http::{SagaAndStep, SagaInPath};
-use crate::problem::Problem;
-
-/// A wish about a saga that stands as its page showed it.
-pub(in crate::console) struct Asked {
-    app: App,
-    id: SagaId,
-    note: String,
-}
-
-impl FromRequestParts<App> for Asked {
-    type Rejection = Problem;
-
-    async fn from_request_parts(parts: &mut Parts, app: &App) -> Result<Self, Problem> {
-        let SagaInPath(id) = SagaInPath::from_request_parts(parts, app).await?;
-        let Ok(visitor) = Visitor::from_request_parts(parts, app).await;
-        let Ok(form) = Form::from_request_parts(parts, app).await;
-        as_it_was_seen(app, id, &form).await?;
-        Ok(Self { app: app.clone(), id, note: visitor.note(form.text("note")) })
-    }
-}
-
-impl Asked {
-    fn is(self, done: Done) -> Response {
-        done.and_back_to(&place::of(self.id))
-    }
-}
+use crate::problem::{Kind, Problem};
+use crate::routes::resolution_word;
 
 /// Rolls it back.
-pub(in crate::console) async fn cancel(asked: Asked) -> Result<Response, Problem> {
-    asked.app.engine.cancel(asked.id, &asked.note).await?;
-    Ok(asked.is(Done::Cancelled))
+pub(in crate::console) async fn cancel(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    visitor: Visitor,
+    form: Form,
+) -> Result<Response, Problem> {
+    form.was_made_for(&now(&app, id).await?.1.status)?;
+    app.engine.cancel(id, &visitor.note(form.text("note"))).await?;
+    Ok(Done::Cancelled.and_back_to(&place::of(id)))
 }
 
 /// Lets it start nothing new.
-pub(in crate::console) async fn pause(asked: Asked) -> Result<Response, Problem> {
-    asked.app.engine.pause(asked.id, &asked.note).await?;
-    Ok(asked.is(Done::Paused))
+pub(in crate::console) async fn pause(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    visitor: Visitor,
+    form: Form,
+) -> Result<Response, Problem> {
+    form.was_made_for(&now(&app, id).await?.1.course)?;
+    app.engine.pause(id, &visitor.note(form.text("note"))).await?;
+    Ok(Done::Paused.and_back_to(&place::of(id)))
 }
 
 /// Lets it go on.
-pub(in crate::console) async fn resume(asked: Asked) -> Result<Response, Problem> {
-    asked.app.engine.resume(asked.id, &asked.note).await?;
-    Ok(asked.is(Done::Resumed))
+pub(in crate::console) async fn resume(
+    State(app): State<App>,
+    SagaInPath(id): SagaInPath,
+    visitor: Visitor,
+    form: Form,
+) -> Result<Response, Problem> {
+    form.was_made_for(&now(&app, id).await?.1.course)?;
+    app.engine.resume(id, &visitor.note(form.text("note"))).await?;
+    Ok(Done::Resumed.and_back_to(&place::of(id)))
 }
 
 /// Decides about a compensation that could not be finished.
@@ -66,9 +61,14 @@ pub(in crate::console) async fn resolve(
     let action = form.read("action", resolution, "use retry, skip or done")?;
     let note =
         form.filled("note").ok_or_else(|| Problem::field("note", "is empty: say what was done, and why"))?;
-    as_it_was_seen(&app, id, &form).await?;
-    app.engine.resolve(id, &step, action, &visitor.note(note)).await?;
-    Ok(Done::Resolved.and_back_to(&place::of(id)))
+    let (insight, seen) = now(&app, id).await?;
+    form.was_made_for(&seen.rollback)?;
+    match app.engine.resolve_as_seen(id, insight.seq, &step, action, &visitor.note(note)).await {
+        Err(raced @ Error::Raced(_)) => Err(Problem::new(Kind::StaleForm, raced.to_string())),
+        decided => {
+            Ok(decided.map(|()| said(Done::Resolved.and_back_to(&place::of(id)), resolution_word(action)))?)
+        }
+    }
 }
 
 pub(super) fn resolution(text: &str) -> Option<Resolution> {
@@ -80,13 +80,9 @@ pub(super) fn resolution(text: &str) -> Option<Resolution> {
     }
 }
 
-/// What a form says that its page showed.
-pub(super) fn seen(saga: &SagaState) -> String {
-    let paused = if saga.paused { ", paused" } else { "" };
-    format!("{}{paused}", saga.status.as_str())
-}
-
-async fn as_it_was_seen(app: &App, id: SagaId, form: &Form) -> Result<(), Problem> {
-    let saga = app.engine.load(id).await?.ok_or(Error::NotFound(id))?;
-    form.was_made_for(&seen(&saga))
+/// The saga, and what forms for it must have seen.
+async fn now(app: &App, id: SagaId) -> Result<(Insight, Seen), Problem> {
+    let insight = app.engine.insight(id).await?.ok_or(Error::NotFound(id))?;
+    let seen = Seen::of(app, &insight).await?;
+    Ok((insight, seen))
 }

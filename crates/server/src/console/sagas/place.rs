@@ -2,6 +2,6 @@
 
 use backstitch::SagaId;
 
-pub(super) fn of(saga: SagaId) -> String {
+pub(in crate::console) fn of(saga: SagaId) -> String {
     format!("/sagas/{saga}")
 }

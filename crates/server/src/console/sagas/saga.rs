@@ -5,9 +5,11 @@ use axum::extract::State;
 use axum::response::Response;
 use backstitch::{Error, EventView, Insight, Recorded, Status, StepStatus, StepView};
 
-use super::timeline::Timeline;
-use super::{graph, operate};
+use super::seen::Seen;
+use super::timeline::{Timeline, Until};
+use super::{graph, place};
 use crate::app::App;
+use crate::console::address::address;
 use crate::console::done::Done;
 use crate::console::drawing::Drawing;
 use crate::console::json_text::indented;
@@ -17,8 +19,8 @@ use crate::console::visitor::Visitor;
 use crate::http::{Query, SagaInPath};
 use crate::problem::Problem;
 
-/// Events that are shown and drawn; what there is beyond them is in the log.
-const EVENTS: usize = 1000;
+/// Events that are shown and drawn at once: the newest, and the others by their pages.
+const EVENTS: u64 = 1000;
 
 #[derive(Template)]
 #[template(path = "sagas/saga.html")]
@@ -28,8 +30,9 @@ struct Page {
     graph: Option<Drawing>,
     timeline: Option<Timeline>,
     events: Vec<Line>,
-    more_events: bool,
-    seen: String,
+    older: Option<String>,
+    newer: Option<String>,
+    seen: Seen,
 }
 
 /// An event in words.
@@ -49,23 +52,35 @@ pub(in crate::console) async fn show(
     mut query: Query,
 ) -> Result<Response, Problem> {
     let done = Done::asked(&mut query)?;
-    query.finish("")?;
+    let asked = query.number("after", 0, i64::MAX.unsigned_abs())?;
+    query.finish("after")?;
     let insight = app.engine.insight(id).await?.ok_or(Error::NotFound(id))?;
-    let mut log = app.engine.log(id, 0, EVENTS + 1).await?;
-    let more_events = log.len() > EVENTS;
-    log.truncate(EVENTS);
+    let newest = insight.seq.saturating_sub(EVENTS);
+    let after = asked.unwrap_or(newest);
+    let log = app.engine.log(id, after, usize::try_from(EVENTS).unwrap_or(usize::MAX)).await?;
+    let events_after = |after: u64| address(&place::of(id), &[("after", Some(&after.to_string()))]);
+    let older = (after > 0).then(|| events_after(after.saturating_sub(EVENTS)));
+    let newer = (after < newest).then(|| match after.saturating_add(EVENTS) {
+        next if next < newest => events_after(next),
+        _ => place::of(id),
+    });
     let mut frame =
         Frame::new(&app, visitor, Section::Sagas, format!("{} {id}", insight.saga.definition)).after(done);
-    if !insight.saga.status.is_terminal() {
-        frame = frame.live(format!("/sagas/{id}/live"));
+    if !insight.saga.status.is_terminal() && asked.is_none() {
+        frame = frame.live(format!("/sagas/{id}/live?after={}", insight.seq));
     }
     let steps = insight.saga.steps.iter().map(|step| &step.id);
     Ok(page(&Page {
         graph: graph::drawn(&insight),
-        timeline: Timeline::of(&log, steps, frame.now),
+        timeline: Timeline::of(
+            &log,
+            steps,
+            if newer.is_some() { Until::LastEvent } else { Until::Now(frame.now) },
+        ),
         events: log.iter().map(|recorded| Line::of(&frame, recorded)).collect(),
-        more_events,
-        seen: operate::seen(&insight.saga),
+        older,
+        newer,
+        seen: Seen::of(&app, &insight).await?,
         frame,
         insight,
     }))

@@ -16,7 +16,16 @@ const ROW: i64 = 22;
 pub(super) struct Timeline {
     rows: Vec<Row>,
     height: i64,
+    began: String,
     took: String,
+}
+
+/// Where a drawing ends that does not show the end of its saga.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Until {
+    /// There are newer events, on another page.
+    LastEvent,
+    Now(Timestamp),
 }
 
 impl HtmlSafe for Timeline {}
@@ -115,12 +124,14 @@ impl Timeline {
     pub(super) fn of<'a>(
         log: &[Recorded],
         steps: impl Iterator<Item = &'a StepId>,
-        now: Timestamp,
+        until: Until,
     ) -> Option<Self> {
         let stretches = stretches(log);
         let (first, last) = (log.first()?, log.last()?);
-        let is_over = last.event.is_terminal();
-        let end = if is_over { last.at } else { now.max(last.at) };
+        let end = match until {
+            Until::Now(now) if !last.event.is_terminal() => now.max(last.at),
+            Until::Now(_) | Until::LastEvent => last.at,
+        };
         let whole = (end.as_micros() - first.at.as_micros()).max(1);
         let place = |at: Timestamp| {
             let passed = i128::from((at.as_micros() - first.at.as_micros()).clamp(0, whole));
@@ -143,7 +154,8 @@ impl Timeline {
             })
             .collect();
         let height = ROW * i64::try_from(rows.len()).unwrap_or_default();
-        (!stretches.is_empty()).then(|| Self { rows, height, took: exact_span(whole) })
+        let began = if first.seq == 1 { "start".to_owned() } else { format!("event {}", first.seq) };
+        (!stretches.is_empty()).then(|| Self { rows, height, began, took: exact_span(whole) })
     }
 }
 
@@ -202,8 +214,11 @@ mod tests {
             (40, None, Of::Attempt(Phase::Undo, Ended::Not)),
         ];
         assert_eq!(found, expected);
-        let drawn = Timeline::of(&log, [&step].into_iter(), Timestamp::from_micros(80)).unwrap();
+        let drawn = Timeline::of(&log, [&step].into_iter(), Until::Now(Timestamp::from_micros(80))).unwrap();
         let bars: Vec<_> = drawn.rows[0].bars.iter().map(|bar| (bar.x, bar.class)).collect();
         assert_eq!(bars, [(170, "bad"), (243, "waiting"), (317, "good"), (465, "undone")], "to scale");
+        assert_eq!((drawn.began.as_str(), drawn.took.as_str()), ("start", "80 µs"));
+        let of_a_page = Timeline::of(&log[1..], [&step].into_iter(), Until::LastEvent).unwrap();
+        assert_eq!((of_a_page.began.as_str(), of_a_page.took.as_str()), ("event 2", "30 µs"));
     }
 }

@@ -1,8 +1,11 @@
 //! Which sagas somebody wants to see: what a list is filtered by, as it stands in its address.
 
+use std::collections::BTreeMap;
+
 use backstitch::{Cursor, Filter, Page, SagaId, Status, Summary, Timestamp};
 
 use crate::app::App;
+use crate::console::address::address;
 use crate::console::form::Form;
 use crate::http::Query;
 use crate::problem::Problem;
@@ -43,13 +46,13 @@ impl Wanted {
             let (name, value) = read.ok_or_else(|| wrong("attribute", &text, ATTRIBUTES))?;
             attributes.push((name.trim().to_owned(), value.trim().to_owned()));
         }
-        attributes.truncate(MOST_ATTRIBUTES);
+        let attributes = filters(attributes)?;
         Ok(Self {
             filter: Filter {
                 status: read("status", status, Status::parse, STATUSES)?,
                 definition,
                 correlation_id,
-                attributes: attributes.into_iter().collect(),
+                attributes,
             },
             since: read("since", since, time, TIMES)?,
             until: read("until", until, time, TIMES)?,
@@ -65,7 +68,7 @@ impl Wanted {
                 status: read("status", filled("status"), Status::parse, STATUSES)?,
                 definition: filled("definition"),
                 correlation_id: filled("correlation_id"),
-                attributes: attributes.collect(),
+                attributes: filters(attributes.collect())?,
             },
             since: read("since", filled("since"), time, TIMES)?,
             until: read("until", filled("until"), time, TIMES)?,
@@ -91,12 +94,10 @@ impl Wanted {
 
     /// As the end of an address, with whatever else.
     pub(super) fn address(&self, place: &str, more: &[(&str, &str)]) -> String {
-        let mut query = form_urlencoded::Serializer::new(String::new());
-        query.extend_pairs(self.fields()).extend_pairs(more);
-        match query.finish() {
-            query if query.is_empty() => place.to_owned(),
-            query => format!("{place}?{query}"),
-        }
+        let fields = self.fields();
+        let own = fields.iter().map(|(name, value)| (name.as_str(), Some(value.as_str())));
+        let parameters: Vec<_> = own.chain(more.iter().map(|(name, value)| (*name, Some(*value)))).collect();
+        address(place, &parameters)
     }
 
     pub(super) fn is_everything(&self) -> bool {
@@ -133,6 +134,17 @@ impl Wanted {
         self.since.is_none_or(|since| saga.created_at >= since)
             && self.until.is_none_or(|until| saga.created_at <= until)
     }
+}
+
+/// Those that were filled in. One that is dropped would make the list longer than its address says, so that none is.
+fn filters(attributes: Vec<(String, String)>) -> Result<BTreeMap<String, String>, Problem> {
+    let filled: BTreeMap<String, String> =
+        attributes.into_iter().filter(|(_, value)| !value.trim().is_empty()).collect();
+    if filled.len() > MOST_ATTRIBUTES {
+        let why = format!("are {}: filter by {MOST_ATTRIBUTES} at most", filled.len());
+        return Err(crate::http::bad_query("attributes", &why));
+    }
+    Ok(filled)
 }
 
 /// No saga that was started up to then has a higher id.

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::console::address::address;
 use crate::console::form::Form;
 use crate::console::page::{Frame, Section, page};
-use crate::console::parts::When;
+use crate::console::parts::{Id, When};
 use crate::console::visitor::Visitor;
 use crate::http::{Query, bad_query};
 use crate::problem::Problem;
@@ -102,6 +102,7 @@ impl Fields {
             since: time("since", &self.since)?,
             until: time("until", &self.until)?,
             not_requeued: self.waiting,
+            up_to: None,
         })
     }
 

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use backstitch_modules::webhooks::{Attempt, Event};
+use backstitch_modules::webhooks::{Attempt, Error, Event};
 
 use super::delivery_place;
 use crate::app::App;
@@ -67,8 +67,16 @@ pub(in crate::console) async fn show(
     let delivery = webhooks.deliveries.get(id).await?;
     let attempts = webhooks.deliveries.attempts(id).await?;
     let event = webhooks.deliveries.event(delivery.event_id).await?;
-    let url = webhooks.subscriptions.get(delivery.subscription_id).await.ok().map(|it| it.terms.url);
-    let letter = webhooks.dead_letters.get(id).await.ok();
+    let url = match webhooks.subscriptions.get(delivery.subscription_id).await {
+        Ok(subscription) => Some(subscription.terms.url),
+        Err(Error::UnknownSubscription(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
+    let letter = match webhooks.dead_letters.get(id).await {
+        Ok(letter) => Some(letter),
+        Err(Error::UnknownDeadLetter(_)) => None,
+        Err(error) => return Err(error.into()),
+    };
     let mut frame = Frame::new(&app, visitor, Section::Webhooks, format!("Delivery {id}")).after(done);
     if !delivery.status.is_terminal() {
         frame = frame.live("/live");

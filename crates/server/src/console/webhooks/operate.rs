@@ -10,7 +10,9 @@ use super::subscription_place;
 use crate::app::App;
 use crate::console::done::Done;
 use crate::console::form::Form;
+use crate::console::outcomes::{Once, Outcome};
 use crate::console::page::{Frame, Section, page};
+use crate::console::parts::Id;
 use crate::console::visitor::Visitor;
 use crate::http::SubscriptionInPath;
 use crate::problem::Problem;
@@ -22,9 +24,14 @@ const CALLS: usize = 20;
 
 #[derive(Template)]
 #[template(path = "webhooks/tried.html")]
-struct Tested {
+struct Page<'a> {
     frame: Frame,
     here: String,
+    tested: &'a Tested,
+}
+
+/// What came of a test call.
+pub(in crate::console) struct Tested {
     id: i64,
     tried: Tried,
 }
@@ -57,15 +64,25 @@ async fn as_it_was_seen(app: &App, id: i64, form: &Form) -> Result<(), Problem> 
     form.was_made_for(seen(&app.webhooks.parts.subscriptions.get(id).await?))
 }
 
-/// Makes a test call, and shows what came of it.
+/// Makes a test call, and leads to what came of it.
 pub(in crate::console) async fn test(
     State(app): State<App>,
     SubscriptionInPath(id): SubscriptionInPath,
     visitor: Visitor,
+    form: Form,
 ) -> Result<Response, Problem> {
+    let once = Once::of(&form, &visitor)?;
+    if let Some(taken) = once.was_taken(&app) {
+        return Ok(taken);
+    }
     let tried = try_webhook(&app, id, None, None).await?;
-    let frame = Frame::new(&app, visitor, Section::Webhooks, "A test call").after(Some(Done::Tested));
-    Ok(page(&Tested { frame, here: subscription_place(id), id, tried }))
+    Ok(once.came_to(&app, Outcome::TestCall(Tested { id, tried })))
+}
+
+/// What came of it, on a page.
+pub(in crate::console) fn shown(app: &App, visitor: Visitor, tested: &Tested) -> Response {
+    let frame = Frame::new(app, visitor, Section::Webhooks, "A test call");
+    page(&Page { frame, here: subscription_place(tested.id), tested })
 }
 
 /// Sends the events of a time once more. The form has a name of its own, so that it does so once.

@@ -3,30 +3,51 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use backstitch::{SagaId, Timestamp};
+use backstitch_modules::webhooks::{Requeueable, Which};
 
 use super::dead_letters::{Fields, KNOWN};
 use super::delivery_place;
 use crate::app::App;
+use crate::audit::{filtered, said};
 use crate::console::done::Done;
 use crate::console::form::Form;
+use crate::console::outcomes::{Once, Outcome};
 use crate::console::page::{Frame, Section, page};
 use crate::console::visitor::Visitor;
 use crate::http::{DeadLetterInPath, Query};
-use crate::problem::{Kind, Problem};
+use crate::problem::Problem;
 
 /// Dead letters that one form is about. More are done by sending it again.
 const MOST: usize = 1000;
+
+const TITLE: &str = "Many dead letters at once";
 
 #[derive(Template)]
 #[template(path = "webhooks/requeue.html")]
 struct Preview {
     frame: Frame,
+    once: SagaId,
     fields: Fields,
     back: String,
-    count: usize,
-    more: bool,
-    /// How many were requeued, once they were.
-    done: Option<usize>,
+    found: Requeueable,
+}
+
+#[derive(Template)]
+#[template(path = "webhooks/requeued.html")]
+struct Page<'a> {
+    frame: Frame,
+    back: String,
+    report: &'a Report,
+}
+
+/// What came of it.
+#[derive(Default)]
+pub(in crate::console) struct Report {
+    fields: Fields,
+    requeued: usize,
+    /// What matches and can be sent still.
+    left: Requeueable,
 }
 
 /// Sends one of them.
@@ -46,54 +67,53 @@ pub(in crate::console) async fn show(
 ) -> Result<Response, Problem> {
     let fields = Fields { waiting: true, ..Fields::asked(&mut query) };
     query.finish(KNOWN)?;
-    let (count, more) = counted(&app, &fields).await?;
-    let frame = Frame::new(&app, visitor, Section::Webhooks, "Many dead letters at once");
-    let back = fields.address("/webhooks/dead-letters", None);
-    Ok(page(&Preview { frame, fields, back, count, more, done: None }))
+    let found = app.webhooks.parts.dead_letters.requeueable(&fields.which()?, MOST).await?;
+    let frame = Frame::new(&app, visitor, Section::Webhooks, TITLE);
+    let (once, back) = (app.engine.ids().next(frame.now), back(&fields));
+    Ok(page(&Preview { frame, once, fields, back, found }))
 }
 
-/// Sends them: the oldest that match, and no more than were shown.
+/// Sends them: those that were shown, and none that was given up since.
 pub(in crate::console) async fn many(
     State(app): State<App>,
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    let fields = Fields::carried(&form);
-    let seen: usize = form.read("seen", |text| text.parse().ok(), "send the form from its page")?;
-    let (count, _) = counted(&app, &fields).await?;
-    if count > seen {
-        let detail = format!(
-            "the page showed {seen} dead letters, and {count} match by now: nothing was done; look again and decide anew"
-        );
-        return Err(Problem::new(Kind::StaleForm, detail));
+    let once = Once::of(&form, &visitor)?;
+    if let Some(taken) = once.was_taken(&app) {
+        return Ok(taken);
     }
-    let which = fields.which()?;
+    let fields = Fields::carried(&form);
+    let expected = "send the form from its page";
+    let seen: usize = form.read("seen", |text| text.parse().ok(), expected)?;
+    let up_to: i64 = form.read("up_to", |text| text.parse().ok(), expected)?;
+    let given_up: i64 = form.read("given_up", |text| text.parse().ok(), expected)?;
+    let all = fields.which()?;
+    let until = Timestamp::from_micros(given_up.saturating_add(1));
+    let until = all.until.map_or(until, |asked| asked.min(until));
+    let shown = Which { until: Some(until), up_to: Some(up_to), ..all.clone() };
+    let letters = &app.webhooks.parts.dead_letters;
     let (mut requeued, mut after) = (0, None);
     while requeued < seen {
-        let done = app.webhooks.parts.dead_letters.requeue_matching(&which, seen - requeued, after).await?;
+        let done = letters.requeue_matching(&shown, seen - requeued, after).await?;
         requeued += done.requeued;
         match done.next {
             Some(next) => after = Some(next),
             None => break,
         }
     }
-    let (count, more) = counted(&app, &fields).await?;
-    let frame = Frame::new(&app, visitor, Section::Webhooks, "Many dead letters at once");
-    let back = fields.address("/webhooks/dead-letters", None);
-    Ok(page(&Preview { frame, fields, back, count, more, done: Some(requeued) }))
+    let left = letters.requeueable(&all, MOST).await?;
+    let filter = filtered(fields.pairs());
+    let what = format!("requeue: {requeued} of {seen} dead letters{filter}");
+    Ok(said(once.came_to(&app, Outcome::DeadLetters(Report { fields, requeued, left })), what))
 }
 
-/// How many match and were not sent after all, up to so many, and whether there are more.
-async fn counted(app: &App, fields: &Fields) -> Result<(usize, bool), Problem> {
-    let which = fields.which()?;
-    let (mut count, mut before) = (0, None);
-    while count <= MOST {
-        let found = app.webhooks.parts.dead_letters.list(&which, MOST + 1 - count, before).await?;
-        count += found.items.len();
-        match found.next {
-            Some(next) => before = Some(next),
-            None => break,
-        }
-    }
-    Ok((count.min(MOST), count > MOST))
+/// What came of it, on a page.
+pub(in crate::console) fn shown(app: &App, visitor: Visitor, report: &Report) -> Response {
+    let frame = Frame::new(app, visitor, Section::Webhooks, TITLE);
+    page(&Page { frame, back: back(&report.fields), report })
+}
+
+fn back(fields: &Fields) -> String {
+    fields.address("/webhooks/dead-letters", None)
 }

@@ -5,7 +5,7 @@ use askama::filters::HtmlSafe;
 use backstitch_modules::webhooks::Saga;
 
 use crate::console::page::Frame;
-use crate::console::parts::{State, When};
+use crate::console::parts::{Id, State, When};
 
 /// A list of deliveries.
 #[derive(Template)]

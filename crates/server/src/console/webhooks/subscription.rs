@@ -3,6 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
+use backstitch::SagaId;
 use backstitch_modules::shown_duration;
 use backstitch_modules::webhooks::{Filter, MASK, Subscription};
 
@@ -38,6 +39,8 @@ struct Page {
     changed: When,
     deliveries: Rows,
     seen: &'static str,
+    /// What the form for a test call calls itself.
+    once: SagaId,
     replay_id: String,
     since: String,
     until: String,
@@ -72,6 +75,7 @@ pub(in crate::console) async fn show(
         changed: frame.when(subscription.updated_at),
         deliveries: Rows::of(&frame, found.items),
         seen: seen(&subscription),
+        once: app.engine.ids().next(frame.now),
         // Sent twice, the form replays once.
         replay_id: format!("console-{}", app.engine.ids().next(frame.now)),
         since: rfc3339(backstitch::Timestamp::from_micros(

@@ -73,6 +73,7 @@ pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) ->
         final_error_code: query.text("final_error_code"),
         since: query.read("since", read, time)?,
         until: query.read("until", read, time)?,
+        up_to: None,
         not_requeued: query
             .read("requeued", only_false, "use false, or leave it out for all of them")?
             .is_some(),

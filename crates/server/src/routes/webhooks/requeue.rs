@@ -3,15 +3,17 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use backstitch::Timestamp;
 use backstitch_modules::webhooks::Which;
 use serde::{Deserialize, Serialize};
 
 use super::dead_letters::within_reach;
 use super::deliveries::View;
 use crate::app::App;
+use crate::audit::{filtered, said};
 use crate::http::{DeadLetterInPath, Json, Query, json};
 use crate::problem::{Described, Problem};
-use crate::time::Time;
+use crate::time::{Time, rfc3339};
 
 const LIMIT: usize = 1_000;
 const MOST: usize = 10_000;
@@ -83,6 +85,7 @@ impl Chosen {
             final_error_code: self.final_error_code,
             since: self.since.map(within_reach),
             until: self.until.map(within_reach),
+            up_to: None,
             not_requeued: true,
         };
         let names_some = which.subscription_id.is_some()
@@ -131,6 +134,22 @@ pub(in crate::routes) async fn many(
             return Err(Problem::field(place, "is no number of anything: use one that the lists have"));
         }
     }
-    let done = app.webhooks.parts.dead_letters.requeue_matching(&chosen.which()?, limit, cursor).await?;
-    Ok(json(StatusCode::OK, &Requeued { requeued: done.requeued, next_cursor: done.next }))
+    let which = chosen.which()?;
+    let done = app.webhooks.parts.dead_letters.requeue_matching(&which, limit, cursor).await?;
+    let what = format!("requeue: {} dead letters{}", done.requeued, told(&which));
+    Ok(said(json(StatusCode::OK, &Requeued { requeued: done.requeued, next_cursor: done.next }), what))
+}
+
+/// Which were meant, for the audit.
+fn told(which: &Which) -> String {
+    let number = |number: Option<i64>| number.map(|number| number.to_string());
+    let time = |at: Option<Timestamp>| at.map(|at| rfc3339(at).to_string());
+    let parts = [
+        ("subscription_id", number(which.subscription_id)),
+        ("event_id", number(which.event_id)),
+        ("final_error_code", which.final_error_code.clone()),
+        ("since", time(which.since)),
+        ("until", time(which.until)),
+    ];
+    filtered(parts.into_iter().map(|(name, value)| (name, value.unwrap_or_default())))
 }
