@@ -1,7 +1,7 @@
 //! A server with sagas to call, and clients to call it with.
 
 #[path = "../../support/mod.rs"]
-#[expect(dead_code, unused_imports, reason = "other tests use the rest")]
+#[expect(dead_code, reason = "other tests use the rest")]
 mod everywhere;
 mod sagas;
 mod server;
