@@ -1,12 +1,13 @@
 //! Sagas that are written down: declared, staged, applied, and run by whoever makes their calls.
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use backstitch::kernel::saga::draft::{Draft, DraftStep, Performer};
 use backstitch::store::Store;
 use backstitch::store::declared::InFlight;
+use backstitch::store::memory::MemoryStore;
 use backstitch::store::nodes::Registered;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Declaring, Engine, Error, Payload, Saga, Status, StepError, secs};
@@ -183,20 +184,6 @@ async fn what_is_declared_to_be_applied_is_taken_at_once() {
     let other = written("trip", [calling("train")]);
     assert_eq!(engine.declare_and_apply(other).await.unwrap(), declaring(4, true, true));
     assert_eq!(standing(&engine).await, (Some(4), None), "what was staged is replaced");
-}
-
-#[tokio::test(start_paused = true)]
-async fn of_many_who_declare_and_apply_at_once_the_refused_leave_nothing_behind() {
-    let engine = Calls::good().bench().open().await;
-    let drafts = (0..40).map(|id| written("trip", [calling(&format!("s{id}"))]));
-    let put = futures::future::join_all(drafts.map(|draft| engine.declare_and_apply(draft))).await;
-    let taken = put.iter().filter(|put| put.is_ok()).count();
-    assert!(put.iter().flatten().all(|put| put.is_new && put.is_active), "{put:?}");
-    let refused = put.iter().filter_map(|put| put.as_ref().err());
-    assert!(refused.into_iter().all(|error| matches!(error, Error::DeclaredAtOnce(_))), "{put:?}");
-    let declared = engine.declared("trip").await.unwrap().unwrap();
-    assert_eq!((declared.versions.len(), declared.staged), (taken, None), "{put:?}");
-    assert_eq!(execute(&engine, "trip").await.version, declared.active.unwrap());
 }
 
 #[tokio::test(start_paused = true)]
@@ -406,4 +393,55 @@ async fn a_version_is_taken_up_though_whoever_applied_it_went_away() {
     held_up.0.go_on.notify_one();
     let version = async || engine.start("trip", &()).await.unwrap().accepted().unwrap().version;
     eventually("new sagas take it", async || version().await == 2).await;
+}
+
+/// Stages another version whenever somebody is about to make theirs the active one, so many times.
+#[derive(Clone)]
+struct Meddler {
+    store: Arc<MemoryStore>,
+    left: Arc<AtomicUsize>,
+}
+
+#[async_trait]
+impl Watch for Meddler {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), backstitch::store::Error> {
+        let Moment::BeforeApplying(name) = moment else { return Ok(()) };
+        if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
+            let newest = self.store.definition(name, None).await?.map_or(0, |newest| newest.version);
+            let draft = Draft { version: newest + 1, ..written(name, [calling("meddled")]) };
+            let body = Payload::encode(&draft).unwrap();
+            let other = Registered { name: name.into(), version: draft.version, fingerprint: 0, body };
+            assert!(self.store.stage(&other).await?);
+        }
+        Ok(())
+    }
+}
+
+/// An engine beside which somebody stages other versions, so many times.
+async fn meddled_with(times: usize) -> Engine {
+    let bench = Calls::good().bench();
+    let meddler = Meddler { store: bench.store.clone(), left: Arc::new(AtomicUsize::new(times)) };
+    let store = Arc::new(Watched::new(bench.store.clone(), meddler));
+    Engine::on_store(store, bench.options.clone()).await.unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_declares_and_applies_while_another_one_stages_is_taken_after_them() {
+    let engine = meddled_with(1).await;
+    assert_eq!(engine.declare_and_apply(trip()).await.unwrap(), declaring(2, true, true));
+    assert_eq!(standing(&engine).await, (Some(2), None));
+    assert_eq!(execute(&engine, "trip").await.version, 2);
+}
+
+#[tokio::test(start_paused = true)]
+async fn whoever_may_not_declare_and_apply_leaves_nothing_behind() {
+    let engine = meddled_with(usize::MAX).await;
+    let refused = engine.declare_and_apply(trip()).await.unwrap_err();
+    assert!(matches!(&refused, Error::DeclaredAtOnce(name) if name == "trip"), "{refused}");
+    let declared = engine.declared("trip").await.unwrap().unwrap();
+    assert_eq!((declared.active, declared.staged), (None, declared.versions.last().map(|it| it.number)));
+    for version in declared.versions {
+        let kept = engine.draft("trip", Some(version.number)).await.unwrap().unwrap();
+        assert_eq!(kept.steps[0].id, "meddled", "version {} is not the other one's", version.number);
+    }
 }
