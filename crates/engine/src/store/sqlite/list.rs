@@ -11,7 +11,11 @@ use crate::store::{Cursor, Filter, Page};
 
 /// Sagas that match, newest first.
 pub(super) fn list(connection: &Connection, filter: &Filter, cursor: &Cursor) -> Result<Page, Fault> {
-    let query = Query::of(filter, cursor);
+    let count = |probe: Query| -> Result<i64, Fault> {
+        let mut statement = connection.prepare_cached(&probe.sql)?;
+        Ok(statement.query_row(params_from_iter(probe.values), |row| row.get(0))?)
+    };
+    let query = Query::of(filter, cursor, By::fewest(filter, count)?);
     let mut statement = connection.prepare_cached(&query.sql)?;
     let mut rows = statement.query(params_from_iter(query.values))?;
     let mut items = Vec::new();
@@ -24,29 +28,49 @@ pub(super) fn list(connection: &Connection, filter: &Filter, cursor: &Cursor) ->
     Ok(Page { items, next })
 }
 
+/// How far it is counted what an index has of a filter, before another one is asked: what has fewer is read by it. An index that
+/// has more than the last is as good as any.
+const FEW: [i64; 2] = [1_000, 10_000];
+
 /// What a page is read by. Every index ends in the id and so gives its part of the list in order. Which one is
 /// read is said here: without statistics `SQLite` would guess.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum By {
     Id,
     Correlation,
-    Attribute,
+    /// The attribute that comes so far down the filter.
+    Attribute(usize),
     Status,
     Definition,
 }
 
 impl By {
-    fn fewest(filter: &Filter) -> Self {
-        // Sagas that came to a good end are most of the table; those in any other status are few.
-        let ended_well = matches!(filter.status, Some(Status::Succeeded | Status::Compensated));
-        match (filter.status, &filter.definition) {
-            _ if filter.correlation_id.is_some() => Self::Correlation,
-            _ if !filter.attributes.is_empty() => Self::Attribute,
-            (_, Some(_)) if ended_well => Self::Definition,
-            (Some(_), _) => Self::Status,
-            (None, Some(_)) => Self::Definition,
-            (None, None) => Self::Id,
+    /// The one that has the fewest sagas of the filter, as far as a short look tells.
+    fn fewest<E>(filter: &Filter, count: impl Fn(Query) -> Result<i64, E>) -> Result<Self, E> {
+        let candidates = Self::candidates(filter);
+        if let [_, _, ..] = candidates[..] {
+            for few in FEW {
+                for by in &candidates {
+                    if count(Query::probe(filter, *by, few))? < few {
+                        return Ok(*by);
+                    }
+                }
+            }
         }
+        Ok(candidates.first().copied().unwrap_or(Self::Id))
+    }
+
+    /// Every index that has something of the filter, the likeliest to have little first.
+    fn candidates(filter: &Filter) -> Vec<Self> {
+        if filter.correlation_id.is_some() {
+            return vec![Self::Correlation];
+        }
+        // Sagas that succeeded are most of the table.
+        let rare = filter.status.filter(|status| *status != Status::Succeeded).map(|_| Self::Status);
+        let common = filter.status.filter(|status| *status == Status::Succeeded).map(|_| Self::Status);
+        let attributes = (0..filter.attributes.len()).map(Self::Attribute);
+        let definition = filter.definition.as_ref().map(|_| Self::Definition);
+        rare.into_iter().chain(attributes).chain(definition).chain(common).collect()
     }
 }
 
@@ -56,8 +80,8 @@ struct Query {
 }
 
 impl Query {
-    fn of(filter: &Filter, cursor: &Cursor) -> Self {
-        let by = By::fewest(filter);
+    /// A page of what matches, read by this index.
+    fn of(filter: &Filter, cursor: &Cursor, by: By) -> Self {
         let mut conditions = Vec::new();
         let mut values = Vec::new();
         let mut require = |condition: String, bound: &[&str]| {
@@ -68,7 +92,7 @@ impl Query {
         let column =
             |name: &str, index: By| if by == index { format!("{name} = ?") } else { format!("+{name} = ?") };
         for (number, (name, value)) in filter.attributes.iter().enumerate() {
-            let condition = if by == By::Attribute && number == 0 {
+            let condition = if by == By::Attribute(number) {
                 "wanted.name = ? and wanted.value = ?"
             } else {
                 "exists (select 1 from saga_attributes where name = ? and value = ? and saga_id = sagas.id)"
@@ -85,7 +109,7 @@ impl Query {
             require(column("correlation_id", By::Correlation), &[correlation_id]);
         }
         let (source, id) = match by {
-            By::Attribute => {
+            By::Attribute(_) => {
                 let source = "saga_attributes as wanted cross join sagas on sagas.id = wanted.saga_id";
                 (source, "wanted.saga_id")
             }
@@ -104,6 +128,29 @@ impl Query {
         let sql = format!("select {SUMMARY} from {source} where {conditions} order by {id} desc limit ?");
         Self { sql, values }
     }
+
+    /// How many sagas this index has of what the filter asks of it: so many at most.
+    fn probe(filter: &Filter, by: By, most: i64) -> Self {
+        let (source, bound) = match by {
+            By::Attribute(number) => {
+                let attribute = filter.attributes.iter().nth(number);
+                let bound = attribute.map(|(name, value)| vec![name.clone(), value.clone()]);
+                ("saga_attributes where name = ? and value = ?", bound)
+            }
+            By::Status => {
+                let bound = filter.status.map(|status| vec![status.as_str().to_owned()]);
+                ("sagas indexed by sagas_status where status = ?", bound)
+            }
+            By::Definition => {
+                let bound = filter.definition.clone().map(|name| vec![name]);
+                ("sagas indexed by sagas_definition where definition = ?", bound)
+            }
+            By::Id | By::Correlation => ("sagas where true", None),
+        };
+        let mut values: Vec<Value> = bound.unwrap_or_default().into_iter().map(Value::Text).collect();
+        values.push(Value::Integer(most));
+        Self { sql: format!("select count(*) from (select 1 from {source} limit ?)"), values }
+    }
 }
 
 #[cfg(test)]
@@ -117,7 +164,8 @@ mod tests {
         let connection = Connection::open_in_memory().unwrap();
         schema::migrate(&connection, Timestamp::default()).unwrap();
         let cursor = Cursor { before: Some(SagaId(Uuid::nil())), limit: 10 };
-        let query = Query::of(filter, &cursor);
+        let by = By::fewest(filter, |_| Ok::<_, ()>(0)).unwrap();
+        let query = Query::of(filter, &cursor, by);
         let mut statement = connection.prepare(&format!("explain query plan {}", query.sql)).unwrap();
         let lines = statement.query_map(params_from_iter(query.values), |row| row.get::<_, String>("detail"));
         lines.unwrap().map(Result::unwrap).collect::<Vec<_>>().join("; ")
@@ -155,6 +203,15 @@ mod tests {
                     attributes: [("customer".to_owned(), "c1".to_owned())].into(),
                     ..status(Status::Failed)
                 },
+                "SEARCH sagas USING INDEX sagas_status (status=? AND id<?); SEARCH saga_attributes EXISTS \
+                 USING PRIMARY KEY (name=? AND value=? AND saga_id=?)",
+            ),
+            (
+                Filter {
+                    attributes: [("customer".to_owned(), "c1".to_owned())].into(),
+                    definition: definition(),
+                    ..status(Status::Succeeded)
+                },
                 "SEARCH wanted USING PRIMARY KEY (name=? AND value=? AND saga_id<?); SEARCH sagas USING PRIMARY KEY \
                  (id=?)",
             ),
@@ -162,5 +219,76 @@ mod tests {
         for (filter, expected) in expected {
             assert_eq!(plan(&filter), expected, "{filter:?}");
         }
+    }
+
+    /// So many sagas of one definition and one tenant, ten of which did not end well, and three of which are a customer's.
+    fn filled(count: i64) -> Connection {
+        let connection = Connection::open_in_memory().unwrap();
+        schema::migrate(&connection, Timestamp::default()).unwrap();
+        let sagas =
+            "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
+            insert into sagas (id, definition, version, status, created_at, updated_at)
+            select
+                unhex(printf('%032x', n)), 'deploy', 1,
+                case when n <= 5 then 'failed' when n <= 10 then 'compensated' else 'succeeded' end, 0, 0
+            from numbers";
+        assert_eq!(i64::try_from(connection.execute(sagas, [count]).unwrap()).unwrap(), count);
+        connection
+            .execute_batch(
+                "insert into saga_attributes (name, value, saga_id) select 'tenant', 'acme', id from sagas;
+                 insert into saga_attributes (name, value, saga_id)
+                 select 'customer', 'c1', id from sagas order by id limit 3",
+            )
+            .unwrap();
+        connection
+    }
+
+    /// How many steps SQLite's machine takes for a page, with the looks before, and how many sagas are on it.
+    fn steps(connection: &Connection, filter: &Filter) -> (i32, usize) {
+        let taken = std::cell::Cell::new(0);
+        let run = |query: Query| {
+            let mut statement = connection.prepare(&query.sql).unwrap();
+            let rows = statement.query_map(params_from_iter(query.values), |row| row.get::<_, Value>(0));
+            let rows: Vec<Value> = rows.unwrap().map(Result::unwrap).collect();
+            taken.set(taken.get() + statement.get_status(rusqlite::StatementStatus::VmStep));
+            rows
+        };
+        let counted = |query| match run(query)[..] {
+            [Value::Integer(count)] => Ok::<_, ()>(count),
+            ref other => panic!("{other:?}"),
+        };
+        let by = By::fewest(filter, counted).unwrap();
+        let found = run(Query::of(filter, &Cursor { before: None, limit: 50 }, by));
+        (taken.get(), found.len())
+    }
+
+    #[test]
+    fn a_page_of_a_rare_filter_costs_the_same_however_common_the_other_ones_are() {
+        let (few, many) = (filled(1_000), filled(300_000));
+        let attribute = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+        let deploy = || Some("deploy".to_owned());
+        let filters = [
+            Filter {
+                status: Some(Status::Failed),
+                attributes: attribute("tenant", "acme"),
+                ..Filter::default()
+            },
+            Filter { status: Some(Status::Compensated), definition: deploy(), ..Filter::default() },
+            Filter { definition: deploy(), attributes: attribute("customer", "c1"), ..Filter::default() },
+        ];
+        for filter in filters {
+            let ((few, found), (many, same)) = (steps(&few, &filter), steps(&many, &filter));
+            assert!(found > 0 && found == same, "{filter:?}: {found} and {same}");
+            assert!(few > 0 && many * 2 <= few * 3, "{filter:?}: {few} steps became {many}");
+        }
+        // The status is the common one here, and it takes a look to know.
+        let found_by_look = Filter {
+            status: Some(Status::Succeeded),
+            attributes: [("customer".to_owned(), "c1".to_owned()), ("tenant".to_owned(), "acme".to_owned())]
+                .into(),
+            ..Filter::default()
+        };
+        let (cost, _) = steps(&many, &found_by_look);
+        assert!(cost < 20_000, "{cost} steps");
     }
 }
