@@ -14,7 +14,7 @@ use futures::future::{BoxFuture, join_all};
 use super::check::Check;
 use super::finding::{Finding, LISTED, LOOKED_AT};
 use super::sagas::Left;
-use super::{Doctor, alerts, footing, jobs, lifecycles, outbox, room, sagas, standing, webhooks};
+use super::{Doctor, alerts, footing, jobs, lifecycles, outbox, retention, room, sagas, standing, webhooks};
 use crate::app::App;
 use crate::server::PRODUCTS;
 
@@ -57,6 +57,7 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Vec<Finding> {
             database(app).boxed(),
         ),
         (&[Check::Writes], writes(app).boxed()),
+        (&[Check::Retention], removal(app).boxed()),
     ];
     let looked_at = parts.into_iter().map(async |(checks, look)| {
         let why = match tokio::time::timeout(WITHIN, look).await {
@@ -233,6 +234,10 @@ async fn newest_saga(app: &App) -> Result<Duration, backstitch::Error> {
     let newest = app.engine.list(&Filter::default(), &Cursor { before: None, limit: 1 }).await?;
     let now = app.engine.clock().now();
     Ok(newest.items.first().map_or(Duration::ZERO, |saga| saga.created_at.since(now)))
+}
+
+async fn removal(app: &App) -> Found {
+    Ok(retention::judge(app.engine.removed().held_up.as_deref()))
 }
 
 async fn writes(app: &App) -> Found {

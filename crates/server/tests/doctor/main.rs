@@ -9,9 +9,11 @@ mod support;
 
 mod stage;
 
+mod advice;
 mod answers;
 mod database;
 mod messages;
 mod products;
+mod retention;
 mod sagas;
 mod well;
