@@ -5,5 +5,6 @@
 mod channels;
 mod listing;
 mod mail;
+mod retention;
 mod retries;
 mod stage;
