@@ -27,6 +27,7 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 pub(crate) use check::Check;
+use examination::Look;
 pub(crate) use finding::{Diagnosis, Severity};
 
 use crate::app::App;
@@ -36,13 +37,14 @@ use sagas::LeftKey;
 /// How long one diagnosis is given to whoever asks, where the look was short.
 const GOOD_FOR: Duration = Duration::from_secs(1);
 /// How long one diagnosis is given to whoever asks at most.
-const GOOD_FOR_AT_MOST: Duration = Duration::from_secs(30);
+const GOOD_FOR_AT_MOST: Duration = Duration::from_secs(10);
 /// No more than one part in so many of the time is spent looking: where a look takes long, the next one comes later.
 const REST: u32 = 20;
 
-/// How long a diagnosis is good for that took so long.
-fn good_for(took: Duration) -> Duration {
-    (took * REST).clamp(GOOD_FOR, GOOD_FOR_AT_MOST)
+/// How long a diagnosis is good for that took so long. One that could not look at everything is not kept for longer: whatever was
+/// in the way may be over.
+fn good_for(took: Duration, whole: bool) -> Duration {
+    if whole { (took * REST).clamp(GOOD_FOR, GOOD_FOR_AT_MOST) } else { GOOD_FOR }
 }
 
 /// Looks after everything, at most one look at a time.
@@ -67,12 +69,12 @@ impl Doctor {
             return last.diagnosis.clone();
         }
         let begun = Instant::now();
-        let found = examination::all(app, self).await;
+        let Look { found, whole } = examination::all(app, self).await;
         let now = app.engine.clock().now();
         let diagnosis = Arc::new(Diagnosis::of(&found, rfc3339(now)));
         app.metrics.diagnosed(&diagnosis.counts, now);
         // From when it is known: a look that took long is as good as one that did not.
-        let good_until = Instant::now() + good_for(begun.elapsed());
+        let good_until = Instant::now() + good_for(begun.elapsed(), whole);
         *last = Some(Last { good_until, diagnosis: diagnosis.clone() });
         diagnosis
     }
@@ -108,8 +110,9 @@ mod tests {
 
     #[test]
     fn a_look_that_took_long_is_good_for_longer() {
-        let good_for = |millis| super::good_for(Duration::from_millis(millis)).as_millis();
-        assert_eq!([1, 50, 100, 1_000, 5_000].map(good_for), [1_000, 1_000, 2_000, 20_000, 30_000]);
+        let good_for = |millis| super::good_for(Duration::from_millis(millis), true).as_millis();
+        assert_eq!([1, 50, 100, 400, 5_000].map(good_for), [1_000, 1_000, 2_000, 8_000, 10_000]);
+        assert_eq!(super::good_for(Duration::from_secs(5), false), GOOD_FOR, "the database may answer again");
     }
 
     #[test]
