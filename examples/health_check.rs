@@ -39,7 +39,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     engine.register(
         Saga::builder("deploy-feature")
             .step(Step::new("create-branch", |_: Context<String>| async { Ok(()) }).compensate(undo_branch))
-            .step(Step::new("deploy-service", deploy))
+            .step(Step::new("deploy-service", deploy).timeout(secs(7200)).concurrency(1))
             .build()?,
     )?;
 
@@ -47,6 +47,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let bad = engine.start("deploy-feature", "bad").await?;
     bad.clone().outcome().await?;
     engine.start("deploy-feature", "slow").await?;
+    engine.start("deploy-feature", "next").await?;
 
     println!("All sagas, newest first:");
     let page = engine.list(&Filter::default(), &Cursor { before: None, limit: 100 }).await?;
@@ -54,7 +55,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
         println!("  {} {} since {}", saga.definition, saga.status, saga.updated_at.as_micros());
     }
     let listed: Vec<Status> = page.items.iter().map(|saga| saga.status).collect();
-    expect(listed == [Status::Running, Status::Compensated, Status::Succeeded], "there are three sagas")?;
+    let expected = [Status::Running, Status::Running, Status::Compensated, Status::Succeeded];
+    expect(listed == expected, "there are four sagas")?;
 
     let rolled_back = Filter { status: Some(Status::Compensated), ..Filter::default() };
     let page = engine.list(&rolled_back, &Cursor { before: None, limit: 100 }).await?;
@@ -66,7 +68,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
     expect(state.failed_step.is_some_and(|step| step.as_str() == "deploy-service"), "it says why")?;
 
     expect(check_health(&engine, STUCK_AFTER).await? == 0, "nothing has been active for ten minutes")?;
-    expect(check_health(&engine, Duration::ZERO).await? == 1, "one has been active for a moment")?;
+    // The slow one has time left. The next one waits for it to end, and nobody can say for how long.
+    while check_health(&engine, Duration::ZERO).await? == 0 {}
 
     // Dropping the engine lets go of the saga that is under way: the next one that opens the file takes it up.
     drop(engine);

@@ -255,31 +255,19 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn health(&self, stuck_after: Duration) -> Result<Health, Error> {
         let known = self.runnable().await;
-        // What is stuck is asked for on its own, until there are enough that wait for nothing.
-        let mut health = self.shared().store.health(&known, self.before(stuck_after), 0).await?;
+        let mut health = self.shared().store.health(&known).await?;
         health.stuck = self.stuck(stuck_after).await?;
         Ok(health)
     }
 
     /// The sagas that have been stuck for longer than this, longest first and at most a hundred: active with nothing due,
-    /// neither a time nor a next try.
+    /// neither a time nor a next try nor the end of an attempt's time. Of several processes on one store each tells of its own
+    /// and of those that nobody has who lives. No log is read for it.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn stuck(&self, stuck_after: Duration) -> Result<Vec<Summary>, Error> {
-        let (shared, since) = (self.shared(), self.before(stuck_after));
-        let mut look_at = STUCK_LISTED;
-        loop {
-            let mut stuck = shared.store.stuck(since, look_at).await?;
-            let all_seen = stuck.len() < look_at;
-            inspect::leave_out_the_waiting(shared, &mut stuck).await?;
-            if all_seen || stuck.len() >= STUCK_LISTED {
-                stuck.truncate(STUCK_LISTED);
-                return Ok(stuck);
-            }
-            // Those that wait for their next try may stand before those that do not.
-            look_at *= 10;
-        }
+        inspect::stuck(self.shared(), self.before(stuck_after), STUCK_LISTED).await
     }
 
     /// The time so long ago.

@@ -1,19 +1,15 @@
 //! Reading sagas back.
 
-use std::collections::HashSet;
 use std::sync::Arc;
 
-use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Definition, Draft, State};
+use backstitch_kernel::{SagaId, Timestamp};
 
 use crate::error::Error;
 use crate::registry::Registered;
 use crate::runtime::Shared;
 use crate::store::{self, Corrupt, Stored, Summary};
 use crate::view::SagaState;
-
-/// Sagas read together when many are looked at.
-const LOGS_AT_ONCE: usize = 100;
 
 /// A saga as it stands, whether or not its definition is registered here.
 pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaState>, Error> {
@@ -23,22 +19,19 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
     read(shared, &stored).await.map(Some)
 }
 
-/// Keeps of these sagas those that wait for no next try. A short wait is in the log only: the row would be written for it
-/// twice.
-pub(crate) async fn leave_out_the_waiting(shared: &Shared, rows: &mut Vec<Summary>) -> Result<(), Error> {
-    let now = shared.options.clock.now();
-    let mut waiting = HashSet::new();
-    for page in rows.iter().map(|row| row.id).collect::<Vec<_>>().chunks(LOGS_AT_ONCE) {
-        for stored in shared.store.load(page).await? {
-            // Nobody can say what a saga waits for whose log cannot be read.
-            let due = folded(shared, &stored).await.ok().and_then(|(_, state)| state.next_attempt());
-            if due.is_some_and(|due| due > now) {
-                waiting.insert(stored.summary.id);
-            }
-        }
-    }
-    rows.retain(|row| !waiting.contains(&row.id));
-    Ok(())
+/// Up to `limit` sagas that have been active since before this time with nothing due, longest first. What those wait for
+/// that this process has is known here; a short wait, or the time of an attempt, is not in the row, which would be written
+/// for it twice. What another process has that lives is told there.
+pub(crate) async fn stuck(shared: &Shared, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+    let mut ours = shared.live.still(since, shared.options.clock.now(), limit);
+    ours.extend(shared.backlog.first(limit));
+    let mut stuck = shared.store.rows(&ours).await?;
+    stuck.retain(|row| !row.status.is_terminal() && !row.paused && row.updated_at <= since);
+    stuck.extend(shared.store.stuck(since, limit).await?);
+    stuck.sort_by_key(|row| (row.updated_at, row.id));
+    stuck.dedup_by_key(|row| row.id);
+    stuck.truncate(limit);
+    Ok(stuck)
 }
 
 async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {

@@ -1,11 +1,11 @@
 //! The sagas that are under way in this process, and who is waiting for them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Recorded, State};
+use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::{Notify, watch};
 
 use crate::registry::Registered;
@@ -33,15 +33,45 @@ pub(crate) enum End {
 }
 
 /// A saga under way.
-#[derive(Default)]
 pub(crate) struct Live {
     wake: Notify,
     mail: AtomicBool,
     progress: watch::Sender<Progress>,
     tail: Tail,
+    /// Since when nothing has happened, in microseconds.
+    still_since: AtomicI64,
+    /// Until when something is bound to happen, in microseconds.
+    due: AtomicI64,
+}
+
+impl Default for Live {
+    fn default() -> Self {
+        Self {
+            wake: Notify::default(),
+            mail: AtomicBool::default(),
+            progress: watch::Sender::default(),
+            tail: Tail::default(),
+            // Nobody has said yet what it waits for.
+            still_since: AtomicI64::new(i64::MAX),
+            due: AtomicI64::new(i64::MIN),
+        }
+    }
 }
 
 impl Live {
+    /// It waits, and nothing has happened since; something will by `due`, be it that an attempt has run out of time.
+    pub(crate) fn waits(&self, since: Timestamp, due: Option<Timestamp>) {
+        self.still_since.store(since.as_micros(), Ordering::Relaxed);
+        self.due.store(due.map_or(i64::MIN, Timestamp::as_micros), Ordering::Relaxed);
+    }
+
+    /// Since when nothing has happened, if nothing is bound to.
+    fn stands_still(&self, now: Timestamp) -> Option<Timestamp> {
+        let due = self.due.load(Ordering::Relaxed);
+        let since = self.still_since.load(Ordering::Relaxed);
+        (due <= now.as_micros()).then(|| Timestamp::from_micros(since))
+    }
+
     pub(crate) fn nudge(&self) {
         self.wake.notify_one();
     }
@@ -125,6 +155,18 @@ impl LiveSagas {
         for shard in &self.shards {
             shard.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|live| live.nudge());
         }
+    }
+
+    /// Up to `limit` sagas to which nothing has happened since before this time and nothing is bound to, longest first.
+    pub(crate) fn still(&self, since: Timestamp, now: Timestamp, limit: usize) -> Vec<SagaId> {
+        let mut still = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            let stand = shard.iter().filter_map(|(saga, live)| Some((live.stands_still(now)?, *saga)));
+            still.extend(stand.filter(|(stood, _)| *stood <= since));
+        }
+        still.sort_unstable();
+        still.into_iter().map(|(_, saga)| saga).take(limit).collect()
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -140,6 +140,7 @@ impl Server {
         };
         let engine = Engine::open_with(&config.db, options).await?;
         alerts.attach(&engine).await?;
+        engine.prune_with(alerts::retention(&engine, config.retention.alerts));
         let asked = &config.orders;
         let orders =
             Orders::open(engine.clone(), asked.services(), asked.timeouts(), asked.rollback()).await?;

@@ -167,11 +167,13 @@ macro_rules! every_store {
                 what_is_not_over_is_never_removed
                 a_retry_and_what_it_stands_for_go_in_their_order
                 old_messages_are_removed_in_batches
+                a_topic_that_is_not_meant_stays
                 a_message_that_is_asked_for_again_meanwhile_stays
                 a_key_that_is_used_anew_meanwhile_stays
             }
             old_sagas {
                 an_ended_saga_goes_with_all_that_is_its_own
+                the_bulk_of_a_saga_is_that_of_its_log
                 a_key_is_free_once_its_saga_is_gone
                 nothing_else_is_removed_whatever_is_asked_for
                 a_saga_is_as_old_as_its_end
@@ -225,7 +227,9 @@ macro_rules! every_store {
                 an_empty_store_is_well
                 sagas_are_counted_by_status
                 a_saga_is_stuck_when_nothing_is_due_for_too_long
+                only_what_no_living_node_has_is_called_stuck_by_the_store
                 the_longest_stuck_come_first
+                rows_are_read_by_their_ids
                 sagas_that_wait_for_a_definition_are_named
                 a_dead_nodes_saga_of_an_unknown_definition_is_named
             }

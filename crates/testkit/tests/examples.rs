@@ -154,7 +154,7 @@ fn example_health_check() {
             "deploy-feature compensated",
             "deploy-feature succeeded",
             "\"failed_step\": \"deploy-service\"",
-            "[Health Check] 1 active sagas",
+            "[Health Check] 2 active sagas",
             "[Health Check] Stuck for more than 0ns: deploy-feature (running)",
         ],
     );

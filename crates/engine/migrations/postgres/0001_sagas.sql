@@ -66,9 +66,9 @@ create index sagas_correlation_id on sagas (correlation_id, id) where correlatio
 create index sagas_unowned_due on sagas (definition, version, wake_at)
     where owner is null and wake_at is not null;
 create index sagas_owned on sagas (definition, version, owner) where owner is not null;
--- What nothing will ever move, which is what nobody wants to find here.
-create index sagas_adrift on sagas (id)
-    where owner is null and wake_at is null and not paused and status in ('pending', 'running', 'compensating');
+-- What waits for a word: paused, or such that nothing will ever move it, which is what nobody wants to find here.
+create index sagas_adrift on sagas (paused, definition, version, id)
+    where owner is null and wake_at is null and status in ('pending', 'running', 'compensating');
 
 -- The truth. Whoever appends a number first has decided; the primary key is the fence.
 create table saga_events (
@@ -80,14 +80,14 @@ create table saga_events (
     step    text collate "C",
     data    text,
     primary key (saga_id, seq)
-) with (autovacuum_vacuum_insert_scale_factor = 0.1);
+) with (autovacuum_vacuum_scale_factor = 0.05, autovacuum_vacuum_insert_scale_factor = 0.1);
 
 create table saga_attributes (
     saga_id uuid             not null,
     name    text collate "C" not null,
     value   text collate "C" not null,
     primary key (name, value, saga_id)
-);
+) with (autovacuum_vacuum_scale_factor = 0.05);
 
 create index saga_attributes_saga on saga_attributes (saga_id);
 

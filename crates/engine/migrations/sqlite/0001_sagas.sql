@@ -62,11 +62,10 @@ create index sagas_correlation_id on sagas (correlation_id, id) where correlatio
 create index sagas_unowned_due on sagas (definition, version, wake_at)
     where owner is null and wake_at is not null;
 create index sagas_owned on sagas (definition, version, owner) where owner is not null;
--- What nothing will ever move, which is what nobody wants to find here.
-create index sagas_adrift on sagas (id)
+-- What waits for a word: paused, or such that nothing will ever move it, which is what nobody wants to find here.
+create index sagas_adrift on sagas (paused, definition, version, id)
     where owner is null
         and wake_at is null
-        and paused = 0
         and (status = 'pending' or status = 'running' or status = 'compensating');
 
 -- The truth. Whoever appends a number first has decided; the primary key is the fence.

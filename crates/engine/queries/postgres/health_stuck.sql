@@ -1,31 +1,75 @@
--- Along three indexes, none of which holds a saga that only waits for its time: what somebody has, what is due and nobody's, and
--- what nothing will ever move.
+-- What no living process has, along three indexes, none of which holds a saga that only waits for its time: what a life that
+-- is over left behind, what has been due and nobody's for as long, and what nothing will ever move. Of each a thousand are looked
+-- at, so that a backlog costs no more than that.
+with recursive
+    owners (definition, version, owner) as (
+        (
+            select definition, version, owner
+            from sagas
+            where owner is not null
+            order by definition, version, owner
+            limit 1
+        )
+        union all
+        select next.definition, next.version, next.owner
+        from owners
+            cross join lateral (
+                select definition, version, owner
+                from sagas
+                where owner is not null
+                    and (definition, version, owner) > (owners.definition, owners.version, owners.owner)
+                order by definition, version, owner
+                limit 1
+            ) as next
+    )
 select id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
-from sagas
-where owner is not null
-    and updated_at <= $1
-    and not paused
-    and (wake_at is null or wake_at <= clock())
-    and status in ('pending', 'running', 'compensating')
-union all
-select
-    sagas.id, sagas.definition, sagas.version, sagas.status, sagas.paused, sagas.failed_step, sagas.owner, sagas.wake_at,
-    sagas.correlation_id, sagas.created_at, sagas.updated_at
-from definitions
-    join sagas on sagas.definition = definitions.name and sagas.version = definitions.version
-where sagas.owner is null
-    and sagas.wake_at is not null
-    and sagas.wake_at <= clock()
-    and sagas.updated_at <= $1
-    and not sagas.paused
-    and sagas.status in ('pending', 'running', 'compensating')
-union all
-select id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
-from sagas
-where owner is null
-    and wake_at is null
-    and not paused
-    and status in ('pending', 'running', 'compensating')
-    and updated_at <= $1
+from (
+    (
+        select left_behind.*
+        from owners
+            cross join lateral (
+                select id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
+                from sagas
+                where owner is not null
+                    and definition = owners.definition
+                    and version = owners.version
+                    and owner = owners.owner
+                limit 1000
+            ) as left_behind
+        where owners.owner not in (
+            select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > clock()
+        )
+        limit 1000
+    )
+    union all
+    (
+        select due.*
+        from definitions
+            cross join lateral (
+                select id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
+                from sagas
+                where owner is null
+                    and wake_at is not null
+                    and definition = definitions.name
+                    and version = definitions.version
+                    and wake_at <= $1
+                order by definition, version, wake_at
+                limit 1000
+            ) as due
+        limit 1000
+    )
+    union all
+    (
+        select id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
+        from sagas
+        where owner is null
+            and wake_at is null
+            and paused = false
+            and status in ('pending', 'running', 'compensating')
+        order by definition, version, id
+        limit 1000
+    )
+) as found
+where updated_at <= $1 and not paused
 order by updated_at, id
 limit $2

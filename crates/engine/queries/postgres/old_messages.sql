@@ -12,9 +12,10 @@ horizon (low, high) as (
         join outbox as probe on probe.id = (select min(id) from outbox where id >= (low + high) / 2)
     where low < high
 )
-select o.id
+select o.id, octet_length(o.payload)::bigint as bytes
 from outbox o
 where o.status = $1
+    and o.topic is distinct from $4
     and o.id < (select max(low) from horizon)
     and o.updated_at < clock() - $2::bigint * interval '1 millisecond'
     and not exists (select from outbox r where r.retry_of = o.id and r.status in ('pending', 'sending', 'failed'))

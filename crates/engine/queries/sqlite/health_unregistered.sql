@@ -1,15 +1,36 @@
--- What nobody runs though it could go on: due and unowned, or left behind by a life that is over.
-select definition, version, sum(sagas)
+-- What nobody runs though it could go on: due and unowned, or left behind by a life that is over; of each version no more than
+-- people care to count.
+select name, version, due + left_behind
 from (
-    select definition, version, count(*) as sagas
-    from sagas
-    where owner is null and wake_at is not null and wake_at <= ?1
-    group by definition, version
-    union all
-    select definition, version, count(*)
-    from sagas
-    where owner is not null and owner not in (select epoch from nodes)
-    group by definition, version
+    select
+        name,
+        version,
+        (
+            select count(*)
+            from (
+                select 1
+                from sagas indexed by sagas_unowned_due
+                where owner is null
+                    and wake_at is not null
+                    and sagas.definition = definitions.name
+                    and sagas.version = definitions.version
+                    and wake_at <= ?1
+                limit ?2
+            )
+        ) as due,
+        (
+            select count(*)
+            from (
+                select 1
+                from sagas indexed by sagas_owned
+                where owner is not null
+                    and sagas.definition = definitions.name
+                    and sagas.version = definitions.version
+                    and owner < coalesce((select min(epoch) from nodes), 9223372036854775807)
+                limit ?2
+            )
+        ) as left_behind
+    from definitions
 )
-group by definition, version
-order by definition, version
+where due + left_behind > 0
+order by name, version

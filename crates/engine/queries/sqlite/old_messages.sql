@@ -12,9 +12,10 @@ horizon (low, high) as (
         join outbox as probe on probe.id = (select min(id) from outbox where id >= (low + high) / 2)
     where low < high
 )
-select o.id
+select o.id, octet_length(o.payload)
 from outbox o
 where o.status = ?1
+    and o.topic is not ?4
     and o.id < (select max(low) from horizon)
     and o.updated_at < ?2
     and not exists (select 1 from outbox r where r.retry_of = o.id and r.status in ('pending', 'sending', 'failed'))

@@ -1,5 +1,4 @@
--- What nothing will ever move. The index holds such sagas and no other, so there is next to nothing to read; it
--- is named, because the table has the same order.
+-- What nothing will ever move. The index begins with such sagas, so there is next to nothing to read.
 select id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
 from sagas indexed by sagas_adrift
 where owner is null
@@ -9,5 +8,5 @@ where owner is null
     and not exists (
         select 1 from jobs where saga_id = sagas.id and status in ('Pending', 'Leased')
     )
-order by id
+order by definition, version, id
 limit ?1

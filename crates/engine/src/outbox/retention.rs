@@ -14,6 +14,8 @@ pub struct Retention {
     pub aborted: Option<Duration>,
     /// Keys: for so long a repeated request is known. Not shorter than the others.
     pub keys: Option<Duration>,
+    /// A topic whose messages somebody else removes, when nobody needs them any more.
+    pub besides: Option<&'static str>,
 }
 
 impl Retention {

@@ -4,6 +4,7 @@
 //! time. Where an [`Archive`] is given, nothing goes that the archive has not kept.
 
 mod archive;
+mod batch;
 mod lines;
 mod messages;
 mod pruning;
@@ -14,6 +15,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use archive::{Archive, NotKept};
+pub use batch::fitting;
 pub use pruning::{NotPruned, Pruner, Removal};
 pub(crate) use pruning::{Pruners, keep_pruning};
 pub use report::Report;
@@ -46,7 +48,7 @@ pub struct SagaAges {
 impl Retention {
     pub(crate) fn mistakes(&self) -> Vec<String> {
         let SagaAges { succeeded, compensated, failed } = self.sagas;
-        let outbox::Retention { sent, aborted, keys } = self.messages;
+        let outbox::Retention { sent, aborted, keys, besides: _ } = self.messages;
         let ages = [
             ("sagas.succeeded", succeeded),
             ("sagas.compensated", compensated),

@@ -1,6 +1,6 @@
 //! The one loop that removes what is old enough: whose turn it is, in what steps, and with what rests.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -12,7 +12,7 @@ use super::{Archive, NotKept, Retention, messages, sagas};
 use crate::runtime::Shared;
 use crate::store::{self, Store};
 
-/// What one transaction removes at most: few enough that nobody waits for it.
+/// How many are looked at together; [how much of it goes](super::fitting) depends on how large they are.
 pub(super) const BATCH: usize = 100;
 /// Batches of one kind in a row, so that no kind has to wait for another one's end.
 const BATCHES: usize = 50;
@@ -22,6 +22,8 @@ const REST: u32 = 4;
 const EVERY: Duration = Duration::from_secs(60);
 /// How long a process that has the turn may go unheard of before another one takes it.
 const TURN: Duration = Duration::from_secs(15);
+/// How many reasons are told why something is not removed.
+const TROUBLES: usize = 5;
 /// Pages given back to the file system at a time, a quarter of a megabyte.
 const PAGES: u32 = 64;
 
@@ -49,6 +51,14 @@ pub enum NotPruned {
     Export(String),
 }
 
+impl NotPruned {
+    /// Whether it is a single row that nobody can read: the others can go all the same.
+    #[must_use]
+    pub fn is_of_one_row(&self) -> bool {
+        matches!(self, Self::Store(store::Error::Corrupt(_)))
+    }
+}
+
 impl From<NotKept> for NotPruned {
     fn from(NotKept(why): NotKept) -> Self {
         Self::Export(why)
@@ -59,9 +69,24 @@ impl From<NotKept> for NotPruned {
 pub struct Removal<'a> {
     archive: Option<&'a Arc<dyn Archive>>,
     ledger: &'a Ledger,
+    /// What is in the way.
+    troubles: Mutex<Vec<String>>,
 }
 
 impl Removal<'_> {
+    /// This one cannot be read and stays; whoever looks after the database is told.
+    pub fn passed_over(&self, what: &dyn std::fmt::Display, why: &NotPruned) {
+        self.trouble(format!("{what} stays, because {why}"));
+    }
+
+    fn trouble(&self, trouble: String) {
+        tracing::warn!(trouble, "what is over for long is not removed");
+        let mut troubles = self.troubles.lock().unwrap_or_else(PoisonError::into_inner);
+        if troubles.len() < TROUBLES {
+            troubles.push(trouble);
+        }
+    }
+
     /// Whether what is removed has to be exported before.
     #[must_use]
     pub fn exports(&self) -> bool {
@@ -129,23 +154,25 @@ pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
         let mut wait = shortest.clamp(tick, EVERY.max(tick));
         if !pruners.is_empty() {
             let ledger = &shared.pruners.ledger;
-            match round(&shared, &pruners).await {
-                Ok(Over::Everything) => {
+            let archive = shared.options.retention.archive.as_ref();
+            let removal = Removal { archive, ledger, troubles: Mutex::default() };
+            let over = round(&shared, &pruners, &removal).await;
+            let troubles = removal.troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
+            if !troubles.is_empty() {
+                ledger.change(|report| {
+                    report.failed += 1;
+                    report.held_up = Some(troubles.join("; "));
+                });
+            } else if !matches!(over, Over::Nothing) {
+                ledger.change(|report| report.held_up = None);
+            }
+            match over {
+                Over::Everything if troubles.is_empty() => {
                     let now = shared.options.clock.now();
-                    ledger.change(|report| (report.last_run, report.held_up) = (Some(now), None));
+                    ledger.change(|report| report.last_run = Some(now));
                 }
-                Ok(Over::Part) => {
-                    ledger.change(|report| report.held_up = None);
-                    wait = tick;
-                }
-                Ok(Over::Nothing) => {}
-                Err(error) => {
-                    tracing::warn!(%error, "what is over for long is not removed");
-                    ledger.change(|report| {
-                        report.failed += 1;
-                        report.held_up = Some(error.to_string());
-                    });
-                }
+                Over::Part => wait = tick,
+                Over::Everything | Over::Nothing => {}
             }
         }
         tokio::select! {
@@ -157,7 +184,7 @@ pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
 
 /// How far a round got.
 enum Over {
-    /// It is another process's turn.
+    /// It is another process's turn, or nobody knows whose.
     Nothing,
     /// There is more.
     Part,
@@ -165,39 +192,46 @@ enum Over {
     Everything,
 }
 
-async fn round(shared: &Shared, pruners: &[Arc<dyn Pruner>]) -> Result<Over, NotPruned> {
+/// Goes through everything. What is in the way of one kind is in the way of no other.
+async fn round(shared: &Shared, pruners: &[Arc<dyn Pruner>], removal: &Removal<'_>) -> Over {
     let mut turn = Turn::of(shared);
-    if !turn.is_ours().await? {
-        return Ok(Over::Nothing);
+    if !turn.is_ours(removal).await {
+        return Over::Nothing;
     }
     let ledger = &shared.pruners.ledger;
-    let removal = Removal { archive: shared.options.retention.archive.as_ref(), ledger };
     let before = ledger.read();
     let mut over = Over::Everything;
     for pruner in pruners {
         for nth in 1.. {
             let begun = Instant::now();
-            if !pruner.prune(&removal).await? {
-                break;
+            match pruner.prune(removal).await {
+                Ok(true) => {}
+                Ok(false) => break,
+                Err(error) => {
+                    removal.trouble(error.to_string());
+                    break;
+                }
             }
             rest(shared, begun.elapsed() * REST).await;
             if nth == BATCHES {
                 over = Over::Part;
                 break;
             }
-            if shared.is_stopping() || !turn.is_ours().await? {
-                return Ok(Over::Nothing);
+            if shared.is_stopping() || !turn.is_ours(removal).await {
+                return Over::Nothing;
             }
         }
     }
-    give_room_back(shared).await?;
+    if let Err(error) = give_room_back(shared).await {
+        removal.trouble(error.to_string());
+    }
     let report = ledger.read();
     if report.removed != before.removed {
         let (removed, exported) =
             (since(&before.removed, &report.removed), report.exported.values().sum::<u64>());
         tracing::info!(%removed, exported, "what is over for long was removed");
     }
-    Ok(over)
+    over
 }
 
 /// What came to the counts, for people.
@@ -210,7 +244,7 @@ fn since(
     more.collect::<Vec<_>>().join(", ")
 }
 
-async fn give_room_back(shared: &Shared) -> Result<(), NotPruned> {
+async fn give_room_back(shared: &Shared) -> Result<(), store::Error> {
     while !shared.is_stopping() {
         let begun = Instant::now();
         let shrunk = shared.store.shrink(PAGES).await?;
@@ -243,11 +277,15 @@ impl<'a> Turn<'a> {
         Self { shared, holder, asked: None }
     }
 
-    async fn is_ours(&mut self) -> Result<bool, store::Error> {
+    /// Where that cannot be found out, it is not.
+    async fn is_ours(&mut self, removal: &Removal<'_>) -> bool {
         if self.asked.is_some_and(|asked| asked.elapsed() < TURN / 3) {
-            return Ok(true);
+            return true;
         }
         self.asked = Some(Instant::now());
-        self.shared.store.take_turn(&self.holder, TURN).await
+        self.shared.store.take_turn(&self.holder, TURN).await.unwrap_or_else(|error| {
+            removal.trouble(error.to_string());
+            false
+        })
     }
 }

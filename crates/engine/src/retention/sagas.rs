@@ -1,5 +1,6 @@
 //! Sagas that ended long ago.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use async_trait::async_trait;
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Status;
 
-use super::SagaAges;
 use super::lines::{SagaLine, line};
 use super::pruning::{BATCH, NotPruned, Pruner, Removal};
+use super::{SagaAges, fitting};
 use crate::store::Store;
+use crate::store::retention::Bulk;
 
 /// Those at one kind of end. They are gone through from the oldest on, again and again: one that began long ago may have
 /// ended just now. Where a walk got to is remembered, so that no look begins with those again.
@@ -33,23 +35,50 @@ pub(super) fn pruners(store: &Arc<dyn Store>, ages: &SagaAges) -> Vec<Arc<dyn Pr
     kinds.into_iter().filter_map(pruner).collect()
 }
 
+impl Ended {
+    /// Exports and removes these together.
+    async fn remove(&self, old: &[SagaId], removal: &Removal<'_>) -> Result<(), NotPruned> {
+        if old.is_empty() {
+            return Ok(());
+        }
+        if removal.exports() {
+            let keys = self.store.keys_of_sagas(old).await?;
+            let stored = self.store.load(old).await?;
+            let lines = stored.iter().map(|saga| line(&SagaLine::of(saga, &keys)?));
+            removal.export("sagas", lines.collect::<Result<_, _>>()?).await?;
+        }
+        let gone = self.store.remove_sagas(old, self.status, self.age).await?;
+        removal.removed("sagas", gone.sagas);
+        removal.removed("saga_events", gone.events);
+        removal.removed("keys", gone.keys);
+        removal.removed("jobs", gone.jobs);
+        Ok(())
+    }
+}
+
 #[async_trait]
 impl Pruner for Ended {
     async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
         let after = *self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        let page = self.store.old_sagas(self.status, self.age, after, BATCH).await?;
-        if !page.old.is_empty() {
-            if removal.exports() {
-                let keys = self.store.keys_of_sagas(&page.old).await?;
-                let stored = self.store.load(&page.old).await?;
-                let lines = stored.iter().map(|saga| line(&SagaLine::of(saga, &keys)?));
-                removal.export("sagas", lines.collect::<Result<_, _>>()?).await?;
+        let mut page = self.store.old_sagas(self.status, self.age, after, BATCH).await?;
+        let bulks: HashMap<SagaId, Bulk> = self.store.bulk_of_sagas(&page.old).await?.into_iter().collect();
+        let fitting = fitting(page.old.iter().map(|saga| bulks.get(saga).copied().unwrap_or_default()));
+        if fitting < page.old.len() {
+            page.old.truncate(fitting);
+            page.next = page.old.last().copied();
+        }
+        match self.remove(&page.old, removal).await {
+            Err(error) if error.is_of_one_row() => {
+                for saga in &page.old {
+                    match self.remove(std::slice::from_ref(saga), removal).await {
+                        Err(error) if error.is_of_one_row() => {
+                            removal.passed_over(&format_args!("saga {saga}"), &error);
+                        }
+                        done => done?,
+                    }
+                }
             }
-            let gone = self.store.remove_sagas(&page.old, self.status, self.age).await?;
-            removal.removed("sagas", gone.sagas);
-            removal.removed("saga_events", gone.events);
-            removal.removed("keys", gone.keys);
-            removal.removed("jobs", gone.jobs);
+            done => done?,
         }
         *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = page.next;
         Ok(page.next.is_some())

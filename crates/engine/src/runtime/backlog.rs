@@ -1,6 +1,6 @@
 //! Sagas that are ours and wait to be driven, each once.
 
-use std::collections::HashSet;
+use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
 
 use backstitch_kernel::SagaId;
@@ -8,7 +8,8 @@ use tokio::sync::mpsc;
 
 /// The way in.
 pub(crate) struct Backlog {
-    queued: Mutex<HashSet<SagaId>>,
+    /// In the order of their starts.
+    queued: Mutex<BTreeSet<SagaId>>,
     queue: mpsc::UnboundedSender<SagaId>,
 }
 
@@ -25,6 +26,12 @@ impl Backlog {
             // Nobody takes it only when the engine has stopped.
             let _ = self.queue.send(saga);
         }
+    }
+
+    /// The first of them by their starts.
+    pub(crate) fn first(&self, limit: usize) -> Vec<SagaId> {
+        let queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
+        queued.iter().take(limit).copied().collect()
     }
 
     /// Notes that a saga has been taken from the queue.

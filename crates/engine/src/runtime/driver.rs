@@ -8,7 +8,7 @@ use std::time::Duration;
 use backstitch_kernel::saga::{
     Decision, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
 };
-use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId};
+use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId, Timestamp};
 use futures::StreamExt;
 use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
@@ -39,6 +39,8 @@ pub(crate) struct Driver {
     seat: Seat,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     rollback: watch::Sender<bool>,
+    /// Attempts that run here, and when the time of each is over.
+    running: Vec<(usize, Phase, Timestamp)>,
     /// Limited steps for which room was asked.
     admitting: Vec<usize>,
     /// Room that was given and is about to be used.
@@ -56,6 +58,7 @@ pub(crate) struct Driver {
 /// Something that ran beside the saga has ended.
 enum Done {
     Attempt {
+        position: usize,
         step: StepId,
         phase: Phase,
         attempt: u32,
@@ -112,6 +115,7 @@ impl Driver {
             seat,
             work: FuturesUnordered::new(),
             rollback: watch::Sender::new(false),
+            running: Vec::new(),
             admitting: Vec::new(),
             admitted: None,
             withdrawing: 0,
@@ -190,7 +194,8 @@ impl Driver {
             let flow = match self.next().await {
                 Next::Nudged => self.look_around().await,
                 Next::Due => self.process(Input::Wake, Vec::new()).await,
-                Next::Done(Done::Attempt { step, phase, attempt, outcome, outgoing }) => {
+                Next::Done(Done::Attempt { position, step, phase, attempt, outcome, outgoing }) => {
+                    self.running.retain(|(at, of, _)| (*at, *of) != (position, phase));
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
@@ -273,9 +278,13 @@ impl Driver {
 
     async fn next(&mut self) -> Next {
         let now = self.shared.options.clock.now();
-        // While draining nothing becomes due: whoever has the saga next will see to it.
         // A step that waits for room is due already; only room lets it go on.
-        let due = self.state.next_due_besides(&self.admitting).filter(|_| !self.shared.is_stopping());
+        let attempt = self.state.next_attempt_besides(&self.admitting);
+        let ends = self.running.iter().map(|(_, _, until)| *until);
+        self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
+        // While draining nothing becomes due: whoever has the saga next will see to it.
+        let due = attempt.into_iter().chain(self.state.deadline()).min();
+        let due = due.filter(|_| !self.shared.is_stopping());
         let due = async {
             match due {
                 Some(due) => tokio::time::sleep(due.since(now)).await,
@@ -521,6 +530,9 @@ impl Driver {
         });
         let shared = self.shared.clone();
         let room = self.admitted.take();
+        if let Some(timeout) = self.definition.definition.steps()[position].timeout_of(phase) {
+            self.running.push((position, phase, self.state.at.plus(timeout)));
+        }
         self.work.push(planting::begun(async move {
             let outcome = attempt::run(&shared, call.clone()).await;
             drop(room);
@@ -528,7 +540,7 @@ impl Driver {
             // Only what succeeded has anything to tell.
             let outgoing =
                 if matches!(outcome, Outcome::Succeeded(_)) { call.take_outgoing() } else { Vec::new() };
-            Done::Attempt { step, phase, attempt, outcome, outgoing }
+            Done::Attempt { position, step, phase, attempt, outcome, outgoing }
         }));
     }
 

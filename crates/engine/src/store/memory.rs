@@ -10,7 +10,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch_kernel::idempotency::{self, Digest};
 use backstitch_kernel::lease::{self, Lease};
-use backstitch_kernel::saga::{Event, Recorded, Status};
+use backstitch_kernel::saga::{Event, Recorded, Status, codec};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 
 use super::declared::{Collected, Declared, InFlight, Version};
@@ -23,11 +23,11 @@ use super::outbox::{
     ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
     Waiting,
 };
-use super::retention::{Gone, Key, OldSagas};
+use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
 use super::survey::Survey;
 use super::{
-    Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored, Summary,
-    Unregistered, Verdict, Writers,
+    COUNTED, Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored,
+    Summary, Unregistered, Verdict, Writers,
 };
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted, Received};
@@ -357,7 +357,12 @@ impl Store for MemoryStore {
         Ok(Page { items, next })
     }
 
-    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
+    async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+        let tables = self.tables();
+        Ok(sagas.iter().filter_map(|id| Some(tables.sagas.get(id)?.summary.clone())).collect())
+    }
+
+    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
         let now = self.clock.now();
         let tables = self.tables();
         let mut health = Health::default();
@@ -374,16 +379,22 @@ impl Store for MemoryStore {
                 *waiting.entry((row.definition.to_string(), row.version)).or_default() += 1;
             }
         }
-        health.stuck = tables.stuck(stuck_since, now, limit);
+        for count in health.active.values_mut() {
+            *count = (*count).min(COUNTED + 1);
+        }
         health.unregistered = waiting
             .into_iter()
-            .map(|((definition, version), sagas)| Unregistered { definition, version, sagas })
+            .map(|((definition, version), sagas)| Unregistered {
+                definition,
+                version,
+                sagas: sagas.min(COUNTED + 1),
+            })
             .collect();
         Ok(health)
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
-        Ok(self.tables().stuck(since, self.clock.now(), limit))
+        Ok(self.tables().stuck(since, limit))
     }
 
     async fn survey(&self, limit: usize) -> Result<Survey, Error> {
@@ -581,7 +592,8 @@ impl Store for MemoryStore {
         for saga in unfinished.filter(|saga| &*saga.summary.definition == definition) {
             *versions.entry(saga.summary.version).or_default() += 1;
         }
-        Ok(versions.into_iter().map(|(version, sagas)| InFlight { version, sagas }).collect())
+        let counted = |(version, sagas): (u32, u64)| InFlight { version, sagas: sagas.min(COUNTED + 1) };
+        Ok(versions.into_iter().map(counted).collect())
     }
 
     async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
@@ -743,6 +755,17 @@ impl Store for MemoryStore {
         Ok(OldSagas { old, next: last.map(|saga| saga.summary.id) })
     }
 
+    async fn bulk_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+        let tables = self.tables();
+        let bulk = |id: &SagaId| {
+            let log = &tables.sagas.get(id)?.log;
+            let bytes = log.iter().filter_map(|recorded| codec::data(&recorded.event));
+            let bytes = bytes.map(|data| data.len() as u64).sum();
+            Some((*id, Bulk { rows: log.len() as u64, bytes }))
+        };
+        Ok(sagas.iter().filter_map(bulk).collect())
+    }
+
     async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
         let tables = self.tables();
         let of_these = tables.ledger.iter().filter(|(_, entry)| sagas.contains(&entry.saga));
@@ -774,9 +797,10 @@ impl Store for MemoryStore {
         &self,
         status: super::outbox::Status,
         age: Duration,
+        besides: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<i64>, Error> {
-        Ok(self.tables().outbox.old(status, age, limit, self.clock.now()))
+    ) -> Result<Vec<OldMessage>, Error> {
+        Ok(self.tables().outbox.old(status, age, besides, limit, self.clock.now()))
     }
 
     async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {

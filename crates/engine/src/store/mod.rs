@@ -26,7 +26,7 @@ use async_trait::async_trait;
 
 pub use commit::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 pub use error::{Corrupt, Error};
-pub use query::{Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
+pub use query::{COUNTED, Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
 
 use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::{Recorded, Status};
@@ -35,7 +35,7 @@ use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
-use retention::{Gone, Key, OldSagas, Shrunk};
+use retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
 use std::time::Duration;
 use survey::{Footing, Survey};
 use tokio::sync::mpsc;
@@ -108,14 +108,20 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error>;
 
-    /// What is active, what waits for a definition that is not among `known`, and what [is stuck](Store::stuck).
+    /// The rows of those of these sagas that exist, in no special order.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error>;
+    async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error>;
 
-    /// Up to `limit` sagas that have been in the same status since before this time without anything due, longest first.
-    /// What only waits for its time is not even looked at.
+    /// What is active, and what waits for a definition that is not among `known`; what is stuck is left out.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn health(&self, known: &[Known]) -> Result<Health, Error>;
+
+    /// Up to `limit` sagas that no living process has, in the same status and without anything due since before this time,
+    /// longest first. What only waits for its time is not even looked at, and of the others a thousand of each kind.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -257,7 +263,7 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error>;
 
-    /// The sagas of this definition that have not ended, by version.
+    /// The sagas of this definition that have not ended, by version, counted [so far](COUNTED).
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -349,6 +355,12 @@ pub trait Store: Send + Sync + 'static {
         limit: usize,
     ) -> Result<OldSagas, Error>;
 
+    /// How long the logs of these sagas are, or of whatever else keeps its log among theirs.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn bulk_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error>;
+
     /// The keys that these sagas were started under.
     ///
     /// # Errors
@@ -362,8 +374,8 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error>;
 
-    /// Up to `limit` messages that have been settled so for longer than `age`, oldest first. What an unfinished message
-    /// stands for is not among them, nor what stands for one that is kept.
+    /// Up to `limit` messages that have been settled so for longer than `age`, oldest first, of all topics `besides` one. What
+    /// an unfinished message stands for is not among them, nor what stands for one that is kept.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -371,8 +383,9 @@ pub trait Store: Send + Sync + 'static {
         &self,
         status: outbox::Status,
         age: Duration,
+        besides: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<i64>, Error>;
+    ) -> Result<Vec<OldMessage>, Error>;
 
     /// Removes those of these messages that are settled and that no unfinished message stands for; how many that were.
     ///

@@ -81,7 +81,14 @@ pub struct Page {
     pub next: Option<SagaId>,
 }
 
-/// How the sagas are doing.
+/// How far sagas are counted that are not over: one more than this says that there are more.
+pub const COUNTED: u64 = 10_000;
+
+/// How many are looked at to know whether there are more.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) const ENOUGH: usize = 10_001;
+
+/// How the sagas are doing. Counts go [so far](COUNTED).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
     /// How many are in each status that is not a good end.

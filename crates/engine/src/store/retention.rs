@@ -12,6 +12,24 @@ pub struct OldSagas {
     pub next: Option<SagaId>,
 }
 
+/// How much is to be removed with something.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bulk {
+    /// Rows.
+    pub rows: u64,
+    /// What they hold, in bytes.
+    pub bytes: u64,
+}
+
+/// A message that may go.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldMessage {
+    /// Its number.
+    pub id: i64,
+    /// How long its payload is.
+    pub bytes: u64,
+}
+
 /// What went with a batch of sagas.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Gone {

@@ -13,7 +13,8 @@ use super::nodes::Epoch;
 /// the same however many sagas there are. How long something lasts is told by the store's own clock.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Survey {
-    /// Live sagas that are nobody's, due at no time, not paused and without a job, oldest first: nothing moves them.
+    /// Live sagas that are nobody's, due at no time, not paused and without a job, by definition, oldest first: nothing
+    /// moves them.
     pub adrift: Vec<Summary>,
     /// Who has live sagas, of which definition.
     pub owners: Vec<Owner>,

@@ -17,7 +17,7 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::Database;
-use super::retention::{Gone, Key, OldSagas, Shrunk};
+use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
@@ -149,8 +149,12 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.list(filter, cursor).await
     }
 
-    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
-        self.admitted().await?.health(known, stuck_since, limit).await
+    async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+        self.admitted().await?.rows(sagas).await
+    }
+
+    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
+        self.admitted().await?.health(known).await
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -319,6 +323,10 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.old_sagas(status, age, after, limit).await
     }
 
+    async fn bulk_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+        self.admitted().await?.bulk_of_sagas(sagas).await
+    }
+
     async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
         self.admitted().await?.keys_of_sagas(sagas).await
     }
@@ -332,9 +340,10 @@ impl<W: Watch> Store for Watched<W> {
         &self,
         status: super::outbox::Status,
         age: Duration,
+        besides: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<i64>, Error> {
-        self.admitted().await?.old_messages(status, age, limit).await
+    ) -> Result<Vec<OldMessage>, Error> {
+        self.admitted().await?.old_messages(status, age, besides, limit).await
     }
 
     async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {

@@ -1,9 +1,14 @@
 //! Finding sagas: lists, filters, pages, one in detail, and how they all are.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
+use async_trait::async_trait;
+use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{
-    Cursor, Engine, Filter, Retry, STUCK_AFTER, Saga, SagaId, Status, StepError, StepStatus, secs,
+    Context, Cursor, Engine, Filter, Retry, STUCK_AFTER, Saga, SagaId, Status, Step, StepError, StepStatus,
+    secs, store,
 };
 
 use crate::support::*;
@@ -80,16 +85,22 @@ async fn a_saga_in_detail_shows_every_step_and_why_it_failed() {
     assert_eq!(json["steps"][0]["status"], "compensated");
 }
 
+/// A saga of one step that takes two hours and of which only one runs at a time: the next ones wait for room and nothing else.
+fn one_at_a_time(trace: &Trace) -> Saga {
+    let step = hanging("a", trace).timeout(secs(7200)).concurrency(1);
+    Saga::builder("s").step(step).build().unwrap()
+}
+
 #[tokio::test(start_paused = true)]
 async fn health_counts_the_active_and_names_the_stuck() {
     let trace = Trace::default();
-    let engine =
-        engine_with(Saga::builder("s").step(hanging("a", &trace).timeout(secs(3600))).build().unwrap()).await;
+    let engine = engine_with(one_at_a_time(&trace)).await;
     engine.register(Saga::builder("ok").step(noting("b", &trace)).build().unwrap()).unwrap();
+    start(&engine, "s").await;
     let stuck = start(&engine, "s").await.id();
     execute(&engine, "ok").await;
     let health = engine.health(STUCK_AFTER).await.unwrap();
-    assert_eq!(health.active, BTreeMap::from([(Status::Running, 1)]));
+    assert_eq!(health.active, BTreeMap::from([(Status::Pending, 1), (Status::Running, 1)]));
     assert!(health.stuck.is_empty());
     tokio::time::sleep(secs(599)).await;
     assert!(engine.health(STUCK_AFTER).await.unwrap().stuck.is_empty());
@@ -101,8 +112,8 @@ async fn health_counts_the_active_and_names_the_stuck() {
 #[tokio::test(start_paused = true)]
 async fn a_deadline_far_away_does_not_hide_that_a_saga_is_stuck() {
     let trace = Trace::default();
-    let saga = Saga::builder("s").step(hanging("a", &trace).timeout(secs(3600)));
-    let engine = engine_with(saga.build().unwrap()).await;
+    let engine = engine_with(one_at_a_time(&trace)).await;
+    start(&engine, "s").await;
     let run = engine.start("s", &()).deadline_in(secs(24 * 3600)).await.unwrap();
     tokio::time::sleep(secs(601)).await;
     let stuck = engine.health(STUCK_AFTER).await.unwrap().stuck;
@@ -114,12 +125,12 @@ async fn the_waiting_do_not_hide_the_stuck() {
     let trace = Trace::default();
     let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(100, secs(30)));
     let engine = engine_with(Saga::builder("busy").step(busy).build().unwrap()).await;
-    let hangs = hanging("a", &trace).timeout(secs(7200));
-    engine.register(Saga::builder("hangs").step(hangs).build().unwrap()).unwrap();
+    engine.register(one_at_a_time(&trace)).unwrap();
     for _ in 0..150 {
         start(&engine, "busy").await;
     }
-    let stuck = start(&engine, "hangs").await.id();
+    start(&engine, "s").await;
+    let stuck = start(&engine, "s").await.id();
     tokio::time::sleep(secs(1202)).await;
     let named = engine.health(STUCK_AFTER).await.unwrap().stuck;
     assert_eq!(named.iter().map(|row| row.id).collect::<Vec<_>>(), [stuck]);
@@ -135,4 +146,77 @@ async fn a_saga_that_waits_for_its_next_try_is_not_stuck() {
     let health = engine.health(STUCK_AFTER).await.unwrap();
     assert_eq!(health.active, BTreeMap::from([(Status::Running, 1)]));
     assert!(health.stuck.is_empty(), "{:?}", health.stuck);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_goes_on_or_whose_attempt_has_time_left_is_not_stuck() {
+    let trace = Trace::default();
+    let minutes = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"];
+    let minute = |id| {
+        Step::new(id, async |_: Context<serde_json::Value>| -> Result<(), StepError> {
+            tokio::time::sleep(secs(59)).await;
+            Ok(())
+        })
+    };
+    let steps = minutes.into_iter().fold(Saga::builder("long"), |saga, id| saga.step(minute(id)));
+    let engine = engine_with(steps.build().unwrap()).await;
+    let slow = Saga::builder("slow").step(hanging("a", &trace).timeout(secs(3600)));
+    engine.register(slow.build().unwrap()).unwrap();
+    let long = start(&engine, "long").await;
+    start(&engine, "slow").await;
+    for _ in 0..14 {
+        tokio::time::sleep(secs(60)).await;
+        let stuck = engine.health(STUCK_AFTER).await.unwrap().stuck;
+        assert!(stuck.is_empty(), "{stuck:?}");
+    }
+    assert_eq!(engine.load(long.id()).await.unwrap().unwrap().status, Status::Running);
+    assert!(long.outcome().await.unwrap().succeeded());
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_waits_for_a_place_in_this_process_is_stuck_when_that_takes_long() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.max_active = 1);
+    let hangs = Saga::builder("s").step(hanging("a", &trace).timeout(secs(7200)));
+    let engine = bench.open_with(hangs.build().unwrap()).await;
+    start(&engine, "s").await;
+    let waits = start(&engine, "s").await.id();
+    tokio::time::sleep(secs(601)).await;
+    let stuck = engine.stuck(STUCK_AFTER).await.unwrap();
+    assert_eq!(stuck.iter().map(|row| row.id).collect::<Vec<_>>(), [waits]);
+}
+
+/// Counts the logs that are read.
+#[derive(Default)]
+struct Reader(AtomicUsize);
+
+#[async_trait]
+impl Watch for Reader {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        if let Moment::BeforeLoad(sagas) = moment {
+            self.0.fetch_add(sagas.len(), Ordering::Relaxed);
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn looking_for_what_is_stuck_reads_no_logs_however_many_wait() {
+    let trace = Trace::default();
+    let bench = Bench::new();
+    let store = Arc::new(Watched::new(bench.store.clone(), Reader::default()));
+    let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
+    let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(500, secs(30)));
+    engine.register(Saga::builder("busy").step(busy).build().unwrap()).unwrap();
+    engine.register(one_at_a_time(&trace)).unwrap();
+    for _ in 0..2000 {
+        start(&engine, "busy").await;
+    }
+    for _ in 0..3 {
+        start(&engine, "s").await;
+    }
+    tokio::time::sleep(secs(3600)).await;
+    let read = store.0.load(Ordering::Relaxed);
+    assert_eq!(engine.health(STUCK_AFTER).await.unwrap().stuck.len(), 2);
+    assert_eq!(store.0.load(Ordering::Relaxed) - read, 0, "logs were read");
 }

@@ -40,6 +40,15 @@ pub struct Step {
 }
 
 impl Step {
+    /// How long one attempt of this phase may take; none where there is nothing to undo.
+    #[must_use]
+    pub fn timeout_of(&self, phase: Phase) -> Option<Duration> {
+        match phase {
+            Phase::Do => Some(self.timeout),
+            Phase::Undo => self.compensation.as_ref().map(|undo| undo.timeout),
+        }
+    }
+
     /// The queue that an outside worker takes this phase from, and how long one attempt of it may take; none when it
     /// is performed here.
     pub(super) fn outside(&self, phase: Phase) -> Option<(&Arc<str>, Duration)> {

@@ -223,23 +223,26 @@ impl State {
     /// the deadline.
     #[must_use]
     pub fn next_due(&self) -> Option<Timestamp> {
-        self.next_due_besides(&[])
-    }
-
-    /// The same without the steps that stand at these positions.
-    #[must_use]
-    pub fn next_due_besides(&self, positions: &[usize]) -> Option<Timestamp> {
-        if self.status.is_terminal() {
-            return None;
-        }
-        let deadline = self.started.deadline.filter(|_| self.status != Status::Compensating);
-        self.next_retry_besides(positions).into_iter().chain(self.next_timeout()).chain(deadline).min()
+        self.next_attempt().into_iter().chain(self.deadline()).min()
     }
 
     /// When the next attempt is due that waits for its time, or an outside worker's time is over.
     #[must_use]
     pub fn next_attempt(&self) -> Option<Timestamp> {
-        self.next_retry_besides(&[]).into_iter().chain(self.next_timeout()).min()
+        self.next_attempt_besides(&[])
+    }
+
+    /// The same without the steps that stand at these positions.
+    #[must_use]
+    pub fn next_attempt_besides(&self, positions: &[usize]) -> Option<Timestamp> {
+        self.next_retry_besides(positions).into_iter().chain(self.next_timeout()).min()
+    }
+
+    /// When it is rolled back if it is not over by then.
+    #[must_use]
+    pub fn deadline(&self) -> Option<Timestamp> {
+        let holds = !self.status.is_terminal() && self.status != Status::Compensating;
+        self.started.deadline.filter(|_| holds)
     }
 
     /// When the time of an outside worker is over.

@@ -252,12 +252,12 @@ fn a_state_knows_when_its_next_attempt_is_due_or_given_up() {
     saga.fails("b", ErrorKind::Failed);
     assert_eq!(saga.state.next_attempt(), Some(seconds(10)), "a retry comes before it");
     assert_eq!(saga.state.next_due(), Some(seconds(10)));
-    assert_eq!(saga.state.next_due_besides(&[1]), Some(seconds(15)));
+    assert_eq!(saga.state.next_attempt_besides(&[1]), Some(seconds(30)));
     saga.wake(15);
     assert_eq!(saga.status(), Status::Compensating);
     assert_eq!(saga.state.next_due(), Some(seconds(30)));
     assert_eq!(saga.state.next_attempt(), Some(seconds(30)));
-    assert_eq!(saga.state.next_due_besides(&[0]), Some(seconds(30)), "only retries wait for room");
+    assert_eq!(saga.state.next_attempt_besides(&[0]), Some(seconds(30)), "only retries wait for room");
     saga.fails("a", ErrorKind::Refused);
     assert_eq!((saga.status(), saga.state.next_due()), (Status::Compensated, None));
     assert_eq!(saga.state.next_attempt(), None);

@@ -7,6 +7,8 @@ create table backstitch.alert_acknowledgements (
     note            text             not null
 );
 
+create index alert_acknowledgements_by_time on backstitch.alert_acknowledgements (acknowledged_at);
+
 create trigger alert_acknowledgements_never_change
     before update on backstitch.alert_acknowledgements
     for each row

@@ -15,7 +15,7 @@ create table webhook_events (
     digest     bytea            not null check (octet_length(digest) = 32),
     -- Exactly as it was given.
     payload    text             not null
-);
+) with (autovacuum_vacuum_scale_factor = 0.05);
 
 create index idx_event_created on webhook_events (created_at, id);
 
@@ -149,10 +149,13 @@ create table webhook_attempts (
     status        text collate "C" not null check (status in ('Completed', 'Failed')),
     error_code    varchar(100),
     error         text,
+    -- Where the request went, and the names of its headers, with commas between.
+    url           text,
+    headers       text,
     -- The start of what the receiver answered.
     body          text,
     primary key (saga_id, job_id)
-);
+) with (autovacuum_vacuum_scale_factor = 0.05);
 
 -- The nodes that hand out attempts, each as long as it does: an endpoint's limits are shared among them. A file has one
 -- process, and no such table.

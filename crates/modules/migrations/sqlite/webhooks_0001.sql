@@ -135,6 +135,9 @@ create table webhook_attempts (
     job_id        integer not null,
     number        integer not null check (number > 0),
     status        text    not null check (status = 'Completed' or status = 'Failed'),
+    -- Where the request went, and the names of its headers, with commas between.
+    url           text,
+    headers       text,
     response_code integer,
     -- The start of what the receiver answered.
     body          text,

@@ -3,8 +3,8 @@
 use std::fmt;
 use std::str::FromStr;
 
-use backstitch::store::Error as StoreError;
 use backstitch::store::product::Database;
+use backstitch::store::{Error as StoreError, Store};
 use backstitch::{Engine, Error, Payload, Timestamp};
 
 use super::acknowledgement::{Acknowledgement, kept};
@@ -115,17 +115,36 @@ async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, Stor
     }
 }
 
+/// Up to `limit` alerts that were acknowledged before this time and nobody is being told of any more, earliest first, each once
+/// for every notice of it, and once at least.
+pub(super) async fn old(store: &dyn Store, before: Timestamp, limit: usize) -> Result<Vec<Row>, StoreError> {
+    let (before, limit) = (before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX));
+    match database(store)? {
+        Database::Sqlite(file) => {
+            let read = move |connection: &rusqlite::Connection| {
+                let mut statement = connection.prepare_cached(sql!("sqlite", "old_alerts"))?;
+                statement.query_map([before, limit], Row::of_sqlite)?.collect()
+            };
+            file.read_product(read).await
+        }
+        Database::Postgres(server) => {
+            let rows = server.read_product(sql!("postgres", "old_alerts"), &[&before, &limit]).await?;
+            rows.iter().map(Row::of_postgres).collect::<Result<_, _>>().map_err(unreadable)
+        }
+    }
+}
+
 /// An alert with one of its notices, if it has any.
-struct Row {
-    id: i64,
-    key: String,
-    payload: String,
-    created_at: i64,
-    channel: Option<String>,
-    recipient: Option<String>,
-    attempts: Option<i32>,
-    notified_at: Option<i64>,
-    last_error: Option<String>,
+pub(super) struct Row {
+    pub(super) id: i64,
+    pub(super) key: String,
+    pub(super) payload: String,
+    pub(super) created_at: i64,
+    pub(super) channel: Option<String>,
+    pub(super) recipient: Option<String>,
+    pub(super) attempts: Option<i32>,
+    pub(super) notified_at: Option<i64>,
+    pub(super) last_error: Option<String>,
     acknowledged_by: Option<String>,
     note: Option<String>,
     acknowledged_at: Option<i64>,
@@ -167,7 +186,7 @@ impl Row {
         Ok(Alert::read(&self.key, &payload, Timestamp::from_micros(self.created_at)))
     }
 
-    fn acknowledged(&self) -> Option<Acknowledgement> {
+    pub(super) fn acknowledged(&self) -> Option<Acknowledgement> {
         kept(self.acknowledged_by.clone(), self.note.clone(), self.acknowledged_at)
     }
 

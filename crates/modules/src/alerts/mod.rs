@@ -27,6 +27,7 @@ mod channel;
 mod config;
 mod list;
 mod notices;
+mod retention;
 mod sink;
 mod text;
 mod undelivered;
@@ -38,6 +39,7 @@ pub use acknowledgement::{Acknowledged, Acknowledgement, acknowledge};
 pub use alert::{Alert, Failure};
 pub use config::{BadConfig, Config, Email, Security, Webhook};
 pub use list::{BadCursor, Cursor, Listed, Notice, Page, list};
+pub use retention::retention;
 pub use sink::{AlertSink, CannotAttach};
 pub use undelivered::{Missed, Undelivered, undelivered};
 

@@ -2,12 +2,14 @@
 //!
 //! What is removed is forgotten: the same key begins anew.
 
+use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::kernel::lifecycle::codec;
-use backstitch::retention::{NotPruned, Pruner, Removal};
+use backstitch::retention::{NotPruned, Pruner, Removal, fitting};
+use backstitch::store::retention::Bulk;
 use backstitch::{Payload, Rfc3339, SagaId, Timestamp, store};
 use base64::Engine as _;
 use serde::Serialize;
@@ -30,7 +32,7 @@ const REMOVE_JOBS: Statement = statement!("lifecycles/remove_jobs");
 const OLD_LETTERS: Statement = statement!("lifecycles/old_letters");
 const REMOVE_LETTERS: Statement = statement!("lifecycles/remove_letters");
 
-/// What one transaction removes at most.
+/// How many are looked at together.
 const PAGE: usize = 100;
 
 /// How long what is over is kept: for ever, unless told.
@@ -105,8 +107,13 @@ impl Scheduled {
                 old.push(row.id(0)?);
             }
         }
-        if !old.is_empty() {
-            self.remove(&old, before, removal).await?;
+        let bulks: HashMap<SagaId, Bulk> = self.base.store().bulk_of_sagas(&old).await?.into_iter().collect();
+        let mut left = &old[..];
+        while !left.is_empty() {
+            let bulk = |id| bulks.get(id).copied().unwrap_or_default();
+            let (together, others) = left.split_at(fitting(left.iter().map(bulk)));
+            self.remove(together, before, removal).await?;
+            left = others;
         }
         match page.last() {
             Some(last) if page.len() == PAGE && !last.flag(2)? => walk.after = Some(last.id(0)?),

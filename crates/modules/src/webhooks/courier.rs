@@ -157,6 +157,7 @@ impl Maker {
         match WebhookId::new(leased.webhook_id) {
             Ok(id) => {
                 let request = call.request(id, leased.payload.into(), leased.attempt, started_at);
+                report.sent = Some(request.kept(&call.lane().url));
                 let exchange = self.sender.send(request).await;
                 place.leave(exchange.verdict(), exchange.quiet_for());
                 let (error_code, duration) = (exchange.error_code(), exchange.duration);

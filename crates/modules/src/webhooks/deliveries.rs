@@ -8,6 +8,7 @@ use backstitch::{Timestamp, store};
 
 use super::base::{Base, Part};
 use super::error::Error;
+use super::jobs::Sent;
 use super::page::{Conditions, Page, Search, beyond};
 use super::status::{delivery_status, delivery_word};
 use crate::question::{Record, Statement, statement};
@@ -96,6 +97,8 @@ pub struct Attempt {
     pub started_at: Option<Timestamp>,
     /// When its end was reported.
     pub finished_at: Timestamp,
+    /// What was sent, where anything was.
+    pub sent: Option<Sent>,
 }
 
 impl Attempt {
@@ -111,6 +114,7 @@ impl Attempt {
             error: row.optional_text(7)?,
             started_at: row.optional_time(8)?,
             finished_at: row.time(9)?,
+            sent: Sent::kept(row.optional_text(10)?, row.optional_text(11)?),
         })
     }
 }

@@ -13,7 +13,7 @@ use tokio::time::Instant;
 
 use super::dispatch::{Dispatch, Dispatched, TO_REPORT, Which};
 use super::error::Error;
-use super::jobs::{Answered, Report};
+use super::jobs::{Answered, Report, Sent};
 use super::lanes::{Place, Verdict};
 use super::observer::{Attempted, Observer};
 use super::sender::{is_gone, refuses_one_event, wants_quiet};
@@ -39,7 +39,7 @@ pub struct Counter {
 struct Held {
     token: i64,
     lane: i64,
-    url: String,
+    sent: Sent,
     place: Place,
     /// The shortest lease that outlives its request.
     shortest: Duration,
@@ -81,7 +81,7 @@ impl Counter {
         let held = Held {
             token: leased.token,
             lane: lane.id,
-            url: lane.url.clone(),
+            sent: Sent { url: lane.url.clone(), headers: signed.keys().map(ToString::to_string).collect() },
             place,
             shortest: lane.timeout + TO_REPORT,
             since: Instant::now(),
@@ -146,7 +146,7 @@ impl Counter {
         let quiet_for = report.retry_after.filter(|_| status.is_some_and(wants_quiet));
         held.place.leave(verdict, quiet_for);
         if status.is_some_and(is_gone)
-            && let Err(error) = self.subscriptions.gone(held.lane, &held.url).await
+            && let Err(error) = self.subscriptions.gone(held.lane, &held.sent.url).await
         {
             tracing::warn!(subscription = held.lane, %error, "the endpoint is gone, and could not be disabled");
         }
@@ -225,7 +225,8 @@ impl Desk for Counter {
         token: i64,
         answer: &Answer,
     ) -> Result<Option<backstitch::Answered>, EngineError> {
-        let mut report = Report { job, token, ..Report::default() };
+        let sent = self.held().get(&job).map(|held| held.sent.clone());
+        let mut report = Report { job, token, sent, ..Report::default() };
         match answer {
             Answer::Succeeded(result) => report.body = (result != "null").then(|| result.clone()),
             Answer::Failed(error) => {

@@ -8,6 +8,7 @@ use backstitch::store::Error;
 use serde::Serialize;
 
 use super::base::{Base, Part};
+use super::jobs::Sent;
 use crate::question::{Record, chosen, statement};
 use crate::removal::line;
 
@@ -40,6 +41,8 @@ struct Attempt {
     error_code: Option<String>,
     error: Option<String>,
     body: Option<String>,
+    url: Option<String>,
+    headers: Vec<String>,
 }
 
 #[derive(Serialize)]
@@ -86,7 +89,11 @@ fn delivery(row: &Record, attempts: &mut HashMap<i64, Vec<Attempt>>) -> Result<D
 }
 
 fn attempt(row: &Record) -> Result<Attempt, Error> {
+    let (url, headers) = Sent::kept(row.optional_text(11)?, row.optional_text(12)?)
+        .map_or((None, Vec::new()), |sent| (Some(sent.url), sent.headers));
     Ok(Attempt {
+        url,
+        headers,
         job_id: row.integer(1)?,
         number: row.count(2)?,
         status: row.text(3)?,

@@ -178,6 +178,31 @@ pub struct Report {
     pub duration: Option<Duration>,
     /// When it was begun.
     pub started_at: Option<Timestamp>,
+    /// What was sent; nothing where nothing was, or nobody knows.
+    pub sent: Option<Sent>,
+}
+
+/// What of a request is kept: not what its headers say, which may be secret.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Sent {
+    /// Where to.
+    pub url: String,
+    /// The names of its headers.
+    pub headers: Vec<String>,
+}
+
+impl Sent {
+    /// The names, as they are kept: no name has a comma.
+    fn headers(&self) -> String {
+        self.headers.join(",")
+    }
+
+    /// As it was kept.
+    pub(super) fn kept(url: Option<String>, headers: Option<String>) -> Option<Self> {
+        let headers = headers.unwrap_or_default();
+        let names = headers.split(',').filter(|name| !name.is_empty());
+        Some(Self { url: url?, headers: names.map(str::to_owned).collect() })
+    }
 }
 
 /// What became of a report.

@@ -80,7 +80,7 @@ pub use event_type::{check_patterns, check_type};
 pub use growth::{COUNTED, Growth};
 pub use ingest::{Accepted, Ingest, NewEvent};
 pub use jobs::{
-    Answered, Ask, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Won,
+    Answered, Ask, Expired, Jobs, LEASE_EXPIRED, Lane, Lanes, Leased, Report, SUBSCRIPTION_DELETED, Sent, Won,
 };
 pub use observer::{Attempted, Nobody, Observer};
 pub use orchestrator::{Orchestrator, Progress};

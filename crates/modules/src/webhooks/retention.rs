@@ -8,7 +8,8 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::kernel::delivery::Status;
-use backstitch::retention::{NotPruned, Pruner, Removal};
+use backstitch::retention::{NotPruned, Pruner, Removal, fitting};
+use backstitch::store::retention::Bulk;
 use backstitch::{Timestamp, store};
 use tokio::sync::Mutex;
 
@@ -19,8 +20,10 @@ use super::status::delivery_word;
 use crate::question::{Record, Value, chosen, statement};
 use crate::removal::before;
 
-/// Rows looked at in one transaction.
+/// Rows looked at together.
 const PAGE: usize = 200;
+/// Deliveries that go in one transaction, each with its attempts and their jobs.
+const DELIVERIES: usize = 50;
 /// Pages of each kind looked at in one call.
 const PAGES: usize = 20;
 /// Before everything.
@@ -186,10 +189,9 @@ impl Round<'_> {
             let values: Vec<Value> =
                 vec![delivery_word(status).into(), before.into(), from.0.into(), from.1.into(), PAGE.into()];
             let page = self.base().read(Part::Retention, statement!("webhooks/finished"), values).await?;
-            let old = old(&page)?;
-            if !old.is_empty() {
+            for old in old(&page)?.chunks(DELIVERIES) {
                 if let Some(removal) = self.exports() {
-                    removal.export("deliveries", export::deliveries(self.base(), &old).await?).await?;
+                    removal.export("deliveries", export::deliveries(self.base(), old).await?).await?;
                 }
                 let statements = [
                     statement!("webhooks/prune_jobs"),
@@ -197,7 +199,7 @@ impl Round<'_> {
                     statement!("webhooks/prune_dead_letters"),
                     statement!("webhooks/prune_deliveries"),
                 ];
-                let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(&old)]);
+                let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(old)]);
                 let gone = self.base().change_picked(Part::Retention, pick, values, statements).await?;
                 let [jobs, attempts, dead_letters, deliveries] = gone;
                 let events = deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
@@ -248,15 +250,32 @@ impl Round<'_> {
     /// Removes those of these events that are old enough and have no delivery; how many that was.
     async fn remove_events(&self, events: &[i64]) -> Result<usize, NotPruned> {
         let Some(age) = self.ages.events.filter(|_| !events.is_empty()) else { return Ok(0) };
-        let values = vec![chosen(events), before(self.base().now(), age).into()];
-        if let Some(removal) = self.exports() {
-            let pick = statement!("webhooks/prunable_events");
-            let old = self.base().read(Part::Retention, pick, values.clone()).await?;
-            let old = old.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
-            removal.export("events", export::events(self.base(), &old).await?).await?;
-            return self.remove_those(vec![chosen(&old), values[1].clone()]).await;
+        let before: Value = before(self.base().now(), age).into();
+        let bulk = statement!("webhooks/bulk_of_events");
+        let rows = self.base().read(Part::Retention, bulk, vec![chosen(events)]).await?;
+        let mut left = Vec::with_capacity(rows.len());
+        for row in &rows {
+            let bytes = row.integer(1)?.unsigned_abs();
+            left.push((row.integer(0)?, Bulk { rows: 1, bytes }));
         }
-        self.remove_those(values).await
+        let mut gone = 0;
+        while !left.is_empty() {
+            let together = fitting(left.iter().map(|(_, bulk)| *bulk));
+            let events: Vec<i64> = left.drain(..together).map(|(event, _)| event).collect();
+            gone += self.remove_together(&events, before.clone()).await?;
+        }
+        Ok(gone)
+    }
+
+    async fn remove_together(&self, events: &[i64], before: Value) -> Result<usize, NotPruned> {
+        let Some(removal) = self.exports() else {
+            return self.remove_those(vec![chosen(events), before]).await;
+        };
+        let (pick, values) = (statement!("webhooks/prunable_events"), vec![chosen(events), before.clone()]);
+        let old = self.base().read(Part::Retention, pick, values).await?;
+        let old = old.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+        removal.export("events", export::events(self.base(), &old).await?).await?;
+        self.remove_those(vec![chosen(&old), before]).await
     }
 
     async fn remove_those(&self, values: Vec<Value>) -> Result<usize, NotPruned> {

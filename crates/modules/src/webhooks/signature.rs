@@ -16,6 +16,8 @@ use crate::randomness::{NoRandomness, Randomness};
 const ID: HeaderName = HeaderName::from_static("webhook-id");
 const TIMESTAMP: HeaderName = HeaderName::from_static("webhook-timestamp");
 const SIGNATURE: HeaderName = HeaderName::from_static("webhook-signature");
+/// The headers that a signed request has.
+pub(super) const HEADERS: [HeaderName; 3] = [ID, TIMESTAMP, SIGNATURE];
 
 /// What a written secret begins with.
 const PREFIX: &str = "whsec_";

@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch::clock::{Clock, SystemClock};
 use backstitch::outbox::Routes;
+use backstitch::retention::Retention;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::product::Database;
 use backstitch::{Context, Engine, Options, Retry, Saga, SagaId, Step, StepError, Timestamp, Undo};
@@ -90,10 +91,16 @@ impl Stage {
     }
 
     pub(crate) async fn open_unattached(place: Place, config: &Config) -> Self {
+        Self::open_keeping(place, config, Retention::default()).await
+    }
+
+    /// The same with ages.
+    pub(crate) async fn open_keeping(place: Place, config: &Config, retention: Retention) -> Self {
         let sink = Arc::new(AlertSink::new(config).unwrap());
         let (heard, sends) = mpsc::unbounded_channel();
         let watched = Watched { sink: sink.clone(), heard };
-        let options = Options { routes: Routes::all_to(Arc::new(watched)), ..place.options() };
+        let routes = Routes::all_to(Arc::new(watched));
+        let options = Options { routes, retention, ..place.options() };
         let engine = Engine::open_with(&place.address(), options).await.unwrap();
         for saga in [order(), farewell()] {
             engine.register(saga).unwrap();

@@ -16,7 +16,7 @@ use super::secret::Hasher;
 use super::stream_token;
 use crate::app::App;
 use crate::audit::audited;
-use crate::console;
+use crate::console::{self, origin};
 use crate::http::Peer;
 use crate::problem::{Kind, Problem};
 
@@ -27,6 +27,12 @@ pub(crate) struct Gate {
     /// Without a single key everything is open to whoever reaches a loopback address.
     pub(crate) may_be_open: bool,
     pub(crate) rates: Rates,
+}
+
+/// What a request says of itself.
+struct Asked<'a> {
+    headers: &'a HeaderMap,
+    uri: &'a Uri,
 }
 
 impl Gate {
@@ -42,14 +48,20 @@ impl Gate {
     async fn admit(
         &self,
         needed: Option<Role>,
-        headers: &HeaderMap,
+        asked: Asked<'_>,
         peer: Who,
         limited: bool,
     ) -> Result<(Option<Holder>, Option<Right>), Problem> {
         let key = match needed {
-            Some(_) if !self.is_open().await? => Some(bearer(headers)),
+            Some(_) if !self.is_open().await? => Some(bearer(asked.headers)),
             _ => None,
         };
+        if needed.is_some()
+            && key.is_none()
+            && let Some(why) = origin::is_of_a_stranger(asked.headers, asked.uri)
+        {
+            return Err(Problem::new(Kind::Forbidden, why));
+        }
         let holder = match &key {
             Some(Ok(key)) => Some(self.identify(key, peer).await?),
             Some(Err(_)) | None => None,
@@ -116,7 +128,8 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         Access::Needs(role) | Access::NeedsOrToken(role) => Some(role),
     };
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
-    let admitted = app.gate.admit(needed, request.headers(), peer, is_limited(path.as_str())).await;
+    let asked = Asked { headers: request.headers(), uri: request.uri() };
+    let admitted = app.gate.admit(needed, asked, peer, is_limited(path.as_str())).await;
     let (holder, right) = match admitted {
         Ok(admitted) => admitted,
         Err(problem) => return problem.into_response(),

@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch::store::outbox::ALERTS;
 use backstitch::{outbox, retention};
 use backstitch_modules::{lifecycles, shown_duration, webhooks};
 use serde::{Deserialize, Serialize};
@@ -36,6 +37,9 @@ pub struct Retention {
     /// Messages of the outbox that were given up.
     #[serde(with = "text::age")]
     pub outbox_aborted: Option<Duration>,
+    /// Alerts that somebody has acknowledged, with who was told of them; the others stay.
+    #[serde(with = "text::age")]
+    pub alerts: Option<Duration>,
     /// Keys of messages: for so long a repeated request is known.
     #[serde(with = "text::age")]
     pub idempotency: Option<Duration>,
@@ -64,6 +68,7 @@ impl Retention {
                 sent: self.outbox_sent,
                 aborted: self.outbox_aborted,
                 keys: self.idempotency,
+                besides: Some(ALERTS),
             },
             archive: None,
         }
@@ -81,7 +86,7 @@ impl Retention {
         lifecycles::Ages { ended: self.lifecycles, dead_letters: self.lifecycle_dead_letters }
     }
 
-    fn ages(&self) -> [(&'static str, Option<Duration>); 11] {
+    fn ages(&self) -> [(&'static str, Option<Duration>); 12] {
         [
             ("sagas_succeeded", self.sagas_succeeded),
             ("sagas_compensated", self.sagas_compensated),
@@ -90,6 +95,7 @@ impl Retention {
             ("lifecycle_dead_letters", self.lifecycle_dead_letters),
             ("outbox_sent", self.outbox_sent),
             ("outbox_aborted", self.outbox_aborted),
+            ("alerts", self.alerts),
             ("idempotency", self.idempotency),
             ("deliveries", self.deliveries),
             ("dead_letters", self.dead_letters),

@@ -20,7 +20,7 @@ mod lifecycles;
 mod line_diff;
 mod live;
 mod orders;
-mod origin;
+pub(crate) mod origin;
 mod outbox;
 mod outcomes;
 mod overview;

@@ -13,6 +13,7 @@ use super::done::Done;
 use super::form::Form;
 use super::line_diff::LineDiff;
 use super::page::{Frame, Section, answer, told};
+use super::parts::live;
 use super::visitor::Visitor;
 use crate::app::App;
 use crate::audit::said;
@@ -30,7 +31,7 @@ struct Page {
     timeouts: Setting,
     order: String,
     endpoints: Vec<Written>,
-    in_flight: Vec<(u32, u64)>,
+    in_flight: Vec<(u32, String)>,
     told: Option<Told>,
 }
 
@@ -108,7 +109,7 @@ async fn shown(
             endpoints: endpoints.into(),
             services: Setting::of(&services),
             timeouts: Setting::of(&timeouts),
-            in_flight: in_flight.into_iter().map(|count| (count.version, count.sagas)).collect(),
+            in_flight: in_flight.into_iter().map(|count| (count.version, live(count.sagas))).collect(),
             told,
         },
     ))

@@ -3,6 +3,7 @@
 use std::net::IpAddr;
 
 use axum::http::header::{HOST, ORIGIN};
+use axum::http::uri::Authority;
 use axum::http::{HeaderMap, Uri};
 
 /// Whether the browser says that another site sent it. A browser that says nothing about it sends no `Origin` either; then the
@@ -13,20 +14,47 @@ pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
     }
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
-    let from = origin.as_ref().and_then(Uri::authority).map(axum::http::uri::Authority::as_str);
+    let from = origin.as_ref().and_then(Uri::authority).map(Authority::as_str);
     from.is_none_or(|from| Some(from) != host(headers))
 }
 
 /// Whether the address that the browser asked for stands for this machine. Where nobody needs a key, a name that somebody else
 /// points here must not let their pages in.
 pub(super) fn is_local(headers: &HeaderMap) -> bool {
-    let Some(host) = host(headers) else { return true };
+    host(headers).is_none_or(is_of_this_machine)
+}
+
+fn is_of_this_machine(host: &str) -> bool {
     let name = match host.strip_prefix('[').and_then(|rest| rest.split_once(']')) {
         Some((address, _)) => address,
         None => host.split(':').next().unwrap_or(host),
     };
     name.eq_ignore_ascii_case("localhost")
         || name.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+}
+
+/// Why a request is none of whoever is at this machine, where nobody needs a key: it asks for a name that somebody else points
+/// here, or a page of somebody else makes a browser send it. Programs say nothing of where they come from.
+pub(crate) fn is_of_a_stranger(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
+    // Over HTTP/2 the name is in the address.
+    let asked = host(headers).or_else(|| uri.authority().map(Authority::as_str));
+    if asked.is_some_and(|asked| !is_of_this_machine(asked)) {
+        return Some(
+            "without API keys this server is for this machine only: ask for it as http://127.0.0.1 or http://localhost, or \
+             make a key with `backstitch keys create`",
+        );
+    }
+    let origin = headers.get(ORIGIN).map(|origin| {
+        let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
+        origin.as_ref().and_then(Uri::authority).is_some_and(|from| is_of_this_machine(from.as_str()))
+    });
+    if origin == Some(false) || headers.get("sec-fetch-site").is_some_and(|site| site == "cross-site") {
+        return Some(
+            "a page of another site sent this, and nothing was done: without API keys this server answers pages of this \
+             machine only; make a key with `backstitch keys create` and send it",
+        );
+    }
+    None
 }
 
 fn host(headers: &HeaderMap) -> Option<&str> {
@@ -63,6 +91,31 @@ mod tests {
         for site in ["cross-site", "same-site"] {
             assert!(is_foreign(&headers(&[own, ("sec-fetch-site", site)])), "{site}");
         }
+    }
+
+    #[test]
+    fn whoever_asks_from_elsewhere_is_a_stranger_where_nobody_needs_a_key() {
+        let path = Uri::from_static("/v1/sagas");
+        let own = ("host", "localhost:7420");
+        for known in [
+            &[own][..],
+            &[],
+            &[own, ("origin", "http://localhost:7420")],
+            &[own, ("origin", "http://127.0.0.1:3000"), ("sec-fetch-site", "same-site")],
+            &[own, ("sec-fetch-site", "none")],
+        ] {
+            assert_eq!(is_of_a_stranger(&headers(known), &path), None, "{known:?}");
+        }
+        for strange in [
+            &[("host", "evil.example")][..],
+            &[own, ("origin", "https://evil.example")],
+            &[own, ("origin", "null")],
+            &[own, ("sec-fetch-site", "cross-site")],
+        ] {
+            assert!(is_of_a_stranger(&headers(strange), &path).is_some(), "{strange:?}");
+        }
+        let whole = Uri::from_static("http://evil.example/v1/sagas");
+        assert!(is_of_a_stranger(&headers(&[]), &whole).is_some(), "over HTTP/2");
     }
 
     #[test]

@@ -8,7 +8,7 @@ use backstitch_modules::lifecycles::Stuck;
 
 use super::done::Done;
 use super::page::{Frame, Section, page};
-use super::parts::{Id, Mood, State as Shown, When, span};
+use super::parts::{Id, Mood, State as Shown, When, live, span};
 use super::plot::{Rates, Times};
 use super::visitor::Visitor;
 use crate::app::App;
@@ -27,7 +27,7 @@ const NODES: usize = 100;
 #[template(path = "overview.html")]
 struct Overview {
     frame: Frame,
-    counts: Vec<(Status, u64)>,
+    counts: Vec<(Status, String)>,
     under_way: usize,
     outbox: Option<String>,
     delivery: Option<String>,
@@ -86,7 +86,9 @@ pub(super) async fn show(
     let frame = Frame::new(&app, visitor, Section::Overview, "Overview").live("/live").after(done);
     let since = app.pulse.since(frame.now).map(|since| frame.when(since));
     Ok(page(&Overview {
-        counts: active.map(|status| (status, health.active.get(&status).copied().unwrap_or_default())).into(),
+        counts: active
+            .map(|status| (status, live(health.active.get(&status).copied().unwrap_or_default())))
+            .into(),
         under_way: app.engine.active(),
         outbox: outbox.map(|age| shown(age.oldest)),
         delivery: delivery.map(shown),

@@ -62,6 +62,11 @@ pub(crate) fn capped(count: u64, most: usize) -> String {
     if count > most { format!("{most}+") } else { count.to_string() }
 }
 
+/// How many sagas are live, which the store counts so far.
+pub(crate) fn live(count: u64) -> String {
+    capped(count, usize::try_from(backstitch::store::COUNTED).unwrap_or(usize::MAX))
+}
+
 /// How a state is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {

@@ -19,8 +19,8 @@ fn late(alert: &Undelivered, now: Timestamp) -> Finding {
         (true, Some(error)) => error.clone(),
         (true, None) => "no channel was tried yet".to_owned(),
     };
-    let action = "see to the channel, or correct its settings in `[alerts]` and restart; `GET /v1/alerts` shows the alert, \
-                  which is tried until it is out"
+    let action = "see to the channel, or correct its settings in `[alerts]` and restart; `GET /v1/admin/alerts` shows the \
+                  alert, which is tried until it is out"
         .to_owned();
     if alert.reached == 0 {
         Check::Alerts.error(subject, format!("for {since} this alert has reached nobody: {why}"), action)

@@ -22,6 +22,7 @@ pub(crate) enum Check {
     DatabaseVersion,
     SchemaVersion,
     Writes,
+    Retention,
     DiskSpace,
     WriteAheadLog,
 }
@@ -33,7 +34,7 @@ impl Serialize for Check {
 }
 
 impl Check {
-    pub(crate) const ALL: [Self; 17] = [
+    pub(crate) const ALL: [Self; 18] = [
         Self::UnattendedSagas,
         Self::StuckSagas,
         Self::FailedRollbacks,
@@ -49,6 +50,7 @@ impl Check {
         Self::DatabaseVersion,
         Self::SchemaVersion,
         Self::Writes,
+        Self::Retention,
         Self::DiskSpace,
         Self::WriteAheadLog,
     ];
@@ -70,6 +72,7 @@ impl Check {
             Self::DatabaseVersion => "database_version",
             Self::SchemaVersion => "schema_version",
             Self::Writes => "writes",
+            Self::Retention => "retention",
             Self::DiskSpace => "disk_space",
             Self::WriteAheadLog => "write_ahead_log",
         }

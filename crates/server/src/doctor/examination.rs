@@ -9,12 +9,12 @@ use backstitch::{Cursor, Filter, Status, Summary, Timestamp};
 use backstitch_modules::alerts::undelivered;
 use backstitch_modules::lifecycles::Standing;
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all};
+use futures::future::{BoxFuture, join_all, ready};
 
 use super::check::Check;
 use super::finding::{Finding, LISTED, LOOKED_AT};
 use super::sagas::Left;
-use super::{Doctor, alerts, footing, jobs, lifecycles, outbox, room, sagas, standing, webhooks};
+use super::{Doctor, alerts, footing, jobs, lifecycles, outbox, retention, room, sagas, standing, webhooks};
 use crate::app::App;
 use crate::server::PRODUCTS;
 
@@ -34,8 +34,15 @@ impl<E: Display> From<E> for Trouble {
 
 type Found = Result<Vec<Finding>, Trouble>;
 
+/// What a look came to.
+pub(super) struct Look {
+    pub(super) found: Vec<Finding>,
+    /// Whether everything could be looked at.
+    pub(super) whole: bool,
+}
+
 /// Looks at everything at the same time.
-pub(super) async fn all(app: &App, doctor: &Doctor) -> Vec<Finding> {
+pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
     let parts: Vec<(&[Check], BoxFuture<'_, Found>)> = vec![
         (
             &[Check::UnattendedSagas, Check::Definitions, Check::Nodes, Check::Jobs],
@@ -57,16 +64,18 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Vec<Finding> {
             database(app).boxed(),
         ),
         (&[Check::Writes], writes(app).boxed()),
+        (&[Check::Retention], ready(removal(app)).boxed()),
     ];
     let looked_at = parts.into_iter().map(async |(checks, look)| {
         let why = match tokio::time::timeout(WITHIN, look).await {
-            Ok(Ok(found)) => return found,
+            Ok(Ok(found)) => return (found, true),
             Ok(Err(Trouble(why))) => why,
             Err(_) => format!("the database did not answer within {}s", WITHIN.as_secs()),
         };
-        checks.iter().map(|check| check.impossible(&why)).collect()
+        (checks.iter().map(|check| check.impossible(&why)).collect(), false)
     });
-    join_all(looked_at).await.into_iter().flatten().collect()
+    let (found, whole): (Vec<Vec<Finding>>, Vec<bool>) = join_all(looked_at).await.into_iter().unzip();
+    Look { found: found.into_iter().flatten().collect(), whole: whole.into_iter().all(|it| it) }
 }
 
 /// A time so long before another.
@@ -233,6 +242,10 @@ async fn newest_saga(app: &App) -> Result<Duration, backstitch::Error> {
     let newest = app.engine.list(&Filter::default(), &Cursor { before: None, limit: 1 }).await?;
     let now = app.engine.clock().now();
     Ok(newest.items.first().map_or(Duration::ZERO, |saga| saga.created_at.since(now)))
+}
+
+fn removal(app: &App) -> Found {
+    Ok(retention::judge(app.engine.removed().held_up.as_deref()))
 }
 
 async fn writes(app: &App) -> Found {

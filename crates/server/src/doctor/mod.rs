@@ -11,6 +11,7 @@ mod footing;
 mod jobs;
 mod lifecycles;
 mod outbox;
+mod retention;
 mod room;
 mod sagas;
 mod standing;
@@ -26,40 +27,55 @@ use tokio::sync::Mutex;
 use tokio::time::Instant;
 
 pub(crate) use check::Check;
+use examination::Look;
 pub(crate) use finding::{Diagnosis, Severity};
 
 use crate::app::App;
 use crate::time::rfc3339;
 use sagas::LeftKey;
 
-/// How long one diagnosis is given to whoever asks.
+/// How long one diagnosis is given to whoever asks, where the look was short.
 const GOOD_FOR: Duration = Duration::from_secs(1);
+/// How long one diagnosis is given to whoever asks at most.
+const GOOD_FOR_AT_MOST: Duration = Duration::from_secs(10);
 /// No more than one part in so many of the time is spent looking: where a look takes long, the next one comes later.
 const REST: u32 = 20;
+
+/// How long a diagnosis is good for that took so long. One that could not look at everything is not kept for longer: whatever was
+/// in the way may be over.
+fn good_for(took: Duration, whole: bool) -> Duration {
+    if whole { (took * REST).clamp(GOOD_FOR, GOOD_FOR_AT_MOST) } else { GOOD_FOR }
+}
 
 /// Looks after everything, at most one look at a time.
 #[derive(Default)]
 pub(crate) struct Doctor {
-    last: Mutex<Option<(Instant, Arc<Diagnosis>)>>,
+    last: Mutex<Option<Last>>,
     /// What lives of processes left behind, since it was first seen.
     left: Lock<HashMap<LeftKey, Timestamp>>,
 }
 
+/// The last look.
+struct Last {
+    good_until: Instant,
+    diagnosis: Arc<Diagnosis>,
+}
+
 impl Doctor {
-    /// How everything is, as of a second ago at most. Whoever asks meanwhile waits for the same look.
+    /// How everything is, as of a moment ago. Whoever asks meanwhile waits for the same look.
     pub(crate) async fn diagnose(&self, app: &App) -> Arc<Diagnosis> {
         let mut last = self.last.lock().await;
-        if let Some((at, diagnosis)) = &*last
-            && at.elapsed() < GOOD_FOR
-        {
-            return diagnosis.clone();
+        if let Some(last) = last.as_ref().filter(|last| Instant::now() < last.good_until) {
+            return last.diagnosis.clone();
         }
-        let found = examination::all(app, self).await;
+        let begun = Instant::now();
+        let Look { found, whole } = examination::all(app, self).await;
         let now = app.engine.clock().now();
         let diagnosis = Arc::new(Diagnosis::of(&found, rfc3339(now)));
         app.metrics.diagnosed(&diagnosis.counts, now);
         // From when it is known: a look that took long is as good as one that did not.
-        *last = Some((Instant::now(), diagnosis.clone()));
+        let good_until = Instant::now() + good_for(begun.elapsed(), whole);
+        *last = Some(Last { good_until, diagnosis: diagnosis.clone() });
         diagnosis
     }
 
@@ -91,6 +107,13 @@ pub(crate) async fn look_now_and_then(app: App) {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_look_that_took_long_is_good_for_longer() {
+        let good_for = |millis| super::good_for(Duration::from_millis(millis), true).as_millis();
+        assert_eq!([1, 50, 100, 400, 5_000].map(good_for), [1_000, 1_000, 2_000, 8_000, 10_000]);
+        assert_eq!(super::good_for(Duration::from_secs(5), false), GOOD_FOR, "the database may answer again");
+    }
 
     #[test]
     fn what_was_left_is_known_since_it_was_first_seen_until_it_is_gone() {

@@ -51,8 +51,8 @@ fn slow(saga: &Summary, since: Duration) -> Finding {
         Some(id.to_string()),
         format!("the saga of `{definition}` has been {status} for {} with nothing due", ago(since)),
         format!(
-            "`backstitch show {id}` (GET /v1/sagas/{id}) tells which step does not answer: give such steps a timeout; \
-             `backstitch cancel {id}` rolls it back"
+            "`backstitch show {id}` (GET /v1/sagas/{id}) tells what it waits for: where that is room, raise sagas.max_active or \
+             the step's own limit, or add a node; `backstitch cancel {id}` rolls it back"
         ),
     )
 }

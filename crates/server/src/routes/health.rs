@@ -135,7 +135,7 @@ pub(super) struct Health {
     /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, a message has
     /// waited to be sent for longer than the threshold, or what is old enough cannot be removed.
     status: &'static str,
-    /// How many sagas are in each status that is not a good end.
+    /// How many sagas are in each status that is not a good end; 10,001 stands for more than 10,000.
     active: BTreeMap<&'static str, u64>,
     /// Sagas that have been active for longer than the threshold with nothing due, longest first.
     stuck: Vec<Item>,

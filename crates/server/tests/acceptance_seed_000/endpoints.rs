@@ -41,6 +41,43 @@ async fn a_receiver_that_is_gone_is_disabled_and_gets_everything_once_it_is_enab
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_tells_where_it_went_and_which_headers_it_had_whatever_the_subscription_says_now() {
+    on_both_stores(async |stage| {
+        let open = stage.open().await;
+        let terms = with(
+            stage.terms("a"),
+            json!({ "headers": { "x-tenant": "acme", "authorization": "Bearer s3cret" } }),
+        );
+        let made = open.subscribe(&terms).await;
+        stage.receiver.be("a", Mood::FailsFirst(1));
+        let told = open.tell("o-1").await;
+        let first = open.becomes(&told, "Completed").await;
+        expect(&open.change(number(&made, "id"), &json!({ "url": stage.receiver.url("b") })).await, 200);
+        let second = open.becomes(&open.tell("o-2").await, "Completed").await;
+        let first = open.delivery(number(&first, "id")).await;
+        for attempt in first["attempts"].as_array().unwrap() {
+            assert_eq!(attempt["url"], stage.receiver.url("a"), "{attempt}");
+            let names: Vec<&str> = attempt["request_headers"]
+                .as_array()
+                .unwrap()
+                .iter()
+                .map(|name| name.as_str().unwrap())
+                .collect();
+            for name in ["authorization", "webhook-id", "webhook-signature", "webhook-timestamp", "x-tenant"]
+            {
+                assert!(names.contains(&name), "{name}: {attempt}");
+            }
+            let heard = &stage.receiver.heard("a")[0].headers;
+            assert!(names.iter().all(|name| heard.contains_key(*name)), "{names:?} {heard:?}");
+            assert!(!attempt.to_string().contains("s3cret"), "{attempt}");
+        }
+        assert_eq!(first["attempts"].as_array().unwrap().len(), 2);
+        assert_eq!(second["attempts"][0]["url"], stage.receiver.url("b"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_redirect_is_not_followed() {
     on_both_stores(async |stage| {
         let open = stage.open().await;

@@ -5,7 +5,7 @@ use hyper::Method;
 use crate::stage::{open, plant};
 use crate::support::{Place, on_both, within};
 
-const CHECKS: [&str; 17] = [
+const CHECKS: [&str; 18] = [
     "unattended_sagas",
     "stuck_sagas",
     "failed_rollbacks",
@@ -21,6 +21,7 @@ const CHECKS: [&str; 17] = [
     "database_version",
     "schema_version",
     "writes",
+    "retention",
     "disk_space",
     "write_ahead_log",
 ];

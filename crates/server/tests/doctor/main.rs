@@ -9,10 +9,12 @@ mod support;
 
 mod stage;
 
+mod advice;
 mod answers;
 mod database;
 mod messages;
 mod products;
+mod retention;
 mod room;
 mod sagas;
 mod well;

@@ -17,6 +17,48 @@ async fn without_a_single_key_a_loopback_server_is_open() {
 }
 
 #[tokio::test]
+async fn without_keys_no_foreign_name_and_no_page_of_another_site_gets_in() {
+    let server = Running::start().await;
+    let client = &server.client;
+    for (header, value) in [
+        ("host", "evil.example"),
+        ("origin", "https://evil.example"),
+        ("origin", "null"),
+        ("sec-fetch-site", "cross-site"),
+    ] {
+        for (method, path) in [(Method::GET, "/v1/sagas"), (Method::POST, "/v1/outbox/1/retry")] {
+            let answer = client.send(method, path, &[(header, value)], "").await;
+            assert_eq!((answer.status, answer.problem().as_str()), (403, "forbidden"), "{header}: {value}");
+            assert!(answer.detail().contains("keys create"), "{}", answer.detail());
+        }
+    }
+    for (header, value) in [
+        ("host", "localhost:1"),
+        ("host", "127.0.0.1"),
+        ("origin", "http://localhost:5173"),
+        ("sec-fetch-site", "same-origin"),
+        ("user-agent", "curl/8"),
+    ] {
+        assert_eq!(
+            client.send(Method::GET, "/v1/sagas", &[(header, value)], "").await.status,
+            200,
+            "{value}"
+        );
+    }
+    let probe = [("host", "evil.example")];
+    assert_eq!(client.send(Method::GET, "/health/live", &probe, "").await.status, 200, "it needs nothing");
+
+    let (closed, [viewer]) = Running::with_keys(["viewer"]).await;
+    let client = closed.client.with_key(&viewer);
+    let elsewhere = [("host", "sagas.example"), ("origin", "https://evil.example")];
+    assert_eq!(
+        client.send(Method::GET, "/v1/sagas", &elsewhere, "").await.status,
+        200,
+        "a key says who asks"
+    );
+}
+
+#[tokio::test]
 async fn a_missing_malformed_or_unknown_key_is_refused() {
     let (server, [_]) = Running::with_keys(["viewer"]).await;
     let unknown = format!("bsk_{}", "A".repeat(43));

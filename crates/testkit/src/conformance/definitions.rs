@@ -10,7 +10,7 @@ use backstitch_kernel::Payload;
 use backstitch_kernel::saga::Status;
 
 use super::Fixture;
-use super::make::{apply, saga, started_with};
+use super::make::{apply, node, owned, saga, started, started_with, updated};
 
 fn version(version: u32, fingerprint: u64) -> Registered {
     let body = Payload::parse(format!(r#"{{"steps": [], "is": {version}}}"#)).unwrap();
@@ -60,7 +60,9 @@ pub async fn a_definition_is_there_for_the_next_process(fixture: &dyn Fixture) {
     assert_eq!(fixture.store().definition("deploy", None).await.unwrap(), Some(version(1, 1)));
 }
 
-fn named(name: &str, number: u32) -> Registered {
+/// A version of a definition.
+#[must_use]
+pub fn named(name: &str, number: u32) -> Registered {
     Registered { name: name.into(), ..version(number, u64::from(number)) }
 }
 
@@ -251,6 +253,7 @@ pub async fn sagas_in_flight_are_counted_by_version(fixture: &dyn Fixture) {
         ("refund", 1, Status::Running),
     ];
     for ((definition, version, status), number) in sagas.into_iter().zip(1..) {
+        store.register(&named(definition, version)).await.unwrap();
         let commit = started_with(saga(number), now, |row| {
             row.definition = definition.into();
             row.version = version;
@@ -258,7 +261,12 @@ pub async fn sagas_in_flight_are_counted_by_version(fixture: &dyn Fixture) {
         });
         apply(&*store, commit).await;
     }
-    let counted = [InFlight { version: 1, sagas: 2 }, InFlight { version: 10, sagas: 1 }];
+    let epoch = store.join(&node()).await.unwrap();
+    apply(&*store, owned(saga(20), now, epoch)).await;
+    apply(&*store, started_with(saga(21), now, |row| row.wake_at = Some(now))).await;
+    apply(&*store, started(saga(22), now)).await;
+    apply(&*store, updated(saga(22), 2, now, |row| row.paused = true)).await;
+    let counted = [InFlight { version: 1, sagas: 5 }, InFlight { version: 10, sagas: 1 }];
     assert_eq!(store.in_flight("deploy").await.unwrap(), counted);
     assert_eq!(store.in_flight("refund").await.unwrap(), [InFlight { version: 1, sagas: 1 }]);
 }

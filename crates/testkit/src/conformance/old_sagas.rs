@@ -8,9 +8,9 @@ use std::time::Duration;
 
 use backstitch::inbox::{Message, Posted};
 use backstitch::store::jobs::{Report, Settlement};
-use backstitch::store::retention::{Gone, OldSagas};
+use backstitch::store::retention::{Bulk, Gone, OldSagas};
 use backstitch::store::{Commit, Cursor, Filter, Verdict};
-use backstitch_kernel::saga::{Event, Recorded, Status};
+use backstitch_kernel::saga::{Event, Recorded, Status, codec};
 use backstitch_kernel::{SagaId, StepError, Timestamp};
 
 use super::Fixture;
@@ -237,4 +237,19 @@ pub async fn a_walk_meets_each_saga_once_and_ends_in_time(fixture: &dyn Fixture)
     );
     let all = look(fixture, Status::Succeeded, None, SOME).await;
     assert_eq!(all, OldSagas { old: gone, next: None });
+}
+
+/// How much goes with a saga is known before it goes.
+pub async fn the_bulk_of_a_saga_is_that_of_its_log(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    apply(&*store, started(saga(1), now)).await;
+    apply(&*store, ended(saga(1), 2, now)).await;
+    apply(&*store, started(saga(2), now)).await;
+    let mut bulks = store.bulk_of_sagas(&[saga(1), saga(2)]).await.unwrap();
+    bulks.sort_by_key(|(saga, _)| *saga);
+    let log = store.load(&[saga(1)]).await.unwrap().remove(0).log;
+    let data = log.iter().filter_map(|recorded| codec::data(&recorded.event));
+    let bytes = data.map(|data| data.len() as u64).sum();
+    assert_eq!(bulks[0], (saga(1), Bulk { rows: 2, bytes }));
+    assert_eq!((bulks.len(), bulks[1].0, bulks[1].1.rows), (2, saga(2), 1));
 }

@@ -4,7 +4,9 @@
 
 use std::time::Duration;
 
+use backstitch::store::Store;
 use backstitch::store::outbox::{Listing, Published, REMOVED, Report, Retried, Status};
+use backstitch::store::retention::OldMessage;
 use backstitch_kernel::idempotency::Digest;
 
 use super::Fixture;
@@ -21,11 +23,17 @@ async fn prune(fixture: &dyn Fixture, limit: usize) -> (u64, u64) {
     let store = fixture.store();
     let mut messages = 0;
     for (status, age) in [(Status::Succeeded, SENT), (Status::Aborted, ABORTED)] {
-        let old = store.old_messages(status, age, limit).await.unwrap();
+        let old = old(&*store, status, age, limit).await;
         messages += store.remove_messages(&old).await.unwrap();
     }
     let keys = store.old_keys(KEYS, limit).await.unwrap();
     (messages, store.remove_keys(&keys).await.unwrap())
+}
+
+/// The numbers of messages that may go.
+async fn old(store: &dyn Store, status: Status, age: Duration, limit: usize) -> Vec<i64> {
+    let old = store.old_messages(status, age, None, limit).await.unwrap();
+    old.iter().map(|message| message.id).collect()
 }
 
 fn pruned(messages: u64, keys: u64) -> (u64, u64) {
@@ -128,12 +136,25 @@ pub async fn old_messages_are_removed_in_batches(fixture: &dyn Fixture) {
     assert_eq!(prune(fixture, 4).await, pruned(0, 1));
 }
 
+/// A topic that somebody else looks after is left out, and each message tells how large it is.
+pub async fn a_topic_that_is_not_meant_stays(fixture: &dyn Fixture) {
+    let id = sent(fixture, "k1").await;
+    let message = fixture.store().message(id).await.unwrap().unwrap().message;
+    fixture.advance(HOUR + A_MOMENT).await;
+    let store = fixture.store();
+    let old =
+        async |besides: &str| store.old_messages(Status::Succeeded, SENT, Some(besides), 10).await.unwrap();
+    assert_eq!(old(&message.topic).await, []);
+    let bytes = message.payload.as_str().len() as u64;
+    assert_eq!(old("another").await, [OldMessage { id, bytes }]);
+}
+
 /// Between the look and the removal somebody asks for it again: it stays.
 pub async fn a_message_that_is_asked_for_again_meanwhile_stays(fixture: &dyn Fixture) {
     let store = fixture.store();
     let first = aborted(fixture, "k1").await;
     fixture.advance(ABORTED + A_MOMENT).await;
-    let old = store.old_messages(Status::Aborted, ABORTED, 10).await.unwrap();
+    let old = old(&*store, Status::Aborted, ABORTED, 10).await;
     assert_eq!(old, [first]);
     let Retried::Accepted(retry) = store.retry_message(first, fixture.now()).await.unwrap() else { panic!() };
     assert_eq!(store.remove_messages(&old).await.unwrap(), 0);
@@ -145,7 +166,7 @@ pub async fn a_key_that_is_used_anew_meanwhile_stays(fixture: &dyn Fixture) {
     let store = fixture.store();
     sent(fixture, "k1").await;
     fixture.advance(KEYS + A_MOMENT).await;
-    let messages = store.old_messages(Status::Succeeded, SENT, 10).await.unwrap();
+    let messages = old(&*store, Status::Succeeded, SENT, 10).await;
     assert_eq!(store.remove_messages(&messages).await.unwrap(), 1);
     let keys = store.old_keys(KEYS, 10).await.unwrap();
     assert_eq!((keys.len(), &*keys[0].key, keys[0].digest), (1, "k1", Digest([1; 32])));

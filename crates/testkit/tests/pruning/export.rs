@@ -1,15 +1,17 @@
 //! What is kept of what goes.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex};
 
 use async_trait::async_trait;
 use backstitch::clock::SystemClock;
 use backstitch::kernel::saga::audit;
+use backstitch::retention::Retention;
 use backstitch::store::Error as StoreError;
 use backstitch::store::memory::MemoryStore;
+use backstitch::store::outbox::{Listing, Status as MessageStatus};
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::{Engine, SagaId};
+use backstitch::{Engine, Options, SagaId};
 use backstitch_testkit::shelf::Shelf;
 use serde_json::{Value, json};
 
@@ -102,4 +104,72 @@ async fn whoever_dies_between_export_and_removal_exports_again_and_loses_nothing
     assert_eq!(shelf.sagas()[&id.to_string()], 3, "each time it was to be removed");
     assert_eq!((engine.removed().removed["sagas"], engine.removed().failed), (1, 2));
     engine.shutdown().await.unwrap();
+}
+
+/// Notes how many sagas go together.
+#[derive(Default)]
+struct Noting(Mutex<Vec<usize>>);
+
+#[async_trait]
+impl Watch for Noting {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), StoreError> {
+        if let Moment::BeforeRemoval(sagas) = moment {
+            self.0.lock().unwrap().push(sagas.len());
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn large_sagas_go_a_few_at_a_time() {
+    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let noting = Arc::new(Watched::new(store, Noting::default()));
+    let large = Options { max_payload: 4 << 20, ..options(Retention::default()) };
+    let engine = Engine::on_store(noting.clone(), large.clone()).await.unwrap();
+    engine.register(purchase()).unwrap();
+    for _ in 0..6 {
+        run(&engine, json!({ "note": "x".repeat(3 << 20) })).await;
+    }
+    engine.shutdown().await.unwrap();
+
+    let shelf = Arc::new(Shelf::default());
+    let removing = Options { retention: soon_onto(&shelf), ..large };
+    let engine = Engine::on_store(noting.clone(), removing).await.unwrap();
+    eventually("all have gone", async || all(&engine).await.is_empty()).await;
+    let together = noting.0.lock().unwrap().clone();
+    assert_eq!(together.iter().sum::<usize>(), 6);
+    assert!(together.iter().all(|sagas| *sagas <= 2), "8 MiB at most go together: {together:?}");
+    assert_eq!(shelf.sagas().len(), 6);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn one_saga_that_cannot_be_read_stays_and_keeps_nothing_else() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let bad = run(&engine, json!({})).await;
+        let good = [run(&engine, json!({})).await, run(&engine, json!({"declined": true})).await];
+        let sent = async || {
+            let sent = Listing { status: Some(MessageStatus::Succeeded), ..Listing::default() };
+            engine.messages(&sent, 10).await.unwrap().len()
+        };
+        eventually("the messages are out", async || sent().await == 3).await;
+        engine.shutdown().await.unwrap();
+        place.spoil(bad).await;
+
+        let shelf = Arc::new(Shelf::default());
+        let engine = place.open(soon_onto(&shelf)).await;
+        eventually("the others are gone", async || all(&engine).await.into_keys().eq([bad])).await;
+        eventually("the messages, too", async || {
+            engine.messages(&Listing::default(), 10).await.unwrap().is_empty()
+        })
+        .await;
+        let held_up = || engine.removed().held_up;
+        eventually("it is told", async || held_up().is_some_and(|why| why.contains(&bad.to_string()))).await;
+        assert!(good.iter().all(|id| shelf.sagas().contains_key(&id.to_string())));
+        let told = engine.removed();
+        eventually("it is tried again", async || engine.removed().failed > told.failed + 1).await;
+        assert_eq!(engine.removed().last_run, told.last_run, "not everything that is old enough is gone");
+        engine.shutdown().await.unwrap();
+    }
 }

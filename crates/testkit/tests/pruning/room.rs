@@ -1,8 +1,9 @@
-//! The file shrinks.
+//! The file shrinks, and on a server the room is used again.
 
 use std::path::Path;
 
 use backstitch::retention::Retention;
+use backstitch::store::postgres::pool_at;
 use futures::future::join_all;
 use serde_json::json;
 
@@ -75,4 +76,32 @@ async fn a_file_that_cannot_shrink_stays_as_large_and_works() {
         .query_row("pragma auto_vacuum", [], |row| row.get(0))
         .unwrap();
     assert_eq!(kind, 2);
+}
+
+/// What autovacuum does by itself after a twentieth of a table is gone is asked for here.
+#[tokio::test(flavor = "multi_thread")]
+async fn on_a_server_the_room_of_what_is_gone_is_used_again_and_its_tables_grow_no_further() {
+    let place = Place::postgres().await;
+    let client = pool_at(&place.address(), 1).unwrap().get().await.unwrap();
+    let size = async || -> i64 {
+        let sql = "select pg_relation_size('saga_events')";
+        client.query_one(sql, &[]).await.unwrap().get(0)
+    };
+    let mut sizes = Vec::new();
+    for _ in 0..4 {
+        fill(&place).await;
+        sizes.push(size().await);
+        let engine = place.open(soon()).await;
+        eventually("all have gone", async || all(&engine).await.is_empty()).await;
+        engine.shutdown().await.unwrap();
+        for table in ["sagas", "saga_events", "outbox"] {
+            client.batch_execute(&format!("vacuum {table}")).await.unwrap();
+        }
+    }
+    assert!(sizes[3] < sizes[1] + sizes[1] / 10, "{sizes:?}");
+    let lazy = "select relname from pg_class join pg_namespace on pg_namespace.oid = relnamespace
+        where nspname = 'backstitch' and relname in ('sagas', 'saga_events', 'saga_attributes', 'outbox', 'jobs')
+            and not coalesce(reloptions::text, '') like '%autovacuum_vacuum_scale_factor=0.05%'";
+    let lazy = client.query(lazy, &[]).await.unwrap();
+    assert!(lazy.is_empty(), "{} tables wait until a fifth of them is gone", lazy.len());
 }

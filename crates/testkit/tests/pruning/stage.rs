@@ -7,6 +7,7 @@ use std::time::Duration;
 use backstitch::kernel::saga::{Recorded, audit};
 use backstitch::outbox;
 use backstitch::retention::{Retention, SagaAges};
+use backstitch::store::postgres::pool_at;
 use backstitch::{
     Context, Cursor, Engine, Filter, Options, Retry, Saga, SagaId, Status, Step, StepError, Undo,
 };
@@ -46,6 +47,27 @@ impl Place {
         }
     }
 
+    /// Makes the log of a saga such that nobody can read it. The database would not let anybody, and somebody did.
+    pub(crate) async fn spoil(&self, saga: SagaId) {
+        let spoil = "update saga_events set data = '{' where seq = 1 and saga_id = ";
+        match self {
+            Self::Sqlite(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+                let changed = "drop trigger saga_events_never_change";
+                file.execute_batch(changed).unwrap();
+                let done = file.execute(&format!("{spoil} ?1"), [saga.0.as_bytes()]).unwrap();
+                assert_eq!(done, 1);
+            }
+            Self::Postgres(url) => {
+                let client = pool_at(url, 1).unwrap().get().await.unwrap();
+                let sql = format!(
+                    "alter table saga_events disable trigger user; {spoil} '{saga}'; alter table saga_events enable trigger user"
+                );
+                client.batch_execute(&sql).await.unwrap();
+            }
+        }
+    }
+
     pub(crate) async fn open(&self, retention: Retention) -> Engine {
         let engine = Engine::open_with(&self.address(), options(retention)).await.unwrap();
         engine.register(purchase()).unwrap();
@@ -66,7 +88,7 @@ pub(crate) fn options(retention: Retention) -> Options {
 pub(crate) fn soon() -> Retention {
     Retention {
         sagas: SagaAges { succeeded: A_MOMENT, compensated: A_MOMENT, failed: None },
-        messages: outbox::Retention { sent: A_MOMENT, aborted: A_MOMENT, keys: A_MOMENT },
+        messages: outbox::Retention { sent: A_MOMENT, aborted: A_MOMENT, keys: A_MOMENT, besides: None },
         archive: None,
     }
 }

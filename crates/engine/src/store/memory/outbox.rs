@@ -11,7 +11,7 @@ use crate::store::outbox::{
     AGED, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, REMOVED, Report, Rescued,
     Retried, Sent, Share, Status, TOO_LATE, Waiting, scope,
 };
-use crate::store::retention::Key;
+use crate::store::retention::{Key, OldMessage};
 
 /// A topic's key.
 type Name = (String, String);
@@ -262,14 +262,23 @@ impl Outbox {
     }
 
     /// What an unfinished retry stands for is kept, and a retry for as long as what it stands for.
-    pub(super) fn old(&self, status: Status, age: Duration, limit: usize, now: Timestamp) -> Vec<i64> {
+    pub(super) fn old(
+        &self,
+        status: Status,
+        age: Duration,
+        besides: Option<&str>,
+        limit: usize,
+        now: Timestamp,
+    ) -> Vec<OldMessage> {
         let rows = self.messages.values().filter(|row| {
             let kept = &row.kept;
             let stands_for_kept = kept.retry_of.is_some_and(|first| self.messages.contains_key(&first));
-            kept.status == status && is_older(kept.updated_at, age, now) && !stands_for_kept
+            let is_meant = besides != Some(&*kept.message.topic);
+            is_meant && kept.status == status && is_older(kept.updated_at, age, now) && !stands_for_kept
         });
-        let over = rows.map(|row| row.kept.id).filter(|id| !self.is_being_retried(*id));
-        over.take(limit).collect()
+        let over = rows.map(|row| &row.kept).filter(|kept| !self.is_being_retried(kept.id));
+        let shown = |kept: &Kept| OldMessage { id: kept.id, bytes: kept.message.payload.len() as u64 };
+        over.map(shown).take(limit).collect()
     }
 
     fn is_being_retried(&self, id: i64) -> bool {

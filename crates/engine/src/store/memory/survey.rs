@@ -18,8 +18,8 @@ impl Tables {
         for row in live() {
             match (row.owner, row.wake_at) {
                 (Some(owner), _) => {
-                    let lives = owner == self.epochs && !self.left;
-                    let heard = lives.then(|| Heard { node: String::new(), late: Duration::ZERO });
+                    let heard =
+                        self.lives(owner).then(|| Heard { node: String::new(), late: Duration::ZERO });
                     owners.insert((&row.definition, row.version, owner), heard);
                 }
                 (None, Some(due)) => {
@@ -50,14 +50,20 @@ impl Tables {
         }
     }
 
-    pub(super) fn stuck(&self, since: Timestamp, now: Timestamp, limit: usize) -> Vec<Summary> {
+    pub(super) fn stuck(&self, since: Timestamp, limit: usize) -> Vec<Summary> {
         let live = self.sagas.values().filter(|saga| saga.is_active()).map(|saga| &saga.summary);
-        let due_later = |row: &Summary| row.wake_at.is_some_and(|wake_at| wake_at > now);
-        let stuck = live.filter(|row| row.updated_at <= since && !row.paused && !due_later(row));
+        let due_later = |row: &Summary| row.wake_at.is_some_and(|wake_at| wake_at > since);
+        let has_somebody = |row: &Summary| row.owner.is_some_and(|owner| self.lives(owner));
+        let stuck = live
+            .filter(|row| row.updated_at <= since && !row.paused && !due_later(row) && !has_somebody(row));
         let mut stuck: Vec<Summary> = stuck.cloned().collect();
         stuck.sort_by_key(|row| (row.updated_at, row.id));
         stuck.truncate(limit);
         stuck
+    }
+
+    fn lives(&self, owner: Epoch) -> bool {
+        owner == self.epochs && !self.left
     }
 
     fn is_adrift(&self, saga: &Saga) -> bool {

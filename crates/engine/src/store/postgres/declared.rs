@@ -5,10 +5,11 @@ use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, is_text};
-use crate::store::Error;
+use super::value::{get, get_time, is_text, limit};
 use crate::store::declared::{Collected, Declared, InFlight, Version};
 use crate::store::nodes::Registered;
+use crate::store::query::ENOUGH;
+use crate::store::{COUNTED, Error};
 
 /// Keeps a version, and lets it be active or staged.
 pub(super) async fn keep(session: &Session, definition: &Registered, is_active: bool) -> Result<bool, Error> {
@@ -69,10 +70,10 @@ pub(super) async fn in_flight(session: &Session, definition: &str) -> Result<Vec
     if !is_text(definition) {
         return Ok(Vec::new());
     }
-    let rows = session.query(sql!("in_flight"), &[&definition]).await?;
+    let rows = session.query(sql!("in_flight"), &[&definition, &limit(ENOUGH)]).await?;
     let counted = rows.iter().map(|row| {
         let version = get::<i32>(row, "version")?.unsigned_abs();
-        Ok(InFlight { version, sagas: get::<i64>(row, "sagas")?.unsigned_abs() })
+        Ok(InFlight { version, sagas: get::<i64>(row, "sagas")?.unsigned_abs().min(COUNTED + 1) })
     });
     counted.collect()
 }

@@ -44,7 +44,7 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
-use super::retention::{Gone, Key, OldSagas};
+use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
 use super::survey::{Footing, Survey};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
@@ -164,8 +164,12 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| list::list(session, filter, cursor))
     }
 
-    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
-        read!(self.sessions, |session| read::health(session, known, stuck_since, limit))
+    async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+        read!(self.sessions, |session| read::rows(session, sagas))
+    }
+
+    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
+        read!(self.sessions, |session| read::health(session, known))
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -323,6 +327,10 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| retention::old_sagas(session, status, age, after, limit))
     }
 
+    async fn bulk_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+        read!(self.sessions, |session| retention::bulk_of_sagas(session, sagas))
+    }
+
     async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
         read!(self.sessions, |session| retention::keys_of_sagas(session, sagas))
     }
@@ -335,9 +343,10 @@ impl Store for PostgresStore {
         &self,
         status: super::outbox::Status,
         age: Duration,
+        besides: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<i64>, Error> {
-        read!(self.sessions, |session| retention::old_messages(session, status, age, limit))
+    ) -> Result<Vec<OldMessage>, Error> {
+        read!(self.sessions, |session| retention::old_messages(session, status, age, besides, limit))
     }
 
     async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use backstitch_kernel::saga::{Recorded, Status, codec};
 use backstitch_kernel::{SagaId, StepId, Timestamp};
-use futures::future::try_join3;
+use futures::future::{try_join, try_join3};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
@@ -15,7 +15,8 @@ use super::sql;
 use super::value::{get, get_count, get_time, limit, time, timestamp};
 use crate::inbox::Received;
 use crate::store::nodes::Known;
-use crate::store::{Corrupt, Error, Head, Health, Stored, Summary, Unregistered};
+use crate::store::query::ENOUGH;
+use crate::store::{COUNTED, Corrupt, Error, Head, Health, Stored, Summary, Unregistered};
 
 /// Rows, logs and inboxes of the same moment.
 pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
@@ -83,6 +84,11 @@ pub(super) async fn log(
     events.iter().map(|event| recorded(event, saga)).collect()
 }
 
+pub(super) async fn rows(session: &Session, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+    let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
+    session.query(sql!("load_row"), &[&ids]).await?.iter().map(summary).collect()
+}
+
 pub(super) async fn stuck(
     session: &Session,
     since: Timestamp,
@@ -92,28 +98,25 @@ pub(super) async fn stuck(
     rows.iter().map(summary).collect()
 }
 
-pub(super) async fn health(
-    session: &Session,
-    known: &[Known],
-    stuck_since: Timestamp,
-    at_most: usize,
-) -> Result<Health, Error> {
-    let (active, stuck, unregistered) = try_join3(
-        session.query(sql!("health_active"), &[]),
-        self::stuck(session, stuck_since, at_most),
-        session.query(sql!("health_unregistered"), &[]),
+pub(super) async fn health(session: &Session, known: &[Known]) -> Result<Health, Error> {
+    let enough = limit(ENOUGH);
+    let (active, unregistered) = try_join(
+        session.query(sql!("health_active"), &[&enough]),
+        session.query(sql!("health_unregistered"), &[&enough]),
     )
     .await?;
-    let mut health = Health { stuck, ..Health::default() };
+    let mut health = Health::default();
     for row in &active {
         let sagas: i64 = get(row, "count")?;
-        health.active.insert(status(row, None)?, sagas.unsigned_abs());
+        if sagas > 0 {
+            health.active.insert(status(row, None)?, sagas.unsigned_abs());
+        }
     }
     for row in &unregistered {
         let waiting = Unregistered {
             definition: get(row, "definition")?,
             version: get::<i32>(row, "version")?.unsigned_abs(),
-            sagas: get::<i64>(row, "sagas")?.unsigned_abs(),
+            sagas: get::<i64>(row, "sagas")?.unsigned_abs().min(COUNTED + 1),
         };
         let is_waiting =
             |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;

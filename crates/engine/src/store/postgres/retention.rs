@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, millis, time};
-use crate::store::retention::{Gone, Key, OldSagas};
+use crate::store::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
 use crate::store::{Corrupt, Error, outbox};
 
 /// Whoever has it may keep it, and anybody may take it whose time is over.
@@ -49,6 +49,15 @@ pub(super) async fn old_sagas(
     Ok(found)
 }
 
+pub(super) async fn bulk_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+    let count = |row: &Row, column| Ok::<u64, Error>(get::<i64>(row, column)?.unsigned_abs());
+    let bulk = |row: &Row| {
+        let bulk = Bulk { rows: count(row, "events")?, bytes: count(row, "bytes")? };
+        Ok((SagaId(get(row, "saga_id")?), bulk))
+    };
+    session.query(sql!("bulk_of_sagas"), &[&ids(sagas)]).await?.iter().map(bulk).collect()
+}
+
 pub(super) async fn keys_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
     session.query(sql!("keys_of_sagas"), &[&ids(sagas)]).await?.iter().map(key).collect()
 }
@@ -81,10 +90,14 @@ pub(super) async fn old_messages(
     session: &Session,
     status: outbox::Status,
     age: Duration,
+    besides: Option<&str>,
     rows: usize,
-) -> Result<Vec<i64>, Error> {
-    let values = [&status.as_str() as _, &millis(age) as _, &limit(rows) as _];
-    session.query(sql!("old_messages"), &values).await?.iter().map(|row| get(row, "id")).collect()
+) -> Result<Vec<OldMessage>, Error> {
+    let values = [&status.as_str() as _, &millis(age) as _, &limit(rows) as _, &besides as _];
+    let old = session.query(sql!("old_messages"), &values).await?;
+    let message =
+        |row| Ok(OldMessage { id: get(row, "id")?, bytes: get::<i64>(row, "bytes")?.unsigned_abs() });
+    old.iter().map(message).collect()
 }
 
 pub(super) async fn remove_messages(session: &Session, messages: &[i64]) -> Result<u64, Error> {

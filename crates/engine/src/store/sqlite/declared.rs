@@ -5,9 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, 
 
 use super::fault::Fault;
 use super::sql;
-use super::values::Reading;
+use super::values::{Reading, limit};
+use crate::store::COUNTED;
 use crate::store::declared::{Collected, Declared, InFlight, Version};
 use crate::store::nodes::Registered;
+use crate::store::query::ENOUGH;
 
 /// Keeps a version, and lets it be active or staged.
 pub(super) fn keep(
@@ -79,11 +81,12 @@ pub(super) fn list(connection: &Connection, name: Option<&str>) -> Result<Vec<De
 
 pub(super) fn in_flight(connection: &Connection, definition: &str) -> Result<Vec<InFlight>, Fault> {
     let mut statement = connection.prepare_cached(sql!("in_flight"))?;
-    let mut rows = statement.query([definition])?;
+    let mut rows = statement.query(params![definition, limit(ENOUGH)])?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
         let row = Reading::of("sagas", &definition, row);
-        found.push(InFlight { version: row.count(0, "version")?, sagas: row.count(1, "count")? });
+        let sagas = row.count::<u64>(1, "count")?.min(COUNTED + 1);
+        found.push(InFlight { version: row.count(0, "version")?, sagas });
     }
     Ok(found)
 }

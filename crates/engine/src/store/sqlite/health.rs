@@ -8,16 +8,16 @@ use super::sagas::summary;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::nodes::Known;
-use crate::store::{Health, Summary, Unregistered};
+use crate::store::query::ENOUGH;
+use crate::store::{COUNTED, Health, Summary, Unregistered};
 
 pub(super) fn stuck(
     connection: &Connection,
     since: Timestamp,
-    now: Timestamp,
     at_most: usize,
 ) -> Result<Vec<Summary>, Fault> {
     let mut statement = connection.prepare_cached(sql!("health_stuck"))?;
-    let mut rows = statement.query(params![since.as_micros(), now.as_micros(), limit(at_most)])?;
+    let mut rows = statement.query(params![since.as_micros(), limit(at_most)])?;
     let mut stuck = Vec::new();
     while let Some(row) = rows.next()? {
         stuck.push(summary(row)?);
@@ -25,33 +25,28 @@ pub(super) fn stuck(
     Ok(stuck)
 }
 
-pub(super) fn health(
-    connection: &Connection,
-    known: &[Known],
-    stuck_since: Timestamp,
-    now: Timestamp,
-    at_most: usize,
-) -> Result<Health, Fault> {
+pub(super) fn health(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Health, Fault> {
     let snapshot = connection.unchecked_transaction()?;
     let mut health = Health::default();
 
     let mut statement = snapshot.prepare_cached(sql!("health_active"))?;
-    let mut rows = statement.query([])?;
+    let mut rows = statement.query([limit(ENOUGH)])?;
     while let Some(row) = rows.next()? {
         let row = Reading::of("sagas", &"a group", row);
-        health.active.insert(row.status(0)?, row.count(1, "count")?);
+        let count = row.count(1, "count")?;
+        if count > 0 {
+            health.active.insert(row.status(0)?, count);
+        }
     }
 
-    health.stuck = stuck(&snapshot, stuck_since, now, at_most)?;
-
     let mut statement = snapshot.prepare_cached(sql!("health_unregistered"))?;
-    let mut rows = statement.query([now.as_micros()])?;
+    let mut rows = statement.query(params![now.as_micros(), limit(ENOUGH)])?;
     while let Some(row) = rows.next()? {
         let row = Reading::of("sagas", &"a group", row);
         let waiting = Unregistered {
             definition: row.get(0, "definition")?,
             version: row.count(1, "version")?,
-            sagas: row.count(2, "count")?,
+            sagas: row.count::<u64>(2, "count")?.min(COUNTED + 1),
         };
         let is_known = |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
         if !known.iter().any(is_known) {

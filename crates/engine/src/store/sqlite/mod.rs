@@ -43,7 +43,7 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
-use super::retention::{Gone, Key, OldSagas, Shrunk};
+use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
 use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::clock::Clock;
@@ -153,16 +153,18 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| list::list(connection, &filter, &cursor)).await
     }
 
-    async fn health(&self, known: &[Known], stuck_since: Timestamp, limit: usize) -> Result<Health, Error> {
+    async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+        let sagas = sagas.to_vec();
+        self.connections.read(move |connection| sagas::rows(connection, &sagas)).await
+    }
+
+    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
         let (known, now) = (known.to_vec(), self.clock.now());
-        self.connections
-            .read(move |connection| health::health(connection, &known, stuck_since, now, limit))
-            .await
+        self.connections.read(move |connection| health::health(connection, &known, now)).await
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
-        let now = self.clock.now();
-        self.connections.read(move |connection| health::stuck(connection, since, now, limit)).await
+        self.connections.read(move |connection| health::stuck(connection, since, limit)).await
     }
 
     async fn survey(&self, limit: usize) -> Result<Survey, Error> {
@@ -342,6 +344,11 @@ impl Store for SqliteStore {
             .await
     }
 
+    async fn bulk_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+        let sagas = sagas.to_vec();
+        self.connections.read(move |connection| retention::bulk_of_sagas(connection, &sagas)).await
+    }
+
     async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
         let sagas = sagas.to_vec();
         self.connections.read(move |connection| retention::keys_of_sagas(connection, &sagas)).await
@@ -358,11 +365,14 @@ impl Store for SqliteStore {
         &self,
         status: super::outbox::Status,
         age: Duration,
+        besides: Option<&str>,
         limit: usize,
-    ) -> Result<Vec<i64>, Error> {
-        let now = self.clock.now();
+    ) -> Result<Vec<OldMessage>, Error> {
+        let (besides, now) = (besides.map(str::to_owned), self.clock.now());
         self.connections
-            .read(move |connection| retention::old_messages(connection, status, age, limit, now))
+            .read(move |connection| {
+                retention::old_messages(connection, status, age, besides.as_deref(), limit, now)
+            })
             .await
     }
 

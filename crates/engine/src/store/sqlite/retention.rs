@@ -12,7 +12,7 @@ use super::sagas;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::outbox;
-use crate::store::retention::{Gone, Key, OldSagas, Shrunk};
+use crate::store::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
 
 /// Of this many pages one is left free, for the rows to come: a file that has just shrunk would have to grow again.
 const ROOM: u64 = 20;
@@ -52,6 +52,19 @@ pub(super) fn old_sagas(
         found.next = Some(saga).filter(|_| seen == at_most && !behind);
     }
     Ok(found)
+}
+
+pub(super) fn bulk_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("bulk_of_sagas"))?;
+    let mut bulks = Vec::with_capacity(sagas.len());
+    for saga in sagas {
+        let mut rows = statement.query([saga.0.as_bytes()])?;
+        if let Some(row) = rows.next()? {
+            let row = Reading::of("saga_events", saga, row);
+            bulks.push((*saga, Bulk { rows: row.count(0, "count")?, bytes: row.count(1, "data")? }));
+        }
+    }
+    Ok(bulks)
 }
 
 pub(super) fn keys_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Key>, Fault> {
@@ -111,13 +124,19 @@ pub(super) fn old_messages(
     connection: &Connection,
     status: outbox::Status,
     age: Duration,
+    besides: Option<&str>,
     at_most: usize,
     now: Timestamp,
-) -> Result<Vec<i64>, Fault> {
+) -> Result<Vec<OldMessage>, Fault> {
     let mut statement = connection.prepare_cached(sql!("old_messages"))?;
-    let rows =
-        statement.query_map(params![status.as_str(), before(age, now), limit(at_most)], |row| row.get(0))?;
-    Ok(rows.collect::<Result<_, _>>()?)
+    let values = params![status.as_str(), before(age, now), limit(at_most), besides];
+    let mut rows = statement.query(values)?;
+    let mut old = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("outbox", &"?", row);
+        old.push(OldMessage { id: row.get(0, "id")?, bytes: row.count(1, "payload")? });
+    }
+    Ok(old)
 }
 
 pub(super) fn remove_messages(connection: &Connection, messages: &[i64]) -> Result<u64, Fault> {

@@ -26,6 +26,19 @@ pub(super) fn load(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Stor
     Ok(found)
 }
 
+/// The row of each of these that exists.
+pub(super) fn rows(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Summary>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("load_row"))?;
+    let mut found = Vec::with_capacity(sagas.len());
+    for saga in sagas {
+        let mut rows = statement.query([saga.0.as_bytes()])?;
+        if let Some(row) = rows.next()? {
+            found.push(summary(row)?);
+        }
+    }
+    Ok(found)
+}
+
 fn load_one(connection: &Connection, saga: SagaId) -> Result<Option<Stored>, Fault> {
     let mut statement = connection.prepare_cached(sql!("load_row"))?;
     let mut rows = statement.query([saga.0.as_bytes()])?;

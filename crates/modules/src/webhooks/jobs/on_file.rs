@@ -6,7 +6,7 @@ use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
 
 use super::{
     Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
-    SUBSCRIPTION_DELETED, millis,
+    SUBSCRIPTION_DELETED, Sent, millis,
 };
 use crate::job_words::{job_status, job_word};
 
@@ -170,7 +170,9 @@ fn tell(transaction: &Transaction<'_>, job: &Job, report: &Report, now: Timestam
         report.error_code,
         report.error,
         report.started_at.map(Timestamp::as_micros),
-        now.as_micros()
+        now.as_micros(),
+        report.sent.as_ref().map(|sent| &*sent.url),
+        report.sent.as_ref().map(Sent::headers)
     ])?;
     Ok(())
 }

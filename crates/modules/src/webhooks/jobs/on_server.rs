@@ -11,7 +11,7 @@ use tokio_postgres::types::ToSql;
 
 use super::{
     Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
-    SUBSCRIPTION_DELETED, millis,
+    SUBSCRIPTION_DELETED, Sent, millis,
 };
 use crate::job_words::{job_status, job_word};
 use crate::question::column_unreadable;
@@ -69,6 +69,8 @@ struct Columns<'a> {
     error: Vec<Option<&'a str>>,
     duration: Vec<Option<i64>>,
     started_at: Vec<Option<SystemTime>>,
+    url: Vec<Option<&'a str>>,
+    headers: Vec<Option<String>>,
 }
 
 async fn report_once(
@@ -86,11 +88,24 @@ async fn report_once(
         columns.error.push(report.error.as_deref());
         columns.duration.push(report.duration.map(millis));
         columns.started_at.push(report.started_at.map(time));
+        columns.url.push(report.sent.as_ref().map(|sent| &*sent.url));
+        columns.headers.push(report.sent.as_ref().map(Sent::headers));
     }
-    let Columns { job, token, error_code, retry_after, response_code, body, error, duration, started_at } =
-        &columns;
-    let values: [&(dyn ToSql + Sync); 9] =
-        [job, token, error_code, retry_after, response_code, body, error, duration, started_at];
+    let Columns {
+        job,
+        token,
+        error_code,
+        retry_after,
+        response_code,
+        body,
+        error,
+        duration,
+        started_at,
+        url,
+        headers,
+    } = &columns;
+    let values: [&(dyn ToSql + Sync); 11] =
+        [job, token, error_code, retry_after, response_code, body, error, duration, started_at, url, headers];
     let rows = server.query(include_str!("../postgres/report.sql"), &values).await?;
     let found = |row: &Row| Ok((row.try_get("id")?, found(row)?));
     rows.iter()

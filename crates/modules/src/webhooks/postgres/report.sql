@@ -5,8 +5,10 @@ report as (
     select *
     from unnest(
         $1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::integer[], $6::text[], $7::text[], $8::bigint[],
-        $9::timestamptz[]
-    ) as r (id, token, error_code, retry_after_ms, response_code, body, error, duration_ms, started_at)
+        $9::timestamptz[], $10::text[], $11::text[]
+    ) as r (
+        id, token, error_code, retry_after_ms, response_code, body, error, duration_ms, started_at, url, headers
+    )
 ),
 found as (
     select id, delivery_id, status, token, attempts, expiries, until, last_error
@@ -25,7 +27,7 @@ settled as (
     where jobs.id = r.id and f.status = 'Leased' and f.token = r.token
     returning
         jobs.id, jobs.delivery_id, jobs.status, r.error_code, r.retry_after_ms, r.response_code, r.body, r.error,
-        r.duration_ms, r.started_at
+        r.duration_ms, r.started_at, r.url, r.headers
 ),
 told as (
     insert into job_results (job_id, delivery_id, at, retry_after_ms, error_code)
@@ -34,11 +36,12 @@ told as (
 ),
 recorded as (
     insert into webhook_attempts (
-        saga_id, job_id, started_at, finished_at, duration_ms, number, response_code, status, error_code, error, body
+        saga_id, job_id, started_at, finished_at, duration_ms, number, response_code, status, error_code, error, body,
+        url, headers
     )
     select
         r.delivery_id, r.id, r.started_at, clock(), r.duration_ms, s.attempt_count + 1, r.response_code, r.status,
-        r.error_code, r.error, r.body
+        r.error_code, r.error, r.body, r.url, r.headers
     from settled as r
         join webhook_delivery_sagas as s on s.id = r.delivery_id
 )

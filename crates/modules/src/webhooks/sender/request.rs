@@ -12,6 +12,7 @@ use super::failure::Failure;
 use crate::outgoing;
 use crate::webhooks::egress::Endpoint;
 use crate::webhooks::headers::Headers;
+use crate::webhooks::jobs::Sent;
 use crate::webhooks::signature::{self, Secret, WebhookId};
 
 const ATTEMPT: HeaderName = HeaderName::from_static("x-backstitch-attempt");
@@ -54,6 +55,18 @@ impl Request {
         signature::insert(&mut headers, &self.secrets, &self.id, now, &self.payload)
             .map_err(|why| Failure::unsendable(&why))?;
         Ok(headers)
+    }
+
+    /// What is kept of it.
+    pub(in crate::webhooks) fn kept(&self, url: &str) -> Sent {
+        let own = self.headers.as_map().keys();
+        let ours = [ACCEPT, CONTENT_TYPE, USER_AGENT, ATTEMPT];
+        let signed = signature::HEADERS;
+        let names = own.chain(&ours).chain(&signed);
+        let mut headers: Vec<String> = names.map(|name| name.as_str().to_owned()).collect();
+        headers.sort_unstable();
+        headers.dedup();
+        Sent { url: url.to_owned(), headers }
     }
 
     pub(super) fn into_http(self, now: Timestamp) -> Result<HttpRequest<Full<Bytes>>, Failure> {

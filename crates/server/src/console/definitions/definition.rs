@@ -16,7 +16,7 @@ use crate::console::done::Done;
 use crate::console::drawing::Drawing;
 use crate::console::line_diff::LineDiff;
 use crate::console::page::{Frame, Section, page};
-use crate::console::parts::When;
+use crate::console::parts::{When, live};
 use crate::console::visitor::Visitor;
 use crate::http::{NameInPath, Query};
 use crate::problem::{Kind, Problem};
@@ -47,7 +47,7 @@ struct Version {
     number: u32,
     place: String,
     created: Option<When>,
-    in_flight: u64,
+    in_flight: String,
 }
 
 /// Everything about a definition.
@@ -132,7 +132,9 @@ fn versions(
         number,
         place: address(&place(name), &[("version", Some(&number.to_string()))]),
         created: created(number),
-        in_flight: in_flight.iter().find(|count| count.version == number).map_or(0, |count| count.sagas),
+        in_flight: live(
+            in_flight.iter().find(|count| count.version == number).map_or(0, |count| count.sagas),
+        ),
     };
     numbers.into_iter().map(version).collect()
 }

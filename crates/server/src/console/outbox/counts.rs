@@ -7,6 +7,8 @@ use backstitch::store::product::Database;
 
 /// Messages of a status or a topic that are counted; more are as many.
 pub(super) const COUNTED: usize = 10_000;
+/// Messages of one topic that are counted: there are many topics.
+pub(super) const COUNTED_OF_TOPIC: usize = 1_000;
 /// Topics that are listed.
 const TOPICS: i64 = 50;
 
@@ -50,7 +52,7 @@ pub(super) async fn by_status(engine: &Engine) -> Result<Vec<(Status, u64)>, Err
 
 /// The topics there are, by name.
 pub(super) async fn by_topic(engine: &Engine) -> Result<Vec<Topic>, Error> {
-    let most = i64::try_from(COUNTED + 1).unwrap_or(i64::MAX);
+    let most = i64::try_from(COUNTED_OF_TOPIC + 1).unwrap_or(i64::MAX);
     let rows: Vec<(String, i64, i64)> = match database(engine)? {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {

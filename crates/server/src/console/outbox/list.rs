@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::response::Response;
 use backstitch::store::outbox::{Kept, Listing, Status};
 
-use super::counts::{self, COUNTED};
+use super::counts::{self, COUNTED, COUNTED_OF_TOPIC};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::page::{Frame, Section, page};
@@ -95,8 +95,8 @@ pub(in crate::console) async fn show(
             .into_iter()
             .map(|it| Topic {
                 place: placed(word, Some(&it.name)),
-                waiting: capped(it.waiting, COUNTED),
-                all: capped(it.all, COUNTED),
+                waiting: capped(it.waiting, COUNTED_OF_TOPIC),
+                all: capped(it.all, COUNTED_OF_TOPIC),
                 name: it.name,
             })
             .collect(),

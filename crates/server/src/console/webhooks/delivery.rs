@@ -52,6 +52,8 @@ struct Made {
     body: Option<String>,
     started: Option<When>,
     finished: When,
+    /// Where it went, and the names of the headers it had.
+    sent: Option<(String, String)>,
 }
 
 /// Everything about a delivery.
@@ -127,6 +129,7 @@ impl Made {
             body: attempt.body,
             started: attempt.started_at.map(|at| frame.when(at)),
             finished: frame.when(attempt.finished_at),
+            sent: attempt.sent.map(|sent| (sent.url, sent.headers.join(", "))),
         }
     }
 }

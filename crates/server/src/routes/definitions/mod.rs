@@ -18,7 +18,7 @@ use crate::problem::{Kind, Problem};
 pub(crate) struct InFlight {
     /// The version they were started with and keep.
     version: u32,
-    /// How many there are.
+    /// How many there are; 10,001 stands for more than 10,000.
     sagas: u64,
 }
 

@@ -66,6 +66,10 @@ pub(in crate::routes) struct AttemptView {
     number: u32,
     #[schema(value_type = AttemptStatus)]
     status: &'static str,
+    /// Where the request went; `null` where none was made, or nobody knows.
+    url: Option<String>,
+    /// The names of the headers it had: what they said is not kept.
+    request_headers: Vec<String>,
     response_code: Option<u16>,
     /// The start of what the receiver answered.
     body: Option<String>,
@@ -79,7 +83,11 @@ pub(in crate::routes) struct AttemptView {
 impl From<Attempt> for AttemptView {
     fn from(attempt: Attempt) -> Self {
         let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+        let (url, request_headers) =
+            attempt.sent.map_or((None, Vec::new()), |sent| (Some(sent.url), sent.headers));
         Self {
+            url,
+            request_headers,
             job_id: attempt.job_id,
             number: attempt.number,
             status: if attempt.arrived { "Completed" } else { "Failed" },
