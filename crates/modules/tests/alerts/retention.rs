@@ -16,7 +16,11 @@ async fn settled(stage: &mut Stage, why: &str) -> Listed {
     alerts::acknowledge(&stage.engine, alert.id, "ada", "mine").await.unwrap();
     // That it is out is written after it was sent.
     let store = stage.engine.store();
-    while !store.old_messages(Status::Succeeded, Duration::ZERO, 100).await.unwrap().contains(&alert.id) {
+    let is_out = async || {
+        let old = store.old_messages(Status::Succeeded, Duration::ZERO, None, 100).await.unwrap();
+        old.iter().any(|message| message.id == alert.id)
+    };
+    while !is_out().await {
         tokio::task::yield_now().await;
     }
     alert
