@@ -222,9 +222,10 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
 }
 
 /// Queries about rows whose numbers they are given, about subscriptions, and about the few nodes that send.
-const BY_NUMBER: [&str; 25] = [
+const BY_NUMBER: [&str; 26] = [
     "attempts",
     "beat",
+    "bulk_of_events",
     "change_subscription",
     "delete_subscription",
     "disable_subscription",

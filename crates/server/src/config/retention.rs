@@ -150,7 +150,8 @@ mod tests {
         assert_eq!(nothing.of_lifecycles(), lifecycles::Ages::default());
         let engine = nothing.of_engine();
         assert_eq!(engine.sagas, retention::SagaAges::default());
-        assert_eq!(engine.messages, outbox::Retention::default());
+        let messages = outbox::Retention { besides: Some(ALERTS), ..outbox::Retention::default() };
+        assert_eq!(engine.messages, messages, "alerts have an age of their own");
         let written = toml::Value::try_from(&nothing).unwrap();
         let written = written.as_table().unwrap();
         let off = written.iter().filter(|(_, value)| value.as_str() == Some("off")).count();

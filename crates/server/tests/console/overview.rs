@@ -2,14 +2,14 @@
 
 use crate::stage::on_both_stores;
 
-/// Rows of sagas that a node had which is no more, as no program of ours would write them.
+/// Rows of sagas that nothing will ever move, as no program of ours would write them.
 const PLANTED: [&str; 2] = [
     "with recursive n (i) as (select 1 union all select i + 1 from n where i < {count})
-     insert into sagas (id, definition, version, status, owner, created_at, updated_at)
-     select unhex('019b00000000700080000000' || printf('%08x', i)), 'ghost', 1, 'running', 999999, 1000, 1000
+     insert into sagas (id, definition, version, status, created_at, updated_at)
+     select unhex('019b00000000700080000000' || printf('%08x', i)), 'ghost', 1, 'running', 1000, 1000
      from n",
-    "insert into sagas (id, definition, version, status, owner, created_at, updated_at)
-     select ('019b0000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, 'ghost', 1, 'running', 999999,
+    "insert into sagas (id, definition, version, status, created_at, updated_at)
+     select ('019b0000-0000-7000-8000-' || lpad(i::text, 12, '0'))::uuid, 'ghost', 1, 'running',
             timestamptz 'epoch', timestamptz 'epoch'
      from generate_series(1, {count}) as i",
 ];

@@ -24,7 +24,7 @@ async fn everything(stream: &mut TcpStream) -> String {
 
 /// Asks on a connection that is kept, and reads the answer, which has a short JSON body.
 async fn ask(stream: &mut TcpStream) -> String {
-    stream.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    stream.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let mut received = String::new();
     while !received.ends_with('}') {
         let mut buffer = [0; 1024];
@@ -39,7 +39,7 @@ async fn ask(stream: &mut TcpStream) -> String {
 async fn a_connection_whose_head_dribbles_in_is_cut() {
     let server = Running::start_with(|config| config.limits.header_timeout = SOON).await;
     let mut slow = connect(&server).await;
-    slow.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\nx-slow: ").await.unwrap();
+    slow.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nx-slow: ").await.unwrap();
     assert_eq!(everything(&mut slow).await, "");
     let mut silent = connect(&server).await;
     assert_eq!(everything(&mut silent).await, "");
@@ -57,7 +57,7 @@ async fn a_connection_that_stays_idle_is_closed() {
 async fn a_body_that_does_not_come_is_answered_with_a_timeout() {
     let server = Running::start_with(|config| config.limits.body_timeout = SOON).await;
     let mut slow = connect(&server).await;
-    let head = "POST /v1/sagas HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
+    let head = "POST /v1/sagas HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100\r\n\r\n{";
     slow.write_all(head.as_bytes()).await.unwrap();
     let answer = everything(&mut slow).await;
     assert!(answer.starts_with("HTTP/1.1 408") && answer.contains("request-timeout"), "{answer}");
@@ -71,7 +71,7 @@ async fn one_connection_too_many_is_told_so_and_the_next_one_has_its_place() {
     ask(&mut first).await;
     ask(&mut second).await;
     let mut third = connect(&server).await;
-    third.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n").await.unwrap();
+    third.write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n").await.unwrap();
     let answer = everything(&mut third).await;
     assert!(answer.starts_with("HTTP/1.1 503") && answer.contains("too-many-connections"), "{answer}");
     assert!(answer.contains("retry-after: 1"), "{answer}");
@@ -84,7 +84,10 @@ async fn one_connection_too_many_is_told_so_and_the_next_one_has_its_place() {
 async fn answered(address: SocketAddr) {
     loop {
         let mut stream = TcpStream::connect(address).await.unwrap();
-        stream.write_all(b"GET /health/live HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n").await.unwrap();
+        stream
+            .write_all(b"GET /health/live HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n")
+            .await
+            .unwrap();
         if everything(&mut stream).await.starts_with("HTTP/1.1 200") {
             return;
         }
@@ -103,7 +106,7 @@ async fn a_client_that_does_not_read_is_cut() {
     let socket = TcpSocket::new_v4().unwrap();
     socket.set_recv_buffer_size(4096).unwrap();
     let mut deaf = within(socket.connect(server.client.address)).await.unwrap();
-    let head = format!("GET /v1/sagas/{id}/events HTTP/1.1\r\nhost: x\r\n\r\n");
+    let head = format!("GET /v1/sagas/{id}/events HTTP/1.1\r\nhost: localhost\r\n\r\n");
     deaf.write_all(head.as_bytes()).await.unwrap();
     within(answered(server.client.address)).await;
     let received = everything(&mut deaf).await;

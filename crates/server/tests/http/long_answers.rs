@@ -6,7 +6,7 @@ use tokio::net::TcpStream;
 
 use crate::support::{EventStream, Running, within};
 
-const LIVE: &str = "GET /health/live HTTP/1.1\r\nhost: x\r\n\r\n";
+const LIVE: &str = "GET /health/live HTTP/1.1\r\nhost: localhost\r\n\r\n";
 
 /// A connection and what has come over it.
 struct Raw {
@@ -42,7 +42,7 @@ impl Raw {
 }
 
 fn events_of(id: &str) -> String {
-    format!("GET /v1/sagas/{id}/events HTTP/1.1\r\nhost: x\r\n\r\n")
+    format!("GET /v1/sagas/{id}/events HTTP/1.1\r\nhost: localhost\r\n\r\n")
 }
 
 async fn gated(server: &Running) -> String {
@@ -98,7 +98,7 @@ async fn a_reader_that_wants_the_connection_closed_gets_it_closed() {
     let server = Running::start().await;
     let id = server.client.run(&json!({ "definition": "doomed" })).await["id"].as_str().unwrap().to_owned();
     let mut raw = Raw::connect(&server).await;
-    raw.say(&events_of(&id).replace("host: x", "host: x\r\nConnection: Close")).await;
+    raw.say(&events_of(&id).replace("host: localhost", "host: localhost\r\nConnection: Close")).await;
     raw.hear("\r\n0\r\n\r\n", 1).await;
     assert!(raw.is_closed().await);
 }

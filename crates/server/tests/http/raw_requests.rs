@@ -9,7 +9,7 @@ use tokio::net::TcpStream;
 use crate::support::{Running, within};
 
 const START: &str =
-    "POST /v1/sagas HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nconnection: close\r\n";
+    "POST /v1/sagas HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nconnection: close\r\n";
 
 /// Sends this and reads all that comes back.
 async fn answer_to(server: &Running, request: &[u8]) -> String {
@@ -105,23 +105,24 @@ async fn a_compressed_body_is_refused_by_name() {
 async fn methods_that_do_nothing_are_answered_with_those_that_do() {
     let server = Running::start().await;
     for method in ["OPTIONS", "TRACE", "PATCH", "PROPFIND", "get"] {
-        let request = format!("{method} /v1/sagas HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n");
+        let request = format!("{method} /v1/sagas HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n");
         let answer = answer_to(&server, request.as_bytes()).await;
         assert_problem(&answer, 405, "method-not-allowed");
         assert!(answer.contains("allow: POST, GET"), "{answer}");
     }
-    let head = "HEAD /v1/sagas HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let head = "HEAD /v1/sagas HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     let answer = answer_to(&server, head.as_bytes()).await;
     assert!(answer.starts_with("HTTP/1.1 200") && answer.ends_with("\r\n\r\n"), "{answer}");
-    let all = "OPTIONS * HTTP/1.1\r\nhost: x\r\nconnection: close\r\n\r\n";
+    let all = "OPTIONS * HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n";
     assert_problem(&answer_to(&server, all.as_bytes()).await, 404, "not-found");
 }
 
 #[tokio::test]
 async fn addresses_and_heads_that_are_far_too_long_are_refused() {
     let server = Running::start().await;
-    let get =
-        |path: &str, more: &str| format!("GET {path} HTTP/1.1\r\nhost: x\r\nconnection: close\r\n{more}\r\n");
+    let get = |path: &str, more: &str| {
+        format!("GET {path} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n{more}\r\n")
+    };
     let long = answer_to(&server, get(&format!("/v1/sagas/{}", "a".repeat(8_000)), "").as_bytes()).await;
     assert_problem(&long, 400, "bad-id");
     let path = answer_to(&server, get(&format!("/v1/sagas/{}", "a".repeat(100_000)), "").as_bytes()).await;

@@ -12,7 +12,7 @@ async fn a_request_under_way_is_finished() {
     let body = json!({ "definition": "greet" }).to_string();
     let mut stream = TcpStream::connect(server.client.address).await.unwrap();
     let head = format!(
-        "POST /v1/sagas HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n\
+        "POST /v1/sagas HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n\
          content-length: {}\r\n\r\n",
         body.len()
     );
@@ -84,7 +84,7 @@ async fn a_second_signal_ends_the_program_at_once() {
         Program::serve(&db, &[("BACKSTITCH_LIMITS_BODY_TIMEOUT", "1h"), ("BACKSTITCH_LIMITS_GRACE", "1h")])
             .await;
     let mut stream = TcpStream::connect(program.client.address).await.unwrap();
-    let head = "POST /v1/sagas HTTP/1.1\r\nhost: x\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n\
+    let head = "POST /v1/sagas HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\nexpect: 100-continue\r\n\
                 content-length: 9\r\n\r\n";
     stream.write_all(head.as_bytes()).await.unwrap();
     let mut received = vec![0; 25];

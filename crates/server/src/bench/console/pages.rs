@@ -129,6 +129,8 @@ impl Pages {
         self.add("/find", "?id=customer-2");
         self.add("/find", "?id=1");
         self.nothing("/find", "/find?id=nobody-has-this");
+        // What came of a form is in memory: whatever the store holds, this is how long it takes to look for it.
+        self.nothing("/outcomes/{id}", format!("/outcomes/{}", landmarks.middle));
     }
 
     fn of_sagas(&mut self, landmarks: &Landmarks) {
