@@ -46,6 +46,7 @@ async fn s002_monitoring_health_counts_active_sagas_and_names_those_stuck_for_te
         let trace = Trace::default();
         let engine = stage.engine(Saga::builder("s").step(hanging("a", &trace)).build().unwrap()).await;
         let run = start(&engine, "s").await;
+        trace.wait_for("do a").await;
         stage.clock.advance(secs(590));
         let health = engine.health(STUCK_AFTER).await.unwrap();
         assert_eq!(health.active, BTreeMap::from([(Status::Running, 1)]));

@@ -10,6 +10,7 @@ use backstitch::kernel::saga::Event;
 use backstitch::store::nodes::{Epoch, Known, Node};
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::{Store as _, Verdict};
+use backstitch_testkit::conformance::definitions::named;
 
 use crate::support::{end, fresh_store, go_on, log, new_id, now, row, session, start, until_blocked};
 
@@ -150,6 +151,8 @@ async fn what_is_decided_while_it_is_adopted_does_not_deadlock() {
 #[tokio::test(flavor = "multi_thread")]
 async fn who_leaves_gives_everything_back_at_once() {
     let (store, _) = fresh_store().await;
+    // A definition has its row before any saga of it can start.
+    store.register(&named("trip", 1)).await.unwrap();
     let leaving = store.join(&node("leaving")).await.unwrap();
     let staying = store.join(&node("staying")).await.unwrap();
     let sagas = started_by(&store, leaving, 5).await;
