@@ -21,6 +21,7 @@
 
 mod adapter;
 mod config;
+pub mod counts;
 mod differences;
 mod do_order;
 

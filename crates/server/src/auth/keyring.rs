@@ -5,16 +5,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use arc_swap::ArcSwap;
+use backstitch::Timestamp;
 use backstitch::clock::Clock;
 use backstitch::store::Error;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::ended;
 use super::key;
 use super::keys::{self, Kept, Standing};
 use super::leave::{LOOK_EVERY, Right};
 use super::role::Role;
 use super::secret::{Hasher, Purpose};
+use super::session::Session;
 use crate::database::Database;
 
 /// How long a look at the keys is good for: a revocation bites after this at the latest.
@@ -38,6 +41,8 @@ struct Seen {
     keys: HashMap<[u8; 32], Kept>,
     /// How they end.
     ends: HashSet<String>,
+    /// The sessions that somebody signed out of.
+    signed_out: HashSet<i64>,
 }
 
 /// Whose key it is.
@@ -48,6 +53,12 @@ pub(crate) struct Holder {
     pub(crate) role: Role,
 }
 
+impl Holder {
+    fn of(key: &Kept) -> Self {
+        Self { id: key.id, name: key.name.clone(), role: key.role }
+    }
+}
+
 /// What a key is worth.
 pub(crate) enum Verdict {
     Good(Holder),
@@ -56,13 +67,26 @@ pub(crate) enum Verdict {
     Revoked,
 }
 
+impl Seen {
+    /// The key with this number, if it opens anything.
+    fn good(&self, id: i64, now: Timestamp) -> Option<&Kept> {
+        self.keys.values().find(|key| key.id == id && key.standing(now) == Standing::Good)
+    }
+
+    /// The key of a session, if it opens anything and nobody has signed out.
+    fn good_by(&self, session: Session, now: Timestamp) -> Option<&Kept> {
+        let is_over = session.ends_at <= now || self.signed_out.contains(&session.nonce);
+        self.good(session.key, now).filter(|_| !is_over)
+    }
+}
+
 impl Keyring {
     pub(crate) async fn open(
         database: Database,
         hasher: Hasher,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let seen = ArcSwap::from_pointee(look(&database).await?);
+        let seen = ArcSwap::from_pointee(look(&database, clock.now()).await?);
         Ok(Self { database, hasher, clock, seen, looking: Mutex::default() })
     }
 
@@ -91,9 +115,8 @@ impl Keyring {
         let now = self.clock.now();
         move |right| match right {
             Right::Open => seen.keys.is_empty(),
-            Right::Key(id) => {
-                seen.keys.values().any(|key| key.id == id && key.standing(now) == Standing::Good)
-            }
+            Right::Key(id) => seen.good(id, now).is_some(),
+            Right::Session(session) => seen.good_by(session, now).is_some(),
         }
     }
 
@@ -123,15 +146,22 @@ impl Keyring {
         Ok(self.judge(key))
     }
 
-    /// What the key with this number is worth, for whoever has shown it before.
-    pub(crate) async fn verify_number(&self, id: i64) -> Result<Verdict, Error> {
+    /// Who has a session, for as long as their key is good and they have not signed out.
+    pub(crate) async fn verify_session(&self, session: Session) -> Result<Option<Holder>, Error> {
         let seen = self.seen_within(FRESH_FOR).await?;
-        Ok(seen.keys.values().find(|key| key.id == id).map_or(Verdict::Unknown, |key| self.judge(key)))
+        Ok(seen.good_by(session, self.clock.now()).map(Holder::of))
+    }
+
+    /// Ends a session, here at once and on other nodes with their next look.
+    pub(crate) async fn sign_out(&self, session: Session) -> Result<(), Error> {
+        ended::end(&self.database, session, self.clock.now()).await?;
+        self.seen_within(Duration::ZERO).await?;
+        Ok(())
     }
 
     fn judge(&self, key: &Kept) -> Verdict {
         match key.standing(self.clock.now()) {
-            Standing::Good => Verdict::Good(Holder { id: key.id, name: key.name.clone(), role: key.role }),
+            Standing::Good => Verdict::Good(Holder::of(key)),
             Standing::Expired => Verdict::Expired,
             Standing::Revoked => Verdict::Revoked,
         }
@@ -149,17 +179,18 @@ impl Keyring {
         if fresh(&seen) {
             return Ok(seen);
         }
-        let seen = Arc::new(look(&self.database).await?);
+        let seen = Arc::new(look(&self.database, self.clock.now()).await?);
         self.seen.store(seen.clone());
         Ok(seen)
     }
 }
 
-async fn look(database: &Database) -> Result<Seen, Error> {
+async fn look(database: &Database, now: Timestamp) -> Result<Seen, Error> {
     // Before the question is asked: what is revoked while it is answered must not seem fresher than it is.
     let at = Instant::now();
     let kept = keys::list(database).await?;
+    let signed_out = ended::list(database, now).await?;
     let by_hash = |key: Kept| Some((key.hash.as_slice().try_into().ok()?, key));
     let ends = kept.iter().map(|key| key.last_four.clone()).collect();
-    Ok(Seen { at, ends, keys: kept.into_iter().filter_map(by_hash).collect() })
+    Ok(Seen { at, ends, signed_out, keys: kept.into_iter().filter_map(by_hash).collect() })
 }

@@ -177,7 +177,7 @@ fn from_postgres(row: &tokio_postgres::Row) -> Result<Row, tokio_postgres::Error
     })
 }
 
-fn system_time(at: Timestamp) -> SystemTime {
+pub(super) fn system_time(at: Timestamp) -> SystemTime {
     UNIX_EPOCH + Duration::from_micros(u64::try_from(at.as_micros()).unwrap_or(0))
 }
 

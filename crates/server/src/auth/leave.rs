@@ -14,6 +14,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::gate::unauthenticated;
 use super::keyring::Keyring;
+use super::session::Session;
 use crate::app::App;
 use crate::problem::Problem;
 
@@ -25,6 +26,8 @@ pub(super) const LOOK_EVERY: Duration = Duration::from_secs(1);
 pub(crate) enum Right {
     /// The key with this number.
     Key(i64),
+    /// A session of the console.
+    Session(Session),
     /// There was no key yet, so nobody needed one.
     Open,
 }

@@ -1,6 +1,7 @@
 //! Who may ask for what.
 
 mod access;
+mod ended;
 mod gate;
 pub(crate) mod key;
 mod keyring;

@@ -1,6 +1,7 @@
 //! A session of the console: what a browser keeps instead of the key that somebody signed in with.
 //!
-//! It names the key and when it ends, and nothing of it is kept here: whoever has one is let in for as long as the key is good.
+//! It names the key and when it ends, and nothing of it is kept here until somebody [signs out](super::ended) of it: whoever has one
+//! is let in for as long as the key is good.
 
 use std::time::Duration;
 
@@ -17,19 +18,19 @@ const SIGNED: usize = 24;
 const WHOLE: usize = SIGNED + 32;
 
 /// Somebody who has signed in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct Session {
     /// The number of the key.
     pub(crate) key: i64,
     /// When it ends.
-    ends_at: Timestamp,
-    /// Tells sessions of one key apart.
-    nonce: u64,
+    pub(super) ends_at: Timestamp,
+    /// Tells it from all others.
+    pub(super) nonce: i64,
 }
 
 impl Session {
     /// One that begins now.
-    pub(crate) fn begin(key: i64, now: Timestamp, nonce: u64) -> Self {
+    pub(crate) fn begin(key: i64, now: Timestamp, nonce: i64) -> Self {
         Self { key, ends_at: now.plus(LIFETIME), nonce }
     }
 
@@ -52,7 +53,7 @@ impl Session {
         let session = Self {
             key: i64::from_be_bytes(number(0)?),
             ends_at: Timestamp::from_micros(i64::from_be_bytes(number(8)?)),
-            nonce: u64::from_be_bytes(number(16)?),
+            nonce: i64::from_be_bytes(number(16)?),
         };
         Some(session).filter(|session| session.ends_at > now)
     }

@@ -13,7 +13,7 @@ use super::{cookie, origin, page};
 use crate::app::App;
 use crate::audit::audited;
 use crate::auth::{
-    self, Access, Right, Role, Session, Verdict, Who, forbidden, is_open_form_token, open_form_token,
+    self, Access, Right, Role, Session, Who, forbidden, is_open_form_token, open_form_token,
 };
 use crate::http::{Peer, read_body};
 use crate::problem::{Kind, Problem};
@@ -89,12 +89,12 @@ async fn visitor(app: &App, headers: &HeaderMap) -> Result<Visitor, Problem> {
         return Ok(Visitor { holder: None, open, form_token: open_form_token(hasher) });
     }
     let Some(session) = session(app, headers) else { return Ok(Visitor::default()) };
-    match app.gate.keyring.verify_number(session.key).await.map_err(|why| Problem::of_store(&why))? {
-        Verdict::Good(holder) => {
-            Ok(Visitor { holder: Some(holder), open: false, form_token: session.form_token(hasher) })
-        }
-        _ => Ok(Visitor::default()),
-    }
+    let holder = app.gate.keyring.verify_session(session).await.map_err(|why| Problem::of_store(&why))?;
+    Ok(holder.map_or_else(Visitor::default, |holder| Visitor {
+        holder: Some(holder),
+        open: false,
+        form_token: session.form_token(hasher),
+    }))
 }
 
 enum Admitted {
@@ -143,15 +143,15 @@ async fn admit(
     }
     let extensions = request.extensions_mut();
     extensions.insert(visitor.clone());
-    extensions.insert(visitor.holder.as_ref().map_or(Right::Open, |holder| Right::Key(holder.id)));
+    extensions.insert(session.map_or(Right::Open, Right::Session));
     if let Some(holder) = &visitor.holder {
         extensions.insert(holder.clone());
     }
     Ok(Admitted::Through(request))
 }
 
-/// Whoever the browser's cookie stands for, if it is still good.
-fn session(app: &App, headers: &HeaderMap) -> Option<Session> {
+/// Whoever the browser's cookie stands for, if its time is not over.
+pub(super) fn session(app: &App, headers: &HeaderMap) -> Option<Session> {
     Session::open(&app.gate.hasher, cookie::read(headers)?, app.clock.now())
 }
 
@@ -215,7 +215,7 @@ pub(super) async fn sign_in(app: &App, key: &str, peer: Option<Peer>) -> Result<
         return Err(forbidden(&holder, Role::Viewer));
     }
     let random = auth::random().map_err(|why| Problem::of_store(&why))?;
-    let nonce = random.iter().take(8).fold(0, |nonce, byte| (nonce << 8) | u64::from(*byte));
+    let nonce = random.iter().take(8).fold(0, |nonce, byte| (nonce << 8) | i64::from(*byte));
     Ok(Session::begin(holder.id, app.clock.now(), nonce))
 }
 

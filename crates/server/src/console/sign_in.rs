@@ -10,7 +10,7 @@ use axum::response::Response;
 use super::cookie;
 use super::done::see_other;
 use super::form::Form;
-use super::gate::{SIGN_IN, sign_in};
+use super::gate::{SIGN_IN, session, sign_in};
 use super::page::{Frame, Section, answer, page, told};
 use super::visitor::Visitor;
 use crate::app::App;
@@ -69,13 +69,16 @@ pub(super) async fn take(
     }
 }
 
-/// Signs out.
-pub(super) async fn leave() -> Response {
+/// Signs out: whoever else has the cookie is out too.
+pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<Response, Problem> {
+    if let Some(session) = session(&app, &headers) {
+        app.gate.keyring.sign_out(session).await.map_err(|why| Problem::of_store(&why))?;
+    }
     let mut response = see_other(SIGN_IN);
     if let Some(forgotten) = cookie::forget() {
         response.headers_mut().insert(SET_COOKIE, forgotten);
     }
-    response
+    Ok(response)
 }
 
 /// A place of this console, whatever somebody was sent here with: nobody is led elsewhere.

@@ -25,8 +25,12 @@ macro_rules! migration {
 }
 
 /// In the order they are applied; the first one is version 1.
-const MIGRATIONS: &[Migration] =
-    &[migration!("0001", "api_keys"), migration!("0002", "audit"), migration!("0003", "audit_words")];
+const MIGRATIONS: &[Migration] = &[
+    migration!("0001", "api_keys"),
+    migration!("0002", "audit"),
+    migration!("0003", "audit_words"),
+    migration!("0004", "ended_sessions"),
+];
 
 /// Whoever migrates holds this lock of the database; the number is "bstchsrv" in ASCII.
 const LOCK: i64 = 0x6273_7463_6873_7276;

@@ -48,6 +48,15 @@ async fn a_stuck_rollback_is_seen_and_resolved() {
         assert!(alerts.contains(&id) && alerts.contains("payment"), "{alerts}");
         let alerts = stage.run(&["alerts", "--json"]).await.json();
         assert_eq!(alerts["items"][0]["tx_id"], json!(id));
+        let number = alerts["items"][0]["id"].to_string();
+        let seen = stage.run(&["alerts", "acknowledge", &number, "--note", "ada calls the bank"]).await.good();
+        assert!(seen.contains(&format!("alert {number} is acknowledged")), "{seen}");
+        let again = stage.run(&["alerts", "acknowledge", &number, "--note", "me too", "--json"]).await.json();
+        assert!(again.is_null(), "{again}");
+        let alerts = stage.run(&["alerts", "list", "--json"]).await.json();
+        assert_eq!(alerts["items"][0]["acknowledged"]["note"], "ada calls the bank", "the first is kept");
+        let nowhere = stage.run(&["alerts", "acknowledge", "4711"]).await.failed();
+        assert!(nowhere.contains("there is no alert 4711"), "{nowhere}");
 
         let unknown = stage.run(&["resolve", &id, "paymnet", "done", "--note", "x"]).await.failed();
         assert!(unknown.contains("no step `paymnet`"), "{unknown}");

@@ -119,6 +119,12 @@ impl Page {
         self.form(action).unwrap_or_else(|| panic!("no form {action} in {}", self.text))
     }
 
+    /// What every form of the page carries.
+    pub(crate) fn form_token(&self) -> String {
+        let (_, form) = self.text.split_once("action=\"/logout\"").unwrap();
+        hidden(form).into_iter().find(|(name, _)| name == "form_token").unwrap().1
+    }
+
     /// All forms that change something, but for the one that signs out.
     pub(crate) fn forms(&self) -> Vec<Form> {
         let pieces = self.text.split("<form ").skip(1).map(|rest| rest.split("</form>").next().unwrap());

@@ -85,3 +85,17 @@ async fn whoever_follows_is_not_told_any_more_once_their_key_is_revoked() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_follows_is_not_told_any_more_once_they_have_signed_out() {
+    on_both_stores(async |stage| {
+        let [leaves, stays] = [stage.as_role("viewer").await, stage.as_role("viewer").await];
+        let [mut ends, mut goes_on] = [followed(&leaves, "/live").await, followed(&stays, "/live").await];
+        let token = leaves.see("/").await.form_token();
+        assert_eq!(leaves.post("/logout", &[("form_token", &token)], &[]).await.status, 303);
+        assert!(!hears(&mut ends, "event: never\n").await, "the stream ends");
+        stage.declare("order").await;
+        assert!(hears(&mut goes_on, "event: changed\n").await, "another session of the same key goes on");
+    })
+    .await;
+}

@@ -6,8 +6,8 @@ use crate::support::Place;
 macro_rules! query {
     ($name:literal) => {
         [
-            include_str!(concat!("../../queries/sqlite/", $name, ".sql")),
-            include_str!(concat!("../../queries/postgres/", $name, ".sql")),
+            include_str!(concat!("../../../modules/queries/sqlite/outbox/", $name, ".sql")),
+            include_str!(concat!("../../../modules/queries/postgres/outbox/", $name, ".sql")),
         ]
     };
 }

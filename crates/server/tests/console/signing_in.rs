@@ -72,12 +72,23 @@ async fn a_cookie_that_was_changed_or_is_over_is_none() {
                 "{wrong}"
             );
         }
-        let page = viewer.see("/").await;
-        let token =
-            page.text.split("name=\"form_token\" value=\"").nth(1).unwrap().split('"').next().unwrap();
-        let out = viewer.post("/logout", &[("form_token", token)], &[]).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_signs_out_is_out_wherever_their_cookie_is() {
+    on_both_stores(async |stage| {
+        let [leaves, stays] = [stage.as_role("viewer").await, stage.as_role("viewer").await];
+        let token = leaves.see("/").await.form_token();
+        let out = leaves.post("/logout", &[("form_token", &token)], &[]).await;
         assert_eq!((out.status, out.location().as_str()), (303, "/login"));
         assert!(out.answer.headers["set-cookie"].to_str().unwrap().contains("Max-Age=0"));
+        let copied = leaves.get("/sagas").await;
+        assert_eq!((copied.status, copied.location().as_str()), (303, "/login?next=%2Fsagas&ended=1"));
+        let form = leaves.post("/sagas/bulk", &[("form_token", &token), ("action", "cancel")], &[]).await;
+        assert_eq!(form.status, 401, "{form:?}");
+        stays.see("/sagas").await;
     })
     .await;
 }

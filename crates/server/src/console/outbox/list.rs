@@ -4,8 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use backstitch::store::outbox::{Kept, Listing, Status};
+use backstitch_modules::outbox::counts::{self, COUNTED, COUNTED_OF_TOPIC};
 
-use super::counts::{self, COUNTED, COUNTED_OF_TOPIC};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::page::{Frame, Section, page};
@@ -88,15 +88,15 @@ pub(in crate::console) async fn show(
             .map(|(status, count)| Tile {
                 place: placed(Some(status.as_str()), topic),
                 state: Shown::of_message(status),
-                count: capped(count, COUNTED),
+                count: capped(count.into(), COUNTED),
             })
             .collect(),
         topics: topics
             .into_iter()
             .map(|it| Topic {
                 place: placed(word, Some(&it.name)),
-                waiting: capped(it.waiting, COUNTED_OF_TOPIC),
-                all: capped(it.all, COUNTED_OF_TOPIC),
+                waiting: capped(it.waiting.into(), COUNTED_OF_TOPIC),
+                all: capped(it.all.into(), COUNTED_OF_TOPIC),
                 name: it.name,
             })
             .collect(),

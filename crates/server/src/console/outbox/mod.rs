@@ -1,5 +1,4 @@
 //! Messages to the world: what waits, what arrived, what was given up.
 
-mod counts;
 pub(super) mod list;
 pub(super) mod message;

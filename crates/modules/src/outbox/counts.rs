@@ -1,0 +1,64 @@
+//! How many messages stand where, counted by index and no further than people care.
+
+use backstitch::Engine;
+use backstitch::store::Error;
+use backstitch::store::outbox::Status;
+use backstitch::store::product::Database;
+
+use crate::question::{Record, Statement, Value, answered, borrowed, on_file, statement};
+
+/// Messages of a status that are counted; more are as many.
+pub const COUNTED: usize = 10_000;
+/// Messages of one topic that are counted: there are many topics.
+pub const COUNTED_OF_TOPIC: usize = 1_000;
+/// Topics that are listed.
+const TOPICS: usize = 50;
+
+/// A topic, and how many of its messages there are and wait.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topic {
+    /// What it is called.
+    pub name: String,
+    /// Messages that are to be sent, now or later.
+    pub waiting: u32,
+    /// All that are not being sent at this moment.
+    pub all: u32,
+}
+
+/// How many messages are in each status; one more than [are counted](COUNTED) where there are more.
+///
+/// # Errors
+/// When the database cannot be read, or there is none: an engine in memory has no outbox to look into.
+pub async fn by_status(engine: &Engine) -> Result<Vec<(Status, u32)>, Error> {
+    let mut counts = Vec::new();
+    for status in Status::ALL {
+        let values = vec![status.as_str().into(), (COUNTED + 1).into()];
+        let rows = read(engine, statement!("outbox/count_messages"), values).await?;
+        counts.push((status, rows.first().map_or(Ok(0), |row| row.count(0))?));
+    }
+    Ok(counts)
+}
+
+/// The topics there are, by name; of each one message more than [are counted](COUNTED_OF_TOPIC) where there are more.
+///
+/// # Errors
+/// When the database cannot be read, or there is none: an engine in memory has no outbox to look into.
+pub async fn by_topic(engine: &Engine) -> Result<Vec<Topic>, Error> {
+    let values = vec![TOPICS.into(), (COUNTED_OF_TOPIC + 1).into()];
+    let rows = read(engine, statement!("outbox/count_topics"), values).await?;
+    let topic =
+        |row: &Record| Ok(Topic { name: row.text(0)?, waiting: row.count(1)?, all: row.count(2)? });
+    rows.iter().map(topic).collect()
+}
+
+async fn read(engine: &Engine, asked: Statement, values: Vec<Value>) -> Result<Vec<Record>, Error> {
+    let none = || Error::Refused("an engine in memory has no outbox to look into".to_owned());
+    match engine.database().ok_or_else(none)? {
+        Database::Sqlite(file) => {
+            file.read_product(move |connection| on_file(connection, asked.sqlite, &values)).await
+        }
+        Database::Postgres(server) => {
+            answered(&server.read_product(asked.postgres, &borrowed(&values)).await?)
+        }
+    }
+}

@@ -1,0 +1,1 @@
+insert into backstitch.ended_sessions (nonce, ends_at) values ($1, $2) on conflict do nothing

@@ -1,0 +1,1 @@
+select nonce from backstitch.ended_sessions where ends_at > $1

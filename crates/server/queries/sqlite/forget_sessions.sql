@@ -1,0 +1,1 @@
+delete from ended_sessions where ends_at <= ?1

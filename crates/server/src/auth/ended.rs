@@ -1,0 +1,57 @@
+//! Sessions that somebody signed out of: kept until they would have ended by themselves, so that nobody who has the cookie comes
+//! back with it.
+
+use std::collections::HashSet;
+
+use backstitch::Timestamp;
+use backstitch::store::Error;
+
+use super::keys::system_time;
+use super::session::Session;
+use crate::database::{Database, connection, told};
+
+/// Ends a session, and forgets those whose time is over.
+pub(super) async fn end(database: &Database, session: Session, now: Timestamp) -> Result<(), Error> {
+    let Session { nonce, ends_at, .. } = session;
+    match database {
+        Database::Sqlite(file) => {
+            file.run(move |connection| {
+                let transaction = connection.transaction()?;
+                let forget = include_str!("../../queries/sqlite/forget_sessions.sql");
+                transaction.execute(forget, [now.as_micros()])?;
+                let end = include_str!("../../queries/sqlite/end_session.sql");
+                transaction.execute(end, (nonce, ends_at.as_micros()))?;
+                Ok(transaction.commit()?)
+            })
+            .await
+        }
+        Database::Postgres(pool) => {
+            let connection = connection(pool).await?;
+            let end = include_str!("../../queries/postgres/end_session.sql");
+            connection.execute(end, &[&nonce, &system_time(ends_at)]).await.map_err(told)?;
+            let forget = include_str!("../../queries/postgres/forget_sessions.sql");
+            connection.execute(forget, &[&system_time(now)]).await.map_err(told)?;
+            Ok(())
+        }
+    }
+}
+
+/// Those whose time is not over.
+pub(super) async fn list(database: &Database, now: Timestamp) -> Result<HashSet<i64>, Error> {
+    match database {
+        Database::Sqlite(file) => {
+            file.run(move |connection| {
+                let sql = include_str!("../../queries/sqlite/list_ended_sessions.sql");
+                let mut statement = connection.prepare_cached(sql)?;
+                let nonces = statement.query_map([now.as_micros()], |row| row.get(0))?;
+                Ok(nonces.collect::<Result<_, _>>()?)
+            })
+            .await
+        }
+        Database::Postgres(pool) => {
+            let sql = include_str!("../../queries/postgres/list_ended_sessions.sql");
+            let rows = connection(pool).await?.query(sql, &[&system_time(now)]).await.map_err(told)?;
+            rows.iter().map(|row| row.try_get(0).map_err(told)).collect()
+        }
+    }
+}
