@@ -8,6 +8,7 @@ use std::path::Path;
 use std::process::Command;
 
 use serde_json::Value;
+use sha2::{Digest, Sha256};
 
 const MAX_LINES: usize = 900;
 
@@ -64,6 +65,27 @@ fn only_the_server_knows_http_routes_and_command_lines() {
             forbid_dependencies(name, &["axum", "clap"]);
         }
     }
+}
+
+/// Databases know migrations by their numbers: one that has had a number is never given it again.
+#[test]
+fn a_migration_that_was_published_never_changes() {
+    let lock = repository::read(&repository::root().join("crates/testkit/tests/published_migrations.sha256"));
+    let published: BTreeSet<&str> = lock.lines().collect();
+    let migrations = repository::files_under(&repository::root().join("crates"));
+    let found: BTreeSet<String> = migrations
+        .iter()
+        .filter(|path| path.iter().any(|part| part == "migrations"))
+        .map(|path| format!("{}  {}", checksum(&repository::read(path)), shown(path)))
+        .collect();
+    let found: BTreeSet<&str> = found.iter().map(String::as_str).collect();
+    let changed: Vec<String> = published.difference(&found).map(ToString::to_string).collect();
+    assert_none(
+        &changed,
+        "these are not as they were published: put them back and add a migration that changes what they made",
+    );
+    let new: Vec<String> = found.difference(&published).map(ToString::to_string).collect();
+    assert_none(&new, "these are new: add their lines to crates/testkit/tests/published_migrations.sha256");
 }
 
 #[test]
@@ -184,6 +206,15 @@ fn names_under(directory: &Path) -> BTreeSet<String> {
         .iter()
         .filter_map(|file| file.strip_prefix(directory).ok())
         .map(|it| it.display().to_string())
+        .collect()
+}
+
+fn checksum(text: &str) -> String {
+    let digest = Sha256::digest(text);
+    digest
+        .iter()
+        .flat_map(|byte| [byte >> 4, byte & 15])
+        .filter_map(|digit| char::from_digit(digit.into(), 16))
         .collect()
 }
 

@@ -46,8 +46,7 @@ struct SagaRows {
 
 /// Sagas a second of the bare loop; `None` where there is no disk to compare with.
 pub(super) async fn measure(target: &Target, measured: &Measured) -> Result<Option<f64>, Failure> {
-    let group =
-        usize::try_from(measured.stats.decisions.div_ceil(measured.stats.transactions.max(1)))?.max(1);
+    let group = usize::try_from(measured.commits.div_ceil(measured.transactions.max(1)))?.max(1);
     let empty = target.sibling().await?;
     let rate = match (target.address(), empty.address()) {
         (Some(from), Some(to)) if matches!(target, Target::Sqlite { .. }) => {

@@ -4,12 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use backstitch::{Engine, Stats, Status};
+use backstitch::{Engine, Status};
 use hdrhistogram::Histogram;
+use serde::{Deserialize, Serialize};
 
-use super::target::Target;
 use super::workload::{self, Order};
-use super::{Failure, Variant};
+use super::{Args, Failure, Variant};
 
 /// Sagas at both ends of a long run that are compared.
 const EDGE: u64 = 10_000;
@@ -22,29 +22,36 @@ pub(super) enum Until {
 }
 
 impl Until {
-    pub(super) fn seconds(seconds: u64) -> Self {
-        Self::After(Duration::from_secs(seconds))
+    /// When it is asked to.
+    pub(super) fn of(args: &Args) -> Self {
+        args.sagas.map_or(Self::After(Duration::from_secs(args.seconds)), Self::Sagas)
     }
 }
 
 /// What a run showed.
+#[derive(Serialize, Deserialize)]
 pub(super) struct Measured {
     pub(super) sagas: u64,
     pub(super) elapsed: Duration,
-    pub(super) latency: Histogram<u64>,
-    pub(super) stats: Stats,
+    pub(super) p50_us: u64,
+    pub(super) p99_us: u64,
+    pub(super) commits: u64,
+    pub(super) transactions: u64,
     /// Rate of the last 10,000 sagas as a part of that of the first 10,000; only long runs have it.
     pub(super) last_to_first: Option<f64>,
+    /// The most memory that the process has had at once, where the system tells.
+    pub(super) peak_rss_mb: Option<f64>,
 }
 
+/// Runs sagas on the store at this address, or in memory.
 pub(super) async fn measure(
-    target: &Target,
+    address: Option<&str>,
     variant: Variant,
     concurrency: usize,
     until: Until,
 ) -> Result<Measured, Failure> {
-    let engine = match target.address() {
-        Some(address) => Engine::open(&address).await?,
+    let engine = match address {
+        Some(address) => Engine::open(address).await?,
         None => Engine::in_memory().await?,
     };
     engine.register(workload::saga(variant)?)?;
@@ -61,13 +68,24 @@ pub(super) async fn measure(
     let elapsed = clock.began.elapsed();
     let after = engine.stats();
     engine.shutdown().await?;
-    let stats = Stats {
-        decisions: after.decisions - before.decisions,
-        transactions: after.transactions - before.transactions,
-        ..after
-    };
     let Seen { latency, ends } = clock.seen();
-    Ok(Measured { sagas: latency.len(), elapsed, latency, stats, last_to_first: last_to_first(ends) })
+    Ok(Measured {
+        sagas: latency.len(),
+        elapsed,
+        p50_us: latency.value_at_quantile(0.5),
+        p99_us: latency.value_at_quantile(0.99),
+        commits: after.decisions - before.decisions,
+        transactions: after.transactions - before.transactions,
+        last_to_first: last_to_first(ends),
+        peak_rss_mb: peak_rss_mb(),
+    })
+}
+
+fn peak_rss_mb() -> Option<f64> {
+    let status = std::fs::read_to_string("/proc/self/status").ok()?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
+    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
+    Some(kib / 1024.0)
 }
 
 struct Clock {

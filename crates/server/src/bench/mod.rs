@@ -1,5 +1,6 @@
 //! `backstitch bench`: load on this machine, and how near it comes to a bare loop over the same rows.
 
+mod apart;
 mod console;
 mod floor;
 mod http;
@@ -60,6 +61,9 @@ pub(crate) struct Args {
     /// Fill a store with so many sagas and much else, and measure how long each page of the console takes.
     #[arg(long, value_name = "SAGAS", num_args = 0..=1, default_missing_value = "1000000")]
     console: Option<u32>,
+    /// The load alone, on the store at this address: what the rounds of a benchmark run as a process of its own.
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    load: Option<String>,
     #[command(flatten)]
     http: http::OverHttp,
 }
@@ -94,6 +98,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if args.concurrency.contains(&0) || args.rounds == 0 || (args.seconds == 0 && args.sagas.is_none()) {
         return Err("concurrency, rounds and seconds must be at least 1".into());
     }
+    if let Some(address) = &args.load {
+        return apart::run(&args, address).await;
+    }
     if let Some(messages) = args.outbox {
         return outbox::run(&args, messages).await;
     }
@@ -112,7 +119,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let mut printer = report::Printer::new(args.json);
     for &concurrency in &args.concurrency {
         let reports = match args.sagas {
-            Some(sagas) => long_runs(&args, concurrency, sagas).await?,
+            Some(_) => long_runs(&args, concurrency).await?,
             None => rounds(&args, concurrency).await?,
         };
         for report in &reports {
@@ -128,9 +135,7 @@ async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure>
     for _ in 0..args.rounds {
         for (&variant, best) in args.variant.iter().zip(&mut best) {
             let target = target::Target::make(&args.store).await?;
-            report::forget_peak_rss();
-            let until = load::Until::seconds(args.seconds);
-            let measured = load::measure(&target, variant, concurrency, until).await?;
+            let measured = apart::measured(&target, variant, concurrency, load::Until::of(args)).await?;
             let mut report = Report::of(args, variant, concurrency, &measured);
             report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
             let floor = floor::measure(&target, &measured).await?;
@@ -148,13 +153,13 @@ async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure>
 struct Best {
     report: Option<Report>,
     floor_per_s: Option<f64>,
-    /// The smallest: a later round also counts what its predecessors and their floors have left in the heap.
+    /// The largest, of whichever round.
     peak_rss_mb: Option<f64>,
 }
 
 impl Best {
     fn take(&mut self, report: Report, floor: Option<f64>) {
-        self.peak_rss_mb = self.peak_rss_mb.into_iter().chain(report.peak_rss_mb).reduce(f64::min);
+        self.peak_rss_mb = self.peak_rss_mb.into_iter().chain(report.peak_rss_mb).reduce(f64::max);
         self.floor_per_s = self.floor_per_s.into_iter().chain(floor).reduce(f64::max);
         if self.report.as_ref().is_none_or(|best| best.sagas_per_s < report.sagas_per_s) {
             self.report = Some(report);
@@ -170,12 +175,11 @@ impl Best {
 }
 
 /// Many sagas in one store: does it stay as fast as it was?
-async fn long_runs(args: &Args, concurrency: usize, sagas: u64) -> Result<Vec<Report>, Failure> {
+async fn long_runs(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure> {
     let mut reports = Vec::new();
     for &variant in &args.variant {
         let target = target::Target::make(&args.store).await?;
-        report::forget_peak_rss();
-        let measured = load::measure(&target, variant, concurrency, load::Until::Sagas(sagas)).await?;
+        let measured = apart::measured(&target, variant, concurrency, load::Until::of(args)).await?;
         let mut report = Report::of(args, variant, concurrency, &measured);
         report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
         target.remove().await?;

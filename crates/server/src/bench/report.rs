@@ -28,21 +28,20 @@ pub(crate) struct Report {
 
 impl Report {
     pub(super) fn of(args: &Args, variant: Variant, concurrency: usize, measured: &Measured) -> Self {
-        let millis = |quantile| micros(measured.latency.value_at_quantile(quantile));
         Self {
             store: args.store.split([':', '/']).next().unwrap_or_default().to_owned(),
             variant: variant.name(),
             concurrency,
             sagas_per_s: rounded(rate(measured), 1),
-            p50_ms: millis(0.5),
-            p99_ms: millis(0.99),
+            p50_ms: micros(measured.p50_us),
+            p99_ms: micros(measured.p99_us),
             floor_per_s: None,
             floor_ratio: None,
             bytes_per_saga: None,
-            peak_rss_mb: peak_rss_mb(),
+            peak_rss_mb: measured.peak_rss_mb.map(|peak| rounded(peak, 1)),
             sagas: measured.sagas,
-            commits: measured.stats.decisions,
-            transactions: measured.stats.transactions,
+            commits: measured.commits,
+            transactions: measured.transactions,
             last_to_first: measured.last_to_first.map(|ratio| rounded(ratio, 3)),
             of_success: None,
         }
@@ -78,20 +77,6 @@ fn micros(value: u64) -> f64 {
 fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
-}
-
-/// Begins to count the most memory anew, where the system can: what came before was another run, or its floor.
-pub(super) fn forget_peak_rss() {
-    // Not allowed or not there: then the figure covers the whole process, which is too much and never too little.
-    let _ = std::fs::write("/proc/self/clear_refs", "5");
-}
-
-/// The most memory this process has had at once, where the system tells.
-fn peak_rss_mb() -> Option<f64> {
-    let status = std::fs::read_to_string("/proc/self/status").ok()?;
-    let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: f64 = line.trim().trim_end_matches("kB").trim().parse().ok()?;
-    Some(rounded(kib / 1024.0, 1))
 }
 
 /// Prints runs one by one, so that a long benchmark shows something early.

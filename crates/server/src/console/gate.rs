@@ -12,9 +12,7 @@ use super::visitor::Visitor;
 use super::{cookie, origin, page};
 use crate::app::App;
 use crate::audit::audited;
-use crate::auth::{
-    self, Access, Right, Role, Session, Who, forbidden, is_open_form_token, open_form_token,
-};
+use crate::auth::{self, Access, Right, Role, Session, Who, forbidden, is_open_form_token, open_form_token};
 use crate::http::{Peer, read_body};
 use crate::problem::{Kind, Problem};
 

@@ -49,7 +49,8 @@ async fn a_stuck_rollback_is_seen_and_resolved() {
         let alerts = stage.run(&["alerts", "--json"]).await.json();
         assert_eq!(alerts["items"][0]["tx_id"], json!(id));
         let number = alerts["items"][0]["id"].to_string();
-        let seen = stage.run(&["alerts", "acknowledge", &number, "--note", "ada calls the bank"]).await.good();
+        let seen =
+            stage.run(&["alerts", "acknowledge", &number, "--note", "ada calls the bank"]).await.good();
         assert!(seen.contains(&format!("alert {number} is acknowledged")), "{seen}");
         let again = stage.run(&["alerts", "acknowledge", &number, "--note", "me too", "--json"]).await.json();
         assert!(again.is_null(), "{again}");

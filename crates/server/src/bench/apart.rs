@@ -1,0 +1,46 @@
+//! The load in a process of its own: what it takes of memory is what an engine takes, and nothing that an earlier run, its floor or
+//! another variant has left behind.
+
+use std::process::Stdio;
+
+use tokio::process::Command;
+
+use super::load::{Measured, Until, measure};
+use super::target::Target;
+use super::{Args, Failure, Variant};
+
+/// How the store in memory is called.
+const IN_MEMORY: &str = "memory";
+
+/// Runs the load in another process of this program, and says what it showed.
+pub(super) async fn measured(
+    target: &Target,
+    variant: Variant,
+    concurrency: usize,
+    until: Until,
+) -> Result<Measured, Failure> {
+    let mut command = Command::new(std::env::current_exe()?);
+    command.args(["bench", "--load", target.address().as_deref().unwrap_or(IN_MEMORY)]);
+    command.args(["--variant", variant.name(), "--concurrency", &concurrency.to_string()]);
+    match until {
+        Until::After(time) => command.args(["--seconds", &time.as_secs().to_string()]),
+        Until::Sagas(sagas) => command.args(["--sagas", &sagas.to_string()]),
+    };
+    // What goes wrong it says itself, where this program would.
+    let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true).output().await?;
+    if !output.status.success() {
+        return Err(format!("the load ended with {}: see above", output.status).into());
+    }
+    Ok(serde_json::from_slice(&output.stdout)?)
+}
+
+/// Is that process: runs the load on the store at this address and prints what it showed.
+pub(super) async fn run(args: &Args, address: &str) -> Result<(), Failure> {
+    let (&[variant], &[concurrency]) = (args.variant.as_slice(), args.concurrency.as_slice()) else {
+        return Err("a load is of one variant and one concurrency".into());
+    };
+    let address = Some(address).filter(|address| *address != IN_MEMORY);
+    let measured = measure(address, variant, concurrency, Until::of(args)).await?;
+    println!("{}", serde_json::to_string(&measured)?);
+    Ok(())
+}
