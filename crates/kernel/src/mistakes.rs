@@ -60,6 +60,9 @@ impl Mistakes {
             self.problem(place, format!("is {} bytes long; the limit is {MAX_ID_LEN}", id.len()));
         } else if let Some(odd) = id.chars().find(|c| !c.is_alphanumeric() && !matches!(c, '-' | '_' | '.')) {
             self.problem(place, format!("contains {odd:?}: use letters, digits, `-`, `_` and `.`"));
+        } else if id == "." || id == ".." {
+            // In an address these are the place itself and the one above it.
+            self.problem(place, format!("is `{id}`, which no address can end in: add a letter or a digit"));
         }
     }
 

@@ -15,6 +15,7 @@ pub mod outbox;
 mod outgoing;
 mod question;
 pub mod randomness;
+pub mod readable;
 mod reading;
 mod removal;
 mod settings;

@@ -84,9 +84,10 @@ fn names_and_ids_are_short_and_plain() {
     assert_eq!(name(&"n".repeat(MAX_ID_LEN)), [""; 0]);
     assert_eq!(name(&"n".repeat(MAX_ID_LEN + 1)), ["name: is 129 bytes long; the limit is 128"]);
     assert_eq!(name("a b"), ["name: contains ' ': use letters, digits, `-`, `_` and `.`"]);
-    for odd in ["a:b", "a/b", "a\n", "a,b", "a<b", "`"] {
+    for odd in ["a:b", "a/b", "a\n", "a,b", "a<b", "`", ".", ".."] {
         assert_eq!(name(odd).len(), 1, "{odd:?}");
     }
+    assert_eq!(name("..."), [""; 0]);
     let ids = mistakes(changed(|draft| {
         draft.steps[0].id = String::new();
         draft.steps[1].id = "b:c".to_owned();

@@ -28,6 +28,7 @@ mod diff;
 mod kind;
 mod plan;
 pub(crate) mod read;
+mod redacted;
 mod retry;
 pub(crate) mod show;
 pub(crate) mod tree;
@@ -38,6 +39,7 @@ use serde_json::Value;
 pub use diff::{Change, What, changes};
 pub use kind::Kind;
 pub use plan::{MAX_PLANNED, Plan, Rollback, Unwinding};
+pub use redacted::{machine_without_secrets, without_secrets};
 
 /// How a definition is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -46,8 +46,7 @@ pub async fn by_status(engine: &Engine) -> Result<Vec<(Status, u32)>, Error> {
 pub async fn by_topic(engine: &Engine) -> Result<Vec<Topic>, Error> {
     let values = vec![TOPICS.into(), (COUNTED_OF_TOPIC + 1).into()];
     let rows = read(engine, statement!("outbox/count_topics"), values).await?;
-    let topic =
-        |row: &Record| Ok(Topic { name: row.text(0)?, waiting: row.count(1)?, all: row.count(2)? });
+    let topic = |row: &Record| Ok(Topic { name: row.text(0)?, waiting: row.count(1)?, all: row.count(2)? });
     rows.iter().map(topic).collect()
 }
 

@@ -1,9 +1,11 @@
 //! Order requests that reach the broker once, however often they are asked for.
 
+use std::collections::BTreeMap;
+
 use backstitch::outbox::Receiving;
 use backstitch::store::outbox::Kept;
 use backstitch::{Engine, Error, Timestamp};
-use serde_json::{Map, Value};
+use serde_json::value::RawValue;
 
 use super::differences::differences;
 
@@ -13,11 +15,12 @@ pub const ORDERS: &str = "orders";
 /// The member of a request that makes a repeated one the same.
 const KEY: &str = "idempotency_key";
 
-/// An order request and its key.
-#[derive(Clone, Debug, PartialEq)]
+/// An order request and its key. The broker gets its members as they were written: a number that no program here could hold is
+/// for whoever reads it there.
+#[derive(Clone, Debug)]
 pub struct OrderRequest {
     idempotency_key: String,
-    request: Map<String, Value>,
+    request: BTreeMap<String, Box<RawValue>>,
 }
 
 /// What an order request cannot be.
@@ -67,16 +70,16 @@ impl OrderRequest {
     ///
     /// # Errors
     /// When there is none that can be used, or nothing else.
-    pub fn read(mut request: Map<String, Value>) -> Result<Self, Unreadable> {
-        match request.remove(KEY) {
-            None => Err(Unreadable::NoKey),
-            Some(Value::String(key)) if (1..=backstitch::MAX_LABEL).contains(&key.len()) => {
+    pub fn read(mut request: BTreeMap<String, Box<RawValue>>) -> Result<Self, Unreadable> {
+        let key = request.remove(KEY).ok_or(Unreadable::NoKey)?;
+        match serde_json::from_str::<String>(key.get()) {
+            Ok(key) if (1..=backstitch::MAX_LABEL).contains(&key.len()) => {
                 if request.is_empty() {
                     return Err(Unreadable::Empty);
                 }
                 Ok(Self { idempotency_key: key, request })
             }
-            Some(_) => Err(Unreadable::BadKey),
+            _ => Err(Unreadable::BadKey),
         }
     }
 
@@ -90,8 +93,8 @@ impl OrderRequest {
             Ok(Receiving::Replay(id)) => Ok(Answer::Known(kept(engine, id).await?)),
             Err(Error::MessageConflict { id, first, now, at }) => {
                 let said = engine.message(id).await?.and_then(|kept| kept.message.payload.decode().ok());
-                let differs =
-                    said.map(|first: Value| differences(&first, &Value::Object(self.request.clone())));
+                let differs = said.zip(serde_json::to_value(&self.request).ok());
+                let differs = differs.map(|(first, now)| differences(&first, &now));
                 Ok(Answer::Conflict(Conflict {
                     id,
                     first_digest: first.to_string(),
@@ -115,24 +118,26 @@ mod tests {
 
     use super::*;
 
-    fn read(request: Value) -> Result<OrderRequest, Unreadable> {
-        let Value::Object(request) = request else { panic!() };
-        OrderRequest::read(request)
+    fn read(request: &str) -> Result<(String, String), Unreadable> {
+        let order = OrderRequest::read(serde_json::from_str(request).unwrap())?;
+        Ok((order.idempotency_key, serde_json::to_string(&order.request).unwrap()))
     }
 
     #[test]
-    fn the_key_is_no_part_of_the_request() {
-        let order = read(json!({ "idempotency_key": "k", "sku": "a" })).unwrap();
-        assert_eq!(order.idempotency_key, "k");
-        assert_eq!(Value::Object(order.request), json!({ "sku": "a" }));
+    fn the_key_is_no_part_of_the_request_and_the_rest_stays_as_it_was_written() {
+        let (key, request) =
+            read(r#"{"idempotency_key": "k", "total": 12345678901234567890123, "rate": 0.10}"#).unwrap();
+        assert_eq!(key, "k");
+        assert_eq!(request, r#"{"rate":0.10,"total":12345678901234567890123}"#);
     }
 
     #[test]
     fn what_cannot_be_used_is_told() {
-        assert_eq!(read(json!({ "sku": "a" })), Err(Unreadable::NoKey));
-        assert_eq!(read(json!({ "idempotency_key": "k" })), Err(Unreadable::Empty));
+        assert_eq!(read(r#"{"sku": "a"}"#), Err(Unreadable::NoKey));
+        assert_eq!(read(r#"{"idempotency_key": "k"}"#), Err(Unreadable::Empty));
         for bad in [json!(""), json!(7), json!(null), json!("x".repeat(513))] {
-            assert_eq!(read(json!({ "idempotency_key": bad, "sku": "a" })), Err(Unreadable::BadKey));
+            let request = json!({ "idempotency_key": bad, "sku": "a" });
+            assert_eq!(read(&request.to_string()), Err(Unreadable::BadKey));
         }
     }
 }

@@ -7,7 +7,7 @@ use backstitch::{Timestamp, store};
 use super::base::{Base, Part};
 use super::error::Error;
 use super::page::{Conditions, LOOKED_AT, Page, Search};
-use crate::question::{Record, Value, chosen, statement};
+use crate::question::{Record, Value, chosen, statement, tidied};
 
 const COLUMNS: &str = "select saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at, \
     (select id from webhook_delivery_sagas where requeue_of = dead_letters.saga_id) as requeued_as from dead_letters";
@@ -285,7 +285,7 @@ impl Which {
         let mut is_found = false;
         let numbers = [("event_id = ?", self.event_id), ("subscription_id = ?", self.subscription_id)];
         let numbers = numbers.into_iter().filter_map(|(condition, of)| Some((condition, Value::from(of?))));
-        let code = self.final_error_code.as_deref().map(|code| ("final_error_code = ?", code.into()));
+        let code = self.final_error_code.as_deref().map(|code| ("final_error_code = ?", tidied(code).into()));
         for (condition, value) in numbers.chain(code) {
             if is_found {
                 asked.want(condition, value);

@@ -26,6 +26,9 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 /// keep the database busy.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
+/// How long a look may take: everybody waits for it, also whoever wants to know what is wrong with the database.
+const ANSWER_WITHIN: Duration = Duration::from_secs(3);
+
 /// Knows the keys.
 pub(crate) struct Keyring {
     database: Database,
@@ -56,6 +59,11 @@ pub(crate) struct Holder {
 impl Holder {
     fn of(key: &Kept) -> Self {
         Self { id: key.id, name: key.name.clone(), role: key.role }
+    }
+
+    /// Whether whoever this is may read what services are called with; where nobody needs a key, everybody may.
+    pub(crate) fn sees_secrets(holder: Option<&Self>) -> bool {
+        holder.is_none_or(|holder| holder.role.suffices_for(Role::Admin))
     }
 }
 
@@ -179,7 +187,10 @@ impl Keyring {
         if fresh(&seen) {
             return Ok(seen);
         }
-        let seen = Arc::new(look(&self.database, self.clock.now()).await?);
+        let looked = tokio::time::timeout(ANSWER_WITHIN, look(&self.database, self.clock.now())).await;
+        let silent =
+            |_| Error::Unavailable(format!("the API keys could not be read within {ANSWER_WITHIN:?}"));
+        let seen = Arc::new(looked.map_err(silent)??);
         self.seen.store(seen.clone());
         Ok(seen)
     }

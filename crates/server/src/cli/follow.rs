@@ -104,11 +104,11 @@ impl Follower<'_> {
                 ));
                 Outage { began: Instant::now(), waits: Waits::default() }
             });
-            let wait = lost.waits.next(asked);
-            if lost.began.elapsed() + wait > self.patience {
+            let left = self.patience.saturating_sub(lost.began.elapsed());
+            if left.is_zero() {
                 return Err(self.gave_up(&why).into());
             }
-            tokio::time::sleep(wait).await;
+            tokio::time::sleep(lost.waits.next(asked).min(left)).await;
         }
     }
 

@@ -8,7 +8,7 @@ use axum::http::HeaderMap;
 use axum::http::header::{CONTENT_ENCODING, EXPECT};
 use backstitch_modules::depth::exceeds;
 use backstitch_modules::only_object::OnlyObject;
-use backstitch_modules::shown_duration;
+use backstitch_modules::{readable, shown_duration};
 use bytes::Bytes;
 use http_body_util::{BodyExt, LengthLimitError, Limited};
 use serde::de::DeserializeOwned;
@@ -140,7 +140,9 @@ fn parse<T: DeserializeOwned>(body: &[u8], limits: &Limits) -> Result<T, Problem
         let detail = format!("the body is nested deeper than {limit} levels: flatten it");
         return Err(Problem::new(Kind::JsonTooDeep, detail).with("limit", &limit));
     }
-    serde_json::from_slice(body).map(|OnlyObject(value)| value).map_err(|why| {
+    let read = serde_json::from_slice(body).map(|OnlyObject(value)| value);
+    // What is kept as it is written is looked at too.
+    read.and_then(|value| readable::check(body).map(|()| value)).map_err(|why| {
         if why.is_data() {
             return misfit::<T>(body, &why);
         }

@@ -29,6 +29,23 @@ async fn a_body_that_is_not_json_is_refused_with_line_and_column() {
 }
 
 #[tokio::test]
+async fn what_is_json_and_nothing_that_programs_can_read_is_refused_wherever_it_would_be_kept() {
+    let server = Running::start().await;
+    let json = [("content-type", "application/json")];
+    for odd in [r#""half of \ud83d""#, "1e400", r#"[{"\udc00": 1}]"#] {
+        for (path, body) in [
+            ("/v1/sagas", format!(r#"{{"definition": "greet", "input": {odd}}}"#)),
+            ("/v1/outbox", format!(r#"{{"topic": "t", "idempotency_key": "k", "payload": {odd}}}"#)),
+            ("/v1/webhooks/events", format!(r#"{{"type": "a.b", "payload": {{"a": {odd}}}}}"#)),
+            ("/do/order", format!(r#"{{"idempotency_key": "k", "order": {odd}}}"#)),
+        ] {
+            let answer = server.client.send(Method::POST, path, &json, body).await;
+            assert_problem(&answer, 400, "bad-json", "line 1 column");
+        }
+    }
+}
+
+#[tokio::test]
 async fn wrong_types_missing_and_unknown_fields_are_named() {
     let server = Running::start().await;
     for (body, place) in [

@@ -106,6 +106,11 @@ impl Held {
     }
 }
 
+/// Moves everything from the write-ahead log into the file, as far as nobody reads older pages from it.
+pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
+    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
+}
+
 /// What every connection needs.
 fn ready(connection: &Connection) -> Result<(), Fault> {
     connection.busy_timeout(BUSY_TIMEOUT)?;

@@ -194,7 +194,12 @@ impl Store for SqliteStore {
 
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
         let now = self.clock.now();
-        self.connections.write(move |connection| nodes::leave(connection, epoch, now)).await
+        self.connections.write(move |connection| nodes::leave(connection, epoch, now)).await?;
+        // What is still in the log beside the file goes into it: whoever keeps the file after this has everything.
+        if let Err(error) = self.connections.write(|connection| Ok(file::empty_log(connection)?)).await {
+            tracing::warn!(%error, "the log beside the file could not be emptied: keep both together");
+        }
+        Ok(())
     }
 
     async fn adopt(

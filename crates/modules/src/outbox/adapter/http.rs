@@ -23,6 +23,7 @@ use tokio::time::{Instant, timeout_at};
 use super::{Settings, Topic};
 use crate::outgoing::reach::Anywhere;
 use crate::outgoing::{self, Address, Body, Client, Connections, certificates, header, reason, retry_after};
+use crate::readable;
 use crate::settings::Secret;
 
 /// The longest answer that is kept, in bytes.
@@ -167,6 +168,8 @@ fn judge(status: u16, body: &Body) -> Result<Receipt, Undelivered> {
 
 fn answer(body: &Body) -> Option<Payload> {
     let Body::Whole(bytes) = body else { return None };
+    // Whoever lists messages must be able to read all of them.
+    readable::check(bytes).ok()?;
     Payload::parse(std::str::from_utf8(bytes).ok()?).ok()
 }
 

@@ -20,6 +20,7 @@ use crate::console::parts::{When, live};
 use crate::console::visitor::Visitor;
 use crate::http::{NameInPath, Query};
 use crate::problem::{Kind, Problem};
+use crate::routes::definition_for;
 
 #[derive(Template)]
 #[template(path = "definitions/definition.html")]
@@ -73,12 +74,13 @@ pub(in crate::console) async fn show(
         None => (of_code.iter().max().copied(), None),
     };
     let shown = asked.or(active).or(staged);
-    let draft = version(&app, &name, shown).await?;
+    let holder = visitor.holder.as_ref();
+    let draft = definition_for(holder, &app, &name, shown).await?;
     if asked.is_some() && draft.is_none() {
         return Err(Problem::new(Kind::DefinitionNotFound, format!("`{name}` has no such version")));
     }
-    let before = version(&app, &name, active).await?;
-    let after = version(&app, &name, staged).await?;
+    let before = definition_for(holder, &app, &name, active).await?;
+    let after = definition_for(holder, &app, &name, staged).await?;
     let both = before.as_ref().zip(after.as_ref());
     let definition = draft.clone().and_then(|draft| draft.check().ok());
     let drawing = definition.as_ref().and_then(plans::drawn);
@@ -137,13 +139,6 @@ fn versions(
         ),
     };
     numbers.into_iter().map(version).collect()
-}
-
-async fn version(app: &App, name: &str, version: Option<u32>) -> Result<Option<Draft>, Problem> {
-    match version {
-        Some(version) => Ok(app.engine.draft(name, Some(version)).await?),
-        None => Ok(None),
-    }
 }
 
 /// As its author could have written it.

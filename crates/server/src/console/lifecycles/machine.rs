@@ -4,11 +4,12 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use backstitch::SagaId;
-use backstitch_modules::lifecycles::{Count, Filter, Kind, Machine, Standing, declaration, sites};
+use backstitch_modules::lifecycles::{Count, Filter, Kind, Machine, Standing, sites};
 
 use super::diagram::{self, COUNTED, look};
 use super::{machine_place, place};
 use crate::app::App;
+use crate::auth::Holder;
 use crate::console::address::{address, escaped};
 use crate::console::done::Done;
 use crate::console::drawing::Drawing;
@@ -18,7 +19,7 @@ use crate::console::parts::{Id, State as Shown, When, capped};
 use crate::console::visitor::Visitor;
 use crate::http::{MachineInPath, Query};
 use crate::problem::Problem;
-use crate::routes::told_of_lifecycle as told;
+use crate::routes::{machine_for, told_of_lifecycle as told};
 
 const LIMIT: usize = 50;
 
@@ -131,6 +132,8 @@ pub(in crate::console) async fn show(
         let machine = parts.machines.machine(&name, standing.version).await?;
         rows.push(Row::of(&frame, &machine, standing));
     }
+    let holder = frame.visitor.holder.clone();
+    let written = |machine: &Machine| written(holder.as_ref(), machine);
     let here = machine_place(&name);
     let states = shown.iter().flat_map(|machine| {
         machine.states().map(|(state, kind)| {
@@ -164,7 +167,7 @@ pub(in crate::console) async fn show(
             })
             .collect(),
         difference: staged.as_ref().map(|staged| {
-            LineDiff::of(&active.as_deref().map(written).unwrap_or_default(), &written(staged))
+            LineDiff::of(&active.as_deref().map(&written).unwrap_or_default(), &written(staged.as_ref()))
         }),
         drawing: shown.as_ref().and_then(|machine| diagram::drawn(machine, &counts, None)),
         states: states.collect(),
@@ -180,7 +183,7 @@ pub(in crate::console) async fn show(
                 ],
             )
         }),
-        text: shown.as_deref().map(written),
+        text: shown.as_deref().map(&written),
         state: filter.state.clone().unwrap_or_default(),
         correlation_id: filter.correlation_id.clone().unwrap_or_default(),
         frame,
@@ -210,9 +213,9 @@ fn follows(machine: &Machine, state: &str, kind: &Kind) -> String {
 }
 
 /// As its author could have written it.
-fn written(machine: &Machine) -> String {
+fn written(holder: Option<&Holder>, machine: &Machine) -> String {
     // Cannot fail: it is JSON already.
-    serde_json::to_string_pretty(&declaration::show(machine.draft())).unwrap_or_default()
+    serde_json::to_string_pretty(&machine_for(holder, machine)).unwrap_or_default()
 }
 
 impl Row {

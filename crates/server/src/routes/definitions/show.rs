@@ -1,16 +1,18 @@
 //! `GET /v1/definitions/{name}`
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Draft;
-use backstitch_modules::declaration::{Declaration, changes};
+use backstitch_modules::declaration::{Declaration, changes, without_secrets};
 use serde::Serialize;
 use serde_json::Value;
 
 use super::list::DefinitionItem;
 use super::{InFlight, in_flight, unknown};
 use crate::app::App;
+use crate::auth::Holder;
 use crate::http::{NameInPath, Query, json};
 use crate::problem::{Described, Kind, Problem};
 
@@ -33,7 +35,7 @@ pub(crate) struct Shown {
     in_flight: Vec<InFlight>,
 }
 
-/// What is declared under a name: what is active, what is staged, and how they differ.
+/// What is declared under a name: what is active, what is staged, and how they differ. The values of headers are for admins.
 #[utoipa::path(get, path = "/v1/definitions/{name}", tag = "definitions",
     params(
         ("name" = String, Path, description = "The definition's name"),
@@ -47,17 +49,19 @@ pub(crate) struct Shown {
 pub(in crate::routes) async fn show(
     State(app): State<App>,
     NameInPath(name): NameInPath,
+    holder: Option<Extension<Holder>>,
     mut query: Query,
 ) -> Result<Response, Problem> {
     let asked = query.number("version", 1, i32::MAX.unsigned_abs())?;
     query.finish("version")?;
     let declared = app.engine.declared(&name).await?.ok_or_else(|| unknown(&name))?;
-    let active = version(&app, &name, declared.active).await?;
-    let staged = version(&app, &name, declared.staged).await?;
+    let holder = holder.map(|Extension(holder)| holder);
+    let active = version_for(holder.as_ref(), &app, &name, declared.active).await?;
+    let staged = version_for(holder.as_ref(), &app, &name, declared.staged).await?;
     let shown = match asked {
         None => active.clone(),
         Some(number) => {
-            let found = version(&app, &name, Some(number)).await?;
+            let found = version_for(holder.as_ref(), &app, &name, Some(number)).await?;
             let none = || Problem::new(Kind::DefinitionNotFound, format!("`{name}` has no version {number}"));
             Some(found.ok_or_else(none)?)
         }
@@ -76,9 +80,14 @@ pub(in crate::routes) async fn show(
     Ok(json(StatusCode::OK, &answer))
 }
 
-async fn version(app: &App, name: &str, version: Option<u32>) -> Result<Option<Draft>, Problem> {
-    match version {
-        Some(version) => Ok(app.engine.draft(name, Some(version)).await?),
-        None => Ok(None),
-    }
+/// A version as whoever asks may see it.
+pub(crate) async fn version_for(
+    holder: Option<&Holder>,
+    app: &App,
+    name: &str,
+    version: Option<u32>,
+) -> Result<Option<Draft>, Problem> {
+    let Some(version) = version else { return Ok(None) };
+    let draft = app.engine.draft(name, Some(version)).await?;
+    Ok(if Holder::sees_secrets(holder) { draft } else { draft.as_ref().map(without_secrets) })
 }

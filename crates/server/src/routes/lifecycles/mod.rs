@@ -24,6 +24,7 @@ use crate::problem::Problem;
 pub(crate) use address::of as address_of;
 pub(crate) use event::live_frame;
 pub(crate) use problems::told;
+pub(crate) use show::written_for;
 pub(super) use stuck::StuckLifecycles;
 pub(super) use view::View;
 

@@ -3,10 +3,12 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::SagaId;
+use backstitch_modules::declaration::machine_without_secrets;
 use backstitch_modules::lifecycles::{Error, Filter, Machine, Page, Version, declaration};
 use serde::Serialize;
 use serde_json::Value;
@@ -15,6 +17,7 @@ use super::list::MachineItem;
 use super::problems::meant;
 use super::{View, told};
 use crate::app::App;
+use crate::auth::Holder;
 use crate::http::{MachineInPath, Query, bad_query, json};
 use crate::problem::{Described, Problem};
 use crate::time::{Time, rfc3339};
@@ -90,6 +93,7 @@ impl From<&Version> for VersionItem {
 pub(in crate::routes) async fn show(
     State(app): State<App>,
     MachineInPath(name): MachineInPath,
+    holder: Option<Extension<Holder>>,
     mut query: Query,
 ) -> Result<Response, Problem> {
     let asked = query.number("version", 1, i32::MAX.unsigned_abs())?;
@@ -106,17 +110,26 @@ pub(in crate::routes) async fn show(
         Some(asked) => Some(asked.page(&app, &name, &versions).await?),
         None => None,
     };
+    let holder = holder.map(|Extension(holder)| holder);
     let answer = Shown {
         item: declared.into(),
         versions: versions.iter().map(VersionItem::from).collect(),
-        definition: shown.as_ref().map(|machine| declaration::show(machine.draft())),
+        definition: shown.as_ref().map(|machine| written_for(holder.as_ref(), machine)),
         diagram: shown.as_ref().map(|machine| machine.diagram()),
-        staged_definition: staged.as_ref().map(|machine| declaration::show(machine.draft())),
+        staged_definition: staged.as_ref().map(|machine| written_for(holder.as_ref(), machine)),
         counts: counts.map(|counts| counts.into_iter().map(|count| (count.state, count.count)).collect()),
         items: page.as_ref().map(|page| page.items.iter().map(View::from).collect()),
         next_cursor: page.as_ref().map(|page| page.next),
     };
     Ok(json(StatusCode::OK, &answer))
+}
+
+/// A machine as its author could have written it, and as whoever asks may see it.
+pub(crate) fn written_for(holder: Option<&Holder>, machine: &Machine) -> Value {
+    if Holder::sees_secrets(holder) {
+        return declaration::show(machine.draft());
+    }
+    declaration::show(&machine_without_secrets(machine.draft()))
 }
 
 async fn version(app: &App, name: &str, version: Option<u32>) -> Result<Option<Arc<Machine>>, Error> {

@@ -6,8 +6,10 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch_modules::outbox::{Answer, ORDERS, OrderRequest};
-use serde::Deserialize;
-use serde_json::{Map, Value};
+use backstitch_modules::unique::each_name_once;
+use serde::{Deserialize, Deserializer};
+use serde_json::Value;
+use serde_json::value::RawValue;
 
 use super::message::Item;
 use super::publish::refuse_unknown_topic;
@@ -28,6 +30,15 @@ pub(in crate::routes) struct Request {
     order: BTreeMap<String, Value>,
 }
 
+/// What a request holds, as it is written.
+pub(in crate::routes) struct Members(BTreeMap<String, Box<RawValue>>);
+
+impl<'de> Deserialize<'de> for Members {
+    fn deserialize<D: Deserializer<'de>>(from: D) -> Result<Self, D::Error> {
+        each_name_once(from).map(Self)
+    }
+}
+
 /// Accepts an order request for the broker. It is on disk, together with its key, when this answers; it is sent
 /// afterwards. The same request again is answered with what has become of the first.
 #[utoipa::path(post, path = "/do/order", tag = "outbox", request_body = Request,
@@ -40,7 +51,7 @@ pub(in crate::routes) struct Request {
 pub(in crate::routes) async fn accept(
     State(app): State<App>,
     query: Query,
-    Json(request): Json<Map<String, Value>>,
+    Json(Members(request)): Json<Members>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
     refuse_unknown_topic(&app, ORDERS)?;

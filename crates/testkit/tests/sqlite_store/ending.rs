@@ -1,0 +1,29 @@
+//! What is left of a store that was closed in order.
+
+use backstitch::{Context, Engine, Saga, Status, Step, StepError};
+
+use crate::support::Place;
+
+async fn nothing(_: Context<u32>) -> Result<(), StepError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_an_orderly_end_the_file_alone_has_everything() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    let engine = Engine::open(&format!("sqlite:{}", place.path().display())).await.unwrap();
+    engine.register(Saga::builder("order").step(Step::new("pay", nothing)).build().unwrap()).unwrap();
+    let mut sagas = Vec::new();
+    for number in 0..5_u32 {
+        let run = engine.start("order", &number).await.unwrap();
+        assert_eq!(run.outcome().await.unwrap().status, Status::Succeeded);
+        sagas.push(run.id());
+    }
+    engine.shutdown().await.unwrap();
+
+    std::fs::copy(place.path(), elsewhere.path()).unwrap();
+    let engine = Engine::open(&format!("sqlite:{}", elsewhere.path().display())).await.unwrap();
+    for saga in sagas {
+        assert_eq!(engine.load(saga).await.unwrap().unwrap().status, Status::Succeeded);
+    }
+}
