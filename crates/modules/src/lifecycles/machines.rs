@@ -85,7 +85,7 @@ impl Machines {
         check(&draft)?;
         let becomes = if apply { ACTIVATE } else { STAGE };
         for _ in 0..TRIES {
-            let newest = self.versions(&draft.name).await?.last().map(|newest| newest.version);
+            let newest = self.versions(&draft.name, 0).await?.last().map(|newest| newest.version);
             if let Some(newest) = newest {
                 let kept = self.machine(&draft.name, newest).await?;
                 if *kept.draft() == (Draft { version: newest, ..draft.clone() }) {
@@ -206,12 +206,13 @@ impl Machines {
         Ok(rows.iter().map(declared).collect::<Result<_, _>>()?)
     }
 
-    /// The versions of a machine, oldest first; none where there is no such machine.
+    /// The versions of a machine, oldest first; none where there is no such machine. No more than
+    /// `most` lifecycles of each are counted.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn versions(&self, name: &str) -> Result<Vec<Version>, Error> {
-        let rows = self.base.read(VERSIONS, vec![name.into()]).await?;
+    pub async fn versions(&self, name: &str, most: usize) -> Result<Vec<Version>, Error> {
+        let rows = self.base.read(VERSIONS, vec![name.into(), most.into()]).await?;
         let version = |row: &Record| {
             Ok(Version {
                 version: row.count(0)?,

@@ -39,15 +39,25 @@ pub async fn by_status(engine: &Engine) -> Result<Vec<(Status, u32)>, Error> {
     Ok(counts)
 }
 
-/// The topics there are, by name; of each one message more than [are counted](COUNTED_OF_TOPIC) where there are more.
+/// The first topics by name.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Topics {
+    /// As many as are listed.
+    pub items: Vec<Topic>,
+    /// Whether there are more.
+    pub more: bool,
+}
+
+/// The first topics there are, by name; of each one message more than [are counted](COUNTED_OF_TOPIC) where there are more.
 ///
 /// # Errors
 /// When the database cannot be read, or there is none: an engine in memory has no outbox to look into.
-pub async fn by_topic(engine: &Engine) -> Result<Vec<Topic>, Error> {
-    let values = vec![TOPICS.into(), (COUNTED_OF_TOPIC + 1).into()];
+pub async fn by_topic(engine: &Engine) -> Result<Topics, Error> {
+    let values = vec![(TOPICS + 1).into(), (COUNTED_OF_TOPIC + 1).into()];
     let rows = read(engine, statement!("outbox/count_topics"), values).await?;
     let topic = |row: &Record| Ok(Topic { name: row.text(0)?, waiting: row.count(1)?, all: row.count(2)? });
-    rows.iter().map(topic).collect()
+    let items = rows.iter().take(TOPICS).map(topic).collect::<Result<_, Error>>()?;
+    Ok(Topics { items, more: rows.len() > TOPICS })
 }
 
 async fn read(engine: &Engine, asked: Statement, values: Vec<Value>) -> Result<Vec<Record>, Error> {

@@ -40,9 +40,14 @@ async fn a_version_is_staged_applied_and_kept_by_what_began_with_it() {
         assert_eq!((old.standing.version, old.standing.ended), (1, true));
         let new = stage.lifecycles.transition("parcel", "p2", "delivered", None).await.unwrap_err();
         assert!(matches!(new, Error::Refused { .. }), "its version has a state in between: {new}");
-        let versions = machines.versions("parcel").await.unwrap();
+        let versions = machines.versions("parcel", 10).await.unwrap();
         let versions: Vec<_> = versions.iter().map(|it| (it.version, it.in_flight)).collect();
         assert_eq!(versions, [(1, 0), (2, 1)]);
+        let versions = machines.versions("parcel", 0).await.unwrap();
+        assert!(
+            versions.iter().all(|it| it.in_flight == 0),
+            "no more than so many are counted: {versions:?}"
+        );
     }
 }
 
@@ -151,7 +156,7 @@ async fn what_is_put_in_to_be_applied_is_a_version_and_active_in_one_go() {
         stage.execute("alter table lifecycle_declared rename to declared_away").await.unwrap();
         machines.put(parcel(&["held"]), true).await.unwrap_err();
         stage.execute("alter table declared_away rename to lifecycle_declared").await.unwrap();
-        assert_eq!(machines.versions("parcel").await.unwrap().len(), 3);
+        assert_eq!(machines.versions("parcel", 10).await.unwrap().len(), 3);
         let declared = machines.declared("parcel").await.unwrap();
         assert_eq!((declared.active, declared.staged), (Some(2), Some(3)));
         let third = machines.put(parcel(&["held"]), true).await.unwrap();

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use backstitch_modules::alerts::{self, Cursor, Listed};
+use backstitch_modules::alerts::{self, Acknowledged, Acknowledgement, Cursor, Listed};
 
 use super::address::address;
 use super::done::Done;
@@ -13,7 +13,7 @@ use super::parts::{Id, Mood, State as Shown, When};
 use super::visitor::Visitor;
 use crate::app::App;
 use crate::http::{AlertInPath, Query};
-use crate::problem::Problem;
+use crate::problem::{Kind, Problem};
 use crate::routes::acknowledge_alert;
 
 const LIMIT: usize = 50;
@@ -70,15 +70,33 @@ pub(super) async fn show(
     }))
 }
 
-/// Somebody has seen it. Who did so first stays.
+/// Somebody has seen it. Who did so first stays, and whoever comes later is told.
 pub(super) async fn acknowledge(
     State(app): State<App>,
     AlertInPath(id): AlertInPath,
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    acknowledge_alert(&app, id, visitor.name(), form.text("note").trim()).await?;
+    let (by, note) = (visitor.name(), form.text("note").trim());
+    if acknowledge_alert(&app, id, by, note).await? == Acknowledged::Before
+        && let Some(first) = first_of(&app, id).await?
+        && (first.by.as_str(), first.note.as_str()) != (by, note)
+    {
+        let detail = format!(
+            "{} looks after it since {}: nothing was done, and what you wrote was not kept; look again and decide anew",
+            first.by,
+            crate::time::rfc3339(first.at)
+        );
+        return Err(Problem::new(Kind::StaleForm, detail));
+    }
     Ok(Done::Acknowledged.and_back_to("/alerts"))
+}
+
+/// Who has acknowledged it.
+async fn first_of(app: &App, id: i64) -> Result<Option<Acknowledgement>, Problem> {
+    let from = id.saturating_add(1).to_string().parse().ok();
+    let found = alerts::list(&app.engine, 1, from).await?.items;
+    Ok(found.into_iter().find(|listed| listed.id == id).and_then(|listed| listed.acknowledged))
 }
 
 impl Row {

@@ -2,10 +2,14 @@
 // of them can be read and every form can be sent.
 "use strict";
 
+// Buttons say what came of them for a moment, and so does a line for whoever listens to the page. What a button is called is kept: it
+// may be pressed once more before the moment is over.
 const told = (button, word) => {
-  const before = button.textContent;
+  button.dataset.called ??= button.textContent;
   button.textContent = word;
-  setTimeout(() => { button.textContent = before; }, 1200);
+  const aloud = document.querySelector(".aloud");
+  aloud.textContent = `${word}: ${button.dataset.copy}`;
+  setTimeout(() => { button.textContent = button.dataset.called; aloud.textContent = ""; }, 1200);
 };
 
 // Browsers keep the clipboard from pages that came unencrypted from another machine; what is selected can be copied all the same.
@@ -89,26 +93,42 @@ const isTouched = (field) => {
   if (field.matches("select")) return field.selectedIndex !== Math.max([...field.options].findIndex((it) => it.defaultSelected), 0);
   return field.value !== field.defaultValue;
 };
-const isAtWork = (part) => fields(part).some((field) => field === document.activeElement || (field.type !== "hidden" && isTouched(field)));
+// Whoever stands on a button of a form is about to send it as they read it.
+const isAboutToSend = (part) => part.contains(document.activeElement) && document.activeElement.matches("form[method=post] button");
+const isAtWork = (part) => isAboutToSend(part)
+  || fields(part).some((field) => field === document.activeElement || (field.type !== "hidden" && isTouched(field)));
 
-const replacePart = (old, next) => {
-  const all = (part, what) => [...part.querySelectorAll(what)];
-  const open = all(old, "details").map((it) => it.open);
-  const scrolled = all(old, ".scroll, pre").map((it) => [it.scrollLeft, it.scrollTop]);
-  const pressable = "summary, a, button";
-  const focused = old.contains(document.activeElement) ? all(old, pressable).indexOf(document.activeElement) : -1;
-  old.replaceWith(next);
-  all(next, "details").forEach((it, at) => { it.open = open[at] ?? it.open; });
-  all(next, ".scroll, pre").forEach((it, at) => { [it.scrollLeft, it.scrollTop] = scrolled[at] ?? [0, 0]; });
-  show(next);
-  if (focused >= 0) all(next, pressable)[focused]?.focus({ preventScroll: true });
+// What something is, wherever it stands by now: where it leads or what it copies, in the nearest thing that has a name, and which of
+// several that are alike.
+const byName = (part, what) => {
+  const alike = new Map();
+  return new Map([...part.querySelectorAll(what)].map((it) => {
+    const name = [it.tagName, it.closest("[id]").id, it.getAttribute("href"), it.dataset.copy].join(" ");
+    alike.set(name, (alike.get(name) ?? 0) + 1);
+    return [`${name} ${alike.get(name)}`, it];
+  }));
 };
 
+const replacePart = (old, next) => {
+  const pressable = byName(old, "summary, a, button");
+  const focused = [...pressable].find(([, it]) => it === document.activeElement)?.[0];
+  const [opened, scrolled] = [byName(old, "details"), byName(old, ".scroll, pre")];
+  const places = new Map([...scrolled].map(([name, it]) => [name, [it.scrollLeft, it.scrollTop]]));
+  old.replaceWith(next);
+  byName(next, "details").forEach((it, name) => { it.open = opened.get(name)?.open ?? it.open; });
+  byName(next, ".scroll, pre").forEach((it, name) => { [it.scrollLeft, it.scrollTop] = places.get(name) ?? [0, 0]; });
+  show(next);
+  // What is there no more is not pressed, nor is something else in its place.
+  byName(next, "summary, a, button").get(focused)?.focus({ preventScroll: true });
+};
+
+let isHeldBack = false;
 const replace = (fresh) => {
   fresh.querySelectorAll("[data-live]").forEach((next) => {
     const old = document.getElementById(next.id);
     const html = written(next);
-    if (!old || asItCame.get(next.id) === html || isAtWork(old)) return;
+    if (!old || asItCame.get(next.id) === html) return;
+    if (isAtWork(old)) { isHeldBack = true; return; }
     asItCame.set(next.id, html);
     replacePart(old, next);
   });
@@ -118,6 +138,7 @@ const replace = (fresh) => {
 let fetching = false;
 let again = false;
 const refresh = async () => {
+  isHeldBack = false;
   if (fetching) { again = true; return; }
   fetching = true;
   try {
@@ -134,6 +155,9 @@ const refresh = async () => {
   fetching = false;
   if (again) { again = false; setTimeout(refresh, 500); }
 };
+
+// What was held back for whoever was at work is shown when they have left.
+document.addEventListener("focusout", () => { if (isHeldBack) refresh(); });
 
 // A browser comes back by itself while the connection breaks, and never after an answer that is no stream. Nobody listens for a page
 // that is not seen: a browser has few connections for all its tabs.

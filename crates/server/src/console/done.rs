@@ -35,7 +35,7 @@ done! {
     Paused "paused" "The saga starts nothing new until it is resumed.";
     Resumed "resumed" "The saga goes on.";
     Resolved "resolved" "The rollback goes on.";
-    Applied "applied" "The staged version is active: new sagas take it.";
+    Applied "applied" "The staged version is active: whatever begins from now on takes it.";
     Discarded "discarded" "What was staged is discarded.";
     Staged "staged" "The change is staged: look at it, then apply or discard it.";
     Requeued "requeued" "It will be delivered anew.";

@@ -3,7 +3,7 @@
 use askama::Template;
 use askama::filters::HtmlSafe;
 
-use super::parts::Mood;
+use super::parts::{Mood, shortened};
 
 const BOX_WIDTH: usize = 168;
 const BOX_HEIGHT: usize = 40;
@@ -50,6 +50,11 @@ struct Edge {
 }
 
 impl Drawing {
+    /// What is one picture hides the links in it from whoever listens to the page.
+    fn role(&self) -> &'static str {
+        if self.boxes.iter().any(|it| it.spot.place.is_some()) { "group" } else { "img" }
+    }
+
     /// Nothing where there is too much to be seen.
     pub(crate) fn of(told: &'static str, spots: Vec<Spot>, edges: &[(usize, usize)]) -> Option<Self> {
         if spots.len() > MOST {
@@ -62,14 +67,11 @@ impl Drawing {
             places.push((column * (BOX_WIDTH + GAP_X), heights[column] * (BOX_HEIGHT + GAP_Y)));
             heights[column] += 1;
         }
-        let boxes = spots.into_iter().zip(&places).map(|(spot, &(x, y))| {
-            let is_long = spot.name.chars().count() > ROOM;
-            let short = if is_long {
-                spot.name.chars().take(ROOM - 1).chain(['…']).collect()
-            } else {
-                spot.name.clone()
-            };
-            Placed { x, y, short, spot }
+        let boxes = spots.into_iter().zip(&places).map(|(spot, &(x, y))| Placed {
+            x,
+            y,
+            short: shortened(&spot.name, ROOM),
+            spot,
         });
         let rows = heights.iter().max().copied().unwrap_or_default();
         let has_back = edges.iter().any(|&(from, to)| columns[from] >= columns[to]);

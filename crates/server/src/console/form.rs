@@ -36,11 +36,6 @@ impl Form {
         Some(self.text(name).trim()).filter(|text| !text.is_empty())
     }
 
-    /// All fields whose names begin so, without that beginning.
-    pub(crate) fn prefixed<'a>(&'a self, prefix: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
-        self.0.iter().filter_map(move |(name, value)| Some((name.strip_prefix(prefix)?, value.as_str())))
-    }
-
     /// A field that has to be read.
     pub(crate) fn read<T>(
         &self,
@@ -79,10 +74,9 @@ mod tests {
 
     #[test]
     fn fields_are_found_by_name_and_empty_ones_are_not_filled_in() {
-        let form = Form::parse(b"note=+a%3Cb%3E+&empty=++&attr.tenant=acme");
+        let form = Form::parse(b"note=+a%3Cb%3E+&empty=++");
         assert_eq!((form.text("note"), form.filled("note")), (" a<b> ", Some("a<b>")));
         assert_eq!((form.filled("empty"), form.filled("none")), (None, None));
-        assert_eq!(form.prefixed("attr.").collect::<Vec<_>>(), [("tenant", "acme")]);
     }
 
     #[test]

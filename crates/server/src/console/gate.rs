@@ -42,13 +42,13 @@ pub(crate) async fn guard(
 pub(crate) async fn refuse(app: App, request: Request, problem: Problem) -> Response {
     let answer = problem.into_response();
     let back = back(&app, &request);
-    let headers = request.into_parts().0.headers;
-    let kinds = headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
+    let (asked, _) = request.into_parts();
+    let kinds = asked.headers.get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
     if !kinds.is_some_and(|kinds| kinds.contains("text/html")) {
         return answer;
     }
     // Whoever cannot be told from nobody is shown the page as nobody.
-    let visitor = visitor(&app, &headers).await.unwrap_or_default();
+    let visitor = visitor(&app, &asked.headers, &asked.uri).await.unwrap_or_default();
     page::in_pages(&app, visitor, back, answer)
 }
 
@@ -80,10 +80,10 @@ fn above(template: &str, path: &str, is_page: impl Fn(&str) -> bool) -> String {
 }
 
 /// Who the browser has signed in.
-async fn visitor(app: &App, headers: &HeaderMap) -> Result<Visitor, Problem> {
+async fn visitor(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<Visitor, Problem> {
     let hasher = &app.gate.hasher;
     if app.gate.is_open().await? {
-        let open = origin::is_local(headers);
+        let open = origin::is_local(headers, uri);
         return Ok(Visitor { holder: None, open, form_token: open_form_token(hasher) });
     }
     let Some(session) = session(app, headers) else { return Ok(Visitor::default()) };
@@ -108,7 +108,7 @@ async fn admit(
 ) -> Result<Admitted, Problem> {
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
     let open = app.gate.is_open().await?;
-    if open && !origin::is_local(request.headers()) {
+    if open && !origin::is_local(request.headers(), request.uri()) {
         return Err(Problem::new(
             Kind::Forbidden,
             "without API keys this server is for this machine only: open it as http://127.0.0.1 or http://localhost",
@@ -116,7 +116,7 @@ async fn admit(
     }
     let session = if open { None } else { session(app, request.headers()) };
     app.gate.rates.request(session.map_or(peer, |session| Who::Key(session.key)))?;
-    *visitor = self::visitor(app, request.headers()).await?;
+    *visitor = self::visitor(app, request.headers(), request.uri()).await?;
     if let Some(needed) = needed {
         match (&visitor.holder, request.method()) {
             (Some(holder), _) if !holder.role.suffices_for(needed) => return Err(forbidden(holder, needed)),
@@ -161,7 +161,7 @@ async fn with_form(
     session: Option<Session>,
 ) -> Result<Request, Problem> {
     let foreign = |detail: &'static str| Problem::new(Kind::ForeignForm, detail);
-    if origin::is_foreign(request.headers()) {
+    if origin::is_foreign(request.headers(), request.uri()) {
         return Err(foreign("another site sent this form, and nothing was done: send it from the console"));
     }
     let (parts, body) = request.into_parts();

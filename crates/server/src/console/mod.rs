@@ -12,6 +12,7 @@ mod definitions;
 mod doctor;
 mod done;
 mod drawing;
+mod excerpt;
 mod find;
 mod form;
 mod gate;
@@ -19,6 +20,7 @@ mod json_text;
 mod lifecycles;
 mod line_diff;
 mod live;
+mod log_pages;
 mod orders;
 pub(crate) mod origin;
 mod outbox;
@@ -32,6 +34,7 @@ mod sagas;
 mod sign_in;
 mod visitor;
 mod webhooks;
+mod whole;
 
 pub(crate) mod routes;
 

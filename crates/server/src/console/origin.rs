@@ -8,20 +8,20 @@ use axum::http::{HeaderMap, Uri};
 
 /// Whether the browser says that another site sent it. A browser that says nothing about it sends no `Origin` either; then the
 /// form's token decides alone.
-pub(super) fn is_foreign(headers: &HeaderMap) -> bool {
+pub(super) fn is_foreign(headers: &HeaderMap, uri: &Uri) -> bool {
     if headers.get("sec-fetch-site").is_some_and(|site| site != "same-origin" && site != "none") {
         return true;
     }
     let Some(origin) = headers.get(ORIGIN) else { return false };
     let origin = origin.to_str().ok().and_then(|text| text.parse::<Uri>().ok());
     let from = origin.as_ref().and_then(Uri::authority).map(Authority::as_str);
-    from.is_none_or(|from| Some(from) != host(headers))
+    from.is_none_or(|from| Some(from) != asked_for(headers, uri))
 }
 
 /// Whether the address that the browser asked for stands for this machine. Where nobody needs a key, a name that somebody else
 /// points here must not let their pages in.
-pub(super) fn is_local(headers: &HeaderMap) -> bool {
-    host(headers).is_none_or(is_of_this_machine)
+pub(super) fn is_local(headers: &HeaderMap, uri: &Uri) -> bool {
+    asked_for(headers, uri).is_none_or(is_of_this_machine)
 }
 
 fn is_of_this_machine(host: &str) -> bool {
@@ -36,9 +36,7 @@ fn is_of_this_machine(host: &str) -> bool {
 /// Why a request is none of whoever is at this machine, where nobody needs a key: it asks for a name that somebody else points
 /// here, or a page of somebody else makes a browser send it. Programs say nothing of where they come from.
 pub(crate) fn is_of_a_stranger(headers: &HeaderMap, uri: &Uri) -> Option<&'static str> {
-    // Over HTTP/2 the name is in the address.
-    let asked = host(headers).or_else(|| uri.authority().map(Authority::as_str));
-    if asked.is_some_and(|asked| !is_of_this_machine(asked)) {
+    if !is_local(headers, uri) {
         return Some(
             "without API keys this server is for this machine only: ask for it as http://127.0.0.1 or http://localhost, or \
              make a key with `backstitch keys create`",
@@ -57,8 +55,10 @@ pub(crate) fn is_of_a_stranger(headers: &HeaderMap, uri: &Uri) -> Option<&'stati
     None
 }
 
-fn host(headers: &HeaderMap) -> Option<&str> {
-    headers.get(HOST).and_then(|host| host.to_str().ok())
+/// The name under which this server was asked. Over HTTP/2 it is in the address, and need not be in a header besides.
+fn asked_for<'a>(headers: &'a HeaderMap, uri: &'a Uri) -> Option<&'a str> {
+    let host = headers.get(HOST).and_then(|host| host.to_str().ok());
+    host.or_else(|| uri.authority().map(Authority::as_str))
 }
 
 #[cfg(test)]
@@ -77,6 +77,8 @@ mod tests {
     #[test]
     fn what_another_site_sends_is_foreign() {
         let own = ("host", "sagas.example:7420");
+        let (path, whole) = (Uri::from_static("/"), Uri::from_static("https://sagas.example:7420/"));
+        let is_foreign = |headers: &HeaderMap| is_foreign(headers, &path);
         assert!(!is_foreign(&headers(&[own, ("origin", "https://sagas.example:7420")])));
         assert!(!is_foreign(&headers(&[own, ("sec-fetch-site", "same-origin")])));
         assert!(!is_foreign(&headers(&[own])), "some browsers say nothing");
@@ -91,6 +93,9 @@ mod tests {
         for site in ["cross-site", "same-site"] {
             assert!(is_foreign(&headers(&[own, ("sec-fetch-site", site)])), "{site}");
         }
+        let (ours, theirs) = ("https://sagas.example:7420", "https://evil.example");
+        assert!(!super::is_foreign(&headers(&[("origin", ours)]), &whole), "over HTTP/2");
+        assert!(super::is_foreign(&headers(&[("origin", theirs)]), &whole), "over HTTP/2");
     }
 
     #[test]
@@ -120,6 +125,7 @@ mod tests {
 
     #[test]
     fn an_address_of_this_machine_is_local() {
+        let path = Uri::from_static("/");
         for host in [
             "localhost",
             "localhost:7420",
@@ -129,12 +135,14 @@ mod tests {
             "[::1]:7420",
             "[::1]",
         ] {
-            assert!(is_local(&headers(&[("host", host)])), "{host}");
+            assert!(is_local(&headers(&[("host", host)]), &path), "{host}");
         }
         for host in
             ["evil.example", "evil.example:7420", "10.0.0.1", "localhost.evil.example", "[2001:db8::1]:7420"]
         {
-            assert!(!is_local(&headers(&[("host", host)])), "{host}");
+            assert!(!is_local(&headers(&[("host", host)]), &path), "{host}");
         }
+        assert!(is_local(&headers(&[]), &Uri::from_static("http://localhost:7420/")), "over HTTP/2");
+        assert!(!is_local(&headers(&[]), &Uri::from_static("http://evil.example/")), "over HTTP/2");
     }
 }

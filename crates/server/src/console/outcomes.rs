@@ -37,53 +37,83 @@ struct Kept {
     once: SagaId,
     /// Whose it is; nobody's while nobody needs a key.
     key: Option<i64>,
-    outcome: Arc<Outcome>,
+    /// Nothing while it is being done.
+    outcome: Option<Arc<Outcome>>,
 }
 
 impl Outcomes {
-    fn find(&self, once: SagaId, key: Option<i64>) -> Option<Arc<Outcome>> {
+    fn find(&self, once: SagaId, key: Option<i64>) -> Option<Option<Arc<Outcome>>> {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         kept.iter().find(|kept| kept.once == once && kept.key == key).map(|kept| kept.outcome.clone())
     }
 
+    /// Whether nobody has sent this form before, nor at this very moment.
+    fn begin(&self, once: SagaId, key: Option<i64>) -> bool {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_first = !kept.iter().any(|kept| kept.once == once && kept.key == key);
+        if is_first {
+            kept.push_back(Kept { once, key, outcome: None });
+            while kept.len() > KEPT {
+                kept.pop_front();
+            }
+        }
+        is_first
+    }
+
     fn keep(&self, once: SagaId, key: Option<i64>, outcome: Outcome) {
         let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.push_back(Kept { once, key, outcome: Arc::new(outcome) });
-        while kept.len() > KEPT {
-            kept.pop_front();
-        }
+        kept.retain(|kept| kept.once != once || kept.key != key);
+        kept.push_back(Kept { once, key, outcome: Some(Arc::new(outcome)) });
+    }
+
+    /// Lets a form be sent again that came to nothing.
+    fn give_up(&self, once: SagaId, key: Option<i64>) {
+        let mut kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        kept.retain(|kept| kept.once != once || kept.key != key || kept.outcome.is_some());
     }
 }
 
-/// A form that is to be taken once: what it calls itself.
-pub(super) struct Once {
+/// A form that is taken once, by what it calls itself. Until it has come to something it can be sent again, if it is let go of.
+pub(super) struct Once<'a> {
+    outcomes: &'a Outcomes,
     id: SagaId,
     key: Option<i64>,
 }
 
-impl Once {
-    /// Reads what a form calls itself.
-    pub(super) fn of(form: &Form, visitor: &Visitor) -> Result<Self, Problem> {
-        let id = form.read("once", |text| text.parse().ok(), "send the form from its page")?;
-        Ok(Self { id, key: visitor.holder.as_ref().map(|holder| holder.id) })
-    }
+/// Whether a form is taken.
+pub(super) enum Taken<'a> {
+    Now(Once<'a>),
+    /// The answer to a form that was sent before.
+    Before(Response),
+}
 
-    /// The answer to a form that was taken before.
-    pub(super) fn was_taken(&self, app: &App) -> Option<Response> {
-        app.outcomes.find(self.id, self.key)?;
-        Some(said(see_other(&self.place()), "nothing: the form was sent before"))
+impl<'a> Once<'a> {
+    /// Takes a form, unless it was taken before.
+    pub(super) fn take(app: &'a App, form: &Form, visitor: &Visitor) -> Result<Taken<'a>, Problem> {
+        let id = form.read("once", |text| text.parse().ok(), "send the form from its page")?;
+        let (outcomes, key) = (&app.outcomes, visitor.holder.as_ref().map(|holder| holder.id));
+        Ok(if outcomes.begin(id, key) {
+            Taken::Now(Self { outcomes, id, key })
+        } else {
+            Taken::Before(said(see_other(&place(id)), "nothing: the form was sent before"))
+        })
     }
 
     /// Leads to what came of it.
-    pub(super) fn came_to(self, app: &App, outcome: Outcome) -> Response {
-        let place = self.place();
-        app.outcomes.keep(self.id, self.key, outcome);
-        see_other(&place)
+    pub(super) fn came_to(self, outcome: Outcome) -> Response {
+        self.outcomes.keep(self.id, self.key, outcome);
+        see_other(&place(self.id))
     }
+}
 
-    fn place(&self) -> String {
-        format!("/outcomes/{}", self.id)
+impl Drop for Once<'_> {
+    fn drop(&mut self) {
+        self.outcomes.give_up(self.id, self.key);
     }
+}
+
+fn place(id: SagaId) -> String {
+    format!("/outcomes/{id}")
 }
 
 /// What came of it, for whoever did it.
@@ -99,6 +129,9 @@ pub(super) async fn show(
         let detail = "what came of a form is shown to whoever sent it, for a while, by the node that took it: the logs and \
                       the audit say it for good";
         Problem::new(Kind::NotFound, detail)
+    })?;
+    let found = found.ok_or_else(|| {
+        Problem::new(Kind::NotFound, "it is still being done: open this address again in a moment")
     })?;
     Ok(match &*found {
         Outcome::Sagas(report) => bulk::shown(&app, visitor, report),
@@ -116,12 +149,28 @@ mod tests {
         let outcomes = Outcomes::default();
         let id = |number: usize| SagaId(uuid::Uuid::from_u128(u128::try_from(number).unwrap()));
         let report = || Outcome::DeadLetters(requeue::Report::default());
+        assert!(outcomes.begin(id(0), Some(7)));
         outcomes.keep(id(0), Some(7), report());
         assert!(outcomes.find(id(0), Some(7)).is_some());
         assert!(outcomes.find(id(0), Some(8)).is_none() && outcomes.find(id(0), None).is_none());
         for number in 1..=KEPT {
+            assert!(outcomes.begin(id(number), Some(7)));
             outcomes.keep(id(number), Some(7), report());
         }
         assert!(outcomes.find(id(0), Some(7)).is_none() && outcomes.find(id(1), Some(7)).is_some());
+    }
+
+    #[test]
+    fn of_two_who_send_a_form_at_the_same_moment_one_is_first() {
+        let (outcomes, id) = (Outcomes::default(), SagaId(uuid::Uuid::from_u128(7)));
+        let first = Once { outcomes: &outcomes, id, key: None };
+        assert!(outcomes.begin(id, None));
+        assert!(!outcomes.begin(id, None), "while it is being done");
+        assert!(outcomes.begin(id, Some(7)), "somebody else's is another");
+        drop(first);
+        assert!(outcomes.begin(id, None), "it came to nothing");
+        let first = Once { outcomes: &outcomes, id, key: None };
+        first.came_to(Outcome::DeadLetters(requeue::Report::default()));
+        assert!(!outcomes.begin(id, None), "it was done");
     }
 }

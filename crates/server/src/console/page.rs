@@ -9,7 +9,7 @@ use axum::http::header::{
     X_CONTENT_TYPE_OPTIONS,
 };
 use axum::http::{HeaderValue, StatusCode};
-use axum::response::{IntoResponse, Response};
+use axum::response::{Html, IntoResponse, Response};
 use backstitch::Timestamp;
 
 use super::done::Done;
@@ -109,7 +109,7 @@ pub(crate) fn page(template: &impl Template) -> Response {
 /// The same with another status: what was asked for cannot be done, and the page says why.
 pub(crate) fn answer(status: StatusCode, template: &impl Template) -> Response {
     match template.render() {
-        Ok(body) => (status, body).into_response(),
+        Ok(body) => (status, Html(body)).into_response(),
         Err(why) => {
             tracing::error!(%why, "a page cannot be rendered");
             Problem::internal().into_response()
@@ -145,12 +145,8 @@ pub(super) fn in_pages(app: &App, visitor: Visitor, back: String, mut response: 
         let (told_parts, body) = told.into_parts();
         parts.headers.extend(told_parts.headers);
         response = Response::from_parts(parts, body);
-        response.headers_mut().insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
     }
     let headers = response.headers_mut();
-    if headers.get(CONTENT_TYPE).is_none_or(|kind| kind.as_bytes().starts_with(b"text/plain")) {
-        headers.insert(CONTENT_TYPE, HeaderValue::from_static("text/html; charset=utf-8"));
-    }
     headers.insert(CONTENT_SECURITY_POLICY, POLICY);
     headers.insert(X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
     headers.insert(REFERRER_POLICY, HeaderValue::from_static("same-origin"));
@@ -163,4 +159,22 @@ pub(super) fn in_pages(app: &App, visitor: Visitor, back: String, mut response: 
 pub(crate) async fn nothing_here(State(app): State<App>, request: Request) -> Response {
     let problem = Problem::new(Kind::NotFound, "there is nothing here: /docs lists what there is");
     refuse(app, request, problem).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[derive(Template)]
+    #[template(source = "<p>{{ word }}</p>", ext = "html")]
+    struct Word {
+        word: &'static str,
+    }
+
+    #[test]
+    fn a_page_says_itself_that_it_is_one() {
+        let answer = answer(StatusCode::CONFLICT, &Word { word: "<b>" });
+        assert_eq!(answer.status(), StatusCode::CONFLICT);
+        assert_eq!(answer.headers()[CONTENT_TYPE], "text/html; charset=utf-8");
+    }
 }

@@ -67,6 +67,14 @@ pub(crate) fn live(count: u64) -> String {
     capped(count, usize::try_from(backstitch::store::COUNTED).unwrap_or(usize::MAX))
 }
 
+/// A name as far as there is room for it.
+pub(crate) fn shortened(name: &str, room: usize) -> String {
+    if name.chars().count() <= room {
+        return name.to_owned();
+    }
+    name.chars().take(room.saturating_sub(1)).chain(['…']).collect()
+}
+
 /// How a state is to be taken.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Mood {

@@ -16,6 +16,8 @@ const TOP: u64 = 14;
 #[template(path = "plot_rates.html")]
 pub(crate) struct Rates {
     bars: Vec<Bar>,
+    /// The minutes in which something ended, by how long ago they are, the newest first.
+    minutes: Vec<(usize, [u64; 3])>,
     most: u64,
     told: String,
     /// When counting began, if that was within the hour.
@@ -26,7 +28,28 @@ struct Bar {
     x: u64,
     y: u64,
     height: u64,
+    kind: &'static Kind,
+}
+
+/// How something can end, told apart by more than its colour.
+struct Kind {
     class: &'static str,
+    fill: &'static str,
+    word: &'static str,
+}
+
+impl Kind {
+    /// As they stand above each other, from below.
+    const ALL: [Self; 3] = [
+        Self { class: "good", fill: "currentColor", word: "✓ succeeded" },
+        Self { class: "undone", fill: "url(#hatch-undone)", word: "⟲ compensated" },
+        Self { class: "bad", fill: "url(#hatch-bad)", word: "✕ failed" },
+    ];
+
+    /// How many of each ended in a minute.
+    fn counts(minute: &Minute) -> [u64; 3] {
+        [minute.succeeded, minute.compensated, minute.failed]
+    }
 }
 
 impl HtmlSafe for Rates {}
@@ -37,12 +60,12 @@ impl Rates {
         let mut bars = Vec::new();
         for (x, minute) in (0..).step_by(10).zip(hour) {
             let mut y = HEIGHT;
-            let kinds = [(minute.succeeded, "good"), (minute.compensated, "undone"), (minute.failed, "bad")];
-            for (count, class) in kinds.into_iter().filter(|(count, _)| *count > 0) {
+            let kinds = Kind::counts(minute).into_iter().zip(&Kind::ALL);
+            for (count, kind) in kinds.filter(|(count, _)| *count > 0) {
                 // What happened at all is seen.
                 let height = (count * (HEIGHT - TOP) / most).max(1);
                 y = y.saturating_sub(height);
-                bars.push(Bar { x, y, height, class });
+                bars.push(Bar { x, y, height, kind });
             }
         }
         let sum = |count: fn(&Minute) -> u64| hour.iter().map(count).sum::<u64>();
@@ -53,7 +76,9 @@ impl Rates {
             sum(|it| it.compensated),
             sum(|it| it.failed)
         );
-        Self { bars, most, told, since }
+        let minutes = hour.iter().rev().map(Kind::counts).enumerate();
+        let minutes = minutes.filter(|(_, counts)| counts.iter().sum::<u64>() > 0).collect();
+        Self { bars, minutes, most, told, since }
     }
 }
 

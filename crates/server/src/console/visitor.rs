@@ -8,6 +8,10 @@ use axum::http::request::Parts;
 use crate::app::App;
 use crate::auth::{Holder, Role};
 
+/// Letters that a note may have, as a browser counts them. None has more than three bytes, so that with a name before it a note is
+/// no longer than logs keep it, and nothing that was written is refused.
+pub(crate) const LONGEST_NOTE: usize = 1300;
+
 /// Whoever looks at a page, and what they may do there.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Visitor {

@@ -16,8 +16,15 @@ impl<S: Sync> FromRequestParts<S> for Query {
     type Rejection = Problem;
 
     async fn from_request_parts(parts: &mut Parts, _: &S) -> Result<Self, Problem> {
+        Self::parse(parts.uri.query().unwrap_or_default())
+    }
+}
+
+impl Query {
+    /// The parameters of this text.
+    pub(crate) fn parse(text: &str) -> Result<Self, Problem> {
         let mut found: Vec<(String, String)> = Vec::new();
-        for (name, value) in form_urlencoded::parse(parts.uri.query().unwrap_or_default().as_bytes()) {
+        for (name, value) in form_urlencoded::parse(text.as_bytes()) {
             if found.iter().any(|(known, _)| *known == name) {
                 return Err(bad(&name, "is given twice: give it once"));
             }
@@ -25,9 +32,7 @@ impl<S: Sync> FromRequestParts<S> for Query {
         }
         Ok(Self(found))
     }
-}
 
-impl Query {
     /// A parameter as it stands.
     pub(crate) fn text(&mut self, name: &str) -> Option<String> {
         let at = self.0.iter().position(|(known, _)| known == name)?;

@@ -181,13 +181,13 @@ pub(super) async fn acknowledge(
     Ok(StatusCode::NO_CONTENT.into_response())
 }
 
-/// Keeps who has seen it.
-pub(crate) async fn acknowledged(app: &App, id: i64, by: &str, note: &str) -> Result<(), Problem> {
+/// Keeps who has seen it, and says whether somebody had before.
+pub(crate) async fn acknowledged(app: &App, id: i64, by: &str, note: &str) -> Result<Acknowledged, Problem> {
     if note.len() > LONGEST_NOTE {
         return Err(Problem::field("note", format!("has {} bytes: use up to {LONGEST_NOTE}", note.len())));
     }
     match alerts::acknowledge(&app.engine, id, by, note).await? {
-        Acknowledged::Now | Acknowledged::Before => Ok(()),
+        kept @ (Acknowledged::Now | Acknowledged::Before) => Ok(kept),
         Acknowledged::Unknown => Err(Problem::new(
             Kind::AlertNotFound,
             format!("there is no alert {id}: GET /v1/admin/alerts lists them"),

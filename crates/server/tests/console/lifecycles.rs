@@ -118,3 +118,55 @@ async fn what_stands_in_a_state_that_the_newest_version_lacks_is_counted_and_fou
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_a_long_history_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
+    on_both_stores(async |stage| {
+        let machine = "{name: lamp, initial: off, states: [off, on, broken], terminal: [broken], edges: [[off, on], [on, off], [on, broken]]}";
+        expect(&stage.put("/v1/lifecycles/lamp?apply=true", machine).await, 201);
+        expect(&stage.api.post("/v1/lifecycles/lamp/l/start", &json!({})).await, 202);
+        for turn in 0..502 {
+            let to = if turn % 2 == 0 { "on" } else { "off" };
+            let moved = json!({ "to": to, "data": { "turn": turn } });
+            expect(&stage.api.post("/v1/lifecycles/lamp/l/transition", &moved).await, 200);
+        }
+        let viewer = stage.as_role("viewer").await;
+        let place = "/lifecycles/lamp/l";
+        let page = viewer.see(place).await;
+        let turn = |turn: usize| format!("{{&#34;turn&#34;:{turn}}}");
+        assert!(page.has(&turn(501)) && !page.has(&turn(1)), "the newest: {}", page.text);
+        assert!(page.has("data-live-from"), "it is followed");
+        let older = page.text.split("\" rel=\"prev\"").next().unwrap().rsplit("href=\"").next().unwrap();
+        let older = viewer.see(&older.replace("&#38;", "&")).await;
+        assert!(older.has(&turn(0)) && older.has("in off, version 1"), "{}", older.text);
+        assert!(!older.has("data-live-from"), "what is over does not change");
+        assert!(older.has("rel=\"next\"") && !older.has("rel=\"prev\""), "{}", older.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_what_is_large_in_a_history_the_beginning_is_shown_and_all_of_it_is_reached() {
+    on_both_stores(async |stage| {
+        stage.declare_parcel().await;
+        let large = |end: &str| json!({ "text": format!("{}{end}", "x".repeat(60_000)) });
+        let path = "/v1/lifecycles/parcel/p-1";
+        expect(
+            &stage.api.post(&format!("{path}/start"), &json!({ "input": large("input_ends") })).await,
+            202,
+        );
+        let moved = json!({ "to": "sent", "data": large("data_ends") });
+        expect(&stage.api.post(&format!("{path}/transition"), &moved).await, 200);
+        let viewer = stage.as_role("viewer").await;
+        let place = "/lifecycles/parcel/p%2D1";
+        let page = viewer.see(place).await;
+        assert!(page.text.len() < 40_000 && !page.has("_ends"), "{} bytes", page.text.len());
+        for (which, end) in [("", "input_ends"), ("?event=1", "input_ends"), ("?event=2", "data_ends")] {
+            let whole = format!("{place}/whole{which}");
+            assert!(page.has(&format!("href=\"{whole}\"")), "{whole}: {}", page.text);
+            assert!(viewer.see(&whole).await.has(end), "{whole}");
+        }
+        assert_eq!(viewer.get(&format!("{place}/whole?event=9")).await.status, 404);
+    })
+    .await;
+}

@@ -28,6 +28,30 @@ async fn a_message_that_was_given_up_is_shown_with_its_error_and_sent_again_once
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn of_many_topics_the_first_are_listed_and_it_is_said_that_there_are_more() {
+    on_both_stores(async |stage| {
+        let viewer = stage.as_role("viewer").await;
+        let more = "these are the first 50 by name";
+        let tell = async |number: u32| {
+            let message = json!({ "topic": format!("many.{number}"), "idempotency_key": "m", "payload": {} });
+            let id = expect(&stage.api.post("/v1/outbox", &message).await, 202)["id"].clone();
+            // What is being sent at this moment is not counted.
+            stage.until(&format!("/v1/outbox/{id}"), |message| message["status"] == "succeeded").await;
+        };
+        for number in 10..60 {
+            tell(number).await;
+        }
+        let page = viewer.see("/outbox").await;
+        assert!(page.has(">many.59</a>") && !page.has(more), "{}", page.text);
+        tell(60).await;
+        let page = viewer.see("/outbox").await;
+        assert!(page.has(more), "{}", page.text);
+        assert!(page.has(">many.59</a>") && !page.has("topic=many.60"), "{}", page.text);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_alert_is_acknowledged_once_with_who_did_it() {
     on_both_stores(async |stage| {
         stage.declare("order").await;
@@ -37,13 +61,19 @@ async fn an_alert_is_acknowledged_once_with_who_did_it() {
         let alert = &alerts["items"][0];
         assert_eq!((&alert["tx_id"], &alert["acknowledged"]), (&json!(saga), &json!(null)));
         let id = alert["id"].as_i64().unwrap();
-        let operator = stage.as_role("operator").await;
+        let (operator, admin) = (stage.as_role("operator").await, stage.as_role("admin").await);
+        let late = admin.see("/alerts").await.must_form(&format!("/alerts/{id}/acknowledge"));
         let page = operator.see("/alerts").await;
         assert!(page.has(&saga) && page.has("rollback_failed") && page.has("open"), "{}", page.text);
         let form = page.must_form(&format!("/alerts/{id}/acknowledge"));
         let page = operator.submit(&form, &[("note", "I call the bank")]).await;
         assert!(page.has("<b>operator</b>") && page.has("I call the bank"), "{}", page.text);
-        // The first stays, whoever comes later.
+        // The first stays, whoever comes later: they are told, and what they wrote is not taken for kept.
+        let twice = operator.send(&form, &[("note", "I call the bank")]).await;
+        assert_eq!(twice.status, 303, "the same form, sent twice: {twice:?}");
+        let late = admin.send(&late, &[("note", "I go there")]).await;
+        assert_eq!(late.status, 409, "{late:?}");
+        assert!(late.has("operator looks after it since") && late.has("nothing was done"), "{}", late.text);
         let again =
             stage.api.post(&format!("/v1/admin/alerts/{id}/acknowledge"), &json!({ "note": "mine" })).await;
         assert_eq!(again.status, 204, "{again:?}");
@@ -55,9 +85,11 @@ async fn an_alert_is_acknowledged_once_with_who_did_it() {
             "{taken}"
         );
         assert!(taken["at"].is_string());
-        let audited = stage.audited(2).await;
+        let audited = stage.audited(4).await;
         let expected = [
             format!("admin POST /v1/admin/alerts/{id}/acknowledge: 204"),
+            format!("admin POST /alerts/{id}/acknowledge: 409"),
+            format!("operator POST /alerts/{id}/acknowledge: 303"),
             format!("operator POST /alerts/{id}/acknowledge: 303"),
         ];
         assert_eq!(audited, expected);

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::stage::on_both_stores;
+use crate::stage::{expect, on_both_stores};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_saga_is_paused_resumed_and_cancelled_with_who_did_it() {
@@ -151,6 +151,44 @@ async fn every_step_that_is_stuck_is_decided_about_when_many_are_resolved() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_note_as_long_as_its_field_is_kept_whatever_its_letters_are() {
+    on_both_stores(async |stage| {
+        stage.declare_waiting("slow").await;
+        let saga = stage.start_waiting("slow").await;
+        let operator = stage.as_role("operator").await;
+        let place = format!("/sagas/{saga}");
+        let page = operator.see(&place).await;
+        let field = page.text.split("name=\"note\" maxlength=\"").nth(1).unwrap();
+        let longest: usize = field.split('"').next().unwrap().parse().unwrap();
+        let note = "語".repeat(longest);
+        operator.submit(&page.must_form(&format!("{place}/pause")), &[("note", &note)]).await;
+        stage.logged(&saga, &note).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_ids_that_differ_in_blanks_those_are_cancelled_that_were_shown() {
+    on_both_stores(async |stage| {
+        stage.declare_waiting("slow").await;
+        let mut sagas = Vec::new();
+        for id in ["c", " c ", " c "] {
+            sagas.push(stage.api.start(&json!({ "definition": "slow", "correlation_id": id })).await);
+        }
+        let operator = stage.as_role("operator").await;
+        let page = operator.see("/sagas/bulk?correlation_id=+c+&action=cancel").await;
+        assert!(page.has("Cancel 2 sagas"), "{}", page.text);
+        let done = operator.submit(&page.must_form("/sagas/bulk"), &[("note", "only those")]).await;
+        assert!(done.has("<h1>2 will be rolled back</h1>"), "{}", done.text);
+        for saga in &sagas[1..] {
+            stage.logged(saga, "operator: only those").await;
+        }
+        assert!(!stage.log(&sagas[0]).await.contains("only those"));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_filter_that_was_emptied_says_nothing_and_too_many_are_refused() {
     on_both_stores(async |stage| {
         stage.declare("order").await;
@@ -170,12 +208,12 @@ async fn a_filter_that_was_emptied_says_nothing_and_too_many_are_refused() {
             assert_eq!(refused.status, 400, "{path}: {refused:?}");
             assert!(refused.has("8"), "{}", refused.text);
         }
-        let form = operator.see("/sagas/bulk?action=cancel").await.form("/sagas/bulk");
-        let fields: Vec<(&str, &str)> = many.iter().map(|field| field.split_once('=').unwrap()).collect();
-        if let Some(form) = form {
-            let refused = operator.send(&form, &[&[("note", "x")], fields.as_slice()].concat()).await;
-            assert_eq!(refused.status, 400, "{refused:?}");
-        }
+        stage.declare_waiting("slow").await;
+        stage.start_waiting("slow").await;
+        let form = operator.see("/sagas/bulk?action=cancel").await.must_form("/sagas/bulk");
+        let carried = format!("/sagas?{}", many.join("&"));
+        let refused = operator.send(&form, &[("note", "x"), ("wanted", &carried)]).await;
+        assert_eq!(refused.status, 400, "{refused:?}");
     })
     .await;
 }
@@ -214,7 +252,7 @@ async fn of_a_long_log_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
         let retry = json!({ "count": 600, "delay": "1ms", "backoff": "fixed" });
         let step = json!({ "id": "first", "retry": retry, "action": { "http": { "url": stage.services.url("first") } } });
         let saga = json!({ "name": "patient", "steps": [step] }).to_string();
-        crate::stage::expect(&stage.put("/v1/definitions/patient?apply=true", &saga).await, 201);
+        expect(&stage.put("/v1/definitions/patient?apply=true", &saga).await, 201);
         stage.services.answer("first", 503, "later");
         let saga = stage.api.start(&json!({ "definition": "patient" })).await;
         stage.until(&format!("/v1/sagas/{saga}"), |saga| saga["status"] == "compensated").await;
@@ -222,7 +260,7 @@ async fn of_a_long_log_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
         let place = format!("/sagas/{saga}");
         let page = viewer.see(&place).await;
         assert!(page.has("<code>saga.compensated</code>") && !page.has("<code>saga.started</code>"), "{}", page.text);
-        assert!(!page.has("under way</title>"), "what has ended is drawn as ended");
+        assert!(page.has("attempt 601, failed") && !page.has(", under way"), "what has ended is drawn as ended");
         let older = page.text.split("\" rel=\"prev\"").next().unwrap().rsplit("href=\"").next().unwrap();
         let older = viewer.see(&older.replace("&#38;", "&")).await;
         assert!(older.has("<code>saga.started</code>") && !older.has("<code>saga.compensated</code>"));
@@ -233,6 +271,42 @@ async fn of_a_long_log_the_newest_is_shown_and_the_rest_a_page_at_a_time() {
         let before = axis(&page);
         assert_eq!(axis(&viewer.see(&place).await), before, "the axis ends where the saga did");
         assert_eq!(viewer.get(&format!("{place}?after=x")).await.status, 400);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_what_is_large_in_a_saga_the_beginning_is_shown_and_all_of_it_is_reached() {
+    on_both_stores(async |stage| {
+        let text = |end: &str| json!({ "text": format!("{}{end}", "x".repeat(100_000)) });
+        stage.services.answer("first", 200, &text("first_ends").to_string());
+        stage.services.answer("second", 200, &text("second_ends").to_string());
+        stage.declare("order").await;
+        let body = json!({ "definition": "order", "input": text("input_ends") });
+        let saga = expect(&stage.api.post("/v1/sagas?wait=25", &body).await, 200);
+        assert_eq!(saga["status"], "succeeded", "{saga}");
+        let viewer = stage.as_role("viewer").await;
+        let place = format!("/sagas/{}", saga["id"].as_str().unwrap());
+        let page = viewer.see(&place).await;
+        assert!(page.text.len() < 60_000 && !page.has("_ends"), "{} bytes", page.text.len());
+        let log = expect(&stage.api.get(&format!("/v1{place}/log?limit=1000")).await, 200);
+        let succeeded =
+            log["items"].as_array().unwrap().iter().find(|event| event["type"] == "step.succeeded");
+        let event = format!("?event={}", succeeded.unwrap()["seq"]);
+        for (which, end) in [
+            ("", "input_ends"),
+            ("?step=first", "first_ends"),
+            ("?step=second", "second_ends"),
+            (&event, "first_ends"),
+        ] {
+            let whole = format!("{place}/whole{which}");
+            assert!(page.has(&format!("href=\"{whole}\"")), "{whole}: {}", page.text);
+            assert!(viewer.see(&whole).await.has(end), "{whole}");
+        }
+        for none in ["?event=999", "?step=third"] {
+            assert_eq!(viewer.get(&format!("{place}/whole{none}")).await.status, 404, "{none}");
+        }
+        assert_eq!(viewer.get(&format!("{place}/whole?event=1&step=first")).await.status, 400);
     })
     .await;
 }

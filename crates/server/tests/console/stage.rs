@@ -58,7 +58,8 @@ impl Stage {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("backstitch.toml");
         let topic = "[outbox.topics.parcels]\nadapter = \"http\"\nbackoff = [\"10ms\"]\n";
-        std::fs::write(&path, format!("{topic}url = \"{}\"\n", services.url("topic"))).unwrap();
+        let many = "[outbox.topics.\"many.*\"]\nadapter = \"log\"\n";
+        std::fs::write(&path, format!("{topic}url = \"{}\"\n{many}", services.url("topic"))).unwrap();
         let path = path.display().to_string();
         let variables = [
             ("BACKSTITCH_CONFIG", path.as_str()),

@@ -73,6 +73,9 @@ async fn what_was_given_up_is_shown_with_its_attempts_and_sent_after_all() {
         for told in ["given up", "400", "wrong version", "http_400", "order.created", "e-1"] {
             assert!(page.has(told), "{told}: {}", page.text);
         }
+        let attempt =
+            page.text.split("<details id=\"sent-1\">").nth(1).unwrap().split("</details>").next().unwrap();
+        assert!(attempt.contains("webhook-signature"), "its headers can be read without a mouse: {attempt}");
         stage.services.answer("hook", 200, "");
         let requeue = format!("/webhooks/dead-letters/{dead}/requeue");
         let form = page.must_form(&requeue);

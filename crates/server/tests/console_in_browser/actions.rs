@@ -61,6 +61,50 @@ async fn a_stuck_rollback_is_brought_to_its_end_in_the_workbench() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stuck_rollback_is_tried_again_and_then_left_as_it_is() {
+    let stage = Stage::set().await;
+    let screen = stage.signed_in("operator").await;
+    let stuck = &stage.population.ended[1];
+    screen.open(&format!("/sagas/{stuck}")).await;
+    screen.shows("was tried 1 time").await;
+    screen.fill("textarea[name=note]", "perhaps it is back").await;
+    screen.press("button[value=retry]").await;
+    screen.shows("The rollback goes on.").await;
+    // It is not: the page says so by itself, and offers the ways on anew.
+    screen.shows("was tried 2 times").await;
+    screen.fill("textarea[name=note]", "written off").await;
+    screen.press("button[value=skip]").await;
+    screen.shows("The rollback goes on.").await;
+    screen.shows_in("#facts dl", "compensated").await;
+    screen.shows("a test: perhaps it is back").await;
+    screen.shows("a test: written off").await;
+    screen.has_no_complaints().await;
+    screen.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn many_stuck_rollbacks_are_resolved_at_once_each_in_its_way() {
+    let stage = Stage::set().await;
+    let screen = stage.signed_in("operator").await;
+    for (how, ended) in [("retry", "failed"), ("done", "compensated"), ("skip", "compensated")] {
+        let body = json!({ "definition": "stuck", "correlation_id": how });
+        let saga = stage.post("/v1/sagas?wait=30", &body).await["id"].clone();
+        screen.open(&format!("/sagas?status=failed&correlation_id={how}")).await;
+        screen.press("a[href*='/sagas/bulk?'][href*='action=resolve']").await;
+        screen.shows("Resolve 1 saga").await;
+        screen.fill("textarea[name=note]", "all of them").await;
+        screen.press(&format!("button[value={how}]")).await;
+        screen.shows("1 goes on").await;
+        let id = saga.as_str().unwrap();
+        let found = stage.get(&format!("/v1/sagas/{id}?wait=30")).await;
+        assert_eq!(found["status"], ended, "{how}: {found}");
+        let log = stage.get(&format!("/v1/sagas/{id}/log")).await.to_string();
+        assert!(log.contains("a test: all of them"), "{how}: {log}");
+    }
+    screen.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn many_are_cancelled_at_once_after_it_was_shown_how_many() {
     let stage = Stage::set().await;
     for _ in 0..5 {

@@ -4,6 +4,7 @@ use serde_json::json;
 
 use crate::screen::Screen;
 use crate::stage::Stage;
+use crate::support::within;
 
 async fn run(screen: &Screen, script: &str) -> serde_json::Value {
     screen.browser.client().execute(script, Vec::new()).await.unwrap()
@@ -31,9 +32,30 @@ async fn an_id_is_copied_with_a_click_also_where_there_is_no_clipboard_to_write_
         )
         .await;
         screen.press("h1 .copy").await;
-        screen.shows("copied").await;
+        screen.shows_in("h1 .copy", "copied").await;
+        screen.shows_in(".aloud[role=status]", &format!("copied: {saga}")).await;
         assert_eq!(run(&screen, "return window.took").await, json!(saga), "without a clipboard: {without}");
     }
+    screen.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_button_that_is_pressed_twice_is_called_what_it_was() {
+    let stage = Stage::set().await;
+    let screen = stage.signed_in("viewer").await;
+    screen.browser.allow_clipboard().await;
+    screen.open(&format!("/sagas/{}", stage.population.waiting[0])).await;
+    // What is to be done later is done when it is asked for.
+    run(&screen, "window.later = []; window.setTimeout = (what) => window.later.push(what);").await;
+    let button = "return document.querySelector('h1 .copy').textContent";
+    for _ in 0..2 {
+        screen.press("h1 .copy").await;
+        screen.shows_in("h1 .copy", "copied").await;
+    }
+    within(async { while run(&screen, "return window.later.length").await != 2 {} }).await;
+    run(&screen, "window.later.forEach((what) => what())").await;
+    assert_eq!(run(&screen, button).await, "copy");
+    assert_eq!(run(&screen, "return document.querySelector('.aloud').textContent").await, "");
     screen.browser.close().await;
 }
 

@@ -21,7 +21,7 @@ async fn a_definition_is_written_with_its_mistakes_told_applied_and_the_next_one
     screen.press("main form button").await;
     screen.shows("The change is staged: look at it, then apply or discard it.").await;
     screen.press("form[action='/definitions/crate/apply'] button").await;
-    screen.shows("The staged version is active: new sagas take it.").await;
+    screen.shows("The staged version is active: whatever begins from now on takes it.").await;
 
     screen.press("a[href='/new-definition?of=crate']").await;
     screen.fill("textarea[name=text]", &written("machines")).await;

@@ -115,6 +115,94 @@ async fn what_somebody_has_opened_pressed_or_scrolled_goes_on_to_follow_and_stay
     screen.browser.close().await;
 }
 
+/// Waits until the page has been asked for again and has shown what came: it asks for one at a time, so that of two that have come
+/// since now the first is shown.
+async fn is_fetched_again(screen: &Screen, place: &str) {
+    let count =
+        format!("performance.getEntriesByType('resource').filter(it => it.name.endsWith('{place}')).length");
+    let before = run(screen, &format!("return {count}")).await;
+    holds(screen, &format!("return {count} >= {before} + 2")).await;
+}
+
+/// Another saga whose rollback is stuck, once its alert is listed: the newest of them.
+async fn another_alert(stage: &Stage) -> i64 {
+    let newest = async || stage.get("/v1/admin/alerts").await["items"][0]["id"].as_i64();
+    let before = newest().await;
+    stage.post("/v1/sagas?wait=30", &json!({ "definition": "stuck" })).await;
+    within(async {
+        loop {
+            match newest().await {
+                Some(id) if Some(id) != before => return id,
+                _ => tokio::task::yield_now().await,
+            }
+        }
+    })
+    .await
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_is_about_to_press_a_button_presses_that_one_whatever_has_come_above_it() {
+    let stage = Stage::set().await;
+    let (screen, first) = (stage.signed_in("operator").await, another_alert(&stage).await);
+    screen.open("/alerts").await;
+    let form = |id: i64| format!("form[action='/alerts/{id}/acknowledge']");
+    screen.shows_in(&form(first), "I look after it").await;
+    run(&screen, &format!("document.querySelector(\"{} button\").focus()", form(first))).await;
+    let later = another_alert(&stage).await;
+    is_fetched_again(&screen, "/alerts").await;
+    screen.browser.client().active_element().await.unwrap().send_keys("\u{e007}").await.unwrap();
+    screen.shows("The alert is acknowledged.").await;
+    let alerts = stage.get("/v1/admin/alerts").await;
+    let is_taken = |id: i64| {
+        let alert = alerts["items"].as_array().unwrap().iter().find(|alert| alert["id"] == id);
+        alert.unwrap()["acknowledged"]["by"] == "a test"
+    };
+    assert!(is_taken(first) && !is_taken(later), "{alerts}");
+    screen.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_was_held_back_for_somebody_is_shown_once_they_have_left() {
+    let stage = Stage::set().await;
+    let (screen, first) = (stage.signed_in("operator").await, another_alert(&stage).await);
+    screen.open("/alerts").await;
+    let button = format!("form[action='/alerts/{first}/acknowledge'] button");
+    screen.shows_in(&button, "").await;
+    run(&screen, &format!("document.querySelector(\"{button}\").focus()")).await;
+    let later = format!("form[action='/alerts/{}/acknowledge']", another_alert(&stage).await);
+    is_fetched_again(&screen, "/alerts").await;
+    let is_there = format!("return document.querySelector(\"{later}\") !== null");
+    assert_eq!(run(&screen, &is_there).await, false, "it would take the button away");
+    run(&screen, "document.activeElement.blur()").await;
+    screen.shows_in(&later, "I look after it").await;
+    screen.browser.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn whoever_stands_on_a_link_stays_on_it_and_on_no_other_once_it_is_gone() {
+    let stage = Stage::set().await;
+    let screen = stage.signed_in("viewer").await;
+    let failed = "/sagas?status=failed";
+    screen.open(failed).await;
+    let stuck = &stage.population.ended[1];
+    let link = format!("#items a[href='/sagas/{stuck}']");
+    screen.shows_in(&link, "").await;
+    run(&screen, &format!("document.querySelector(\"{link}\").focus()")).await;
+    let newest = async || {
+        let body = json!({ "definition": "stuck" });
+        let id = stage.post("/v1/sagas?wait=30", &body).await["id"].as_str().unwrap().to_owned();
+        screen.shows_in(&format!("#items a[href='/sagas/{id}']"), "").await;
+    };
+    newest().await;
+    let focused = "return document.activeElement.getAttribute('href')";
+    assert_eq!(run(&screen, focused).await, format!("/sagas/{stuck}"), "though another stands above it");
+    let done = json!({ "action": "done", "note": "by hand" });
+    stage.post(&format!("/v1/sagas/{stuck}/steps/pay/resolve"), &done).await;
+    holds(&screen, &format!("return document.querySelector(\"{link}\") === null")).await;
+    assert_eq!(run(&screen, focused).await, Value::Null, "nothing else has taken its place");
+    screen.browser.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_seventh_tab_opens_because_those_that_are_not_seen_do_not_listen() {
     let stage = Stage::set().await;

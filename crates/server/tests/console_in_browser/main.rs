@@ -19,6 +19,7 @@ mod live;
 mod markup;
 mod messages;
 mod screen;
+mod scriptless;
 mod sessions;
 mod stage;
 mod walks;

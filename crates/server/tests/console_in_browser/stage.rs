@@ -11,7 +11,7 @@ use crate::population::Population;
 use crate::screen::Screen;
 use crate::services::Services;
 use crate::support::program::output_of;
-use crate::support::{Client, Program, create_key};
+use crate::support::{Client, Program, create_key, within};
 
 pub(crate) struct Stage {
     pub(crate) server: Program,
@@ -75,6 +75,20 @@ impl Stage {
 
     pub(crate) async fn get(&self, path: &str) -> Value {
         self.admin.get(path).await.json()
+    }
+
+    /// What the API says, once it is so.
+    pub(crate) async fn until(&self, path: &str, holds: impl Fn(&Value) -> bool) -> Value {
+        within(async {
+            loop {
+                let found = self.get(path).await;
+                if holds(&found) {
+                    return found;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await
     }
 
     /// Tells of something that has happened to a parcel.

@@ -1,32 +1,50 @@
 //! Every page, looked at by everybody.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeSet, VecDeque};
 
 use backstitch_testkit::browser::Look;
+use serde_json::json;
 
 use crate::screen::Screen;
 use crate::stage::Stage;
 
 /// Pages of the same kind that are looked at.
 const OF_A_KIND: usize = 2;
+/// Every page and form there is.
+const ROUTES: &str = include_str!("../console/routes.txt");
+/// What is no page of its own: what pages are made with, and streams.
+const NO_PAGES: [&str; 4] = ["/assets/console.css", "/assets/console.js", "/live", "/sagas/{id}/live"];
+/// Pages that nothing leads to but a form: who comes there is the matter of other tests.
+const BEHIND_FORMS: [&str; 2] = ["/login", "/outcomes/{id}"];
 
-/// What kind of page this is: its address without names, numbers and filters, which stand behind what they belong to.
-fn kind(place: &str) -> String {
-    let path = place.split('?').next().unwrap_or(place);
-    let parts = path.split('/').enumerate().map(|(nth, part)| {
-        let is_a_word =
-            nth < 2 || ["bulk", "subscriptions", "deliveries", "dead-letters", "requeue"].contains(&part);
-        if is_a_word { part } else { "…" }
-    });
-    let filtered = if place.contains('?') { "?" } else { "" };
-    parts.collect::<Vec<_>>().join("/") + filtered
+pub(crate) fn routes(method: &str) -> impl Iterator<Item = &'static str> {
+    let lines = ROUTES.lines().map(|line| line.split(' ').collect::<Vec<_>>());
+    let own = lines.filter(move |line| line[0] == method);
+    own.map(|line| line[2]).filter(|route| !NO_PAGES.contains(route))
 }
 
-/// All pages that can be reached from the first one, a few of each kind.
-async fn walk(screen: &Screen) -> BTreeSet<String> {
+/// The page or form that an address is of: a word in a route goes before whatever can stand there.
+pub(crate) fn route(method: &str, place: &str) -> &'static str {
+    let path: Vec<&str> = place.split('?').next().unwrap_or(place).split('/').collect();
+    let fits = |route: &&str| {
+        let parts: Vec<&str> = route.split('/').collect();
+        parts.len() == path.len()
+            && parts.iter().zip(&path).all(|(part, it)| part.starts_with('{') || part == it)
+    };
+    let found = routes(method).filter(fits).min_by_key(|route| route.matches('{').count());
+    found.unwrap_or_else(|| panic!("{method} {place} is no route"))
+}
+
+/// What kind of page this is: its route, and whether it is narrowed down.
+fn kind(place: &str) -> (&'static str, bool) {
+    (route("GET", place), place.contains('?'))
+}
+
+/// All pages that can be reached from these, a few of each kind.
+async fn walk(screen: &Screen, from: &[String]) -> BTreeSet<String> {
     let mut seen: BTreeSet<String> = BTreeSet::new();
-    let mut next = vec!["/".to_owned()];
-    while let Some(place) = next.pop() {
+    let mut next = VecDeque::from(from.to_vec());
+    while let Some(place) = next.pop_front() {
         let of_its_kind = seen.iter().filter(|known| kind(known) == kind(&place)).count();
         if seen.contains(&place) || of_its_kind >= OF_A_KIND {
             continue;
@@ -41,17 +59,30 @@ async fn walk(screen: &Screen) -> BTreeSet<String> {
     seen
 }
 
+/// Where a walk begins: at the first page, at what somebody has found, and at what is too long to be shown at once.
+async fn beginnings(stage: &Stage) -> Vec<String> {
+    let long = json!({ "text": "x".repeat(3000) });
+    let saga = stage.admin.start(&json!({ "definition": "parcel", "input": long })).await;
+    stage.post("/v1/lifecycles/letter/long/start", &json!({ "input": long })).await;
+    let others = ["/", "/find?id=c", "/lifecycles/letter/long"].map(str::to_owned);
+    others.into_iter().chain([format!("/sagas/{saga}")]).collect()
+}
+
+/// The routes that a walk has been to.
+fn walked(places: &BTreeSet<String>) -> BTreeSet<&'static str> {
+    places.iter().map(|place| route("GET", place)).collect()
+}
+
+fn all_pages() -> BTreeSet<&'static str> {
+    routes("GET").filter(|route| !BEHIND_FORMS.contains(route)).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_page_can_be_reached_and_fits_by_day_and_by_night_at_a_desk_and_on_a_phone() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("admin").await;
-    let places = walk(&screen).await;
-    for section in
-        ["/", "/sagas", "/definitions", "/webhooks", "/outbox", "/lifecycles", "/alerts", "/doctor", "/audit"]
-    {
-        assert!(places.contains(section), "{section} is not among {places:?}");
-    }
-    let kinds: BTreeSet<String> = places.iter().map(|place| kind(place)).collect();
+    let places = walk(&screen, &beginnings(&stage).await).await;
+    assert_eq!(walked(&places), all_pages(), "all of them can be reached");
     let mut pictured = BTreeSet::new();
     for place in &places {
         if !pictured.insert(kind(place)) {
@@ -66,35 +97,40 @@ async fn every_page_can_be_reached_and_fits_by_day_and_by_night_at_a_desk_and_on
             screen.browser.look(look).await;
             screen.open(place).await;
             assert!(screen.fits().await, "{place} is too wide for {look:?}");
-            let words = kind(place).replace(['/', '?'], "-").replace('…', "one");
-            let words = if place == "/" { "overview" } else { words.trim_matches('-') };
-            screen.keep_picture(&format!("{words}-{name}")).await;
+            screen.keep_picture(&format!("{}-{name}", words(place))).await;
         }
     }
-    assert_eq!(pictured, kinds);
+    let pictured: BTreeSet<&str> = pictured.into_iter().map(|(route, _)| route).collect();
+    assert_eq!(pictured, all_pages());
     screen.browser.close().await;
 }
 
+/// What a picture of this place is called.
+fn words(place: &str) -> String {
+    let (route, is_narrowed) = kind(place);
+    let parts = route.split('/').filter(|part| !part.is_empty());
+    let mut words: Vec<&str> = parts.map(|part| if part.starts_with('{') { "one" } else { part }).collect();
+    if words.is_empty() {
+        words.push("overview");
+    }
+    words.extend(is_narrowed.then_some("narrowed"));
+    words.join("-")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn every_page_can_be_read_and_every_form_sent_without_a_script() {
+async fn every_page_can_be_read_without_a_script() {
     let stage = Stage::set().await;
-    let screen = stage.signed_in("operator").await;
+    let screen = stage.signed_in("admin").await;
     screen.browser.run_scripts(false).await;
-    let stuck = &stage.population.ended[1];
-    screen.open(&format!("/sagas/{stuck}")).await;
-    screen.shows("The rollback is stuck at").await;
-    screen.fill("textarea[name=note]", "by hand, without a script").await;
-    screen.press("button[value=done]").await;
-    screen.shows("The rollback goes on.").await;
-    let log = stage.admin.get(&format!("/v1/sagas/{stuck}/log")).await.json();
-    assert!(log.to_string().contains("a test: by hand, without a script"), "{log}");
+    let places = walk(&screen, &beginnings(&stage).await).await;
+    assert_eq!(walked(&places), all_pages());
     screen.browser.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_console_can_be_used_by_keyboard() {
     let stage = Stage::set().await;
-    let screen = stage.signed_in("viewer").await;
+    let screen = stage.signed_in("operator").await;
     screen.open("/").await;
     let focused = async || {
         let script = "return document.activeElement.textContent.trim() || document.activeElement.getAttribute('aria-label')";
@@ -115,6 +151,26 @@ async fn the_console_can_be_used_by_keyboard() {
     for word in ["Backstitch", "Overview", "Sagas", "Webhooks", "Outbox"] {
         assert!(met.iter().any(|it| it == word), "{word} is not among {met:?}");
     }
+    // And something is done that way: a field is reached, filled in, and sent.
+    let running = &stage.population.waiting[0];
+    screen.open(&format!("/sagas/{running}")).await;
+    let is_there = "return document.activeElement.matches(\"form[action$='/pause'] input[name=note]\")";
+    for _ in 0..80 {
+        if screen.says(is_there).await == true {
+            break;
+        }
+        tab().await;
+    }
+    assert_eq!(screen.says(is_there).await, true, "the field is reached");
+    let press = async |keys: &str| {
+        screen.browser.client().active_element().await.unwrap().send_keys(keys).await.unwrap();
+    };
+    press("without a mouse").await;
+    tab().await;
+    assert_eq!(focused().await, "Pause");
+    press("\u{e007}").await;
+    screen.shows("starts nothing new until it is resumed").await;
+    screen.shows("a test: without a mouse").await;
     screen.browser.close().await;
 }
 
@@ -122,7 +178,7 @@ async fn the_console_can_be_used_by_keyboard() {
 async fn a_viewer_sees_no_button_that_it_may_not_press() {
     let stage = Stage::set().await;
     let screen = stage.signed_in("viewer").await;
-    for place in walk(&screen).await {
+    for place in walk(&screen, &beginnings(&stage).await).await {
         screen.open(&place).await;
         let script =
             "return [...document.querySelectorAll('form[method=post]')].map(f => f.getAttribute('action'))";

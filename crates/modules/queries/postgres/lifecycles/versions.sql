@@ -1,7 +1,16 @@
 select
     m.version,
     m.created_at,
-    (select count(*) from lifecycles as l where l.machine = m.name and l.version = m.version and not l.ended)
+    (
+        select count(*)
+        from (
+            select
+            from lifecycles as l
+            where l.machine = m.name and l.version = m.version and not l.ended
+            order by l.machine, l.version
+            limit $2
+        ) as counted
+    )
 from lifecycle_machines as m
 where m.name = $1
 order by m.version

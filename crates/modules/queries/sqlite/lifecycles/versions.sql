@@ -1,7 +1,15 @@
 select
     m.version,
     m.created_at,
-    (select count(*) from lifecycles as l where l.machine = m.name and l.version = m.version and not l.ended)
+    (
+        select count(*)
+        from (
+            select 1
+            from lifecycles as l indexed by lifecycles_version
+            where l.machine = m.name and l.version = m.version and not l.ended
+            limit ?2
+        )
+    )
 from lifecycle_machines as m
 where m.name = ?1
 order by m.version

@@ -182,6 +182,9 @@ impl Pages {
         }
         if let Some(saga) = sagas.first() {
             self.stream("/sagas/{id}/live", format!("/sagas/{saga}/live"));
+            for which in ["", "?event=1"] {
+                self.at("/sagas/{id}/whole", format!("/sagas/{saga}/whole{which}"));
+            }
         }
     }
 
@@ -252,6 +255,10 @@ impl Pages {
         self.at("/lifecycles/{machine}", format!("/lifecycles/{MACHINE}?correlation_id=customer-2"));
         for key in ["one", "four"] {
             self.at("/lifecycles/{machine}/{key}", format!("/lifecycles/{MACHINE}/{key}"));
+            for which in ["", "?event=1"] {
+                let address = format!("/lifecycles/{MACHINE}/{key}/whole{which}");
+                self.at("/lifecycles/{machine}/{key}/whole", address);
+            }
         }
     }
 }

@@ -6,12 +6,13 @@ use axum::response::Response;
 use backstitch_modules::lifecycles::{Event, Kind, Machine, Recorded, Standing};
 
 use super::diagram::{self, FAILED, look};
-use super::{machine_place, place};
+use super::{machine_place, place, whole};
 use crate::app::App;
 use crate::console::address::address;
 use crate::console::done::Done;
 use crate::console::drawing::Drawing;
-use crate::console::json_text::indented;
+use crate::console::excerpt::Excerpt;
+use crate::console::log_pages::{self, LogPages};
 use crate::console::page::{Frame, Section, page};
 use crate::console::parts::{Id, Mood, State as Shown, When};
 use crate::console::visitor::Visitor;
@@ -19,8 +20,8 @@ use crate::http::{LifecycleInPath, Query};
 use crate::problem::Problem;
 use crate::routes::told_of_lifecycle as told;
 
-/// Events that are shown.
-const EVENTS: usize = 500;
+/// Events that are shown at once: the newest, and the others by their pages.
+const EVENTS: u64 = 500;
 /// The kind of an error that names none.
 const INTERNAL: &str = "internal";
 
@@ -35,7 +36,7 @@ struct Page {
     state: Shown,
     seen: String,
     drawing: Option<Drawing>,
-    input: Option<String>,
+    input: Option<Excerpt>,
     /// Where somebody may send it.
     targets: Vec<String>,
     /// What it can fail with; nothing where it cannot.
@@ -44,7 +45,7 @@ struct Page {
     start: Option<String>,
     is_stuck: bool,
     events: Vec<Line>,
-    more_events: bool,
+    pages: LogPages,
 }
 
 /// An event in words.
@@ -53,7 +54,7 @@ struct Line {
     at: When,
     name: &'static str,
     what: String,
-    particulars: String,
+    particulars: Excerpt,
 }
 
 /// Everything about one of them.
@@ -64,34 +65,40 @@ pub(in crate::console) async fn show(
     mut query: Query,
 ) -> Result<Response, Problem> {
     let done = Done::asked(&mut query)?;
-    query.finish("")?;
+    let asked = log_pages::asked(&mut query)?;
+    query.finish(log_pages::AFTER)?;
     let parts = &app.lifecycles.parts;
     let standing = told(&app, parts.get(&name, &key).await).await?;
     let machine = parts.machines.machine(&name, standing.version).await?;
-    let mut log = parts.log(standing.id, 0, EVENTS + 1).await?;
-    let more_events = log.len() > EVENTS;
-    log.truncate(EVENTS);
+    let here = place(&name, &key);
+    let pages = LogPages::of(&here, standing.instance.seq, asked, EVENTS);
+    let log = parts.log(standing.id, pages.after, usize::try_from(EVENTS).unwrap_or(usize::MAX)).await?;
     let mut frame = Frame::new(&app, visitor, Section::Lifecycles, format!("{name} {key}")).after(done);
-    if !standing.ended {
+    if !standing.ended && pages.is_newest {
         frame = frame.live(address("/live", &[("definition", Some(&name))]));
     }
     let state = &standing.instance.state;
     let kind = machine.kind(state);
     let (_, shape, mood) = kind.map_or(("", "?", Mood::Quiet), |kind| look(kind, state));
     Ok(page(&Page {
-        here: place(&name, &key),
         machine_place: machine_place(&name),
         id: Id::of(standing.id),
         state: Shown::new(state, shape, mood),
         seen: seen(&standing),
         drawing: diagram::drawn(&machine, &[], Some(state)),
-        input: standing.instance.given.input.as_ref().map(|input| indented(input.as_str())),
+        input: standing
+            .instance
+            .given
+            .input
+            .as_ref()
+            .map(|input| Excerpt::of_json(input.as_str(), || whole::at(&here, None))),
         targets: targets(&machine, &standing),
         kinds: kinds(&machine, &standing),
         start: start(kind, &standing),
         is_stuck: standing.stuck_at.is_some_and(|at| at <= frame.now),
-        events: log.iter().map(|recorded| Line::of(&frame, recorded)).collect(),
-        more_events,
+        events: log.iter().map(|recorded| Line::of(&frame, &here, recorded)).collect(),
+        pages,
+        here,
         frame,
         standing,
     }))
@@ -131,29 +138,33 @@ fn start(kind: Option<&Kind>, standing: &Standing) -> Option<String> {
 }
 
 impl Line {
-    fn of(frame: &Frame, recorded: &Recorded) -> Self {
-        let event = &recorded.event;
-        let state = event.state().unwrap_or_default();
-        let (what, particulars) = match event {
-            Event::Started(started) => {
-                (format!("in {state}, version {}", started.version), text(started.input.as_ref()))
-            }
-            Event::Restarted { given, .. } => {
-                (format!("start {}", event.attempt()), text(given.input.as_ref()))
-            }
-            Event::Transitioned { from, to, data, error, .. } => {
-                let error = error.as_ref().map(|it| format!("after {}: {} ", it.kind, it.message));
-                (format!("{from} → {to}"), error.unwrap_or_default() + &text(data.as_ref()))
-            }
-            Event::Failed { from, failure, .. } => {
-                (format!("{from} → {state}"), format!("{}: {}", failure.kind, failure.message))
-            }
-            Event::ActionRetry { max_attempts, error, retry_at, .. } => (
-                format!("{state}, attempt {} of {max_attempts}", event.attempt()),
-                format!("{error}; again at {}", crate::time::rfc3339(*retry_at)),
-            ),
-        };
-        Self { seq: recorded.seq, at: frame.when(recorded.at), name: event.name(), what, particulars }
+    fn of(frame: &Frame, here: &str, recorded: &Recorded) -> Self {
+        let (seq, name) = (recorded.seq, recorded.event.name());
+        let (what, particulars) = told_of(&recorded.event);
+        let particulars = Excerpt::of(particulars, || whole::at(here, Some(seq)));
+        Self { seq, at: frame.when(recorded.at), name, what, particulars }
+    }
+}
+
+/// What an event is, and what it carries.
+pub(super) fn told_of(event: &Event) -> (String, String) {
+    let state = event.state().unwrap_or_default();
+    match event {
+        Event::Started(started) => {
+            (format!("in {state}, version {}", started.version), text(started.input.as_ref()))
+        }
+        Event::Restarted { given, .. } => (format!("start {}", event.attempt()), text(given.input.as_ref())),
+        Event::Transitioned { from, to, data, error, .. } => {
+            let error = error.as_ref().map(|it| format!("after {}: {} ", it.kind, it.message));
+            (format!("{from} → {to}"), error.unwrap_or_default() + &text(data.as_ref()))
+        }
+        Event::Failed { from, failure, .. } => {
+            (format!("{from} → {state}"), format!("{}: {}", failure.kind, failure.message))
+        }
+        Event::ActionRetry { max_attempts, error, retry_at, .. } => (
+            format!("{state}, attempt {} of {max_attempts}", event.attempt()),
+            format!("{error}; again at {}", crate::time::rfc3339(*retry_at)),
+        ),
     }
 }
 

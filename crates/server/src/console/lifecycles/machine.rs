@@ -53,7 +53,7 @@ struct Version {
     number: u32,
     place: String,
     created: When,
-    in_flight: u64,
+    in_flight: String,
 }
 
 /// A state in words.
@@ -101,7 +101,7 @@ pub(in crate::console) async fn show(
     query.finish("version, state, correlation_id or cursor")?;
     let parts = &app.lifecycles.parts;
     let declared = told(&app, parts.machines.declared(&name).await).await?;
-    let versions = parts.machines.versions(&name).await?;
+    let versions = parts.machines.versions(&name, COUNTED + 1).await?;
     let shown = match asked.or(declared.active).or(declared.staged) {
         Some(version) => Some(parts.machines.machine(&name, version).await?),
         None => None,
@@ -163,7 +163,7 @@ pub(in crate::console) async fn show(
                 number: it.version,
                 place: address(&here, &[("version", Some(&it.version.to_string()))]),
                 created: frame.when(it.created_at),
-                in_flight: it.in_flight,
+                in_flight: capped(it.in_flight, COUNTED),
             })
             .collect(),
         difference: staged.as_ref().map(|staged| {

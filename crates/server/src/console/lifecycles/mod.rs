@@ -7,6 +7,7 @@ pub(super) mod instance;
 pub(super) mod list;
 pub(super) mod machine;
 pub(super) mod operate;
+pub(super) mod whole;
 
 use super::address::escaped;
 

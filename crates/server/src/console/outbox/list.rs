@@ -23,6 +23,8 @@ struct List {
     frame: Frame,
     counts: Vec<Tile>,
     topics: Vec<Topic>,
+    /// Whether there are topics beyond those.
+    more_topics: bool,
     statuses: Vec<(&'static str, bool)>,
     topic: String,
     is_filtered: bool,
@@ -91,7 +93,9 @@ pub(in crate::console) async fn show(
                 count: capped(count.into(), COUNTED),
             })
             .collect(),
+        more_topics: topics.more,
         topics: topics
+            .items
             .into_iter()
             .map(|it| Topic {
                 place: placed(word, Some(&it.name)),

@@ -14,7 +14,7 @@ use super::wanted::{KNOWN, Wanted};
 use crate::app::App;
 use crate::audit::{filtered, said};
 use crate::console::form::Form;
-use crate::console::outcomes::{Once, Outcome};
+use crate::console::outcomes::{Once, Outcome, Taken};
 use crate::console::page::{Frame, Section, page, told};
 use crate::console::parts::{Id, State as Shown};
 use crate::console::visitor::Visitor;
@@ -30,6 +30,8 @@ const AT_ONCE: usize = 16;
 const LISTED: usize = 20;
 /// Sagas that are read from the list at a time.
 const PAGE: usize = 500;
+/// Pages of each status that are looked through: where few match, the rest is found by asking for those of a time.
+const MOST_PAGES: usize = 20;
 /// How long a form waits for sagas to come to the next step that is stuck.
 const PATIENCE: Duration = Duration::from_secs(20);
 const TITLE: &str = "Many sagas at once";
@@ -161,10 +163,10 @@ pub(in crate::console) async fn take(
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    let once = Once::of(&form, &visitor)?;
-    if let Some(taken) = once.was_taken(&app) {
-        return Ok(taken);
-    }
+    let once = match Once::take(&app, &form, &visitor)? {
+        Taken::Now(once) => once,
+        Taken::Before(answer) => return Ok(answer),
+    };
     let action = form.read("action", Action::read, "use cancel or resolve")?;
     let wanted = Wanted::carried(&form)?;
     let bounds = Bounds::carried(&form)?;
@@ -205,7 +207,7 @@ pub(in crate::console) async fn take(
         report.done,
         filtered(report.wanted.fields())
     );
-    Ok(said(once.came_to(&app, Outcome::Sagas(report)), what))
+    Ok(said(once.came_to(Outcome::Sagas(report)), what))
 }
 
 /// What came of it, on a page.
@@ -280,7 +282,7 @@ fn stuck(saga: &SagaState) -> Vec<StepId> {
     steps.map(|step| step.id.clone()).collect()
 }
 
-/// Those that it can be done to, up to so many, and whether there are more.
+/// Those that it can be done to, up to so many, and whether there may be more.
 async fn matching(
     app: &App,
     action: Action,
@@ -290,12 +292,20 @@ async fn matching(
     let asked = wanted.filter.status;
     let statuses =
         action.statuses().iter().copied().filter(|status| asked.is_none_or(|asked| asked == *status));
-    let mut found: Vec<Summary> = Vec::new();
+    let (mut found, mut more): (Vec<Summary>, bool) = (Vec::new(), false);
     for status in statuses {
         let mut wanted = wanted.clone();
         wanted.filter.status = Some(status);
-        let mut before = None;
+        // Those that came later are not meant, and are not looked through either.
+        let mut before =
+            bounds.map(|bounds| SagaId(uuid::Uuid::from_u128(bounds.newest.0.as_u128().saturating_add(1))));
+        let mut pages = 0;
         loop {
+            if pages == MOST_PAGES {
+                more = true;
+                break;
+            }
+            pages += 1;
             let listed = wanted.page(app, before, PAGE).await?;
             let fits = |saga: &Summary| {
                 action.fits(saga) && bounds.is_none_or(|bounds| bounds.contain(action, saga))
@@ -311,5 +321,5 @@ async fn matching(
             }
         }
     }
-    Ok((found, false))
+    Ok((found, more))
 }

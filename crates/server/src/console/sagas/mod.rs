@@ -9,5 +9,6 @@ pub(super) mod saga;
 mod seen;
 mod timeline;
 mod wanted;
+pub(super) mod whole;
 
 pub(super) use place::of as place;

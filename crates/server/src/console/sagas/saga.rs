@@ -3,24 +3,21 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use backstitch::{Error, EventView, Insight, Recorded, Status, StepStatus, StepView};
+use backstitch::{Error, EventView, Insight, Recorded, SagaId, Status, StepStatus, StepView};
 
-use super::seen::Seen;
+use super::seen::{RECENT, Seen};
 use super::timeline::{Timeline, Until};
-use super::{graph, place};
+use super::{graph, place, whole};
 use crate::app::App;
-use crate::console::address::address;
 use crate::console::done::Done;
 use crate::console::drawing::Drawing;
-use crate::console::json_text::indented;
+use crate::console::excerpt::Excerpt;
+use crate::console::log_pages::{self, LogPages};
 use crate::console::page::{Frame, Section, page};
 use crate::console::parts::{Id, State as Shown, When};
 use crate::console::visitor::Visitor;
 use crate::http::{Query, SagaInPath};
 use crate::problem::Problem;
-
-/// Events that are shown and drawn at once: the newest, and the others by their pages.
-const EVENTS: u64 = 1000;
 
 #[derive(Template)]
 #[template(path = "sagas/saga.html")]
@@ -30,8 +27,7 @@ struct Page {
     graph: Option<Drawing>,
     timeline: Option<Timeline>,
     events: Vec<Line>,
-    older: Option<String>,
-    newer: Option<String>,
+    pages: LogPages,
     seen: Seen,
 }
 
@@ -41,7 +37,7 @@ struct Line {
     at: When,
     name: &'static str,
     step: String,
-    particulars: String,
+    particulars: Excerpt,
 }
 
 /// Everything about a saga.
@@ -52,21 +48,16 @@ pub(in crate::console) async fn show(
     mut query: Query,
 ) -> Result<Response, Problem> {
     let done = Done::asked(&mut query)?;
-    let asked = query.number("after", 0, i64::MAX.unsigned_abs())?;
-    query.finish("after")?;
+    let asked = log_pages::asked(&mut query)?;
+    query.finish(log_pages::AFTER)?;
     let insight = app.engine.insight(id).await?.ok_or(Error::NotFound(id))?;
-    let newest = insight.seq.saturating_sub(EVENTS);
-    let after = asked.unwrap_or(newest);
-    let log = app.engine.log(id, after, usize::try_from(EVENTS).unwrap_or(usize::MAX)).await?;
-    let events_after = |after: u64| address(&place::of(id), &[("after", Some(&after.to_string()))]);
-    let older = (after > 0).then(|| events_after(after.saturating_sub(EVENTS)));
-    let newer = (after < newest).then(|| match after.saturating_add(EVENTS) {
-        next if next < newest => events_after(next),
-        _ => place::of(id),
-    });
+    // As many as the forms are bound to, so that the newest are read once.
+    let pages = LogPages::of(&place(id), insight.seq, asked, RECENT);
+    let log = app.engine.log(id, pages.after, usize::try_from(RECENT).unwrap_or(usize::MAX)).await?;
+    let seen = if pages.is_newest { Seen::in_log(&insight, &log) } else { Seen::of(&app, &insight).await? };
     let mut frame =
         Frame::new(&app, visitor, Section::Sagas, format!("{} {id}", insight.saga.definition)).after(done);
-    if !insight.saga.status.is_terminal() && asked.is_none() {
+    if !insight.saga.status.is_terminal() && pages.is_newest {
         frame = frame.live(format!("/sagas/{id}/live?after={}", insight.seq));
     }
     let steps = insight.saga.steps.iter().map(|step| &step.id);
@@ -75,12 +66,11 @@ pub(in crate::console) async fn show(
         timeline: Timeline::of(
             &log,
             steps,
-            if newer.is_some() { Until::LastEvent } else { Until::Now(frame.now) },
+            if pages.newer.is_some() { Until::LastEvent } else { Until::Now(frame.now) },
         ),
-        events: log.iter().map(|recorded| Line::of(&frame, recorded)).collect(),
-        older,
-        newer,
-        seen: Seen::of(&app, &insight).await?,
+        events: log.iter().map(|recorded| Line::of(&frame, id, recorded)).collect(),
+        pages,
+        seen,
         frame,
         insight,
     }))
@@ -113,8 +103,14 @@ impl Page {
         names.collect::<Vec<_>>().join(", ")
     }
 
-    fn indented(json: &str) -> String {
-        indented(json)
+    fn input(&self) -> Excerpt {
+        Excerpt::of_json(self.saga().input.as_str(), || whole::at(self.saga().id, None))
+    }
+
+    fn result(&self, step: &StepView) -> Option<Excerpt> {
+        let result = step.result.as_ref().filter(|result| !result.is_null())?;
+        let place = || whole::at(self.saga().id, Some(("step", step.id.as_str())));
+        Some(Excerpt::of_json(result.as_str(), place))
     }
 
     fn names(steps: &[backstitch::StepId]) -> String {
@@ -123,7 +119,7 @@ impl Page {
 }
 
 impl Line {
-    fn of(frame: &Frame, recorded: &Recorded) -> Self {
+    fn of(frame: &Frame, saga: SagaId, recorded: &Recorded) -> Self {
         let event = &recorded.event;
         let step = event.step().map(ToString::to_string).unwrap_or_default();
         let told = serde_json::to_value(EventView::of(recorded)).unwrap_or_default();
@@ -133,6 +129,8 @@ impl Line {
         let particulars =
             fields.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(" · ");
         let step = event.attempt().map_or(step.clone(), |attempt| format!("{step} #{attempt}"));
+        let place = || whole::at(saga, Some(("event", &recorded.seq.to_string())));
+        let particulars = Excerpt::of(particulars, place);
         Self { seq: recorded.seq, at: frame.when(recorded.at), name: event.name(), step, particulars }
     }
 }

@@ -5,8 +5,8 @@ use backstitch::{Event, Insight, Recorded};
 use crate::app::App;
 use crate::problem::Problem;
 
-/// Events in which the last pause or resume is looked for. What is further back has not changed meanwhile.
-const RECENT: u64 = 1000;
+/// The newest events: in them the last pause or resume is looked for, and what is further back has not changed meanwhile.
+pub(super) const RECENT: u64 = 1000;
 
 /// What was seen.
 pub(super) struct Seen {
@@ -20,16 +20,22 @@ pub(super) struct Seen {
 
 impl Seen {
     pub(super) async fn of(app: &App, insight: &Insight) -> Result<Self, Problem> {
-        let (saga, after) = (&insight.saga, insight.seq.saturating_sub(RECENT));
-        let recent = app.engine.log(saga.id, after, usize::try_from(RECENT).unwrap_or(usize::MAX)).await?;
+        let after = insight.seq.saturating_sub(RECENT);
+        let recent = app.engine.log(insight.saga.id, after, usize::try_from(RECENT).unwrap_or(usize::MAX));
+        Ok(Self::in_log(insight, &recent.await?))
+    }
+
+    /// The same where the newest events were read already.
+    pub(super) fn in_log(insight: &Insight, recent: &[Recorded]) -> Self {
+        let saga = &insight.saga;
         let paused = if saga.paused { ", paused" } else { "" };
         let status = format!("{}{paused}", saga.status.as_str());
-        let course = match last_turn(&recent) {
+        let course = match last_turn(recent) {
             Some(turn) => format!("{status} since event {turn}"),
             None => status.clone(),
         };
         let rollback = format!("{status}, event {}", insight.seq);
-        Ok(Self { status, course, rollback })
+        Self { status, course, rollback }
     }
 }
 

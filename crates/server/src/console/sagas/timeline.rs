@@ -4,11 +4,17 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use backstitch::{Event, Phase, Recorded, StepId, Timestamp};
 
-use crate::console::parts::exact_span;
+use crate::console::parts::{exact_span, shortened};
 
 const WIDTH: i64 = 760;
 const LEFT: i64 = 170;
 const ROW: i64 = 22;
+/// Letters of a name that have room before the bars.
+const ROOM: usize = 24;
+/// Where high bars begin in their row.
+const HIGH: i64 = 3;
+/// What a bar must be wide to hold its sign.
+const SIGN: i64 = 12;
 
 /// The drawing.
 #[derive(Template)]
@@ -32,6 +38,7 @@ impl HtmlSafe for Timeline {}
 
 struct Row {
     name: String,
+    short: String,
     y: i64,
     bars: Vec<Bar>,
 }
@@ -39,9 +46,59 @@ struct Row {
 struct Bar {
     x: i64,
     width: i64,
-    class: &'static str,
+    look: &'static Look,
     told: String,
+    from: String,
+    took: String,
 }
+
+impl Bar {
+    fn has_room(&self) -> bool {
+        self.width >= SIGN && !self.look.glyph.is_empty()
+    }
+
+    fn middle(&self) -> i64 {
+        self.x + self.width / 2
+    }
+}
+
+/// How a stretch is drawn: attempts high, compensations low, waits as a line; what went well filled, what failed hatched, what is
+/// under way hollow. A colour says it again.
+#[derive(Debug, PartialEq, Eq)]
+struct Look {
+    class: &'static str,
+    fill: &'static str,
+    glyph: &'static str,
+    top: i64,
+    height: i64,
+}
+
+impl Look {
+    /// Where its sign stands: in a high bar, above a low one.
+    fn sign(&self) -> (i64, &'static str) {
+        if self.top > HIGH { (9, "glyph above") } else { (14, "glyph") }
+    }
+
+    const fn high(class: &'static str, fill: &'static str, glyph: &'static str) -> Self {
+        Self { class, fill, glyph, top: HIGH, height: 14 }
+    }
+
+    const fn low(class: &'static str, fill: &'static str, glyph: &'static str) -> Self {
+        Self { class, fill, glyph, top: 11, height: 6 }
+    }
+
+    const LEGEND: &[(Self, &'static str)] = &[
+        (Self::high("good", "currentColor", "✓"), "attempt that succeeded"),
+        (Self::high("bad", FAILED, "✕"), "that failed"),
+        (Self::high("busy", "none", "▶"), "under way"),
+        (Self { class: "waiting", fill: "currentColor", glyph: "", top: 9, height: 2 }, "wait"),
+        (Self::low("undone", "currentColor", "⟲"), "compensation that succeeded"),
+        (Self::low("bad", FAILED, "!"), "that failed"),
+        (Self::low("undone", "none", "↶"), "under way"),
+    ];
+}
+
+const FAILED: &str = "url(#hatch-bad)";
 
 /// A stretch of time in which something was done or waited for.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -140,15 +197,17 @@ impl Timeline {
         let bar = |stretch: &Stretch| {
             let until = stretch.until.unwrap_or(end);
             let (x, to) = (place(stretch.from), place(until));
-            let (class, what) = look(stretch);
+            let (look, told) = look(stretch);
             let took = exact_span(until.as_micros() - stretch.from.as_micros());
+            let from = exact_span(stretch.from.as_micros() - first.at.as_micros());
             // What was short is seen all the same.
-            Bar { x, width: (to - x).max(2), class, told: format!("{what}, {took}") }
+            Bar { x, width: (to - x).max(2), look, told, from, took }
         };
         let rows: Vec<Row> = (0..)
             .zip(steps)
             .map(|(row, step)| Row {
                 name: step.to_string(),
+                short: shortened(step.as_str(), ROOM),
                 y: row * ROW,
                 bars: stretches.iter().filter(|stretch| stretch.step == *step).map(bar).collect(),
             })
@@ -159,21 +218,18 @@ impl Timeline {
     }
 }
 
-fn look(stretch: &Stretch) -> (&'static str, String) {
+fn look(stretch: &Stretch) -> (&'static Look, String) {
     let attempt = stretch.attempt;
-    match stretch.of {
-        Of::Wait => ("waiting", format!("wait after attempt {attempt}")),
-        Of::Attempt(Phase::Do, Ended::Well) => ("good", format!("attempt {attempt}, succeeded")),
-        Of::Attempt(Phase::Do, Ended::Badly) => ("bad", format!("attempt {attempt}, failed")),
-        Of::Attempt(Phase::Do, Ended::Not) => ("busy", format!("attempt {attempt}, under way")),
-        Of::Attempt(Phase::Undo, Ended::Well) => {
-            ("undone", format!("compensation, attempt {attempt}, succeeded"))
-        }
-        Of::Attempt(Phase::Undo, Ended::Badly) => ("bad", format!("compensation, attempt {attempt}, failed")),
-        Of::Attempt(Phase::Undo, Ended::Not) => {
-            ("undone", format!("compensation, attempt {attempt}, under way"))
-        }
-    }
+    let (nth, told) = match stretch.of {
+        Of::Attempt(Phase::Do, Ended::Well) => (0, format!("attempt {attempt}, succeeded")),
+        Of::Attempt(Phase::Do, Ended::Badly) => (1, format!("attempt {attempt}, failed")),
+        Of::Attempt(Phase::Do, Ended::Not) => (2, format!("attempt {attempt}, under way")),
+        Of::Wait => (3, format!("wait after attempt {attempt}")),
+        Of::Attempt(Phase::Undo, Ended::Well) => (4, format!("compensation, attempt {attempt}, succeeded")),
+        Of::Attempt(Phase::Undo, Ended::Badly) => (5, format!("compensation, attempt {attempt}, failed")),
+        Of::Attempt(Phase::Undo, Ended::Not) => (6, format!("compensation, attempt {attempt}, under way")),
+    };
+    (&Look::LEGEND[nth].0, told)
 }
 
 #[cfg(test)]
@@ -215,10 +271,37 @@ mod tests {
         ];
         assert_eq!(found, expected);
         let drawn = Timeline::of(&log, [&step].into_iter(), Until::Now(Timestamp::from_micros(80))).unwrap();
-        let bars: Vec<_> = drawn.rows[0].bars.iter().map(|bar| (bar.x, bar.class)).collect();
-        assert_eq!(bars, [(170, "bad"), (243, "waiting"), (317, "good"), (465, "undone")], "to scale");
+        let bars: Vec<_> = drawn.rows[0].bars.iter().map(|bar| (bar.x, bar.look.glyph)).collect();
+        assert_eq!(bars, [(170, "✕"), (243, ""), (317, "✓"), (465, "↶")], "to scale");
         assert_eq!((drawn.began.as_str(), drawn.took.as_str()), ("start", "80 µs"));
         let of_a_page = Timeline::of(&log[1..], [&step].into_iter(), Until::LastEvent).unwrap();
         assert_eq!((of_a_page.began.as_str(), of_a_page.took.as_str()), ("event 2", "30 µs"));
+    }
+
+    #[test]
+    fn no_two_kinds_of_stretches_differ_by_their_colour_alone() {
+        let shape =
+            |look: &Look| (look.fill == "none", look.fill == FAILED, look.glyph, look.top, look.height);
+        for (nth, (look, words)) in Look::LEGEND.iter().enumerate() {
+            for (other, _) in &Look::LEGEND[..nth] {
+                assert_ne!(shape(look), shape(other), "{words}");
+                let narrow = (look.fill == other.fill, look.top == other.top);
+                assert_ne!(narrow, (true, true), "{words}, where there is no room for a sign");
+            }
+        }
+    }
+
+    #[test]
+    fn what_is_drawn_stands_beneath_in_words_with_whole_names() {
+        let step = StepId::from("a-step-with-a-name-that-is-very-long");
+        let undoing = |attempt| Event::StepCompensating { step: step.clone(), attempt, outside: None };
+        let log = log(vec![(0, undoing(1)), (10, undoing(2))]);
+        let now = Until::Now(Timestamp::from_micros(80));
+        let drawn = Timeline::of(&log, [&step].into_iter(), now).unwrap().to_string();
+        assert!(drawn.contains(">a-step-with-a-name-that…<title>"), "{drawn}");
+        let words = drawn.split("The same in words").nth(1).unwrap();
+        for told in [step.as_str(), "compensation, attempt 1, failed", "compensation, attempt 2, under way"] {
+            assert!(words.contains(told), "{told}: {words}");
+        }
     }
 }

@@ -34,6 +34,9 @@ const TIMES: &str = "write it in RFC 3339, like 2030-01-31T12:00:00Z";
 const ATTRIBUTES: &str = "write it as name=value";
 
 impl Wanted {
+    /// The field of a form that carries it.
+    pub(super) const CARRIED: &str = "wanted";
+
     /// What the address says. Fields that were left empty say nothing.
     pub(super) fn asked(query: &mut Query) -> Result<Self, Problem> {
         let mut filled = |name: &str| query.text(name).filter(|text| !text.trim().is_empty());
@@ -59,20 +62,14 @@ impl Wanted {
         })
     }
 
-    /// The same out of a form that carries it along.
+    /// The same out of a form, which carries the address of the list: whatever a browser makes of blanks and lines in fields, those
+    /// are meant that were shown.
     pub(super) fn carried(form: &Form) -> Result<Self, Problem> {
-        let filled = |name: &str| form.filled(name).map(str::to_owned);
-        let attributes = form.prefixed("attr.").map(|(name, value)| (name.to_owned(), value.to_owned()));
-        Ok(Self {
-            filter: Filter {
-                status: read("status", filled("status"), Status::parse, STATUSES)?,
-                definition: filled("definition"),
-                correlation_id: filled("correlation_id"),
-                attributes: filters(attributes.collect())?,
-            },
-            since: read("since", filled("since"), time, TIMES)?,
-            until: read("until", filled("until"), time, TIMES)?,
-        })
+        let place = form.text(Self::CARRIED);
+        let mut query = Query::parse(place.split_once('?').map_or("", |(_, query)| query))?;
+        let wanted = Self::asked(&mut query)?;
+        query.finish(KNOWN)?;
+        Ok(wanted)
     }
 
     /// As fields of an address or a form.
@@ -208,8 +205,27 @@ mod tests {
             address,
             "/sagas?status=failed&since=1970-01-01T00%3A00%3A00.000000Z&attr.tenant=a+b%26c&cursor=x"
         );
-        let form = Form::parse(address.split_once('?').unwrap().1.as_bytes());
-        assert_eq!(Wanted::carried(&form).unwrap(), wanted);
+        let mut query =
+            Query::parse(address.split_once('?').unwrap().1.strip_suffix("&cursor=x").unwrap()).unwrap();
+        assert_eq!(Wanted::asked(&mut query).unwrap(), wanted);
         assert_eq!(Wanted::default().address("/sagas", &[]), "/sagas");
+    }
+
+    #[test]
+    fn a_form_carries_what_was_shown_with_every_blank_and_line_of_it() {
+        let attributes = [("tenant".to_owned(), " a\nb ".to_owned())].into();
+        let filter = Filter {
+            definition: Some(" order ".to_owned()),
+            correlation_id: Some("  c-1\n".to_owned()),
+            attributes,
+            ..Filter::default()
+        };
+        for wanted in [Wanted { filter, ..Wanted::default() }, Wanted::default()] {
+            let sent = form_urlencoded::Serializer::new(String::new())
+                .append_pair(Wanted::CARRIED, &wanted.address("/sagas", &[]))
+                .finish();
+            assert_eq!(Wanted::carried(&Form::parse(sent.as_bytes())).unwrap(), wanted);
+        }
+        assert!(Wanted::carried(&Form::parse(b"wanted=%2Fsagas%3Fodd%3D1")).is_err());
     }
 }

@@ -10,7 +10,7 @@ use super::subscription_place;
 use crate::app::App;
 use crate::console::done::Done;
 use crate::console::form::Form;
-use crate::console::outcomes::{Once, Outcome};
+use crate::console::outcomes::{Once, Outcome, Taken};
 use crate::console::page::{Frame, Section, page};
 use crate::console::parts::Id;
 use crate::console::visitor::Visitor;
@@ -71,12 +71,12 @@ pub(in crate::console) async fn test(
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    let once = Once::of(&form, &visitor)?;
-    if let Some(taken) = once.was_taken(&app) {
-        return Ok(taken);
-    }
+    let once = match Once::take(&app, &form, &visitor)? {
+        Taken::Now(once) => once,
+        Taken::Before(answer) => return Ok(answer),
+    };
     let tried = try_webhook(&app, id, None, None).await?;
-    Ok(once.came_to(&app, Outcome::TestCall(Tested { id, tried })))
+    Ok(once.came_to(Outcome::TestCall(Tested { id, tried })))
 }
 
 /// What came of it, on a page.

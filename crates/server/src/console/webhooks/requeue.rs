@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::audit::{filtered, said};
 use crate::console::done::Done;
 use crate::console::form::Form;
-use crate::console::outcomes::{Once, Outcome};
+use crate::console::outcomes::{Once, Outcome, Taken};
 use crate::console::page::{Frame, Section, page};
 use crate::console::visitor::Visitor;
 use crate::http::{DeadLetterInPath, Query};
@@ -79,10 +79,10 @@ pub(in crate::console) async fn many(
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    let once = Once::of(&form, &visitor)?;
-    if let Some(taken) = once.was_taken(&app) {
-        return Ok(taken);
-    }
+    let once = match Once::take(&app, &form, &visitor)? {
+        Taken::Now(once) => once,
+        Taken::Before(answer) => return Ok(answer),
+    };
     let fields = Fields::carried(&form);
     let expected = "send the form from its page";
     let seen: usize = form.read("seen", |text| text.parse().ok(), expected)?;
@@ -105,7 +105,7 @@ pub(in crate::console) async fn many(
     let left = letters.requeueable(&all, MOST).await?;
     let filter = filtered(fields.pairs());
     let what = format!("requeue: {requeued} of {seen} dead letters{filter}");
-    Ok(said(once.came_to(&app, Outcome::DeadLetters(Report { fields, requeued, left })), what))
+    Ok(said(once.came_to(Outcome::DeadLetters(Report { fields, requeued, left })), what))
 }
 
 /// What came of it, on a page.

@@ -6,7 +6,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::super::declared::meant;
-use super::show::VersionItem;
+use super::show::{COUNTED, VersionItem};
 use super::{refuse_the_servers_own, told};
 use crate::app::App;
 use crate::http::{MachineInPath, Query, json};
@@ -51,7 +51,7 @@ pub(in crate::routes) async fn apply(
     refuse_the_servers_own(&name)?;
     let machines = &app.lifecycles.parts.machines;
     let version = told(&app, machines.apply(&name, expected).await).await?;
-    let versions = machines.versions(&name).await?.iter().map(VersionItem::from).collect();
+    let versions = machines.versions(&name, COUNTED).await?.iter().map(VersionItem::from).collect();
     Ok(json(StatusCode::OK, &Applied { name, version, versions }))
 }
 

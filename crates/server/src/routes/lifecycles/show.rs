@@ -56,13 +56,16 @@ pub(in crate::routes) struct Shown<'a> {
     next_cursor: Option<Option<SagaId>>,
 }
 
+/// Lifecycles of a version that are counted.
+pub(super) const COUNTED: usize = 10_001;
+
 /// A version of a machine.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = MachineVersion)]
 pub(in crate::routes) struct VersionItem {
     version: u32,
     created_at: Time,
-    /// Lifecycles of it that have not ended. They keep it to their end.
+    /// Lifecycles of it that have not ended; 10,001 stands for more than 10,000. They keep it to their end.
     in_flight: u64,
 }
 
@@ -101,7 +104,7 @@ pub(in crate::routes) async fn show(
     query.finish("version, state, correlation_id, limit or cursor")?;
     let parts = &app.lifecycles.parts;
     let declared = told(&app, parts.machines.declared(&name).await).await?;
-    let versions = parts.machines.versions(&name).await?;
+    let versions = parts.machines.versions(&name, COUNTED).await?;
     let shown = version(&app, &name, asked.or(declared.active)).await?;
     let staged = version(&app, &name, declared.staged).await?;
     // Every one of them is counted: not for each page of a list.
