@@ -182,6 +182,13 @@ pub struct Report {
     pub sent: Option<Sent>,
 }
 
+impl Report {
+    /// About how much there is to write.
+    fn bytes(&self) -> usize {
+        self.error.as_ref().map_or(0, String::len) + self.body.as_ref().map_or(0, String::len)
+    }
+}
+
 /// What of a request is kept: not what its headers say, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -268,8 +275,9 @@ enum Keep {
 impl Jobs {
     pub(super) fn on(base: Arc<Base>) -> Self {
         let writer = base.clone();
-        let batcher =
-            Batcher::start(base.writers(), base.between_looks(), move |batch| write(writer.clone(), batch));
+        let batcher = Batcher::start(base.writers(), base.between_looks(), Report::bytes, move |batch| {
+            write(writer.clone(), batch)
+        });
         Self { base, batcher }
     }
 
