@@ -222,7 +222,7 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
 }
 
 /// Queries about rows whose numbers they are given, about subscriptions, and about the few nodes that send.
-const BY_NUMBER: [&str; 26] = [
+const BY_NUMBER: [&str; 27] = [
     "attempts",
     "beat",
     "bulk_of_events",
@@ -236,7 +236,9 @@ const BY_NUMBER: [&str; 26] = [
     "gone_subscription",
     "ingest",
     "insert_subscription",
+    "jobs_standing",
     "keep",
+    "lane_of_job",
     "leave",
     "list_subscriptions",
     "load_delivery",
@@ -248,7 +250,6 @@ const BY_NUMBER: [&str; 26] = [
     "prune_jobs",
     "report",
     "rotate_secret",
-    "still_leased",
 ];
 
 /// What an index is asked for that finds a delivery by its number, with or without its status.
