@@ -9,6 +9,8 @@ use tokio::time::Instant;
 
 /// The most that is written as one transaction.
 const MAX_BATCH: usize = 256;
+/// A batch that has so much takes no more: a statement is held in memory on both sides.
+const MAX_BYTES: usize = 8 << 20;
 
 /// Why something was not written.
 #[derive(Debug)]
@@ -20,21 +22,23 @@ pub(crate) enum NotWritten {
 }
 
 type Answer<R> = Result<R, Arc<store::Error>>;
+/// A thing, and who waits until it is written.
+type Ticket<T, R> = (T, oneshot::Sender<Answer<R>>);
 
 /// Takes things from everywhere and writes them in groups. It writes for as long as somebody holds it.
 pub(crate) struct Batcher<T, R> {
-    tickets: mpsc::UnboundedSender<(T, oneshot::Sender<Answer<R>>)>,
+    tickets: mpsc::UnboundedSender<Ticket<T, R>>,
 }
 
 impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
     /// Starts so many writers, of whom one begins so long after another at the earliest. What they write is answered in the
-    /// order given.
-    pub(crate) fn start<W, F>(writers: usize, between: Duration, write: W) -> Self
+    /// order given. `bytes` says about how much a thing has.
+    pub(crate) fn start<W, F>(writers: usize, between: Duration, bytes: fn(&T) -> usize, write: W) -> Self
     where
         W: Fn(Vec<T>) -> F + Clone + Send + Sync + 'static,
         F: Future<Output = Result<Vec<R>, store::Error>> + Send,
     {
-        let (tickets, queue) = mpsc::unbounded_channel();
+        let (tickets, queue) = mpsc::unbounded_channel::<Ticket<T, R>>();
         let queue = Arc::new(Mutex::new((queue, Instant::now())));
         for _ in 0..writers.max(1) {
             let (queue, write) = (queue.clone(), write.clone());
@@ -44,8 +48,15 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
                     {
                         let (queue, not_before) = &mut *queue.lock().await;
                         tokio::time::sleep_until(*not_before).await;
-                        if queue.recv_many(&mut tickets, MAX_BATCH).await == 0 {
-                            return;
+                        let Some(first) = queue.recv().await else { return };
+                        let mut size = bytes(&first.0);
+                        tickets.push(first);
+                        while tickets.len() < MAX_BATCH
+                            && size < MAX_BYTES
+                            && let Ok(next) = queue.try_recv()
+                        {
+                            size += bytes(&next.0);
+                            tickets.push(next);
                         }
                         *not_before = Instant::now() + between;
                     }
@@ -92,6 +103,32 @@ where
         Err(why) => {
             let why = Arc::new(why);
             batch.iter().map(|_| Err(why.clone())).collect()
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn a_batch_has_no_more_than_so_many_and_so_much() {
+        for (size, most) in [(10, MAX_BATCH), (MAX_BYTES / 4, 4), (MAX_BYTES * 2, 1)] {
+            let largest = Arc::new(std::sync::atomic::AtomicUsize::new(0));
+            let seen = largest.clone();
+            let batcher = Batcher::start(
+                1,
+                Duration::ZERO,
+                |size: &usize| *size,
+                move |batch: Vec<usize>| {
+                    seen.fetch_max(batch.len(), std::sync::atomic::Ordering::SeqCst);
+                    std::future::ready(Ok(batch))
+                },
+            );
+            let written = (0..600).map(|_| batcher.write(size));
+            let written = futures::future::join_all(written).await;
+            assert!(written.iter().all(|answer| matches!(answer, Ok(told) if *told == size)));
+            assert_eq!(largest.load(std::sync::atomic::Ordering::SeqCst), most, "{size} bytes each");
         }
     }
 }

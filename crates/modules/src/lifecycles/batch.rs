@@ -33,6 +33,18 @@ pub(super) struct Ask {
     pub(super) seat: Option<Seat>,
 }
 
+impl Ask {
+    /// About how much comes with it.
+    pub(super) fn bytes(&self) -> usize {
+        match &self.input {
+            Input::Transition { data: Some(data), .. } | Input::Answered { outcome: Ok(data), .. } => {
+                data.len()
+            }
+            Input::Start(_) | Input::Transition { .. } | Input::Fail(_) | Input::Answered { .. } => 0,
+        }
+    }
+}
+
 /// A worker's report, or that there will be none.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Report {

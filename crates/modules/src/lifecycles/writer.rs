@@ -24,7 +24,7 @@ impl Writer {
     /// Actions that are kept for this process go to `held`.
     pub(super) fn on(base: Arc<Base>, lease: Duration, held: mpsc::UnboundedSender<Held>) -> Self {
         let writers = base.writers();
-        let batcher = Batcher::start(writers, Duration::ZERO, move |asks: Vec<Ask>| {
+        let batcher = Batcher::start(writers, Duration::ZERO, Ask::bytes, move |asks: Vec<Ask>| {
             let (base, held) = (base.clone(), held.clone());
             async move { write(&base, lease, &held, asks).await }
         });

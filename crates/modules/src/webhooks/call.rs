@@ -6,8 +6,8 @@ use http::header::HeaderMap;
 
 use super::egress::Endpoint;
 use super::headers::Headers;
-use super::jobs::{Lane, Leased};
-use super::sender::Request;
+use super::jobs::{Lane, Leased, Sent};
+use super::sender::{Request, header_names};
 use super::signature::{Secret, WebhookId};
 use super::vault::{self, Vault};
 
@@ -27,6 +27,7 @@ pub(super) struct Call {
     lane: Lane,
     endpoint: Endpoint,
     headers: Headers,
+    sent: Sent,
     secret: Secret,
     /// The one before, and until when it is good too.
     previous: Option<(Secret, Timestamp)>,
@@ -43,11 +44,17 @@ impl Call {
             let said = mistakes.into_iter().map(|mistake| format!("{}: {}", mistake.name, mistake.message));
             Uncallable::Headers(said.collect::<Vec<_>>().join("; "))
         })?;
-        Ok(Self { lane, endpoint, headers, secret, previous })
+        let sent = Sent { url: lane.url.clone(), headers: header_names(&headers) };
+        Ok(Self { lane, endpoint, headers, sent, secret, previous })
     }
 
     pub(super) fn lane(&self) -> &Lane {
         &self.lane
+    }
+
+    /// What is kept of every request to it.
+    pub(super) fn sent(&self) -> &Sent {
+        &self.sent
     }
 
     /// The request of one attempt, signed with every secret that is good now.

@@ -148,7 +148,13 @@ impl Courier {
 }
 
 impl Maker {
-    async fn make(self: Arc<Self>, Dispatched { call, leased, place, ours_until }: Dispatched) {
+    async fn make(self: Arc<Self>, dispatched: Dispatched) {
+        if !dispatched.is_in_time() {
+            self.dispatch.give_back(dispatched).await;
+            self.freed.notify_one();
+            return;
+        }
+        let Dispatched { call, leased, place, ours_until } = dispatched;
         let Leased { job, token, .. } = leased;
         let started_at = self.dispatch.clock.now();
         let mut report = Report { job, token, started_at: Some(started_at), ..Report::default() };
@@ -157,12 +163,12 @@ impl Maker {
         match WebhookId::new(leased.webhook_id) {
             Ok(id) => {
                 let request = call.request(id, leased.payload.into(), leased.attempt, started_at);
-                report.sent = Some(request.kept(&call.lane().url));
                 let exchange = self.sender.send(request).await;
                 place.leave(exchange.verdict(), exchange.quiet_for());
-                let (error_code, duration) = (exchange.error_code(), exchange.duration);
+                let (error_code, duration) = (exchange.error_code(), Some(exchange.duration));
                 self.observer.attempted(&Attempted { error_code, duration });
                 gone = exchange.gone;
+                report.sent = (!exchange.unsent).then(|| call.sent().clone());
                 fill(&mut report, exchange);
             }
             Err(why) => {

@@ -1,6 +1,7 @@
 //! Deliveries for outside workers, who lease them as `webhooks` and call the endpoints themselves.
 
 use std::borrow::Cow;
+use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
@@ -11,9 +12,9 @@ use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, 
 
 use tokio::time::Instant;
 
-use super::dispatch::{Dispatch, Dispatched, TO_REPORT, Which};
+use super::dispatch::{Dispatch, Dispatched, HandedOut, TO_REPORT, Which};
 use super::error::Error;
-use super::jobs::{Answered, Report, Sent};
+use super::jobs::{Answered, LEASE_EXPIRED, Report, Sent, Won};
 use super::lanes::{Place, Verdict};
 use super::observer::{Attempted, Observer};
 use super::sender::{is_gone, refuses_one_event, wants_quiet};
@@ -33,6 +34,8 @@ pub struct Counter {
     observer: Arc<dyn Observer>,
     /// What workers have got here and not answered here, by job.
     held: Mutex<HashMap<i64, Held>>,
+    /// When it was last looked for workers that do not come back.
+    freed: Mutex<Option<Instant>>,
 }
 
 /// What a worker holds.
@@ -55,7 +58,7 @@ impl Counter {
         subscriptions: Arc<Subscriptions>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self { dispatch, subscriptions, observer, held: Mutex::default() }
+        Self { dispatch, subscriptions, observer, held: Mutex::default(), freed: Mutex::default() }
     }
 
     fn work(&self, Dispatched { call, leased, place, .. }: Dispatched) -> Result<Work, EngineError> {
@@ -81,7 +84,7 @@ impl Counter {
         let held = Held {
             token: leased.token,
             lane: lane.id,
-            sent: Sent { url: lane.url.clone(), headers: signed.keys().map(ToString::to_string).collect() },
+            sent: call.sent().clone(),
             place,
             shortest: lane.timeout + TO_REPORT,
             since: Instant::now(),
@@ -126,34 +129,125 @@ impl Counter {
         if jobs.is_empty() {
             return Ok(());
         }
-        let leased = self.dispatch.jobs.still_leased(&jobs).await?;
-        let over = |job: &i64, held: &mut Held| jobs.get(job) == Some(&held.token) && !leased.contains(job);
-        for (_, held) in self.held().extract_if(over) {
-            held.place.leave(Verdict::Unknown, None);
+        let over = self.dispatch.jobs.over(&jobs).await?;
+        let is_over =
+            |job: &i64, held: &mut Held| jobs.get(job) == Some(&held.token) && over.contains_key(job);
+        for (job, held) in self.held().extract_if(is_over) {
+            // How long the endpoint asked to be left alone, only the node knows that heard of it.
+            held.place
+                .leave(over.get(&job).and_then(Option::as_ref).map_or(Verdict::Unknown, shown_by), None);
         }
         Ok(())
     }
 
-    /// What the answer to a delivery says about its endpoint.
-    async fn judge(&self, held: Held, report: &Report) {
-        let status = report.response_code;
-        let (error_code, duration) = (report.error_code.as_deref(), held.since.elapsed());
-        self.observer.attempted(&Attempted { error_code, duration });
-        let verdict = match &report.error_code {
-            Some(_) if !status.is_some_and(refuses_one_event) => Verdict::Ill,
-            _ => Verdict::Well,
-        };
-        let quiet_for = report.retry_after.filter(|_| status.is_some_and(wants_quiet));
-        held.place.leave(verdict, quiet_for);
-        if status.is_some_and(is_gone)
-            && let Err(error) = self.subscriptions.gone(held.lane, &held.sent.url).await
+    /// The same, if that is some time ago: whoever waits for work asks again whenever there may be some.
+    async fn free_places_now_and_then(&self) -> Result<(), Error> {
+        let now = Instant::now();
         {
-            tracing::warn!(subscription = held.lane, %error, "the endpoint is gone, and could not be disabled");
+            let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
+            if freed.is_some_and(|at| now.duration_since(at) < FREED_EVERY) {
+                return Ok(());
+            }
+            *freed = Some(now);
         }
+        self.free_places().await
+    }
+
+    /// What the answer to a delivery says about its endpoint, wherever it was handed out.
+    async fn judge(&self, known: Known, report: &Report) {
+        let status = report.response_code;
+        let (error_code, duration) = (report.error_code.as_deref(), known.since());
+        self.observer.attempted(&Attempted { error_code, duration });
+        let verdict = verdict_on(error_code);
+        let quiet_for = report.retry_after.filter(|_| status.is_some_and(wants_quiet));
+        let (lane, sent) = match known {
+            Known::Held(held) => {
+                held.place.leave(verdict, quiet_for);
+                (held.lane, Some(held.sent))
+            }
+            Known::Elsewhere(handed_out) => {
+                self.dispatch.lanes.hear(handed_out.lane, verdict, quiet_for);
+                (handed_out.lane, handed_out.sent)
+            }
+        };
+        if let Some(Sent { url, .. }) = sent.filter(|_| status.is_some_and(is_gone))
+            && let Err(error) = self.subscriptions.gone(lane, &url).await
+        {
+            tracing::warn!(subscription = lane, %error, "the endpoint is gone, and could not be disabled");
+        }
+    }
+
+    /// What is known of a delivery that a worker has under this token. What is held here is taken out, so that nobody frees
+    /// its place meanwhile.
+    async fn known(&self, job: i64, token: i64) -> Result<Option<Known>, Error> {
+        let held = match self.held().entry(job) {
+            Entry::Occupied(held) if held.get().token == token => Some(held.remove()),
+            _ => None,
+        };
+        match held {
+            Some(held) => Ok(Some(Known::Held(held))),
+            None => Ok(self.dispatch.handed_out(job).await?.map(Known::Elsewhere)),
+        }
+    }
+
+    /// Holds on to what was not answered after all.
+    fn keep(&self, job: i64, known: Option<Known>) {
+        if let Some(Known::Held(held)) = known {
+            match self.held().entry(job) {
+                Entry::Vacant(free) => drop(free.insert(held)),
+                // Somebody has got it anew by now.
+                Entry::Occupied(_) => held.place.leave(Verdict::Unknown, None),
+            }
+        }
+    }
+
+    /// The shortest lease of what a worker has got here.
+    fn held_for(&self, job: i64) -> Option<Duration> {
+        self.held().get(&job).map(|held| held.shortest)
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<i64, Held>> {
         self.held.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What is known of a delivery that a worker has.
+enum Known {
+    Held(Held),
+    Elsewhere(HandedOut),
+}
+
+impl Known {
+    fn sent(&self) -> Option<Sent> {
+        match self {
+            Self::Held(held) => Some(held.sent.clone()),
+            Self::Elsewhere(handed_out) => handed_out.sent.clone(),
+        }
+    }
+
+    /// How long the worker had it.
+    fn since(&self) -> Option<Duration> {
+        match self {
+            Self::Held(held) => Some(held.since.elapsed()),
+            Self::Elsewhere(_) => None,
+        }
+    }
+}
+
+/// What a result says about its endpoint.
+fn verdict_on(error_code: Option<&str>) -> Verdict {
+    match error_code {
+        Some(code) if !status_in(code).is_some_and(refuses_one_event) => Verdict::Ill,
+        _ => Verdict::Well,
+    }
+}
+
+/// The same of one that another node has heard of.
+fn shown_by(won: &Won) -> Verdict {
+    match won {
+        Won::Completed => Verdict::Well,
+        Won::Failed(code) if code == LEASE_EXPIRED => Verdict::Unknown,
+        Won::Failed(code) => verdict_on(Some(code)),
     }
 }
 
@@ -195,10 +289,14 @@ impl Desk for Counter {
     }
 
     async fn lease(&self, _queues: &[&str], limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
-        self.free_places().await.map_err(told)?;
-        let found = self.dispatch.lease(&Which::All, limit, lease).await.map_err(told)?;
-        let mut work = Vec::with_capacity(found.work.len());
-        for dispatched in found.work {
+        self.free_places_now_and_then().await.map_err(told)?;
+        let mut found = self.dispatch.lease(&Which::All, limit, lease).await.map_err(told)?.work;
+        // A worker is promised no lease that its request may outlive. Giving back takes time too.
+        while let Some(late) = found.iter().position(|dispatched| !dispatched.is_in_time()) {
+            self.dispatch.give_back(found.swap_remove(late)).await;
+        }
+        let mut work = Vec::with_capacity(found.len());
+        for dispatched in found {
             let job = dispatched.leased.job;
             match self.work(dispatched) {
                 Ok(one) => work.push(one),
@@ -210,7 +308,10 @@ impl Desk for Counter {
     }
 
     async fn extend(&self, job: i64, token: i64, lease: Duration) -> Result<Option<Timestamp>, EngineError> {
-        let shortest = self.held().get(&job).map_or(Duration::ZERO, |held| held.shortest);
+        let shortest = match self.held_for(job) {
+            Some(shortest) => shortest,
+            None => self.dispatch.handed_out(job).await.map_err(told)?.map_or(lease, |known| known.shortest),
+        };
         match self.dispatch.jobs.extend(job, token, lease.max(shortest)).await.map_err(told)? {
             Ok(until) => Ok(Some(until)),
             Err(Answered::Unknown) => Ok(None),
@@ -225,7 +326,8 @@ impl Desk for Counter {
         token: i64,
         answer: &Answer,
     ) -> Result<Option<backstitch::Answered>, EngineError> {
-        let sent = self.held().get(&job).map(|held| held.sent.clone());
+        let known = self.known(job, token).await.map_err(told)?;
+        let sent = known.as_ref().and_then(Known::sent);
         let mut report = Report { job, token, sent, ..Report::default() };
         match answer {
             Answer::Succeeded(result) => report.body = (result != "null").then(|| result.clone()),
@@ -237,10 +339,18 @@ impl Desk for Counter {
                 report.retry_after = error.retry_after;
             }
         }
-        let answered = self.dispatch.jobs.report(report.clone()).await.map_err(told)?;
-        let held = if answered == Answered::Now { self.held().remove(&job) } else { None };
-        if let Some(held) = held {
-            self.judge(held, &report).await;
+        let answered = match self.dispatch.jobs.report(report.clone()).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                self.keep(job, known);
+                return Err(told(error));
+            }
+        };
+        match known {
+            Some(known) if answered == Answered::Now => self.judge(known, &report).await,
+            // Whoever it belongs to, it is not this worker.
+            Some(Known::Held(held)) => held.place.leave(Verdict::Unknown, None),
+            _ => {}
         }
         match answered {
             Answered::Now => Ok(Some(backstitch::Answered::Now)),

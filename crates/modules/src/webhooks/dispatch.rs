@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::call::{Call, Uncallable};
 use super::crew::Crew;
 use super::error::Error;
-use super::jobs::{Ask, Jobs, Lane, Leased};
+use super::jobs::{Ask, Jobs, Lane, Leased, Sent};
 use super::lanes::{Lanes, Limits, Place, Rate, Why};
 use super::vault::Vault;
 
@@ -49,6 +49,22 @@ pub(super) struct Dispatched {
     pub(super) ours_until: Instant,
 }
 
+impl Dispatched {
+    /// Whether the request will be over before the lease is. The answer to the question for it may have taken long.
+    pub(super) fn is_in_time(&self) -> bool {
+        Instant::now() + self.call.lane().timeout <= self.ours_until
+    }
+}
+
+/// A delivery that some node has handed out.
+pub(super) struct HandedOut {
+    pub(super) lane: i64,
+    /// The shortest lease that outlives its request.
+    pub(super) shortest: Duration,
+    /// What was to be sent; nothing where the subscription may have been another at that time.
+    pub(super) sent: Option<Sent>,
+}
+
 /// Which lanes to look at.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Which {
@@ -70,7 +86,7 @@ pub(super) struct Found {
     pub(super) busy: Vec<i64>,
     /// There was room enough to look at all that were asked for.
     pub(super) complete: bool,
-    /// How many lanes were looked at.
+    /// How many lanes were looked at, those included that nobody may call and those that are other nodes'.
     pub(super) seen: usize,
 }
 
@@ -111,6 +127,23 @@ impl Dispatch {
         Ok(call)
     }
 
+    /// What is known of a delivery that another node has handed out, or this one in another life.
+    pub(super) async fn handed_out(&self, job: i64) -> Result<Option<HandedOut>, Error> {
+        let Some((lane, is_as_then)) = self.jobs.lane_of(job).await? else { return Ok(None) };
+        let (id, shortest) = (lane.id, lane.timeout + TO_REPORT);
+        let call = if is_as_then { self.call(lane).ok() } else { None };
+        Ok(Some(HandedOut { lane: id, shortest, sent: call.map(|call| call.sent().clone()) }))
+    }
+
+    /// Gives back what came too late to be made. Nothing was sent, so it costs no attempt and no lease.
+    pub(super) async fn give_back(&self, late: Dispatched) {
+        let Leased { job, token, .. } = late.leased;
+        match self.jobs.give_back(job, token).await {
+            Ok(_) => tracing::warn!(job, "the database took so long to hand it out that it is given back"),
+            Err(error) => tracing::warn!(job, %error, "it came too late, and waits until its lease is over"),
+        }
+    }
+
     /// Leases up to so many from these lanes, each for as long as its request may take and then some, and at least for
     /// `lease`.
     pub(super) async fn lease(&self, which: &Which, most: usize, lease: Duration) -> Result<Found, Error> {
@@ -141,7 +174,9 @@ impl Dispatch {
             if wrapped && begun_after > 0 {
                 // The others had their turn.
                 page.open.retain(|lane| lane.id <= begun_after);
+                page.disabled.retain(|lane| *lane <= begun_after);
             }
+            found.seen += page.disabled.len();
             for lane in page.deleted {
                 found.more |= self.jobs.close_lane(lane).await? > 0;
             }
@@ -172,6 +207,7 @@ impl Dispatch {
     ) -> Result<(), Error> {
         if self.lanes.free() > 0 {
             let chosen = self.jobs.chosen_lanes(lanes).await?;
+            found.seen += chosen.disabled.len();
             self.lease_page(chosen.open, most, lease, found).await?;
             found.complete = true;
         }
@@ -187,9 +223,9 @@ impl Dispatch {
         found: &mut Found,
     ) -> Result<Option<i64>, Error> {
         let wanted = most - found.work.len();
+        found.seen += page.len();
         let ours = page.into_iter().filter_map(|lane| Some((self.limits_of(&lane)?, lane)));
         let ours: Vec<_> = ours.collect();
-        found.seen += ours.len();
         let open = ours.into_iter().filter(|(limits, lane)| self.may_enter(lane, limits, found));
         let open: Vec<_> = open.collect();
         // Places are taken before it is known how much waits: no lane takes so many that the others of the page get none.
@@ -298,4 +334,52 @@ impl Dispatch {
 
 fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(test)]
+mod tests {
+    use backstitch::clock::SystemClock;
+    use backstitch::store::sqlite::SqliteStore;
+    use backstitch::{Engine, Options, Payload};
+
+    use super::*;
+    use crate::randomness::SystemRandomness;
+    use crate::webhooks::egress::Egress;
+    use crate::webhooks::{NewEvent, Registrar, SCHEMA, Terms, Webhooks, crew, lanes};
+
+    #[tokio::test]
+    async fn lanes_that_nobody_may_call_are_counted_among_those_that_were_looked_at() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, clock) = (folder.path().join("hooks.db"), Arc::new(SystemClock));
+        let store = SqliteStore::open_with(&path, clock.clone(), &[&SCHEMA]).unwrap();
+        let engine = Engine::on_store(Arc::new(store), Options::default()).await.unwrap();
+        let webhooks = Webhooks::open(&engine).await.unwrap();
+        let vault = Vault::new(&[7; 32]).unwrap();
+        let subscriptions = webhooks.subscriptions.clone();
+        let registrar =
+            Registrar::new(subscriptions, Egress::default(), vault.clone(), Arc::new(SystemRandomness));
+        let terms = Terms::to("https://example.com/hooks", vec!["*".to_owned()]);
+        let mut ids = Vec::new();
+        for is_open in [false, true, false] {
+            let (made, _) = registrar.create(&terms, &[], None).await.unwrap();
+            ids.push(made.id);
+            if !is_open {
+                webhooks.subscriptions.disable(made.id, "no more").await.unwrap();
+            }
+        }
+        let payload = Payload::parse("{}").unwrap();
+        let event = NewEvent { id: None, kind: "order.created".to_owned(), payload };
+        assert_eq!(webhooks.ingest.accept(event).await.unwrap().deliveries, 3);
+        webhooks.orchestrator.settle().await.unwrap();
+        let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
+        let lanes = Lanes::new(lanes::Settings::default());
+        let dispatch = Dispatch::new(webhooks.jobs.clone(), crew, lanes, vault, clock);
+        let found = dispatch.lease(&Which::All, 10, Duration::ZERO).await.unwrap();
+        assert_eq!((found.seen, found.busy, found.work.len()), (3, vec![ids[1]], 1));
+        let found = dispatch.lease(&Which::All, 10, Duration::ZERO).await.unwrap();
+        assert_eq!((found.seen, found.complete), (2, true), "each once, wherever the look began");
+        let found = dispatch.lease(&Which::These(ids), 10, Duration::ZERO).await.unwrap();
+        assert_eq!((found.seen, found.work.len()), (2, 0));
+        engine.shutdown().await.unwrap();
+    }
 }

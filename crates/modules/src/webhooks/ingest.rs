@@ -83,8 +83,10 @@ impl From<NotTaken> for Error {
 impl Ingest {
     pub(super) fn on(base: Arc<Base>) -> Self {
         let writer = base.clone();
-        let batcher =
-            Batcher::start(base.writers(), base.between_looks(), move |batch| write(writer.clone(), batch));
+        let bytes = |given: &Given| given.payload.len();
+        let batcher = Batcher::start(base.writers(), base.between_looks(), bytes, move |batch| {
+            write(writer.clone(), batch)
+        });
         Self { base, batcher }
     }
 

@@ -20,6 +20,7 @@ use super::error::Error;
 use super::sealed_headers::SealedHeaders;
 use super::subscription::{Secrets, Subscription};
 use crate::batcher::Batcher;
+use crate::job_words::job_status;
 use crate::question::{Record, chosen, statement, tidied};
 
 /// The queue of deliveries among the jobs of the engine.
@@ -80,6 +81,19 @@ pub struct Ask {
 }
 
 impl Lane {
+    fn read(row: &Record) -> Result<Self, Error> {
+        Ok(Self {
+            id: row.integer(0)?,
+            url: row.text(3)?,
+            headers: SealedHeaders::read(&row.text(4)?),
+            timeout: Duration::from_millis(row.integer(5)?.unsigned_abs()),
+            max_concurrency: row.count(6)?,
+            rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),
+            secrets: Secrets::read(row, 8)?,
+            updated_at: row.time(11)?,
+        })
+    }
+
     /// The lane of this subscription.
     pub(super) fn of(subscription: &Subscription) -> Self {
         let Subscription { id, terms, headers, secrets, updated_at, .. } = subscription.clone();
@@ -101,6 +115,8 @@ impl Lane {
 pub struct Lanes {
     /// Those that may be leased from.
     pub open: Vec<Lane>,
+    /// Those of disabled subscriptions.
+    pub disabled: Vec<i64>,
     /// Those of deleted subscriptions; see [`Jobs::close_lane`].
     pub deleted: Vec<i64>,
     /// Where to go on looking; none when all were seen.
@@ -115,17 +131,10 @@ impl Lanes {
             lanes.next = Some(id);
             if row.flag(2)? {
                 lanes.deleted.push(id);
-            } else if !row.flag(1)? {
-                lanes.open.push(Lane {
-                    id,
-                    url: row.text(3)?,
-                    headers: SealedHeaders::read(&row.text(4)?),
-                    timeout: Duration::from_millis(row.integer(5)?.unsigned_abs()),
-                    max_concurrency: row.count(6)?,
-                    rate_limit: row.optional_integer(7)?.and_then(|limit| u32::try_from(limit).ok()),
-                    secrets: Secrets::read(row, 8)?,
-                    updated_at: row.time(11)?,
-                });
+            } else if row.flag(1)? {
+                lanes.disabled.push(id);
+            } else {
+                lanes.open.push(Lane::read(row)?);
             }
         }
         Ok(lanes)
@@ -182,6 +191,13 @@ pub struct Report {
     pub sent: Option<Sent>,
 }
 
+impl Report {
+    /// About how much there is to write.
+    fn bytes(&self) -> usize {
+        self.error.as_ref().map_or(0, String::len) + self.body.as_ref().map_or(0, String::len)
+    }
+}
+
 /// What of a request is kept: not what its headers say, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Sent {
@@ -227,6 +243,17 @@ pub enum Won {
     Failed(String),
 }
 
+impl Won {
+    /// The result of a job that stands so, if it has one.
+    fn of(status: Status, last_error: Option<String>) -> Option<Self> {
+        match status {
+            Status::Pending | Status::Leased => None,
+            Status::Completed => Some(Self::Completed),
+            Status::Failed => Some(Self::Failed(last_error.unwrap_or_default())),
+        }
+    }
+}
+
 /// What became of leases that ran out.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Expired {
@@ -245,11 +272,7 @@ struct Found {
 impl Found {
     /// Whether a report under this token counts.
     fn takes(&self, token: i64) -> Answered {
-        let won = match self.lease.status {
-            Status::Pending | Status::Leased => None,
-            Status::Completed => Some(Won::Completed),
-            Status::Failed => Some(Won::Failed(self.last_error.clone().unwrap_or_default())),
-        };
+        let won = Won::of(self.lease.status, self.last_error.clone());
         match (self.lease.complete(token), won) {
             (Ok(_), _) => Answered::Now,
             (Err(Refused::Finished), Some(won)) => Answered::Before(won),
@@ -268,8 +291,9 @@ enum Keep {
 impl Jobs {
     pub(super) fn on(base: Arc<Base>) -> Self {
         let writer = base.clone();
-        let batcher =
-            Batcher::start(base.writers(), base.between_looks(), move |batch| write(writer.clone(), batch));
+        let batcher = Batcher::start(base.writers(), base.between_looks(), Report::bytes, move |batch| {
+            write(writer.clone(), batch)
+        });
         Self { base, batcher }
     }
 
@@ -401,22 +425,37 @@ impl Jobs {
         Ok(all)
     }
 
-    /// Which of these jobs are still leased under their tokens, wherever they were answered or expired.
+    /// The lane of a job, and whether it has been the same ever since the job was made.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub(super) async fn still_leased(&self, jobs: &HashMap<i64, i64>) -> Result<HashSet<i64>, Error> {
+    pub(super) async fn lane_of(&self, job: i64) -> Result<Option<(Lane, bool)>, Error> {
+        let asked = statement!("webhooks/lane_of_job");
+        let rows = self.base.read(Part::Worker, asked, vec![job.into()]).await?;
+        rows.first().map(|row| Ok((Lane::read(row)?, row.flag(12)?))).transpose()
+    }
+
+    /// Those of these jobs that are not leased any more under their tokens, and the result that counted of those that have
+    /// one under it, whoever heard of it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub(super) async fn over(&self, jobs: &HashMap<i64, i64>) -> Result<HashMap<i64, Option<Won>>, Error> {
         let ids: Vec<i64> = jobs.keys().copied().collect();
-        let rows =
-            self.base.read(Part::Worker, statement!("webhooks/still_leased"), vec![chosen(&ids)]).await?;
-        let mut leased = HashSet::new();
+        let asked = statement!("webhooks/jobs_standing");
+        let rows = self.base.read(Part::Worker, asked, vec![chosen(&ids)]).await?;
+        let mut over: HashMap<i64, Option<Won>> = ids.into_iter().map(|job| (job, None)).collect();
         for row in &rows {
-            let (job, token) = (row.integer(0)?, row.integer(1)?);
-            if jobs.get(&job) == Some(&token) {
-                leased.insert(job);
+            let (job, status) = (row.integer(0)?, job_status(&row.text(2)?));
+            if jobs.get(&job) != Some(&row.integer(1)?) {
+                continue;
+            }
+            match status {
+                Status::Leased => drop(over.remove(&job)),
+                status => drop(over.insert(job, Won::of(status, row.optional_text(3)?))),
             }
         }
-        Ok(leased)
+        Ok(over)
     }
 
     /// Gives up some of what waits in the lane of a deleted subscription, as [`SUBSCRIPTION_DELETED`]; how much that was.

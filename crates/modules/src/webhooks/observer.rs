@@ -4,13 +4,13 @@ use std::time::Duration;
 
 use super::orchestrator::Progress;
 
-/// An attempt that this process made, finished.
+/// An attempt that this process made, or heard of, finished.
 #[derive(Clone, Copy, Debug)]
 pub struct Attempted<'a> {
     /// Why it failed; nothing where it arrived.
     pub error_code: Option<&'a str>,
-    /// How long it took.
-    pub duration: Duration,
+    /// How long it took; nothing where another process handed it out.
+    pub duration: Option<Duration>,
 }
 
 /// Hears of what becomes of webhooks. It is called between attempts and must not wait.

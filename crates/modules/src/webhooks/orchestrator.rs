@@ -17,7 +17,7 @@ use backstitch::{Timestamp, store};
 use tokio::time::Instant;
 
 use super::base::{Base, Part, Side};
-use super::observer::Observer;
+use super::observer::{Nobody, Observer};
 use crate::question::statement;
 
 /// Decisions in one transaction at most, of each kind.
@@ -69,7 +69,7 @@ impl Orchestrator {
     /// # Errors
     /// When the database cannot be written.
     pub async fn settle(&self) -> Result<Progress, store::Error> {
-        self.settle_share(Share::Everything).await
+        self.settle_share(Share::Everything, &Nobody).await
     }
 
     async fn decide(&self, share: Share) -> Result<Progress, store::Error> {
@@ -110,10 +110,12 @@ impl Orchestrator {
         }
     }
 
-    async fn settle_share(&self, share: Share) -> Result<Progress, store::Error> {
+    async fn settle_share(&self, share: Share, observer: &dyn Observer) -> Result<Progress, store::Error> {
         let mut all = Progress::default();
         loop {
             let progress = self.decide(share).await?;
+            // Whatever becomes of the next batch, this one is on disk.
+            observer.progressed(&progress);
             all = all.and(progress);
             if !progress.more {
                 return Ok(Progress { more: false, ..all });
@@ -163,7 +165,7 @@ impl Orchestrator {
         share: Share,
         observer: &dyn Observer,
     ) -> Result<Duration, store::Error> {
-        observer.progressed(&self.settle_share(share).await?);
+        self.settle_share(share, observer).await?;
         if share == Share::Results {
             return Ok(TICK);
         }
@@ -273,21 +275,13 @@ impl Progress {
         }
     }
 
-    fn count_result(&mut self, next: Option<&Delivery>) {
-        match next {
-            None => self.ignored += 1,
-            Some(next) => {
-                self.applied += 1;
-                self.count_end(next.status);
-            }
-        }
-    }
-
-    fn count_end(&mut self, status: Status) {
+    /// What a delivery has become.
+    fn count(&mut self, status: Status) {
         match status {
+            Status::InProgress => self.begun += 1,
             Status::Completed => self.completed += 1,
             Status::DeadLettered => self.dead_lettered += 1,
-            Status::Pending | Status::InProgress | Status::PendingRetry => {}
+            Status::Pending | Status::PendingRetry => {}
         }
     }
 }

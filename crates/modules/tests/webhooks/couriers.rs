@@ -110,6 +110,26 @@ async fn s6_a_failure_is_kept_with_its_answer_and_tried_again_when_it_is_due() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_that_never_got_a_connection_keeps_no_request() {
+    for stage in Stage::each().await {
+        let service = Service::always(|| Reply::http(500, "")).await;
+        let nobody = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let closed = format!("http://{}/", nobody.local_addr().unwrap());
+        drop(nobody);
+        for (url, code, is_sent) in [(service.url(), "http_500", true), (closed, "connect_failed", false)] {
+            let subscription = subscribe(&stage, url, |_| ()).await;
+            let working = work(&stage, stage.dispatch());
+            let saga = until(&stage, stage.tell(code).await.event, Status::PendingRetry).await;
+            let attempt = stage.webhooks.deliveries.attempts(saga.id).await.unwrap().remove(0);
+            assert_eq!(attempt.error_code.as_deref(), Some(code));
+            assert_eq!(attempt.sent.map(|sent| sent.url), is_sent.then_some(subscription.terms.url));
+            drop(working);
+            stage.webhooks.subscriptions.delete(subscription.id).await.unwrap();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_endpoint_that_is_gone_is_disabled_and_its_events_are_kept() {
     for stage in Stage::each().await {
         let service = Service::always(|| Reply::http(410, "")).await;

@@ -1,10 +1,13 @@
 //! Several who decide at once, and crashes between any two transactions: §2.3, §10.2.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Answered, Filter, Nobody};
+use backstitch_modules::webhooks::egress::Egress;
+use backstitch_modules::webhooks::{Answered, Filter, Nobody, Observer, Progress, Terms};
 
 use crate::stage::{BASE, Place, Stage, order_created};
 
@@ -113,6 +116,65 @@ async fn the_orchestrator_is_woken_by_whoever_leaves_it_something_to_decide() {
         }
         running.abort();
     }
+}
+
+/// More than are decided in one transaction.
+const MANY: usize = 600;
+
+#[tokio::test(flavor = "multi_thread")]
+async fn all_that_are_given_up_at_once_are_given_up_and_counted_however_many() {
+    for stage in Stage::each().await {
+        let subscription = stage.subscribe(&["*"], 8).await;
+        let events = (0..MANY).map(|number| order_created(&format!("o-{number}"))).collect();
+        stage.webhooks.ingest.accept_all(events).await;
+        assert_eq!(stage.decide().await.begun, MANY);
+        let mut leased = stage.lease().await;
+        while !leased.is_empty() {
+            futures::future::join_all(leased.iter().map(|leased| stage.failed(leased, "http_500"))).await;
+            leased = stage.lease().await;
+        }
+        let taken_in = stage.decide().await;
+        assert_eq!((taken_in.applied, taken_in.ignored, taken_in.dead_lettered), (MANY, 0, 0));
+        let terms = Terms { max_retry_limit: 1, ..subscription.terms.clone() };
+        stage.registrar_to(Egress::default()).change(&subscription, &terms, None).await.unwrap();
+        stage.advance(BASE).await;
+        let given_up = stage.decide().await;
+        assert_eq!((given_up.dead_lettered, given_up.begun), (MANY, 0), "none waits for another look");
+    }
+}
+
+/// Adds up what was decided.
+#[derive(Default)]
+struct Begun(AtomicUsize);
+
+impl Observer for Begun {
+    fn progressed(&self, progress: &Progress) {
+        self.0.fetch_add(progress.begun, Ordering::SeqCst);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_decided_is_counted_whatever_becomes_of_what_comes_after_it() {
+    let stage = Stage::sqlite().await;
+    stage.subscribe(&["*"], 8).await;
+    let events = (0..MANY).map(|number| order_created(&format!("o-{number}"))).collect();
+    stage.webhooks.ingest.accept_all(events).await;
+    let last = stage.number("select max(id) from webhook_delivery_sagas").await;
+    let refuse = format!(
+        "create trigger refused before insert on jobs when new.delivery_id = {last}
+         begin select raise(abort, 'not this one'); end"
+    );
+    stage.execute(&refuse).await.unwrap();
+    let (orchestrator, begun) = (stage.webhooks.orchestrator.clone(), Arc::new(Begun::default()));
+    let observer = begun.clone();
+    let running = tokio::spawn(async move { orchestrator.run(&*observer).await });
+    while stage.number("select count(*) from jobs").await == 0 || begun.0.load(Ordering::SeqCst) == 0 {
+        tokio::task::yield_now().await;
+    }
+    let jobs = usize::try_from(stage.number("select count(*) from jobs").await).unwrap();
+    assert!((1..MANY).contains(&jobs), "the last ones are not begun: {jobs}");
+    assert_eq!(begun.0.load(Ordering::SeqCst), jobs);
+    running.abort();
 }
 
 #[tokio::test(flavor = "multi_thread")]

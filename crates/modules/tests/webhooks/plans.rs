@@ -8,7 +8,8 @@ use tokio_postgres::types::{ToSql, Type};
 
 use crate::stage::{Place, Stage, session};
 
-/// Deliveries that are over, and a few that are not, with their events and jobs. Rows are written as they would stand
+/// Deliveries that are over, and a few that are not, with their events and jobs: of those under way a third waits, a third is
+/// somebody's whose time is over, and of a third the result has not been taken in. Rows are written as they would stand
 /// after a long time, past the rules for those that begin.
 const FILL_SQLITE: &str = "
     drop trigger webhook_delivery_sagas_begin_pending;
@@ -21,8 +22,8 @@ const FILL_SQLITE: &str = "
     select
         i, 1 + i % 50,
         case
-            when i % 1000 = 1 then 'Pending' when i % 1000 = 2 then 'PendingRetry' when i % 1000 = 3 then 'InProgress'
-            when i % 1000 = 4 then 'DeadLettered' else 'Completed'
+            when i % 1000 = 1 then 'Pending' when i % 1000 = 2 then 'PendingRetry' when i % 1000 = 4 then 'DeadLettered'
+            when i % 1000 in (3, 5, 6) then 'InProgress' else 'Completed'
         end,
         case when i % 1000 in (1, 3) then 0 else 1 end, i * 1000, case when i % 1000 in (2, 4) then 'x' end,
         i * 1000, i * 1000, case when i % 1000 <> 1 then i end, 'msg_' || i
@@ -30,8 +31,10 @@ const FILL_SQLITE: &str = "
     insert into jobs (id, delivery_id, lane, queue, until, created_at, status)
     select
         id, id, subscription_id, 'deliver/webhooks', created_at, created_at,
-        case when status = 'InProgress' then 'Pending' else 'Completed' end
-    from webhook_delivery_sagas where status <> 'Pending' and id <= 100000;
+        case id % 1000 when 3 then 'Pending' when 5 then 'Leased' else 'Completed' end
+    from webhook_delivery_sagas where status = 'InProgress' or status <> 'Pending' and id <= 100000;
+    insert into job_results (job_id, delivery_id, at)
+    select id, id, created_at from webhook_delivery_sagas where status = 'InProgress' and id % 1000 = 6;
     insert into webhook_events (uid, type, webhook_id, digest, created_at, payload)
     select 'e-' || id, 'order.created', webhook_id, zeroblob(32), created_at, '{}'
     from webhook_delivery_sagas where id <= 100000;
@@ -49,9 +52,9 @@ const FILL_POSTGRES: &str = "
          job_id, webhook_id)
     select
         i, 1 + i % 50,
-        (case i % 1000
-            when 1 then 'Pending' when 2 then 'PendingRetry' when 3 then 'InProgress' when 4 then 'DeadLettered'
-            else 'Completed'
+        (case
+            when i % 1000 = 1 then 'Pending' when i % 1000 = 2 then 'PendingRetry' when i % 1000 = 4 then 'DeadLettered'
+            when i % 1000 in (3, 5, 6) then 'InProgress' else 'Completed'
         end)::webhook_delivery_status,
         case when i % 1000 in (1, 3) then 0 else 1 end, timestamptz 'epoch' + i * interval '1 ms',
         case when i % 1000 in (2, 4) then 'x' end, timestamptz 'epoch' + i * interval '1 ms',
@@ -60,8 +63,10 @@ const FILL_POSTGRES: &str = "
     insert into jobs (delivery_id, lane, queue, until, created_at, status)
     select
         id, subscription_id, 'deliver/webhooks', created_at, created_at,
-        case when status = 'InProgress' then 'Pending' else 'Completed' end
-    from webhook_delivery_sagas where status <> 'Pending' and id <= 100000;
+        case id % 1000 when 3 then 'Pending' when 5 then 'Leased' else 'Completed' end
+    from webhook_delivery_sagas where status = 'InProgress' or status <> 'Pending' and id <= 100000;
+    insert into job_results (job_id, delivery_id, at)
+    select id, id, created_at from webhook_delivery_sagas where status = 'InProgress' and id % 1000 = 6;
     insert into webhook_events (uid, type, webhook_id, digest, created_at, payload)
     select 'e-' || id, 'order.created', webhook_id, decode(repeat('00', 32), 'hex'), created_at, '{}'
     from webhook_delivery_sagas where id <= 100000;
@@ -222,7 +227,7 @@ async fn s10_1_in_a_file_of_a_million_every_query_by_status_and_time_uses_its_in
 }
 
 /// Queries about rows whose numbers they are given, about subscriptions, and about the few nodes that send.
-const BY_NUMBER: [&str; 26] = [
+const BY_NUMBER: [&str; 27] = [
     "attempts",
     "beat",
     "bulk_of_events",
@@ -236,7 +241,9 @@ const BY_NUMBER: [&str; 26] = [
     "gone_subscription",
     "ingest",
     "insert_subscription",
+    "jobs_standing",
     "keep",
+    "lane_of_job",
     "leave",
     "list_subscriptions",
     "load_delivery",
@@ -248,7 +255,6 @@ const BY_NUMBER: [&str; 26] = [
     "prune_jobs",
     "report",
     "rotate_secret",
-    "still_leased",
 ];
 
 /// What an index is asked for that finds a delivery by its number, with or without its status.

@@ -25,6 +25,8 @@ const CHANGES: &[(&str, &[&str])] = &[
         &["backstitch_ingest"],
     ),
     ("update webhook_events set type = 'x' where false", &[]),
+    // Who holds events needs the right to change them; no change is made all the same.
+    ("update webhook_events set id = default where false", &["backstitch_dead_letter", "backstitch_retention"]),
     ("delete from webhook_events where false", &["backstitch_retention"]),
     (
         "insert into webhook_delivery_sagas
@@ -71,6 +73,13 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("update dead_letters set attempt_count = 0 where false", &[]),
     ("delete from dead_letters where false", &["backstitch_retention"]),
     (
+        "insert into waiting_dead_letters (saga_id, event_id, subscription_id, created_at, attempt_count, webhook_id)
+         values (77, 77, 77, now(), 1, 'x')",
+        &[],
+    ),
+    ("update waiting_dead_letters set attempt_count = 0 where false", &[]),
+    ("delete from waiting_dead_letters where false", &[]),
+    (
         "insert into webhook_senders (seen_at, id, node) values (now(), 'x', 'x')",
         &["backstitch_worker"],
     ),
@@ -111,6 +120,24 @@ async fn s9_each_role_may_change_what_is_its_own_and_nothing_else() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s9_those_who_may_hold_an_event_cannot_change_it() {
+    let stage = Stage::postgres().await;
+    let Place::Postgres { address, .. } = &stage.place else { return };
+    stage.tell("o-1").await;
+    let session = session(address).await;
+    for role in ["backstitch_dead_letter", "backstitch_retention"] {
+        session.batch_execute(&format!("begin; set local role {role}")).await.unwrap();
+        assert_eq!(
+            session.query("select from webhook_events for no key update", &[]).await.unwrap().len(),
+            1
+        );
+        let refused = session.batch_execute("update webhook_events set id = default").await.unwrap_err();
+        assert_eq!(refused.as_db_error().unwrap().message(), "an event never changes", "{role}");
+        session.batch_execute("rollback").await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s9_the_orchestrator_may_read_events_and_subscriptions_and_nobody_reads_what_is_not_theirs() {
     let stage = Stage::postgres().await;
     let Place::Postgres { address, .. } = &stage.place else { return };
@@ -125,6 +152,8 @@ async fn s9_the_orchestrator_may_read_events_and_subscriptions_and_nobody_reads_
         ("backstitch_worker", "dead_letters"),
         ("backstitch_retention", "webhook_subscriptions"),
         ("backstitch_orchestrator", "webhook_senders"),
+        ("backstitch_worker", "waiting_dead_letters"),
+        ("backstitch_retention", "waiting_dead_letters"),
     ] {
         assert!(!may(&session, role, &format!("select from {table}")).await, "{role} reads {table}");
     }

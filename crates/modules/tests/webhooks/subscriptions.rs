@@ -184,6 +184,12 @@ async fn nothing_secret_is_left_of_a_deleted_subscription() {
             .await
             .unwrap();
         subscriptions.delete(made.id).await.unwrap();
+        let later = "select count(*) from webhook_subscriptions where updated_at > deleted_at";
+        assert_eq!(
+            stage.number(later).await,
+            1,
+            "time stands still, and the later change has the later time"
+        );
         let empty =
             "select count(*) from webhook_subscriptions where length(secret) = 0 and previous_secret is null
             and previous_secret_until is null and headers = '[]'";

@@ -373,7 +373,9 @@ impl webhooks::Observer for WebhookCounters {
     fn attempted(&self, attempt: &Attempted<'_>) {
         let counter = if attempt.error_code.is_none() { &self.arrived } else { &self.failed };
         counter.increment(1);
-        self.took.record(attempt.duration.as_secs_f64());
+        if let Some(duration) = attempt.duration {
+            self.took.record(duration.as_secs_f64());
+        }
     }
 
     fn progressed(&self, progress: &Progress) {

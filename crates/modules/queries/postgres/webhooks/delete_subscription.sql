@@ -1,7 +1,7 @@
 -- It stays as a row: its deliveries refer to it, and end by it. Nothing is sent to it any more, so what is secret goes.
 update webhook_subscriptions
 set
-    deleted_at = $2, updated_at = $2, secret = '', previous_secret = null, previous_secret_until = null,
-    headers = '[]'
+    deleted_at = $2, updated_at = greatest($2, updated_at + interval '1 microsecond'), secret = '',
+    previous_secret = null, previous_secret_until = null, headers = '[]'
 where id = $1 and deleted_at is null
 returning id

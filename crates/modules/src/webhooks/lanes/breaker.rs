@@ -76,6 +76,13 @@ impl Breaker {
         }
     }
 
+    /// What was heard of a request that began elsewhere. While the endpoint is left alone, only what begins here tells more.
+    pub(super) fn hear(&mut self, verdict: Verdict, now: Duration, settings: &Settings) {
+        if self.state == State::Closed {
+            self.end(Ticket(self.era), verdict, now, settings);
+        }
+    }
+
     fn count_well(&mut self, now: Duration, settings: &Settings) {
         self.ill_in_a_row = 0;
         self.well_in_a_row = self.well_in_a_row.saturating_add(1);

@@ -86,8 +86,24 @@ impl Lane {
         settings: &Settings,
     ) {
         self.held -= 1;
-        self.used = now;
         self.breaker.end(ticket, verdict, now, settings);
+        self.note(verdict, quiet_for, now, settings);
+    }
+
+    /// What became of a request that another node gave a place to.
+    pub(super) fn hear(
+        &mut self,
+        verdict: Verdict,
+        quiet_for: Option<Duration>,
+        now: Duration,
+        settings: &Settings,
+    ) {
+        self.breaker.hear(verdict, now, settings);
+        self.note(verdict, quiet_for, now, settings);
+    }
+
+    fn note(&mut self, verdict: Verdict, quiet_for: Option<Duration>, now: Duration, settings: &Settings) {
+        self.used = now;
         if verdict != Verdict::Unknown {
             self.proven = verdict == Verdict::Well;
             self.heard = now;

@@ -203,6 +203,11 @@ impl Lanes {
         self.0.settings.places.saturating_sub(self.state().taken.places)
     }
 
+    /// Takes to heart what became of a request that another node gave a place to.
+    pub fn hear(&self, endpoint: i64, verdict: Verdict, quiet_for: Option<Duration>) {
+        self.leave(endpoint, |lane, now, settings| lane.hear(verdict, quiet_for, now, settings));
+    }
+
     fn leave(&self, endpoint: i64, leave: impl FnOnce(&mut Lane, Duration, &Settings)) {
         let now = self.now();
         self.state().change(endpoint, |lane| leave(lane, now, &self.0.settings));
@@ -319,6 +324,22 @@ mod tests {
 
     async fn pass(time: Duration) {
         tokio::time::advance(time).await;
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_another_node_was_answered_counts_and_takes_no_place() {
+        let lanes = lanes(10);
+        for _ in 0..3 {
+            assert_eq!(lanes.closed(ONE), None);
+            lanes.hear(ONE, Verdict::Ill, None);
+        }
+        assert_eq!(lanes.closed(ONE).map(|wait| wait.why), Some(Why::Broken));
+        lanes.hear(ONE, Verdict::Well, None);
+        assert_eq!(why(lanes.enter(ONE, &at_once(3))), Why::Broken, "it is left alone for its time");
+        lanes.hear(OTHER, Verdict::Well, Some(Duration::from_secs(7)));
+        assert_eq!(why(lanes.enter(OTHER, &at_once(3))), Why::Quiet);
+        assert!(lanes.is_proven(OTHER));
+        assert_eq!(lanes.free(), 10);
     }
 
     #[tokio::test(start_paused = true)]

@@ -35,10 +35,10 @@ fn apply_results(
     let mut consume = transaction.prepare_cached(include_str!("../sqlite/consume.sql"))?;
     for (reported, delivery) in results {
         let job = reported.job;
-        let next = delivery.after(reported, now);
-        progress.count_result(next.as_ref());
-        if let Some(Delivery { status, attempt_count, next_attempt_at, final_error_code, .. }) = next {
-            apply.execute(params![
+        let mut applied = 0;
+        if let Some(next) = delivery.after(reported, now) {
+            let Delivery { status, attempt_count, next_attempt_at, final_error_code, .. } = next;
+            applied = apply.execute(params![
                 delivery.id,
                 job,
                 delivery_word(status),
@@ -47,7 +47,12 @@ fn apply_results(
                 final_error_code,
                 now.as_micros()
             ])?;
+            if applied > 0 {
+                progress.count(status);
+            }
         }
+        progress.applied += applied;
+        progress.ignored += 1 - applied;
         consume.execute([job])?;
     }
     Ok(())
@@ -90,11 +95,10 @@ fn begin_attempts(
             tracing::error!(delivery = read.id, "it waits though a job of it is active");
             continue;
         }
-        progress.count_end(next.status);
+        progress.count(next.status);
         if next.status == Status::InProgress {
             job += 1;
             insert.execute(params![job, read.id, read.lane, QUEUE, now.as_micros()])?;
-            progress.begun += 1;
         }
     }
     progress.more |= due.len() == BATCH as usize && moved > 0;

@@ -43,16 +43,27 @@ async fn apply_results(unit: &Unit, progress: &mut Progress) -> Result<(), store
         let (reported, delivery, now) = result(row).map_err(|why| column_unreadable(&why))?;
         let job = reported.job;
         consumed.push(job);
-        let next = delivery.after(reported, now);
-        progress.count_result(next.as_ref());
-        if let Some(next) = next {
+        if let Some(next) = delivery.after(reported, now) {
             changes.add(&delivery, job, next);
         }
     }
     let Changes { id, job, status, attempt_count, next_attempt_at, final_error_code } = &changes;
     let values: [&(dyn ToSql + Sync); 7] =
         [id, job, status, attempt_count, next_attempt_at, final_error_code, &consumed];
-    unit.query(include_str!("../postgres/apply_results.sql"), &values).await?;
+    let applied = unit.query(include_str!("../postgres/apply_results.sql"), &values).await?;
+    progress.applied += applied.len();
+    progress.ignored += consumed.len() - applied.len();
+    count(&applied, progress)
+}
+
+/// What deliveries have become.
+fn count(moved: &[Row], progress: &mut Progress) -> Result<(), store::Error> {
+    for row in moved {
+        let status = row.try_get("status").map_err(|why| column_unreadable(&why))?;
+        if let Some(status) = delivery_status(status) {
+            progress.count(status);
+        }
+    }
     Ok(())
 }
 
@@ -91,19 +102,17 @@ async fn begin_attempts(unit: &Unit, progress: &mut Progress) -> Result<(), stor
         for row in rows {
             let (job, read, now) = due(row).map_err(|why| column_unreadable(&why))?;
             if let Some(next) = read.woken(job, now) {
-                progress.count_end(next.status);
                 steps.add(&read, was, next);
             }
         }
     }
     let Steps { id, was, newest_job, status, job, lane, final_error_code } = &steps;
     let values: [&(dyn ToSql + Sync); 8] = [id, was, newest_job, status, job, lane, final_error_code, &QUEUE];
-    let begun = unit.query(include_str!("../postgres/begin_attempts.sql"), &values).await?;
-    progress.begun += begun.len();
+    let moved = unit.query(include_str!("../postgres/begin_attempts.sql"), &values).await?;
     // One that waits though a job of it is active would be looked at again and again.
     let is_full = [&new, &failed].iter().any(|rows| rows.len() == BATCH as usize);
-    progress.more |= is_full && !begun.is_empty();
-    Ok(())
+    progress.more |= is_full && !moved.is_empty();
+    count(&moved, progress)
 }
 
 #[derive(Default)]

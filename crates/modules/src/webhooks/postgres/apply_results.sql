@@ -17,4 +17,4 @@ set status = g.status::webhook_delivery_status,
     updated_at = clock()
 from given as g
 where s.id = g.id and s.status = 'InProgress' and s.job_id = g.job_id
-returning s.id
+returning g.status

@@ -20,9 +20,12 @@ moved as (
             select from jobs where delivery_id = s.id and jobs.status in ('Pending', 'Leased')
         )
     returning s.id, g.job_id, g.lane, g.status
+),
+made as (
+    insert into jobs (id, delivery_id, lane, queue, until, created_at)
+    select job_id, id, lane, $8, clock(), clock()
+    from moved
+    where status = 'InProgress'
 )
-insert into jobs (id, delivery_id, lane, queue, until, created_at)
-select job_id, id, lane, $8, clock(), clock()
+select status
 from moved
-where status = 'InProgress'
-returning id

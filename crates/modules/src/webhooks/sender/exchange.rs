@@ -24,10 +24,13 @@ pub struct Exchange {
     pub duration: Duration,
     /// The receiver says that it wants no more webhooks, ever (410).
     pub gone: bool,
+    /// Nothing was sent: there was not even a connection.
+    pub unsent: bool,
 }
 
 impl Exchange {
     pub(super) fn of(answered: Result<Answer, Failure>, duration: Duration) -> Self {
+        let unsent = answered.as_ref().is_err_and(|failure| failure.is_unsent);
         let (outcome, error, answer) = match answered {
             Ok(answer) => {
                 let failure = Failure::of_status(answer.status);
@@ -41,7 +44,7 @@ impl Exchange {
         };
         let status = answer.as_ref().map(|answer| answer.status);
         let body_start = answer.map(|answer| answer.body_start).unwrap_or_default();
-        Self { outcome, error, status, body_start, duration, gone: status.is_some_and(is_gone) }
+        Self { outcome, error, status, body_start, duration, gone: status.is_some_and(is_gone), unsent }
     }
 
     /// Why the receiver does not have it, for programs; see [`code`].
@@ -98,7 +101,7 @@ pub(in crate::webhooks) fn is_gone(status: u16) -> bool {
 fn failed(failure: Option<Failure>, retry_after: Option<Duration>) -> (Outcome, Option<String>) {
     match failure {
         None => (Outcome::Arrived, None),
-        Some(Failure { code, message }) => {
+        Some(Failure { code, message, .. }) => {
             (Outcome::Failed { code: code.into_owned(), retry_after }, Some(message))
         }
     }

@@ -43,12 +43,18 @@ pub mod code {
 pub(in crate::webhooks) struct Failure {
     pub(super) code: Cow<'static, str>,
     pub(in crate::webhooks) message: String,
+    /// Nothing of the request has left.
+    pub(super) is_unsent: bool,
 }
 
 impl Failure {
     fn new(code: impl Into<Cow<'static, str>>, message: &str) -> Self {
         let message = message.chars().take(LONGEST).map(|char| if char.is_control() { ' ' } else { char });
-        Self { code: code.into(), message: message.collect() }
+        Self { code: code.into(), message: message.collect(), is_unsent: false }
+    }
+
+    fn unsent(self) -> Self {
+        Self { is_unsent: true, ..self }
     }
 
     pub(super) fn late(within: Duration) -> Self {
@@ -56,15 +62,16 @@ impl Failure {
     }
 
     pub(super) fn forbidden(why: &Forbidden) -> Self {
-        Self::new(code::EGRESS_FORBIDDEN, &why.to_string())
+        Self::new(code::EGRESS_FORBIDDEN, &why.to_string()).unsent()
     }
 
     pub(super) fn unsigned() -> Self {
         Self::new(code::NO_SECRET, "there is no secret to sign with: rotate the subscription's secret")
+            .unsent()
     }
 
     pub(super) fn unsendable(why: &dyn Display) -> Self {
-        Self::new(code::BAD_REQUEST, &format!("it cannot be put into a request: {why}"))
+        Self::new(code::BAD_REQUEST, &format!("it cannot be put into a request: {why}")).unsent()
     }
 
     /// What a status means, unless it is a success.
@@ -86,14 +93,15 @@ impl Failure {
         if let Some(forbidden) = cause::<Forbidden>(error) {
             Self::forbidden(forbidden)
         } else if let Some(unresolved) = cause::<Unresolved>(error) {
-            Self::new(code::DNS_FAILED, &unresolved.to_string())
+            Self::new(code::DNS_FAILED, &unresolved.to_string()).unsent()
         } else if let Some(late) = cause::<Late>(error) {
-            Self::new(code::TIMEOUT, &late.to_string())
+            // It was the connection that took too long.
+            Self::new(code::TIMEOUT, &late.to_string()).unsent()
         } else if error.is_connect() {
             // The dialler has errors of its own; a bare one comes from the handshake after it.
             let handshake = error.source().is_some_and(<dyn Error>::is::<io::Error>);
             let code = if handshake { code::TLS_FAILED } else { code::CONNECT_FAILED };
-            Self::new(code, &format!("cannot connect: {why}"))
+            Self::new(code, &format!("cannot connect: {why}")).unsent()
         } else if cause::<hyper::Error>(error).is_some_and(hyper::Error::is_parse) {
             Self::new(code::PROTOCOL, &format!("the answer is no HTTP: {why}"))
         } else {

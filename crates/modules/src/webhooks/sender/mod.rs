@@ -23,6 +23,7 @@ pub(super) use exchange::{is_gone, refuses_one_event, wants_quiet};
 use failure::Failure;
 pub use failure::code;
 pub use request::Request;
+pub(super) use request::header_names;
 
 /// What a sender holds itself to.
 #[derive(Clone, Debug)]

@@ -12,12 +12,21 @@ use super::failure::Failure;
 use crate::outgoing;
 use crate::webhooks::egress::Endpoint;
 use crate::webhooks::headers::Headers;
-use crate::webhooks::jobs::Sent;
 use crate::webhooks::signature::{self, Secret, WebhookId};
 
 const ATTEMPT: HeaderName = HeaderName::from_static("x-backstitch-attempt");
 /// Headers that a request has besides those of its subscription, the host among them.
 const HEADERS: usize = 8;
+
+/// The names of all headers that a request with these of its subscription has, in order.
+pub(in crate::webhooks) fn header_names(own: &Headers) -> Vec<String> {
+    let (ours, signed) = ([ACCEPT, CONTENT_TYPE, USER_AGENT, ATTEMPT], signature::HEADERS);
+    let names = own.as_map().keys().chain(&ours).chain(&signed);
+    let mut names: Vec<String> = names.map(|name| name.as_str().to_owned()).collect();
+    names.sort_unstable();
+    names.dedup();
+    names
+}
 
 /// One attempt to deliver an event.
 #[derive(Clone, Debug)]
@@ -57,18 +66,6 @@ impl Request {
         Ok(headers)
     }
 
-    /// What is kept of it.
-    pub(in crate::webhooks) fn kept(&self, url: &str) -> Sent {
-        let own = self.headers.as_map().keys();
-        let ours = [ACCEPT, CONTENT_TYPE, USER_AGENT, ATTEMPT];
-        let signed = signature::HEADERS;
-        let names = own.chain(&ours).chain(&signed);
-        let mut headers: Vec<String> = names.map(|name| name.as_str().to_owned()).collect();
-        headers.sort_unstable();
-        headers.dedup();
-        Sent { url: url.to_owned(), headers }
-    }
-
     pub(super) fn into_http(self, now: Timestamp) -> Result<HttpRequest<Full<Bytes>>, Failure> {
         let headers = self.signed_headers(now)?;
         let mut request = HttpRequest::new(Full::new(self.payload));
@@ -76,5 +73,31 @@ impl Request {
         *request.uri_mut() = self.endpoint.uri().clone();
         *request.headers_mut() = headers;
         Ok(request)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::randomness::SystemRandomness;
+    use crate::webhooks::egress::Egress;
+
+    #[test]
+    fn the_names_that_are_kept_are_those_of_what_is_sent() {
+        let own = [("X-Tenant", "t-1"), ("Authorization", "Bearer x")];
+        let own = own.map(|(name, value)| (name.to_owned(), value.to_owned()));
+        let request = Request {
+            endpoint: Egress::default().check("https://example.com/hooks").unwrap(),
+            id: WebhookId::new("evt_1").unwrap(),
+            payload: "{}".into(),
+            headers: Headers::check(&own.into()).unwrap(),
+            secrets: vec![Secret::make(&SystemRandomness).unwrap()],
+            attempt: 1,
+            timeout: Duration::from_secs(5),
+        };
+        let signed = request.signed_headers(Timestamp::from_micros(0)).unwrap();
+        let mut sent: Vec<_> = signed.keys().map(|name| name.as_str().to_owned()).collect();
+        sent.sort_unstable();
+        assert_eq!(header_names(&request.headers), sent);
     }
 }
