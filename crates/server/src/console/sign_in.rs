@@ -85,8 +85,7 @@ pub(super) async fn leave(State(app): State<App>, headers: HeaderMap) -> Result<
 fn inside(next: &str) -> String {
     let is_ours = next.starts_with('/')
         && !next.starts_with("//")
-        && !next.contains(['\\', '\r', '\n', '\t'])
-        && next.is_ascii();
+        && next.chars().all(|it| it.is_ascii_graphic() && it != '\\');
     if is_ours { next.to_owned() } else { "/".to_owned() }
 }
 
@@ -104,6 +103,7 @@ mod tests {
             "/\\evil.example",
             "javascript:alert(1)",
             "/a\r\nb",
+            "/\0a",
         ] {
             assert_eq!(inside(elsewhere), "/", "{elsewhere}");
         }
