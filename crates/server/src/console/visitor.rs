@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use crate::app::App;
-use crate::auth::{Holder, Role};
+use crate::auth::{Holder, Role, signed};
 
 /// Whoever looks at a page, and what they may do there.
 #[derive(Clone, Debug, Default)]
@@ -50,10 +50,7 @@ impl Visitor {
 
     /// What they say, in the log of what it is about: with their name before it.
     pub(crate) fn note(&self, note: &str) -> String {
-        match note.trim() {
-            "" => self.name().to_owned(),
-            note => format!("{}: {note}", self.name()),
-        }
+        signed(self.name(), note)
     }
 }
 
