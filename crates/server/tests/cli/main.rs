@@ -8,6 +8,7 @@ mod errors;
 mod escapes;
 mod follow;
 mod help;
+mod keys;
 mod lifecycles;
 mod lost_answers;
 mod operations;
