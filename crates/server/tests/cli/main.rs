@@ -13,6 +13,7 @@ mod lifecycles;
 mod lost_answers;
 mod operations;
 mod outbox;
+mod products;
 mod sagas;
 mod stage;
 mod stub;
