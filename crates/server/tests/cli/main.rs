@@ -6,6 +6,7 @@ mod declared;
 mod doctor;
 mod errors;
 mod escapes;
+mod every_verb;
 mod follow;
 mod help;
 mod keys;
