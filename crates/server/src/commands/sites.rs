@@ -1,7 +1,7 @@
 //! `backstitch sites`
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -58,7 +58,7 @@ enum Action {
 pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     match args.action {
         Action::Start { id, correlation_id, input } => {
-            let mut members = input.map_or_else(|| Ok(BTreeMap::new()), members_in)?;
+            let mut members = input.as_deref().map(members_in).transpose()?.unwrap_or_default();
             members.insert("site_id".to_owned(), to_raw_value(&id)?);
             if let Some(id) = correlation_id {
                 members.insert("correlation_id".to_owned(), to_raw_value(&id)?);
@@ -79,7 +79,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
 }
 
 /// The members of an object in a file, each as it is written.
-fn members_in(file: PathBuf) -> Result<BTreeMap<String, Box<RawValue>>, Failure> {
-    let read = serde_json::from_slice(&in_file(&file)?);
+fn members_in(file: &Path) -> Result<BTreeMap<String, Box<RawValue>>, Failure> {
+    let read = serde_json::from_slice(&in_file(file)?);
     read.map_err(|why| format!("{} is no object of JSON: {why}", file.display()).into())
 }
