@@ -11,6 +11,7 @@ mod rates;
 mod role;
 mod secret;
 mod session;
+mod signed;
 mod stream_token;
 
 pub(crate) use access::{Access, Rule, Table};
@@ -21,3 +22,4 @@ pub(crate) use rates::{Rates, Who, is_limited};
 pub(crate) use role::Role;
 pub(crate) use secret::{Hasher, random, server_secret};
 pub(crate) use session::{LIFETIME, Session, is_open_form_token, open_form_token};
+pub(crate) use signed::signed;

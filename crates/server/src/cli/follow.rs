@@ -6,11 +6,13 @@ use http_body_util::BodyExt as _;
 use hyper::StatusCode;
 use hyper::body::Incoming;
 use hyper::header::HeaderName;
+use serde::Deserialize as _;
 use serde_json::Value;
 use tokio::time::Instant;
 
-use super::client::{Ask, Error};
-use super::event::Event;
+use super::client::{Ask, Error, segment};
+use super::event::{Course, Event};
+use super::listing::Page;
 use super::near::unknown_saga;
 use super::progress::Progress;
 use super::session::{Session, Waits};
@@ -22,6 +24,8 @@ use crate::commands::{Failure, Signals};
 /// A stream that says nothing for this long is dead: the server sends something every fifteen seconds.
 const SILENCE: Duration = Duration::from_secs(50);
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
+/// How much of a log is read at once.
+const PAGE: u32 = 1000;
 
 /// How a saga is followed.
 #[derive(Clone, Debug, clap::Args)]
@@ -38,13 +42,15 @@ pub(crate) async fn follow(
     after: u64,
     patience: Duration,
 ) -> Result<(), Failure> {
-    let path = format!("/v1/sagas/{id}");
+    let path = format!("/v1/sagas/{}", segment(id));
+    let id = &shown(id);
     let saga = match session.ask(Ask::get(&path)).await {
         Ok(answer) => answer.value,
         Err(error) => return Err(unknown_saga(session, id, error).await),
     };
+    let course = course_up_to(session, &path, &saga, after).await?;
     let mut signals = Signals::listen()?;
-    let progress = Progress::of(&saga, session.output);
+    let progress = Progress::of(&saga, course, session.output);
     let mut follower = Follower { session, id, path, last: after, patience, progress };
     let ended = tokio::select! {
         ended = follower.watch() => Some(ended),
@@ -59,6 +65,29 @@ pub(crate) async fn follow(
         )
         .into()),
     }
+}
+
+/// Where the steps stood after this event: whoever goes on from there has seen it.
+async fn course_up_to(session: &Session, path: &str, saga: &Value, after: u64) -> Result<Course, Error> {
+    let mut course = Course::of(saga);
+    let log = format!("{path}/log");
+    let (mut seen, mut cursor) = (0, None);
+    while seen < after {
+        let page = Page::get(session, &log, &[], Some(PAGE), cursor).await?;
+        for item in page.items() {
+            let event = Event::deserialize(&item)
+                .map_err(|why| session.client.stranger(&format!("its log cannot be read: {why}")))?;
+            seen = event.seq;
+            if seen <= after {
+                course.take(&event);
+            }
+        }
+        cursor = page.next;
+        if cursor.is_none() {
+            break;
+        }
+    }
+    Ok(course)
 }
 
 struct Follower<'a> {

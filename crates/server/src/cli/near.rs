@@ -14,6 +14,9 @@ const FEW: usize = 3;
 /// Among how many of the newest sagas is looked.
 const RECENT: u32 = 100;
 
+/// How a server answers to a name of a definition that it does not know; it may know it all the same.
+const UNKNOWN: [&str; 4] = ["unknown-definition", "definition-not-found", "nothing-staged", "raced"];
+
 /// Adds the nearest of the newest sagas to the answer that there is no such saga.
 pub(crate) async fn unknown_saga(session: &Session, id: &str, why: impl Into<Failure>) -> Failure {
     let mut why = why.into();
@@ -46,11 +49,11 @@ pub(crate) async fn nearest_sagas(session: &Session, id: &str) -> Vec<String> {
     std::iter::once(title).chain(sagas.iter().take(FEW).map(line)).collect()
 }
 
-/// Adds the nearest names to the answer that there is no such definition.
+/// Adds the nearest names to the answer that there is no such definition, or nothing staged of it.
 pub(crate) async fn unknown_definition(session: &Session, name: &str, why: impl Into<Failure>) -> Failure {
     let mut why = why.into();
     if let Some(Error::Refused(refusal)) = why.downcast_mut()
-        && matches!(refusal.kind.as_str(), "unknown-definition" | "definition-not-found")
+        && UNKNOWN.contains(&refusal.kind.as_str())
         && let Some(hint) = nearest_definitions(session, name).await
     {
         refusal.hint(hint);
@@ -66,9 +69,11 @@ async fn nearest_definitions(session: &Session, name: &str) -> Option<String> {
     if let Ok(page) = Page::get(session, "/v1/sagas", &[], Some(RECENT), None).await {
         names.extend(page.items().iter().map(|saga| plain(member(saga, "definition"))));
     }
+    if names.iter().any(|known| known == name) {
+        return None;
+    }
     names.sort_by_key(|known| (strsim::damerau_levenshtein(name, known), known.clone()));
     names.dedup();
-    names.retain(|known| known != name);
     if names.is_empty() {
         return Some("nothing is declared yet: `backstitch definitions put FILE --apply`".to_owned());
     }

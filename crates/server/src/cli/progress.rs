@@ -23,8 +23,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    pub(crate) fn of(saga: &Value, output: Output) -> Self {
-        let course = Course::of(saga);
+    pub(crate) fn of(saga: &Value, course: Course, output: Output) -> Self {
         let bars = output.is_live.then(|| Bars::of(saga, &course, output.colours));
         Self { output, course, bars }
     }
@@ -85,11 +84,12 @@ impl Bars {
         let steps = if fits { course.steps.as_slice() } else { &[] };
         let steps = steps.iter().map(|_| bars.all.add(ProgressBar::new(2))).collect();
         let bars = Self { steps, ..bars };
+        // First, or the saga's bar would be drawn with a step's before it is known what it looks like.
+        bars.show(course, None);
         for place in 0..bars.steps.len() {
             bars.show_step(place, &course.steps[place]);
         }
         bars.saga.enable_steady_tick(TICK);
-        bars.show(course, None);
         bars
     }
 

@@ -2,6 +2,8 @@
 
 use comfy_table::Color;
 
+use super::text::shown;
+
 /// How a status is meant, whatever product it is of.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Meaning {
@@ -20,13 +22,13 @@ impl Meaning {
     /// What a word of the API means.
     pub(crate) fn of(status: &str) -> Self {
         match status {
-            "succeeded" | "Completed" | "ok" | "arrived" | "enabled" => Self::Good,
+            "succeeded" | "Completed" | "ok" | "arrived" | "enabled" | "good" => Self::Good,
             "failed" | "Failed" | "compensation_failed" | "DeadLettered" | "aborted" | "error" => Self::Bad,
             "running" | "InProgress" | "sending" | "active" => Self::Busy,
             "compensating" => Self::Undoing,
             "compensated" => Self::Undone,
             "in_doubt" => Self::Doubtful,
-            "skipped" | "disabled" => Self::Left,
+            "skipped" | "disabled" | "expired" | "revoked" => Self::Left,
             "warning" | "attention" => Self::Warning,
             _ => Self::Waiting,
         }
@@ -57,7 +59,7 @@ impl Meaning {
     }
 }
 
-/// The word with its shape before it.
+/// The word with its shape before it; whatever the word is, it stays text.
 pub(crate) fn worded(status: &str) -> String {
-    format!("{} {}", Meaning::of(status).shape(), status.replace('_', " "))
+    format!("{} {}", Meaning::of(status).shape(), shown(&status.replace('_', " ")))
 }

@@ -67,7 +67,7 @@ impl Column {
         let value = member(of, self.member);
         match self.kind {
             Kind::Id | Kind::Text => plain(value),
-            Kind::Status => value.as_str().map(|status| shown(&worded(status))).unwrap_or_default(),
+            Kind::Status => value.as_str().map(worded).unwrap_or_default(),
             Kind::Time => value.as_str().map(|at| ago(at, now)).unwrap_or_default(),
             Kind::Made(made) => shown(&made(of)),
         }

@@ -5,7 +5,7 @@ use crate::cli::Session;
 use crate::cli::listing::{Listing, Paging, list};
 use crate::cli::table::Column;
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column::id("ID", "id"),
     Column::time("WHEN", "at"),
     Column::made("WHO", |entry| {
@@ -17,6 +17,7 @@ const COLUMNS: [Column; 7] = [
     Column::made("ANSWER", |entry| {
         entry["status"].as_i64().map_or_else(|| "?".to_owned(), |it| it.to_string())
     }),
+    Column::text("WHAT", "what"),
     Column::text("FROM", "peer"),
 ];
 

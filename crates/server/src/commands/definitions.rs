@@ -98,8 +98,22 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
             let document = Document::read(&file, Kind::Saga)?;
             declared::put(session, PATH, &document, apply).await
         }
-        Action::Apply { name, version } => declared::apply(session, PATH, &name, version).await,
-        Action::Discard { name, version } => declared::discard(session, PATH, &name, version).await,
+        Action::Apply { name, version } => {
+            let done = declared::apply(session, PATH, &name, version).await;
+            with_the_nearest(session, &name, done).await
+        }
+        Action::Discard { name, version } => {
+            let done = declared::discard(session, PATH, &name, version).await;
+            with_the_nearest(session, &name, done).await
+        }
+    }
+}
+
+/// A name that nobody knows is told with those that somebody does.
+async fn with_the_nearest(session: &Session, name: &str, done: Result<(), Failure>) -> Result<(), Failure> {
+    match done {
+        Ok(()) => Ok(()),
+        Err(why) => Err(unknown_definition(session, name, why).await),
     }
 }
 

@@ -1,6 +1,7 @@
 //! `backstitch doctor`
 
 use super::Failure;
+use crate::cli::status::worded;
 use crate::cli::table::{Column, plain};
 use crate::cli::{Ask, Session};
 
@@ -19,17 +20,16 @@ pub(super) async fn run(_: Args, session: &Session) -> Result<(), Failure> {
         return Err(session.client.stranger("its diagnosis cannot be read").into());
     };
     let status = answer.value["status"].as_str().unwrap_or_default();
-    let title = format!("{} {}", session.client.server, crate::cli::status::worded(status));
+    let title = format!("{} {}", session.client.server, worded(status));
     session.show(&answer, &title, &[Column::time("checked", "checked_at")])?;
     session.show_part("Checks", &answer.value["checks"], &CHECKS)?;
     for finding in findings {
         let severity = finding["severity"].as_str().unwrap_or("error");
-        let shape = crate::cli::status::Meaning::of(severity).shape();
         let of = |member: &str| plain(&finding[member]);
         let subject = Some(of("subject")).filter(|subject| !subject.is_empty());
         let subject = subject.map(|subject| format!(" {subject}:")).unwrap_or_default();
         let (check, message, action) = (of("check"), of("message"), of("action"));
-        session.output.line(&format!("\n{shape} {severity} {check}:{subject} {message}\n  → {action}"))?;
+        session.output.line(&format!("\n{} {check}:{subject} {message}\n  → {action}", worded(severity)))?;
     }
     match findings.len() {
         0 => Ok(session.output.line("\n✓ nothing to find fault with")?),

@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 /// What commands are for, and which they are.
-const GROUPS: [(&str, &[&str]); 5] = [
+const GROUPS: [(&str, &[&str]); 6] = [
     ("Run it", &["demo", "serve", "migrate", "keys"]),
     ("Sagas", &["start", "ps", "show", "log", "follow"]),
-    ("Operate", &["cancel", "pause", "resume", "resolve", "doctor", "alerts", "audit"]),
+    ("Operate", &["cancel", "pause", "resume", "resolve", "doctor", "health", "alerts", "audit"]),
     ("Declare and send", &["check", "definitions", "lifecycles", "webhooks", "dead-letters", "outbox"]),
+    ("Products", &["orders", "sites"]),
     ("Tools", &["bench", "completions", "man", "help"]),
 ];
 

@@ -5,18 +5,34 @@ use std::time::Duration;
 
 use backstitch::Timestamp;
 use backstitch::clock::{Clock, SystemClock};
+use serde_json::{Value, json};
 
 use super::{Failure, Sources};
 use crate::auth::keys::{Kept, New, Standing};
 use crate::auth::{Hasher, Role, key, keys, random, server_secret};
+use crate::cli::output::{Output, print};
+use crate::cli::table::{Column, table};
 use crate::database::Database;
 use crate::time::rfc3339;
+
+const COLUMNS: [Column; 7] = [
+    Column::id("ID", "id"),
+    Column::status("STATE", "state"),
+    Column::text("ROLE", "role"),
+    Column::text("NAME", "name"),
+    Column::text("ENDS IN", "last_four"),
+    Column::time("CREATED", "created_at"),
+    Column::time("EXPIRES", "expires_at"),
+];
 
 /// What is done with keys.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     sources: Sources,
+    /// One JSON document instead of text, for programs.
+    #[arg(long, global = true)]
+    json: bool,
     #[command(subcommand)]
     action: Action,
 }
@@ -36,11 +52,7 @@ enum Action {
         expires: Option<Duration>,
     },
     /// List all keys there ever were.
-    List {
-        /// One JSON document instead of a table.
-        #[arg(long)]
-        json: bool,
-    },
+    List,
     /// Revoke a key for good.
     Revoke {
         /// Its number in the list.
@@ -51,12 +63,13 @@ enum Action {
 /// Does what is asked with keys.
 ///
 /// # Errors
-/// When the database cannot be opened, has no secret, or has no such key.
+/// When the database cannot be opened, has no secret, or has no such key; when what is to be seen cannot be printed.
 pub async fn run(args: Args) -> Result<(), Failure> {
     let config = args.sources.gather(Vec::new())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     let database = Database::open(&config.db, &clock).await?;
     let now = clock.now();
+    let output = Output::of_this_process(args.json);
     match args.action {
         Action::Create { role, name, expires } => {
             let secret = server_secret(&database, config.secret.as_ref(), now).await?.ok_or(
@@ -66,21 +79,37 @@ pub async fn run(args: Args) -> Result<(), Failure> {
             let hasher = Hasher::new(&secret)?;
             let key = key::from_random(random()?);
             let id = create(&database, &hasher, &key, role, name, now, expires).await?;
-            eprintln!("key {id} with the role {role}; it is shown only now:");
-            println!("{key}");
+            output.aside(&format!("key {id} with the role {role}; it is shown only now:"));
+            let made = json!({ "id": id, "role": role.as_str(), "key": key });
+            let shown = if args.json { output.json(&made.to_string()) } else { output.line(&key) };
+            Ok(shown.map_err(|why| {
+                format!(
+                    "key {id} is made, and nobody has seen it: {why}\n  revoke it with `backstitch keys revoke {id}`, on \
+                     the same database"
+                )
+            })?)
         }
-        Action::List { json: true } => println!("{}", as_json(&keys::list(&database).await?, now)),
-        Action::List { json: false } => print!("{}", as_table(&keys::list(&database).await?, now)),
+        Action::List => {
+            let kept: Vec<Value> = keys::list(&database).await?.iter().map(|key| listed(key, now)).collect();
+            if args.json {
+                return Ok(output.json(&json!({ "items": kept }).to_string())?);
+            }
+            if kept.is_empty() {
+                output.aside("no keys: `backstitch keys create --role ROLE --name NAME`");
+                return Ok(());
+            }
+            Ok(print(&format!("{}\n", table(&kept, &COLUMNS, true, output, now)))?)
+        }
         Action::Revoke { id } => {
             if !keys::revoke(&database, id, now).await? {
                 return Err(
                     format!("there is no key {id} that could be revoked: `backstitch keys list`").into()
                 );
             }
-            println!("key {id} is revoked; servers refuse it within two seconds");
+            output.json(&json!({ "id": id, "state": "revoked" }).to_string())?;
+            Ok(output.line(&format!("key {id} is revoked; servers refuse it within two seconds"))?)
         }
     }
-    Ok(())
 }
 
 async fn create(
@@ -114,38 +143,16 @@ fn standing(key: &Kept, now: Timestamp) -> &'static str {
     }
 }
 
-fn as_table(keys: &[Kept], now: Timestamp) -> String {
-    use std::fmt::Write;
-    let mut table = format!(
-        "{:>4}  {:8}  {:7}  {:4}  {:27}  {:27}  NAME\n",
-        "ID", "ROLE", "STATE", "END", "CREATED", "EXPIRES"
-    );
-    for key in keys {
-        let expires = key.expires_at.map_or_else(|| "never".to_owned(), |at| rfc3339(at).to_string());
-        let (role, state, created) =
-            (key.role.as_str(), standing(key, now), rfc3339(key.created_at).to_string());
-        // Writing to a string cannot fail.
-        let _ = writeln!(
-            table,
-            "{:>4}  {role:8}  {state:7}  {:4}  {created:27}  {expires:27}  {}",
-            key.id, key.last_four, key.name
-        );
-    }
-    table
-}
-
-fn as_json(keys: &[Kept], now: Timestamp) -> serde_json::Value {
-    let items = keys.iter().map(|key| {
-        serde_json::json!({
-            "id": key.id,
-            "name": key.name,
-            "role": key.role.as_str(),
-            "state": standing(key, now),
-            "last_four": key.last_four,
-            "created_at": rfc3339(key.created_at),
-            "expires_at": key.expires_at.map(rfc3339),
-            "revoked_at": key.revoked_at.map(rfc3339),
-        })
-    });
-    serde_json::json!({ "items": items.collect::<Vec<_>>() })
+/// A key as it is shown.
+fn listed(key: &Kept, now: Timestamp) -> Value {
+    json!({
+        "id": key.id,
+        "name": key.name,
+        "role": key.role.as_str(),
+        "state": standing(key, now),
+        "last_four": key.last_four,
+        "created_at": rfc3339(key.created_at),
+        "expires_at": key.expires_at.map(rfc3339),
+        "revoked_at": key.revoked_at.map(rfc3339),
+    })
 }

@@ -61,6 +61,17 @@ const LIFECYCLE: [Column; 13] = [
     Column::text("input", "input"),
 ];
 
+const DEAD_LETTERS: [Column; 5] = [
+    Column::id("ID", "id"),
+    Column::time("WHEN", "at"),
+    Column::text("SOURCE", "source"),
+    Column::text("REASON", "reason"),
+    Column::made("REQUEST", |letter| {
+        let body = letter["body"].as_str().or_else(|| letter["body_base64"].as_str());
+        body.unwrap_or_default().to_owned()
+    }),
+];
+
 const LOG: [Column; 5] = [
     Column::id("SEQ", "seq"),
     Column::time("WHEN", "at"),
@@ -177,6 +188,9 @@ enum Action {
         #[arg(long, value_name = "TEXT")]
         message: String,
     },
+    /// List requests that nobody could make sense of, newest first.
+    #[command(after_help = "Example:\n  backstitch lifecycles dead-letters --limit 10")]
+    DeadLetters(Paging),
     /// Stage a machine as the next version of its name.
     #[command(after_help = "Example:\n  backstitch lifecycles put parcel.yaml --apply")]
     Put {
@@ -248,6 +262,11 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
         }
         Action::Fail { one, error_kind, message } => {
             steer(session, &one, "fail", &json!({ "error_kind": error_kind, "message": message })).await
+        }
+        Action::DeadLetters(paging) => {
+            let path = "/v1/lifecycle-dead-letters";
+            let nothing = "no dead letters of lifecycles";
+            list(session, Listing { path, query: Vec::new(), columns: &DEAD_LETTERS, nothing }, paging).await
         }
         Action::Put { file, apply } => {
             let document = Document::read(&file, Kind::Lifecycle)?;

@@ -10,6 +10,7 @@ mod definitions;
 pub mod demo;
 mod doctor;
 mod follow;
+mod health;
 pub mod help;
 pub mod keys;
 mod lifecycles;
@@ -17,6 +18,7 @@ mod log;
 pub mod man;
 pub mod migrate;
 mod operate;
+mod orders;
 mod outbox;
 mod ps;
 mod remote;
@@ -24,6 +26,7 @@ mod resolve;
 pub mod serve;
 mod show;
 mod signals;
+mod sites;
 mod start;
 mod webhooks;
 
@@ -34,7 +37,7 @@ use backstitch_modules::randomness::{Randomness as _, SystemRandomness};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use crate::cli::output;
+use crate::cli::{client, output};
 
 pub use remote::Remote;
 pub(crate) use signals::Signals;
@@ -101,6 +104,15 @@ fn fresh_key(what: &str) -> Result<String, Failure> {
     let mut random = [0; 16];
     SystemRandomness.fill(&mut random)?;
     Ok(format!("cli-{what}-{}", uuid::Uuid::from_bytes(random).simple()))
+}
+
+/// Why there is no answer; where nobody knows whether it was done, with how to be sure.
+fn under_key(error: client::Error, key: &str) -> Failure {
+    if error.is_in_doubt() {
+        let again = "ask again with the same input and";
+        return format!("{error}\n  to be sure, {again} --key {key}: nothing is done twice").into();
+    }
+    error.into()
 }
 
 /// A name with its version: `order v3`.

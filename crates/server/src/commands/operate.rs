@@ -9,7 +9,7 @@ use crate::cli::{Ask, Session, saga_id, segment, unknown_saga};
 pub struct Args {
     /// The saga: its id, or the beginning of it.
     id: String,
-    /// Who asks, and why; it stays in the saga's log.
+    /// Why; it stays in the saga's log, after the name of the key that is used.
     #[arg(long, value_name = "TEXT")]
     note: Option<String>,
 }

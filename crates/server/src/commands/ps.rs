@@ -5,10 +5,11 @@ use crate::cli::Session;
 use crate::cli::listing::{Listing, Paging, list};
 use crate::cli::table::Column;
 
-const COLUMNS: [Column; 6] = [
+pub(super) const COLUMNS: [Column; 7] = [
     Column::id("ID", "id"),
     Column::status("STATUS", "status"),
     Column::made("DEFINITION", |saga| super::versioned(saga, "definition", "version")),
+    Column::made("PAUSED", |saga| if saga["paused"] == true { "yes".to_owned() } else { String::new() }),
     Column::time("UPDATED", "updated_at"),
     Column::text("FAILED STEP", "failed_step"),
     Column::text("CORRELATION", "correlation_id"),

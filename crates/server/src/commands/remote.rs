@@ -2,8 +2,8 @@
 
 use super::operate::{self, Operation};
 use super::{
-    Failure, alerts, audit, dead_letters, definitions, doctor, follow, lifecycles, log, outbox, ps, resolve,
-    show, start, webhooks,
+    Failure, alerts, audit, dead_letters, definitions, doctor, follow, health, lifecycles, log, orders,
+    outbox, ps, resolve, show, sites, start, webhooks,
 };
 use crate::cli::{Session, Target, client};
 
@@ -31,12 +31,12 @@ pub enum Remote {
     Follow(Asked<follow::Args>),
     /// Roll a saga back.
     #[command(
-        after_help = "Example:\n  backstitch cancel 01923c4e-5b6a-7000-8000-000000000001 --note 'ada: ordered twice'"
+        after_help = "Example:\n  backstitch cancel 01923c4e-5b6a-7000-8000-000000000001 --note 'ordered twice'"
     )]
     Cancel(Asked<operate::Args>),
     /// Let a saga start nothing new.
     #[command(
-        after_help = "Example:\n  backstitch pause 01923c4e-5b6a-7000-8000-000000000001 --note 'ada: the bank is down'"
+        after_help = "Example:\n  backstitch pause 01923c4e-5b6a-7000-8000-000000000001 --note 'the bank is down'"
     )]
     Pause(Asked<operate::Args>),
     /// Let a paused saga go on.
@@ -44,6 +44,10 @@ pub enum Remote {
     Resume(Asked<operate::Args>),
     /// Decide about a rollback that is stuck.
     Resolve(Asked<resolve::Args>),
+    /// Orders: confirm, show, and how they are worked off.
+    Orders(Asked<orders::Args>),
+    /// Sites: ask for one, show it.
+    Sites(Asked<sites::Args>),
     /// Declare sagas: list, show, put, apply, discard.
     Definitions(Asked<definitions::Args>),
     /// State machines, and what goes through them.
@@ -52,12 +56,14 @@ pub enum Remote {
     Webhooks(Asked<webhooks::Args>),
     /// Webhooks that were given up: list, show, requeue.
     DeadLetters(Asked<dead_letters::Args>),
-    /// Messages: list, show, retry.
+    /// Messages: list, show, publish, retry.
     Outbox(Asked<outbox::Args>),
     /// What needed a person, and who was told.
     Alerts(Asked<alerts::Args>),
     /// Who asked for which change.
     Audit(Asked<audit::Args>),
+    /// What is active, stuck or failed?
+    Health(Asked<health::Args>),
     /// Is anything stuck, lagging or misconfigured?
     Doctor(Asked<doctor::Args>),
 }
@@ -78,6 +84,8 @@ impl Remote {
             Self::Pause(asked) => asked.operate(Operation::Pause).await,
             Self::Resume(asked) => asked.operate(Operation::Resume).await,
             Self::Resolve(asked) => asked.run(resolve::run).await,
+            Self::Orders(asked) => asked.run(orders::run).await,
+            Self::Sites(asked) => asked.run(sites::run).await,
             Self::Definitions(asked) => asked.run(definitions::run).await,
             Self::Lifecycles(asked) => asked.run(lifecycles::run).await,
             Self::Webhooks(asked) => asked.run(webhooks::run).await,
@@ -85,6 +93,7 @@ impl Remote {
             Self::Outbox(asked) => asked.run(outbox::run).await,
             Self::Alerts(asked) => asked.run(alerts::run).await,
             Self::Audit(asked) => asked.run(audit::run).await,
+            Self::Health(asked) => asked.run(health::run).await,
             Self::Doctor(asked) => asked.run(doctor::run).await,
         }
     }

@@ -6,8 +6,8 @@ use crate::cli::{Ask, Session, saga_id, segment, unknown_saga};
 /// What was decided about a rollback that is stuck.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  \
-    backstitch resolve 01923c4e-5b6a-7000-8000-000000000001 payment retry --note 'ada: the bank is back'\n  \
-    backstitch resolve 01923c4e-5b6a-7000-8000-000000000001 payment done --note 'ada: refunded by hand'")]
+    backstitch resolve 01923c4e-5b6a-7000-8000-000000000001 payment retry --note 'the bank is back'\n  \
+    backstitch resolve 01923c4e-5b6a-7000-8000-000000000001 payment done --note 'refunded by hand'")]
 pub struct Args {
     /// The saga: its id, or the beginning of it.
     id: String,
@@ -16,7 +16,7 @@ pub struct Args {
     /// What is done about it.
     #[arg(value_enum)]
     action: Action,
-    /// Who did what, and why; it stays in the saga's log.
+    /// What was done, and why; it stays in the saga's log, after the name of the key that is used.
     #[arg(long, value_name = "TEXT", required = true)]
     note: String,
 }

@@ -4,7 +4,7 @@ use super::Failure;
 use crate::cli::table::Column;
 use crate::cli::{Ask, Session, saga_id, segment, unknown_saga};
 
-const LINES: [Column; 13] = [
+pub(super) const LINES: [Column; 13] = [
     Column::status("status", "status"),
     Column::made("paused", |saga| {
         if saga["paused"] == true {
@@ -31,7 +31,7 @@ const LINES: [Column; 13] = [
     Column::text("input", "input"),
 ];
 
-const STEPS: [Column; 5] = [
+pub(super) const STEPS: [Column; 5] = [
     Column::id("STEP", "id"),
     Column::status("STATUS", "status"),
     Column::made("ATTEMPTS", |step| {

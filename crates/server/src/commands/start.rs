@@ -10,7 +10,7 @@ use hyper::header::HeaderName;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::{Attribute, Failure, fresh_key};
+use super::{Attribute, Failure, fresh_key, under_key};
 use crate::cli::follow::{Patience, follow};
 use crate::cli::text::shown;
 use crate::cli::{Ask, Session, unknown_definition};
@@ -108,13 +108,9 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
         .header(IDEMPOTENCY_KEY, key.clone());
     let answer = match session.ask_until_answered(ask, args.patience.patience).await {
         Ok(answer) => answer,
-        Err(error) if error.is_in_doubt() => {
-            let again = "ask again with the same input and";
-            return Err(
-                format!("{error}\n  to be sure, {again} --key {key}: nothing is started twice").into()
-            );
+        Err(error) => {
+            return Err(unknown_definition(session, &args.definition, under_key(error, &key)).await);
         }
-        Err(error) => return Err(unknown_definition(session, &args.definition, error).await),
     };
     let Some(id) = answer.value["id"].as_str() else {
         return Err(session.client.stranger("it started something without an id").into());

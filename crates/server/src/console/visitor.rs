@@ -6,7 +6,7 @@ use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
 
 use crate::app::App;
-use crate::auth::{Holder, Role};
+use crate::auth::{Holder, Role, signed};
 
 /// Letters that a note may have, as a browser counts them. None has more than three bytes, so that with a name before it a note is
 /// no longer than logs keep it, and nothing that was written is refused.
@@ -54,10 +54,7 @@ impl Visitor {
 
     /// What they say, in the log of what it is about: with their name before it.
     pub(crate) fn note(&self, note: &str) -> String {
-        match note.trim() {
-            "" => self.name().to_owned(),
-            note => format!("{}: {note}", self.name()),
-        }
+        signed(self.name(), note)
     }
 }
 

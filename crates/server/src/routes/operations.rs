@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::vocabulary;
 use crate::app::App;
 use crate::audit::said;
-use crate::auth::Holder;
+use crate::auth::{Holder, signed};
 use crate::http::{Json, JsonOrNothing, Query, SagaAndStep, SagaInPath, json};
 use crate::problem::{Described, Problem};
 
@@ -19,7 +19,7 @@ use crate::problem::{Described, Problem};
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct NoteRequest {
-    /// Who asked, and why; it stays in the log.
+    /// Why; it stays in the log, after the name of the key that asks.
     #[serde(default)]
     #[schema(max_length = 4096)]
     note: String,
@@ -32,8 +32,8 @@ pub(super) struct ResolveRequest {
     /// `retry`: try it again; `skip`: leave it undone; `done`: it was undone by hand.
     #[schema(value_type = vocabulary::Resolution, example = "retry")]
     action: Resolution,
-    /// Who did what, and why; it stays in the log.
-    #[schema(min_length = 1, max_length = 4096, example = "ada: the refund was made by hand")]
+    /// What was done, and why; it stays in the log, after the name of the key that asks.
+    #[schema(min_length = 1, max_length = 4096, example = "the refund was made by hand")]
     note: String,
 }
 
@@ -79,6 +79,7 @@ impl FromRequest<App> for Asked {
         let request = Request::from_parts(parts, body);
         let JsonOrNothing(NoteRequest { note }) = JsonOrNothing::from_request(request, app).await?;
         query.finish("")?;
+        let note = by(asker.as_ref(), note);
         Ok(Self { saga: load(app, id).await?, app: app.clone(), note, asker })
     }
 }
@@ -147,6 +148,8 @@ pub(super) async fn resolve(
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let saga = load(&app, id).await?;
+    // A name alone says nothing about what was decided: the engine refuses a note that is empty.
+    let note = if note.trim().is_empty() { note } else { by(asker.as_ref(), note) };
     app.engine.resolve(id, &step, action, &note).await?;
     Ok(said(accepted(&saga, "resolve", asker.as_ref()), resolution_word(action)))
 }
@@ -157,6 +160,14 @@ pub(crate) fn resolution_word(action: Resolution) -> &'static str {
         Resolution::Retry => "retry",
         Resolution::Skip => "skip",
         Resolution::Done => "done",
+    }
+}
+
+/// The note with the name of whoever asks before it; as it came where nobody needs a name.
+fn by(asker: Option<&Extension<Holder>>, note: String) -> String {
+    match asker {
+        Some(Extension(holder)) => signed(&holder.name, &note),
+        None => note,
     }
 }
 

@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::stage::{Stage, run_with};
+use crate::stage::{Stage, run_unread, run_with};
 use crate::stub::Stub;
 use crate::support::create_key;
 
@@ -122,13 +122,9 @@ async fn whoever_stops_reading_is_not_told_of_an_error() {
     for _ in 0..3 {
         stage.order(&[]).await;
     }
-    let mut command = crate::support::program::command(&["ps", "--all", "--limit", "1"]);
-    command.env("BACKSTITCH_SERVER", &stage.server);
-    let (reader, writer) = std::io::pipe().unwrap();
-    drop(reader);
-    command.stdout(writer).stderr(std::process::Stdio::piped());
-    let ran = crate::stage::Ran::of(crate::support::within(command.output()).await.unwrap());
-    assert_eq!((ran.code, ran.stderr.as_str()), (0, ""));
+    let variables = [("BACKSTITCH_SERVER", stage.server.as_str())];
+    let ran = run_unread(&["ps", "--all", "--limit", "1"], &variables).await;
+    assert_eq!((ran.code, ran.stdout.as_str(), ran.stderr.as_str()), (0, "", ""));
 }
 
 #[tokio::test]

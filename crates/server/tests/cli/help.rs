@@ -2,6 +2,9 @@
 
 use crate::stage::run_with;
 
+/// Those that ask no server.
+const LOCAL: [&str; 8] = ["demo", "serve", "migrate", "keys", "check", "bench", "completions", "man"];
+
 /// Every command, as words.
 async fn commands() -> Vec<Vec<String>> {
     let mut found = Vec::new();
@@ -22,6 +25,15 @@ async fn commands() -> Vec<Vec<String>> {
     found
 }
 
+/// Those that ask a server and are no mere groups of others.
+pub(crate) async fn verbs() -> Vec<Vec<String>> {
+    let all = commands().await;
+    let asks = |words: &Vec<String>| words.first().is_some_and(|first| !LOCAL.contains(&first.as_str()));
+    let is_group =
+        |words: &[String]| all.iter().any(|other| other.len() > words.len() && other.starts_with(words));
+    all.iter().filter(|words| asks(words) && !is_group(words)).cloned().collect()
+}
+
 async fn help(words: &[String]) -> String {
     let arguments: Vec<&str> = words.iter().map(String::as_str).chain(["--help"]).collect();
     run_with(&arguments, &[], "").await.good()
@@ -29,11 +41,10 @@ async fn help(words: &[String]) -> String {
 
 #[tokio::test]
 async fn every_verb_that_asks_a_server_has_an_example_that_is_understood() {
-    let others = ["demo", "serve", "migrate", "keys", "check", "bench", "completions", "man"];
     let commands = commands().await;
     assert!(commands.len() > 50, "{commands:?}");
     let mut understood = 0;
-    for words in commands.iter().filter(|words| !words.is_empty() && !others.contains(&words[0].as_str())) {
+    for words in commands.iter().filter(|words| !words.is_empty() && !LOCAL.contains(&words[0].as_str())) {
         let page = help(words).await;
         let (_, shown) = page.split_once("\nExample").unwrap_or(("", ""));
         let examples: Vec<&str> =
@@ -61,7 +72,7 @@ async fn code_of(example: &str) -> Option<i32> {
 #[tokio::test]
 async fn the_first_page_puts_every_command_into_a_group() {
     let page = help(&[]).await;
-    for title in ["Run it:", "Sagas:", "Operate:", "Declare and send:", "Tools:"] {
+    for title in ["Run it:", "Sagas:", "Operate:", "Declare and send:", "Products:", "Tools:"] {
         assert!(page.contains(title), "{title}: {page}");
     }
     assert!(!page.contains("More:"), "a command is in no group: {page}");
@@ -83,6 +94,9 @@ async fn the_first_page_puts_every_command_into_a_group() {
         "audit",
         "definitions",
         "doctor",
+        "health",
+        "orders",
+        "sites",
         "completions",
         "man",
         "serve",

@@ -51,6 +51,8 @@ async fn a_machine_is_declared_and_lifecycles_are_driven_through_it() {
         let machine = stage.run(&["lifecycles", "show", "parcel", "--json"]).await.json();
         assert_eq!(machine["counts"]["failed"], 1);
 
+        let letters = stage.run(&["lifecycles", "dead-letters"]).await;
+        assert!(letters.stderr.contains("no dead letters of lifecycles"), "{letters:?}");
         let other =
             stage.file("other.yaml", &PARCEL.replace("[packed, sent],", "[packed, sent], [packed, held],"));
         assert_eq!(stage.run(&["lifecycles", "put", &other]).await.good(), "parcel version 2 is staged\n");

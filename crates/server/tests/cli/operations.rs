@@ -15,6 +15,8 @@ async fn a_saga_is_paused_resumed_and_cancelled() {
         assert!(paused.contains(&id) && paused.contains("until it is resumed"), "{paused}");
         within(async { while stage.run(&["show", &id, "--json"]).await.json()["paused"] != true {} }).await;
         assert!(stage.run(&["show", &id]).await.good().contains("`backstitch resume` lets it go on"));
+        let listed = stage.run(&["ps"]).await.good();
+        assert!(listed.contains("PAUSED") && listed.contains("order v1    yes"), "{listed}");
         let resumed = stage.run(&["resume", &id, "--json"]).await.json();
         assert_eq!(resumed["id"], json!(id));
         stage.services.release();
@@ -44,6 +46,10 @@ async fn a_stuck_rollback_is_seen_and_resolved() {
         let id = stage.ended_order(&["refuse:inventory", "fail-undo:payment"], "failed").await;
         let shown = stage.run(&["show", &id]).await.good();
         assert!(shown.contains("✗ compensation failed"), "{shown}");
+        let health = stage.run(&["health"]).await;
+        assert_eq!(health.code, 1, "{health:?}");
+        assert!(health.stdout.contains("! attention") && health.stdout.contains("✗ failed"), "{health:?}");
+        assert!(health.stderr.contains("backstitch doctor"), "{health:?}");
         let alerts = stage.run(&["alerts"]).await.good();
         assert!(alerts.contains(&id) && alerts.contains("payment"), "{alerts}");
         let alerts = stage.run(&["alerts", "--json"]).await.json();
@@ -67,8 +73,11 @@ async fn a_stuck_rollback_is_seen_and_resolved() {
         let saga = stage.program.client.get(&format!("/v1/sagas/{id}?wait=25")).await.json();
         assert_eq!(saga["status"], "compensated", "{saga}");
 
+        let health = stage.run(&["health"]).await.good();
+        assert!(health.contains("✓ ok"), "{health}");
         let audit = stage.run(&["audit"]).await.good();
         assert!(audit.contains("/steps/payment/resolve") && audit.contains("202"), "{audit}");
+        assert!(audit.contains("WHAT") && audit.contains("  done  "), "what was decided: {audit}");
         let audit = stage.run(&["audit", "--limit", "1", "--json"]).await.json();
         assert_eq!(audit["items"][0]["method"], "POST");
     })

@@ -173,10 +173,17 @@ async fn an_unknown_saga_is_told_with_the_nearest_ones() {
 #[tokio::test]
 async fn an_unknown_definition_is_told_with_the_nearest_ones() {
     let stage = Stage::new().await;
-    for arguments in [&["start", "odrer"][..], &["definitions", "show", "Order"]] {
+    for arguments in [
+        &["start", "odrer"][..],
+        &["definitions", "show", "Order"],
+        &["definitions", "apply", "ordr"],
+        &["definitions", "discard", "oder", "--version", "2"],
+    ] {
         let told = stage.run(arguments).await.failed();
         assert!(told.contains("did you mean `order`?"), "{told}");
     }
+    let known = stage.run(&["definitions", "apply", "order"]).await.failed();
+    assert!(known.contains("nothing-staged") && !known.contains("did you mean"), "{known}");
 }
 
 #[tokio::test]

@@ -74,6 +74,17 @@ pub(crate) async fn run_with(arguments: &[&str], variables: &[(&str, &str)], inp
     Ran::of(within(child.wait_with_output()).await.unwrap())
 }
 
+/// The same, where nobody reads what it prints.
+pub(crate) async fn run_unread(arguments: &[&str], variables: &[(&str, &str)]) -> Ran {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let mut command = command(arguments);
+    command.envs(variables.iter().copied()).stdout(writer).stderr(Stdio::piped());
+    // Not `output`, which would read it after all.
+    let child = command.spawn().unwrap();
+    Ran::of(within(child.wait_with_output()).await.unwrap())
+}
+
 /// A server, the services that it calls, and files to give to commands.
 pub(crate) struct Stage {
     pub(crate) place: Place,

@@ -2,6 +2,7 @@
 
 use backstitch_server::demo::services::Service;
 
+use crate::every_verb::{VERBS, Words};
 use crate::stage::{Stage, on_both_stores};
 use crate::terminal::Terminal;
 
@@ -93,6 +94,36 @@ async fn a_server_that_does_not_come_back_is_given_up_with_what_to_do() {
 }
 
 #[tokio::test]
+async fn whoever_follows_on_sees_what_the_events_before_have_led_to() {
+    let stage = Stage::new().await;
+    let id = stage.order(&["hang:inventory:1x"]).await;
+    stage.asked_to_do(&id, Service::Inventory).await;
+    let seen = stage.run(&["log", &id, "--json"]).await.lines().len().to_string();
+    let mut terminal = stage.terminal(USUAL, &["follow", &id, "--after", &seen]);
+    // The last of the bars: those above it are there by then.
+    terminal.shows("logistics pending").await;
+    let screen = terminal.screen();
+    for words in ["● running 1/3", "payment succeeded", "inventory running"] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+    stage.services.release();
+    assert_eq!(terminal.end().await, 0);
+    let screen = terminal.screen();
+    for words in ["✓ succeeded 3/3", "payment succeeded", "inventory succeeded", "logistics succeeded"] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+
+    let id = stage.ended_order(&["refuse:logistics"], "compensated").await;
+    let seen = stage.run(&["log", &id, "--json"]).await.lines().len().to_string();
+    let mut terminal = stage.terminal(USUAL, &["follow", &id, "--after", &seen]);
+    assert_eq!(terminal.end().await, 1);
+    let screen = terminal.screen();
+    for words in ["↺ compensated 0/3", "payment compensated", "was rolled back (logistics failed: "] {
+        assert!(screen.contains(words), "{words}: {screen}");
+    }
+}
+
+#[tokio::test]
 async fn ctrl_c_leaves_the_saga_alone_and_says_so() {
     let stage = Stage::new().await;
     let id = stage.order(&["hang:inventory:1x"]).await;
@@ -146,6 +177,36 @@ async fn tables_fit_the_terminal_and_ids_are_whole() {
     assert!(wide.screen().contains('…'), "what is too long is cut: {}", wide.screen());
     let piped = stage.run(&["ps"]).await.good();
     assert!(piped.contains(&long), "nothing is cut where nobody looks: {piped}");
+}
+
+#[tokio::test]
+async fn every_table_of_every_verb_fits_the_terminal() {
+    const LONG: &str =
+        "東京の注文を確認するための処理と、とても長い説明、そしてそれ以上のもの、まだ終わらない";
+    let server = Words { text: LONG, id: "0192", status: "running", findings: 0 }.spoken().await;
+    let with_tables = ["ps", "show", "log", "list", "audit", "health", "doctor"];
+    let has_tables = |verb: &[&str]| {
+        verb == ["lifecycles", "dead-letters"] || verb.iter().any(|word| with_tables.contains(word))
+    };
+    let (mut tables, mut cut) = (0, 0);
+    for (verb, _) in VERBS.iter().filter(|(verb, _)| has_tables(verb)) {
+        for columns in [50, 80] {
+            let variables = [("BACKSTITCH_SERVER", server.url())];
+            let variables: Vec<_> = variables.iter().map(|(name, url)| (*name, url.as_str())).collect();
+            let mut terminal = Terminal::run((60, columns), verb, &variables);
+            terminal.end().await;
+            let written = String::from_utf8_lossy(&terminal.written).into_owned();
+            // What is indented is a line of a record, or says what to do: it is told in full.
+            let lines = written.lines().map(str::trim_end).filter(|line| !line.starts_with("  "));
+            for line in lines.filter(|line| !line.starts_with("backstitch: ")) {
+                let wide = console::measure_text_width(line);
+                assert!(wide <= usize::from(columns), "{verb:?} at {columns}: {line}");
+                tables += usize::from(line.contains("0192") || line.contains("running"));
+                cut += usize::from(line.contains('…'));
+            }
+        }
+    }
+    assert!(tables > 40 && cut > 20, "{tables} lines of tables, {cut} of them cut");
 }
 
 #[tokio::test]

@@ -81,7 +81,8 @@ async fn an_event_is_sent_given_up_requeued_and_replayed() {
         assert!(!shown.contains('\u{1b}'), "what a receiver answered stays text: {shown}");
         let letters = stage.run(&["dead-letters"]).await.good();
         assert!(letters.lines().nth(1).unwrap().starts_with(&delivery), "{letters}");
-        assert_eq!(stage.run(&["dead-letters", "list", "--event", "1"]).await.good(), letters);
+        let listed = stage.run(&["dead-letters", "list", "--event", "1"]).await.good();
+        assert!(listed.lines().nth(1).unwrap().starts_with(&delivery), "{listed}");
         let letter = stage.run(&["dead-letters", "show", &delivery, "--json"]).await.json();
         assert_eq!(letter["event_id"], 1);
 

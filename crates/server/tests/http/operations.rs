@@ -86,3 +86,39 @@ async fn a_stuck_rollback_goes_on_once_a_person_has_decided() {
         log["items"].as_array().unwrap().iter().find(|event| event["type"] == "step.resolved").unwrap();
     assert_eq!((&resolved["action"], &resolved["note"]), (&json!("retry"), &note["note"]));
 }
+
+#[tokio::test]
+async fn the_log_says_under_which_name_a_saga_was_operated() {
+    let (server, [operator]) = Running::with_keys(["operator"]).await;
+    let operator = server.client.with_key(&operator);
+    let id = operator.start(&json!({ "definition": "gated" })).await;
+    let path = |what: &str| format!("/v1/sagas/{id}/{what}");
+    assert_eq!(operator.post(&path("pause"), &json!({ "note": "look first" })).await.status, 202);
+    happened(&operator, &id, "saga.paused").await;
+    assert_eq!(operator.send(Method::POST, &path("resume"), &[], "").await.status, 202);
+    happened(&operator, &id, "saga.resumed").await;
+    assert_eq!(operator.post(&path("cancel"), &json!({ "note": " not wanted " })).await.status, 202);
+    server.switches.open_gate();
+    let saga = at_its_end(&operator, &id).await;
+    let why = saga["error"]["message"].as_str().unwrap();
+    assert!(why.contains("a test: not wanted"), "{saga}");
+
+    let saga = operator.run(&json!({ "definition": "stuck" })).await;
+    let stuck = saga["id"].as_str().unwrap();
+    let resolve = format!("/v1/sagas/{stuck}/steps/reserve/resolve");
+    let empty = operator.post(&resolve, &json!({ "action": "skip", "note": " " })).await;
+    assert_eq!(empty.status, 422, "a name is no note: {empty:?}");
+    let decided = json!({ "action": "skip", "note": "it stays reserved" });
+    assert_eq!(operator.post(&resolve, &decided).await.status, 202);
+    at_its_end(&operator, stuck).await;
+
+    for (saga, event, note) in [
+        (id.as_str(), "saga.paused", "a test: look first"),
+        (&id, "saga.resumed", "a test"),
+        (stuck, "step.resolved", "a test: it stays reserved"),
+    ] {
+        let log = operator.get(&format!("/v1/sagas/{saga}/log")).await.json();
+        let found = log["items"].as_array().unwrap().iter().find(|item| item["type"] == event);
+        assert_eq!(found.unwrap()["note"], note, "{log}");
+    }
+}
