@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::resolve;
 use crate::retention::{Pruner, Report};
 use crate::run::Run;
-use crate::runtime::{FeedEvent, Gap, Shared};
+use crate::runtime::{FeedEvent, Gap, Shared, Undriven};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
@@ -268,6 +268,13 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn stuck(&self, stuck_after: Duration) -> Result<Vec<Summary>, Error> {
         inspect::stuck(self.shared(), self.before(stuck_after), STUCK_LISTED).await
+    }
+
+    /// The sagas that this process owns and cannot drive, each with its reason, longest first and at most a hundred: their log
+    /// cannot be read or does not fit the definition, for one. They are tried again every few seconds.
+    #[must_use]
+    pub fn undriven(&self) -> Vec<Undriven> {
+        self.shared().undriven.first(STUCK_LISTED)
     }
 
     /// The time so long ago.

@@ -282,6 +282,7 @@ impl Driver {
         let attempt = self.state.next_attempt_besides(&self.admitting);
         let ends = self.running.iter().map(|(_, _, until)| *until);
         self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
+        self.shared.undriven.driven(self.saga);
         // While draining nothing becomes due: whoever has the saga next will see to it.
         let due = attempt.into_iter().chain(self.state.deadline()).min();
         let due = due.filter(|_| !self.shared.is_stopping());
@@ -393,7 +394,7 @@ impl Driver {
                 }
                 Verdict::Refused(why) => {
                     let Some(failed) = unusable(input, &why) else {
-                        tracing::error!(saga = %self.saga, %why, "a decision cannot be kept: the saga stays as it is");
+                        self.shared.cannot_drive(self.saga, format!("a decision cannot be kept: {why}"));
                         return Flow::LetGo;
                     };
                     queue.push_front(Asked { input: failed, outgoing: Vec::new(), mail });
@@ -482,6 +483,7 @@ impl Driver {
     }
 
     fn applied(&mut self, decision: Decision, events: Vec<Recorded>) {
+        self.shared.undriven.driven(self.saga);
         self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
         if decision.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();

@@ -129,6 +129,7 @@ async fn standing_of_sagas(app: &App) -> Found {
     Ok(standing::judge(&standing::Facts {
         now: engine.clock().now(),
         stuck,
+        undriven: engine.undriven(),
         runnable: engine.runnable().await,
         shared: engine.store().is_shared(),
         failed: rollbacks,
