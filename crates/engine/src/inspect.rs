@@ -24,7 +24,7 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 /// for it twice. What it has and cannot drive waits for nothing. What another process has that lives is told there.
 pub(crate) async fn stuck(shared: &Shared, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
     let mut ours = shared.live.still(since, shared.options.clock.now(), limit);
-    ours.extend(shared.backlog.first(limit));
+    ours.extend(shared.backlog.since(since, limit));
     let undriven = shared.undriven.first(limit).into_iter().filter(|undriven| undriven.since <= since);
     ours.extend(undriven.map(|undriven| undriven.saga));
     let mut stuck = rows(shared, &ours).await?;

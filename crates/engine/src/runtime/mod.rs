@@ -136,7 +136,7 @@ impl Shared {
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(&store)?;
-        let (backlog, waiting) = Backlog::new();
+        let (backlog, waiting) = Backlog::new(options.clock.clone());
         // Before anything runs, so that a failure here leaves nothing running.
         let notices = store.listen().await?;
         let shared = Arc::new(Self {
