@@ -5,7 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use backstitch_kernel::saga::{Recorded, Resolution};
-use backstitch_kernel::{SagaId, Timestamp};
+use backstitch_kernel::SagaId;
 use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -267,7 +267,7 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub async fn stuck(&self, stuck_after: Duration) -> Result<Vec<Summary>, Error> {
-        inspect::stuck(self.shared(), self.before(stuck_after), STUCK_LISTED).await
+        inspect::stuck(self.shared(), self.clock().now().minus(stuck_after), STUCK_LISTED).await
     }
 
     /// The sagas that this process owns and cannot drive, each with its reason, longest first and at most a hundred: their log
@@ -275,12 +275,6 @@ impl Engine {
     #[must_use]
     pub fn undriven(&self) -> Vec<Undriven> {
         self.shared().undriven.first(STUCK_LISTED)
-    }
-
-    /// The time so long ago.
-    fn before(&self, by: Duration) -> Timestamp {
-        let now = self.clock().now().as_micros();
-        Timestamp::from_micros(now.saturating_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
     }
 
     /// The definitions whose sagas this engine can run.

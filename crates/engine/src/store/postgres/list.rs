@@ -26,7 +26,7 @@ pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) ->
     let asked = Asked::of(filter, cursor);
     let one_more = limit(cursor.limit).saturating_add(1);
     let mut search = Search::default();
-    if By::is_all_of(filter) {
+    if filter.is_read_by_all_of_it() {
         search.add(SUMMARY, &[]);
         asked.read(&mut search);
         search.add(" order by id desc limit ?", &[&one_more]);
@@ -36,7 +36,7 @@ pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) ->
     let rows = session.query(&search.text, &search.values).await?;
 
     // Where nothing matches there is one row all the same, which says how far was looked.
-    let floor = if By::is_all_of(filter) { None } else { floor(&rows)? };
+    let floor = if filter.is_read_by_all_of_it() { None } else { floor(&rows)? };
     let mut items = Vec::with_capacity(rows.len());
     for row in &rows {
         if get::<Option<Uuid>>(row, "id")?.is_some() {
