@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Recorded, Resolution};
 use backstitch_kernel::SagaId;
+use backstitch_kernel::saga::{Recorded, Resolution};
 use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -27,7 +27,7 @@ use crate::store::memory::MemoryStore;
 use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
 use crate::store::product::Database;
-use crate::store::{self, Cursor, Filter, Health, Page, Store, Summary};
+use crate::store::{self, Counts, Cursor, Filter, Health, Page, Store, Summary};
 use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
@@ -255,9 +255,8 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn health(&self, stuck_after: Duration) -> Result<Health, Error> {
         let known = self.runnable().await;
-        let mut health = self.shared().store.health(&known).await?;
-        health.stuck = self.stuck(stuck_after).await?;
-        Ok(health)
+        let Counts { active, unregistered } = self.shared().store.counts(&known).await?;
+        Ok(Health { active, stuck: self.stuck(stuck_after).await?, unregistered })
     }
 
     /// The sagas that have been stuck for longer than this, longest first and at most a hundred: active with nothing due,

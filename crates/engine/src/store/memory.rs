@@ -26,7 +26,7 @@ use super::outbox::{
 use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
 use super::survey::Survey;
 use super::{
-    COUNTED, Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored,
+    COUNTED, Claim, Commit, Counts, Cursor, Error, Filter, Head, NewRow, Page, RowWrite, Store, Stored,
     Summary, Unregistered, Verdict, Writers,
 };
 use crate::clock::Clock;
@@ -362,27 +362,27 @@ impl Store for MemoryStore {
         Ok(sagas.iter().filter_map(|id| Some(tables.sagas.get(id)?.summary.clone())).collect())
     }
 
-    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
         let now = self.clock.now();
         let tables = self.tables();
-        let mut health = Health::default();
+        let mut counts = Counts::default();
         let mut waiting: BTreeMap<(String, u32), u64> = BTreeMap::new();
         for saga in tables.sagas.values() {
             let row = &saga.summary;
             if matches!(row.status, Status::Succeeded | Status::Compensated) {
                 continue;
             }
-            *health.active.entry(row.status).or_default() += 1;
+            *counts.active.entry(row.status).or_default() += 1;
             // An owner of an earlier life is as good as none.
             let left = row.owner.map_or(saga.is_due(now), |owner| owner != tables.epochs);
             if saga.is_active() && left && !saga.is_of(known) {
                 *waiting.entry((row.definition.to_string(), row.version)).or_default() += 1;
             }
         }
-        for count in health.active.values_mut() {
+        for count in counts.active.values_mut() {
             *count = (*count).min(COUNTED + 1);
         }
-        health.unregistered = waiting
+        counts.unregistered = waiting
             .into_iter()
             .map(|((definition, version), sagas)| Unregistered {
                 definition,
@@ -390,7 +390,7 @@ impl Store for MemoryStore {
                 sagas: sagas.min(COUNTED + 1),
             })
             .collect();
-        Ok(health)
+        Ok(counts)
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {

@@ -87,6 +87,15 @@ pub(super) const ENOUGH: usize = 10_001;
 /// How far they are counted: one more than this says that there are more.
 pub const COUNTED: u64 = ENOUGH as u64 - 1;
 
+/// How many sagas stand where. Counts go [so far](COUNTED).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// How many are in each status that is not a good end.
+    pub active: BTreeMap<Status, u64>,
+    /// Due, but of a definition that the asking node does not have.
+    pub unregistered: Vec<Unregistered>,
+}
+
 /// How the sagas are doing. Counts go [so far](COUNTED).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Health {
