@@ -648,8 +648,9 @@ impl Store for MemoryStore {
                         job.lease.heartbeat(settlement.token, *lease, now)?
                     }
                     JobReport::GivenBack => job.lease.give_back(settlement.token, now)?,
-                    JobReport::Failed { error, retry_at } => {
-                        let failed = job.lease.fail(settlement.token, *retry_at)?;
+                    JobReport::Failed { error, retry_after } => {
+                        let due = retry_after.map(|wait| now.plus(wait));
+                        let failed = job.lease.fail(settlement.token, due)?;
                         job.last_error = Some(error.clone());
                         failed
                     }
