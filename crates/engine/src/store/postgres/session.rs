@@ -187,7 +187,6 @@ impl Session {
         self.deadline
     }
 
-
     /// Asks once; the statement is prepared the first time a connection is asked it.
     pub(super) async fn query(
         &self,

@@ -111,7 +111,8 @@ mod tests {
     async fn a_read_whose_caller_went_away_counts_until_it_is_over() {
         let folder = tempfile::tempdir().unwrap();
         let file = Held::take(&folder.path().join("sagas.db")).unwrap();
-        let connections = Arc::new(Connections::open(file, Timestamp::default()).map_err(Error::from).unwrap());
+        let connections =
+            Arc::new(Connections::open(file, Timestamp::default()).map_err(Error::from).unwrap());
         let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
         let mut gates = Vec::new();
         for _ in 0..READERS {
