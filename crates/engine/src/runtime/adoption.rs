@@ -229,8 +229,11 @@ pub(super) async fn fetch_mail(shared: Arc<Shared>) {
     while !shared.is_stopping() {
         match shared.store.mail(shared.epoch()).await {
             Ok(sagas) => {
-                let under_way = sagas.into_iter().filter_map(|saga| shared.live.get(saga));
-                under_way.for_each(|live| live.nudge_for_mail());
+                for (saga, newest) in sagas {
+                    if let Some(live) = shared.live.get(saga) {
+                        live.nudge_for_newer_mail(newest);
+                    }
+                }
             }
             Err(error) => tracing::warn!(%error, "cannot look for messages"),
         }

@@ -519,10 +519,10 @@ impl Store for MemoryStore {
         Ok(self.tables().post(saga, message, at))
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         let tables = self.tables();
         let mine = tables.sagas.iter().filter(|(_, saga)| saga.summary.owner == Some(epoch));
-        Ok(mine.filter(|(_, saga)| !saga.inbox.is_empty()).map(|(id, _)| *id).collect())
+        Ok(mine.filter_map(|(id, saga)| Some((*id, saga.inbox.last()?.seq))).collect())
     }
 
     async fn register(&self, definition: &Registered) -> Result<Registered, Error> {

@@ -212,11 +212,11 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error>;
 
-    /// The sagas of this incarnation for which messages wait.
+    /// The sagas of this incarnation for which messages wait, each with the number of the newest.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error>;
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error>;
 
     /// Keeps a definition's version, and says what is kept if the version was there before.
     ///

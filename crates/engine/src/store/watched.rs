@@ -225,7 +225,7 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.post(saga, message, at).await
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         self.admitted().await?.mail(epoch).await
     }
 

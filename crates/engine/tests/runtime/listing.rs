@@ -231,7 +231,7 @@ async fn what_a_former_life_left_is_not_stuck_before_this_one_has_had_it_for_lon
 
 /// Counts the logs that are read.
 #[derive(Default)]
-struct Reader(AtomicUsize);
+pub(crate) struct Reader(pub(crate) AtomicUsize);
 
 #[async_trait]
 impl Watch for Reader {

@@ -237,7 +237,7 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| nodes::owned(session, epoch))
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         read!(self.sessions, |session| inbox::mail(session, epoch))
     }
 

@@ -238,7 +238,7 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| nodes::owned(connection, epoch)).await
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         self.connections.read(move |connection| inbox::mail(connection, epoch)).await
     }
 
