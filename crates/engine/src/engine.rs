@@ -260,8 +260,8 @@ impl Engine {
     }
 
     /// The sagas that have been stuck for longer than this, longest first and at most a hundred: active with nothing due,
-    /// neither a time nor a next try nor the end of an attempt's time. Of several processes on one store each tells of its own
-    /// and of those that nobody has who lives. No log is read for it.
+    /// neither a time nor a next try nor the end of an attempt's time, or [not to be driven](Self::undriven). Of several
+    /// processes on one store each tells of its own and of those that nobody has who lives. No log is read for it.
     ///
     /// # Errors
     /// When the store cannot be read.
