@@ -24,14 +24,13 @@ pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) ->
         return Ok(Page { items: Vec::new(), next: None });
     }
     let asked = Asked::of(filter, cursor);
-    let one_more = limit(cursor.limit).saturating_add(1);
     let mut search = Search::default();
     if filter.is_read_by_all_of_it() {
         search.add(SUMMARY, &[]);
         asked.read(&mut search);
-        search.add(" order by id desc limit ?", &[&one_more]);
+        search.add(" order by id desc limit ?", &[&asked.one_more]);
     } else {
-        asked.look_through(&mut search, &one_more);
+        asked.look_through(&mut search);
     }
     let rows = session.query(&search.text, &search.values).await?;
 
@@ -61,6 +60,8 @@ struct Asked<'a> {
     filter: &'a Filter,
     status: Option<&'static str>,
     before: Option<Uuid>,
+    /// One more than asked, which tells whether there are more.
+    one_more: i64,
     stretch: i64,
     but_one: i64,
 }
@@ -72,6 +73,7 @@ impl<'a> Asked<'a> {
             filter,
             status: filter.status.map(Status::as_str),
             before: cursor.before.map(|saga| saga.0),
+            one_more: limit(cursor.limit).saturating_add(1),
             stretch: limit(STRETCH),
             but_one: limit(STRETCH - 1),
         }
@@ -79,17 +81,17 @@ impl<'a> Asked<'a> {
 
     /// The page and how far was looked for it, in one statement and so at one moment: were they asked one after the other,
     /// sagas that leave meanwhile what is read would let the next page begin behind some that nobody has looked at.
-    fn look_through<'b>(&'b self, search: &mut Search<'b>, one_more: &'b i64) {
+    fn look_through<'b>(&'b self, search: &mut Search<'b>) {
         // Of two conditions the planner takes one for granted: that what is rare comes soon. So it is told what to look at.
         search.add("with looked as materialized (select sagas.* from", &[]);
         self.read(search);
         search.add(" order by id desc limit ?),\npage as materialized (", &[&self.stretch]);
         search.add(SUMMARY, &[]);
         self.choose(search);
-        search.add(" order by id desc limit ?)\n", &[one_more]);
+        search.add(" order by id desc limit ?)\n", &[&self.one_more]);
         search.add("select page.*, ends.floor from (select case", &[]);
         // A page that is full ends with itself, and what is behind it need not be read.
-        search.add(" when (select count(*) from page) < ?", &[one_more]);
+        search.add(" when (select count(*) from page) < ?", &[&self.one_more]);
         search.add(" then (select id from looked order by id desc limit 1 offset ?)", &[&self.but_one]);
         search.add(" end as floor) as ends left join page on true order by page.id desc", &[]);
     }
