@@ -1,15 +1,19 @@
 //! Group commit: while every writer has a transaction on its way to the disk, the next one gathers.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::FutureExt;
 use tokio::sync::{mpsc, oneshot};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use crate::error::Error;
 use crate::planting;
+use crate::runtime::guarded;
 use crate::store::{self, Commit, Store, Verdict, Writers};
 
 /// The most decisions written as one transaction: enough to drown the cost of a sync, few enough that nobody
@@ -182,7 +186,10 @@ async fn write(
             continue;
         }
         planting::put_off_messages(&mut batch, &mut late_messages);
-        let verdicts = store.commit(&batch).await.map_err(Arc::new);
+        // Whatever broke down in the middle, nobody knows what it wrote, and the next ones are to be written all the same.
+        let written_so_far = AssertUnwindSafe(store.commit(&batch)).catch_unwind().await;
+        let verdicts =
+            written_so_far.unwrap_or_else(|panic| Err(broken_down(panic.as_ref()))).map_err(Arc::new);
         if let Ok(verdicts) = &verdicts {
             let applied = verdicts.iter().filter(|verdict| **verdict == Verdict::Applied).count();
             written.decisions.fetch_add(applied as u64, Ordering::Relaxed);
@@ -201,6 +208,12 @@ async fn write(
             let _ = answer.send(Answer { commit, verdict });
         }
     }
+}
+
+fn broken_down(panic: &(dyn Any + Send)) -> store::Error {
+    let why = guarded::text(panic);
+    tracing::error!(why, "the store broke down while it wrote");
+    store::Error::Unavailable(format!("the store broke down while it wrote: {why}"))
 }
 
 /// Waits a moment without sleeping: whoever has just been answered often decides again at once, and to be woken for

@@ -4,8 +4,8 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Recorded, Resolution};
-use backstitch_kernel::{SagaId, Timestamp};
 use futures::{Stream, StreamExt};
 use serde::Serialize;
 use tokio::sync::broadcast;
@@ -20,14 +20,14 @@ use crate::options::Options;
 use crate::resolve;
 use crate::retention::{Pruner, Report};
 use crate::run::Run;
-use crate::runtime::{FeedEvent, Gap, Shared};
+use crate::runtime::{FeedEvent, Gap, Shared, Undriven};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
 use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
 use crate::store::product::Database;
-use crate::store::{self, Cursor, Filter, Health, Page, Store, Summary};
+use crate::store::{self, Counts, Cursor, Filter, Health, Page, Store, Summary};
 use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
@@ -255,25 +255,25 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn health(&self, stuck_after: Duration) -> Result<Health, Error> {
         let known = self.runnable().await;
-        let mut health = self.shared().store.health(&known).await?;
-        health.stuck = self.stuck(stuck_after).await?;
-        Ok(health)
+        let Counts { active, unregistered } = self.shared().store.counts(&known).await?;
+        Ok(Health { active, stuck: self.stuck(stuck_after).await?, unregistered })
     }
 
     /// The sagas that have been stuck for longer than this, longest first and at most a hundred: active with nothing due,
-    /// neither a time nor a next try nor the end of an attempt's time. Of several processes on one store each tells of its own
-    /// and of those that nobody has who lives. No log is read for it.
+    /// neither a time nor a next try nor the end of an attempt's time, or [not to be driven](Self::undriven). Of several
+    /// processes on one store each tells of its own and of those that nobody has who lives. No log is read for it.
     ///
     /// # Errors
     /// When the store cannot be read.
     pub async fn stuck(&self, stuck_after: Duration) -> Result<Vec<Summary>, Error> {
-        inspect::stuck(self.shared(), self.before(stuck_after), STUCK_LISTED).await
+        inspect::stuck(self.shared(), self.clock().now().minus(stuck_after), STUCK_LISTED).await
     }
 
-    /// The time so long ago.
-    fn before(&self, by: Duration) -> Timestamp {
-        let now = self.clock().now().as_micros();
-        Timestamp::from_micros(now.saturating_sub(i64::try_from(by.as_micros()).unwrap_or(i64::MAX)))
+    /// The sagas that this process owns and cannot drive, each with its reason, longest first and at most a hundred: their log
+    /// cannot be read or does not fit the definition, for one. They are tried again every few seconds.
+    #[must_use]
+    pub fn undriven(&self) -> Vec<Undriven> {
+        self.shared().undriven.first(STUCK_LISTED)
     }
 
     /// The definitions whose sagas this engine can run.

@@ -21,17 +21,36 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 
 /// Up to `limit` sagas that have been active since before this time with nothing due, longest first. What those wait for
 /// that this process has is known here; a short wait, or the time of an attempt, is not in the row, which would be written
-/// for it twice. What another process has that lives is told there.
+/// for it twice. What it has and cannot drive waits for nothing. What another process has that lives is told there.
 pub(crate) async fn stuck(shared: &Shared, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
     let mut ours = shared.live.still(since, shared.options.clock.now(), limit);
-    ours.extend(shared.backlog.first(limit));
-    let mut stuck = shared.store.rows(&ours).await?;
+    ours.extend(shared.backlog.since(since, limit));
+    let undriven = shared.undriven.first(limit).into_iter().filter(|undriven| undriven.since <= since);
+    ours.extend(undriven.map(|undriven| undriven.saga));
+    let mut stuck = rows(shared, &ours).await?;
     stuck.retain(|row| !row.status.is_terminal() && !row.paused && row.updated_at <= since);
     stuck.extend(shared.store.stuck(since, limit).await?);
     stuck.sort_by_key(|row| (row.updated_at, row.id));
     stuck.dedup_by_key(|row| row.id);
     stuck.truncate(limit);
     Ok(stuck)
+}
+
+/// The rows of these sagas that can be read. One that cannot is one that cannot be driven: that is told with its reason.
+async fn rows(shared: &Shared, sagas: &[SagaId]) -> Result<Vec<Summary>, store::Error> {
+    let together = shared.store.rows(sagas).await;
+    if !matches!(together, Err(store::Error::Corrupt(_))) {
+        return together;
+    }
+    let mut found = Vec::new();
+    for saga in sagas {
+        match shared.store.rows(&[*saga]).await {
+            Ok(row) => found.extend(row),
+            Err(store::Error::Corrupt(_)) => {}
+            Err(error) => return Err(error),
+        }
+    }
+    Ok(found)
 }
 
 async fn read(shared: &Shared, stored: &Stored) -> Result<SagaState, Error> {

@@ -94,7 +94,7 @@ pub use options::Options;
 pub use outbox::{Announced, sink};
 pub use rfc3339::Rfc3339;
 pub use run::{Accepted, Run};
-pub use runtime::{FeedEvent, Gap};
+pub use runtime::{FeedEvent, Gap, Undriven};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use store::{Cursor, Filter, Health, Page, Summary};

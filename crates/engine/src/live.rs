@@ -1,7 +1,7 @@
 //! The sagas that are under way in this process, and who is waiting for them.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicBool, AtomicI64, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backstitch_kernel::saga::{Recorded, State};
@@ -36,6 +36,8 @@ pub(crate) enum End {
 pub(crate) struct Live {
     wake: Notify,
     mail: AtomicBool,
+    /// The newest message that was looked at.
+    mail_seen: AtomicU64,
     progress: watch::Sender<Progress>,
     tail: Tail,
     /// Since when nothing has happened, in microseconds.
@@ -49,6 +51,7 @@ impl Default for Live {
         Self {
             wake: Notify::default(),
             mail: AtomicBool::default(),
+            mail_seen: AtomicU64::default(),
             progress: watch::Sender::default(),
             tail: Tail::default(),
             // Nobody has said yet what it waits for.
@@ -79,6 +82,18 @@ impl Live {
     pub(crate) fn nudge_for_mail(&self) {
         self.mail.store(true, Ordering::Release);
         self.nudge();
+    }
+
+    /// Has it look at its messages, if the newest of them is newer than what it has seen: one that changed nothing waits there
+    /// until the next decision.
+    pub(crate) fn nudge_for_newer_mail(&self, newest: u64) {
+        if newest > self.mail_seen.load(Ordering::Acquire) {
+            self.nudge_for_mail();
+        }
+    }
+
+    pub(crate) fn saw_mail(&self, newest: u64) {
+        self.mail_seen.store(newest, Ordering::Release);
     }
 
     pub(crate) async fn nudged(&self) {

@@ -335,7 +335,7 @@ pub(crate) async fn withdraw(shared: Arc<Shared>, saga: SagaId, offered: Offered
 /// The attempt of a job that has just been leased; none, and the job is over, when nobody waits for it any more.
 async fn taken_up(shared: &Arc<Shared>, job: Job) -> Result<Option<Work>, Error> {
     let Some(waiting) = waiting(shared, &job).await? else {
-        let report = Report::Failed { error: "nobody waits for it any more".to_owned(), retry_at: None };
+        let report = Report::Failed { error: "nobody waits for it any more".to_owned(), retry_after: None };
         shared.store.settle_jobs(&[Settlement { id: job.id, token: job.lease.token, report }]).await?;
         return Ok(None);
     };

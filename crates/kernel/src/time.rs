@@ -28,6 +28,12 @@ impl Timestamp {
         Self(self.0.saturating_add(i64::try_from(delay.as_micros()).unwrap_or(i64::MAX)))
     }
 
+    /// The point so long before this one, held at the beginning of time rather than wrapping.
+    #[must_use]
+    pub fn minus(self, time: Duration) -> Self {
+        Self(self.0.saturating_sub(i64::try_from(time.as_micros()).unwrap_or(i64::MAX)))
+    }
+
     /// How long it is from `earlier` until this point; zero when `earlier` is not earlier.
     #[must_use]
     pub fn since(self, earlier: Self) -> Duration {

@@ -4,6 +4,7 @@
 
 use std::collections::HashMap;
 use std::future::pending;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -11,13 +12,14 @@ use backstitch::clock::TokioClock;
 use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::memory::MemoryStore;
-use backstitch::store::watched::Watched;
+use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::store::{self, Store};
 use backstitch::{
-    Builder, Context, Cursor, Engine, Error, Filter, Options, Recorded, Resolution, Retry, Saga, SagaId,
-    SagaState, Status, Step, StepError, Undo, secs,
+    Builder, Context, Cursor, Engine, Error, Filter, Options, Recorded, Resolution, Retry, STUCK_AFTER, Saga,
+    SagaId, SagaState, Status, Step, StepError, Undo, secs,
 };
 use backstitch_testkit::chaos::faulty::{Fault, Faulty};
+use backstitch_testkit::conformance::make;
 use futures::future::BoxFuture;
 use serde_json::Value;
 use tokio::time::{Instant, timeout};
@@ -408,6 +410,9 @@ async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
     tokio::time::sleep(LONG).await;
     assert!(faulty.fired() > 0);
     assert_eq!((trace.count("do a"), engine.active()), (4, 0), "what cannot be read takes no room");
+    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
+    assert!(undriven.saga == bad && undriven.why.contains("scribbled over"), "{undriven:?}");
+    assert_eq!(stuck_at(&engine).await, [bad], "it is ours, and nothing will move it");
     let run = engine.start("s", &()).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
     assert!(shut_down(engine).await < secs(1));
@@ -415,6 +420,63 @@ async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
     // Once it can be read again, it goes on.
     let engine = bench.open_with(quick(&trace)).await;
     assert!(end_of(&engine, bad, FOUND).await.succeeded());
+    assert_eq!((engine.undriven(), stuck_at(&engine).await), (vec![], vec![]));
+}
+
+async fn stuck_at(engine: &Engine) -> Vec<SagaId> {
+    engine.health(STUCK_AFTER).await.unwrap().stuck.iter().map(|row| row.id).collect()
+}
+
+/// Whether nothing but starts can be written, and whoever asks what became of it breaks down.
+#[derive(Default)]
+struct Treacherous(AtomicBool);
+
+#[async_trait::async_trait]
+impl Watch for Treacherous {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        let on = self.0.load(Ordering::SeqCst);
+        assert!(!on || !matches!(moment, Moment::BeforeLog), "the store broke down");
+        match moment {
+            Moment::BeforeCommit(2..) if on => Err(store::Error::Unavailable("not now".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_whose_driver_panics_each_time_is_told_and_goes_on_once_it_does_not() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let store = Arc::new(Watched::new(bench.store.clone(), Treacherous(true.into())));
+    let engine = bench.open_on(store.clone()).await;
+    engine.register(quick(&trace)).unwrap();
+    let saga = engine.start("s", &()).await.unwrap().id();
+    tokio::time::sleep(LONG).await;
+    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
+    assert!(undriven.saga == saga && undriven.why.contains("the store broke down"), "{undriven:?}");
+    assert_eq!((stuck_at(&engine).await, engine.active()), (vec![saga], 0));
+
+    store.0.store(false, Ordering::SeqCst);
+    assert!(end_of(&engine, saga, FOUND).await.succeeded());
+    assert_eq!((engine.undriven(), stuck_at(&engine).await), (vec![], vec![]));
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_whose_log_does_not_fit_its_definition_is_told_while_it_is_ours() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let engine = bench.open_with(quick(&trace)).await;
+    let saga = engine.start("s", &()).await.unwrap();
+    assert!(saga.outcome().await.unwrap().succeeded());
+    // A saga of the same definition that has begun with a step which is not there.
+    let [node] = &bench.store.nodes(1).await.unwrap()[..] else { panic!("this engine has not joined") };
+    let (id, now) = (make::saga(1), engine.clock().now());
+    let begun =
+        make::started_with(id, now, |row| (row.owner, row.definition) = (Some(node.epoch), "s".into()));
+    make::apply(&*bench.store, begun).await;
+    make::apply(&*bench.store, make::appended(id, 2, now)).await;
+    tokio::time::sleep(LONG).await;
+    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
+    assert!(undriven.saga == id && undriven.why.contains("does not fit"), "{undriven:?}");
+    assert_eq!(stuck_at(&engine).await, [id]);
 }
 
 #[tokio::test(start_paused = true)]
@@ -432,4 +494,99 @@ async fn an_engine_whose_last_decision_could_not_be_written_says_so() {
     }
     engine.start("s", &()).await.unwrap().outcome().await.unwrap();
     engine.writable().await.unwrap();
+}
+
+/// Breaks down in every write from this one on, once or for as long as it is told to.
+struct Panicky {
+    from: u64,
+    on: AtomicBool,
+}
+
+#[async_trait::async_trait]
+impl Watch for Panicky {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        let breaks = |number| number >= self.from && self.on.load(Ordering::SeqCst);
+        if let Moment::BeforeCommit(number) = moment {
+            assert!(!breaks(number), "the store broke down");
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_panics_while_it_writes_is_told_and_written_to_again() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let store = Arc::new(Watched::new(bench.store.clone(), Panicky { from: 2, on: true.into() }));
+    let engine = bench.open_on(store.clone()).await;
+    engine.register(quick(&trace)).unwrap();
+    let saga = engine.start("s", &()).await.unwrap().id();
+    let why = |told: Error| match told {
+        Error::Store(why) => why.to_string(),
+        other => other.to_string(),
+    };
+    let begun = Instant::now();
+    while engine.writable().await.is_ok() {
+        assert!(begun.elapsed() < LONG, "nobody says that nothing can be written");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    let told = [engine.writable().await.unwrap_err(), engine.start("s", &()).await.map(|_| ()).unwrap_err()];
+    for told in told.map(why) {
+        assert!(told.contains("the store broke down"), "{told}");
+    }
+    store.on.store(false, Ordering::SeqCst);
+    assert!(end_of(&engine, saga, FOUND).await.succeeded());
+    engine.writable().await.unwrap();
+    assert!(shut_down(engine).await < secs(1));
+}
+
+/// Cannot read sagas for a while.
+#[derive(Default)]
+struct Away {
+    from_now: AtomicBool,
+    refused: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Watch for Away {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        if matches!(moment, Moment::BeforeLoad(_)) && self.from_now.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(store::Error::Unavailable("not now".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_cannot_be_read_costs_a_hook_none_of_its_tries() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let store = Arc::new(Watched::new(bench.store.clone(), Away::default()));
+    let engine = bench.open_on(store.clone()).await;
+    engine.register(stuck(&trace, Ok(())).build().unwrap()).unwrap();
+    store.from_now.store(true, Ordering::SeqCst);
+    engine.start("s", &()).await.unwrap();
+    // Longer than all tries of a hook take.
+    tokio::time::sleep(LONG).await;
+    assert!(store.refused.load(Ordering::SeqCst) > 10 && trace.count("told failed") == 0);
+    store.from_now.store(false, Ordering::SeqCst);
+    trace.until("told failed", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_that_panics_is_given_up_with_what_it_said() {
+    let bench = Bench::new();
+    let saga = Saga::builder("s").step(Step::new("a", |_: Context<Value>| async { Ok(()) }));
+    let saga = saga.on_success(|ended| async move { panic!("no room for {}", ended.status) });
+    let engine = bench.open_with(saga.build().unwrap()).await;
+    engine.start("s", &()).await.unwrap();
+    let begun = Instant::now();
+    let job = loop {
+        let job = bench.store.job(1).await.unwrap().filter(|job| job.last_error.is_some());
+        if let Some(job) = job {
+            break job;
+        }
+        assert!(begun.elapsed() < LONG, "the hook was not called");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    };
+    assert_eq!(job.last_error.as_deref(), Some("the hook panicked: no room for succeeded"));
 }

@@ -36,8 +36,9 @@ from (
                     and owner = owners.owner
                 limit 1000
             ) as left_behind
+        -- Until the end of its lease it had somebody.
         where owners.owner not in (
-            select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > clock()
+            select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > least($1, clock())
         )
         limit 1000
     )

@@ -3,8 +3,8 @@
 with
 report as (
     select *
-    from unnest($1::bigint[], $2::bigint[], $3::text[], $4::timestamptz[], $5::bigint[], $6::text[])
-        as r (id, token, status, retry_at, lease_ms, error)
+    from unnest($1::bigint[], $2::bigint[], $3::text[], $4::bigint[], $5::bigint[], $6::text[])
+        as r (id, token, status, retry_us, lease_ms, error)
 ),
 found as (
     select id, status, token
@@ -16,7 +16,7 @@ found as (
 settled as (
     update jobs
     set status = r.status,
-        until = coalesce(r.retry_at, clock() + r.lease_ms * interval '1 ms', until),
+        until = coalesce(clock() + r.retry_us * interval '1 us', clock() + r.lease_ms * interval '1 ms', until),
         attempts = attempts + case when r.lease_ms is null then 1 else 0 end,
         last_error = coalesce(r.error, last_error)
     from report r

@@ -13,6 +13,8 @@ from (
                 on sagas.definition = definitions.name and sagas.version = definitions.version
         where sagas.owner is not null
             and sagas.owner < coalesce((select min(epoch) from nodes), 9223372036854775807)
+            -- Whoever has the file now has not had it for longer.
+            and not exists (select 1 from nodes where started_at > ?1)
         limit 1000
     )
     union all

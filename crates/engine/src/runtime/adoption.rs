@@ -1,6 +1,6 @@
 //! Finding sagas that nobody runs, and running them.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -92,7 +92,9 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
 /// Queues sagas that are ours by the store's word but that nobody here drives, such as those whose adoption was never
 /// answered, or whose starter went away in the middle.
 async fn queue_what_nobody_drives(shared: &Shared) -> Result<(), store::Error> {
-    for saga in shared.store.owned(shared.epoch()).await? {
+    let ours: HashSet<SagaId> = shared.store.owned(shared.epoch()).await?.into_iter().collect();
+    shared.undriven.keep(&ours);
+    for saga in ours {
         if shared.live.get(saga).is_none() {
             shared.backlog.push(saga);
         }
@@ -111,9 +113,7 @@ pub(super) async fn drive_backlog(shared: Arc<Shared>, waiting: Arc<Mutex<mpsc::
         let sagas: Vec<SagaId> = entered.keys().copied().collect();
         match shared.store.load(&sagas).await {
             Ok(found) => resume_all(&shared, entered, found),
-            // One row that cannot be read must not keep its neighbours from running.
-            Err(store::Error::Corrupt(_)) => resume_each(&shared, entered).await,
-            Err(error) => {
+            Err(error @ store::Error::Unavailable(_)) => {
                 tracing::warn!(%error, "cannot read sagas that are due");
                 drop(entered);
                 for saga in sagas {
@@ -121,6 +121,8 @@ pub(super) async fn drive_backlog(shared: Arc<Shared>, waiting: Arc<Mutex<mpsc::
                 }
                 tokio::time::sleep(STORE_RETRY).await;
             }
+            // What cannot be read, be it a row or its page, must not keep its neighbours from running.
+            Err(_) => resume_each(&shared, entered).await,
         }
     }
 }
@@ -129,7 +131,8 @@ async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>) {
     for (saga, place) in entered {
         match shared.store.load(&[saga]).await {
             Ok(found) => resume_all(shared, HashMap::from([(saga, place)]), found),
-            Err(error) => tracing::error!(%saga, %error, "this saga cannot be run and stays as it is"),
+            // The sweep tries it again.
+            Err(error) => shared.cannot_drive(saga, error.to_string()),
         }
     }
 }
@@ -198,11 +201,15 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
     if row.status.is_terminal() || row.owner != Some(epoch) {
         return;
     }
-    let Some(definition) = shared.registry.version(&row.definition, row.version) else { return };
+    let Some(definition) = shared.registry.version(&row.definition, row.version) else {
+        let (name, version) = (&row.definition, row.version);
+        shared.cannot_drive(row.id, format!("version {version} of `{name}` is not registered here"));
+        return;
+    };
     let state = match State::fold(&definition.definition, &stored.log) {
         Ok(state) => state,
         Err(misfit) => {
-            tracing::error!(saga = %row.id, %misfit, "the log does not fit the definition: this saga stays as it is");
+            shared.cannot_drive(row.id, format!("its log does not fit its definition: {misfit}"));
             return;
         }
     };
@@ -214,7 +221,7 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
         _ => place.seat.live().advanced_to(state.seq),
     }
     let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.room);
-    shared.spawn(driver.run_adopted(stored.inbox, stored.inbox_seq));
+    shared.drive(row.id, driver.run_adopted(stored.inbox, stored.inbox_seq));
 }
 
 /// Tells running sagas of messages that other processes left for them.
@@ -222,8 +229,11 @@ pub(super) async fn fetch_mail(shared: Arc<Shared>) {
     while !shared.is_stopping() {
         match shared.store.mail(shared.epoch()).await {
             Ok(sagas) => {
-                let under_way = sagas.into_iter().filter_map(|saga| shared.live.get(saga));
-                under_way.for_each(|live| live.nudge_for_mail());
+                for (saga, newest) in sagas {
+                    if let Some(live) = shared.live.get(saga) {
+                        live.nudge_for_newer_mail(newest);
+                    }
+                }
             }
             Err(error) => tracing::warn!(%error, "cannot look for messages"),
         }

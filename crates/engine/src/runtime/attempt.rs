@@ -12,7 +12,7 @@ use super::guarded::{self, Ended};
 use crate::call::Call;
 
 /// What is kept of an error's message, in bytes.
-const MAX_MESSAGE: usize = 4096;
+pub(super) const MAX_MESSAGE: usize = 4096;
 /// What is kept of an error's code, in bytes.
 const MAX_CODE: usize = 256;
 
@@ -72,7 +72,7 @@ pub(crate) fn bounded(mut error: StepError) -> StepError {
     error
 }
 
-fn shorten(text: &mut String, limit: usize) {
+pub(super) fn shorten(text: &mut String, limit: usize) {
     if text.len() > limit {
         let end = (0..=limit).rev().find(|&at| text.is_char_boundary(at)).unwrap_or(0);
         text.truncate(end);

@@ -1,41 +1,57 @@
 //! Sagas that are ours and wait to be driven, each once.
 
-use std::collections::BTreeSet;
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use backstitch_kernel::SagaId;
+use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
+
+use crate::clock::Clock;
 
 /// The way in.
 pub(crate) struct Backlog {
-    /// In the order of their starts.
-    queued: Mutex<BTreeSet<SagaId>>,
+    /// Each with the time since when it waits.
+    queued: Mutex<HashMap<SagaId, Timestamp>>,
+    clock: Arc<dyn Clock>,
     queue: mpsc::UnboundedSender<SagaId>,
 }
 
 impl Backlog {
-    pub(crate) fn new() -> (Self, mpsc::UnboundedReceiver<SagaId>) {
+    pub(crate) fn new(clock: Arc<dyn Clock>) -> (Self, mpsc::UnboundedReceiver<SagaId>) {
         let (queue, waiting) = mpsc::unbounded_channel();
-        (Self { queued: Mutex::default(), queue }, waiting)
+        (Self { queued: Mutex::default(), clock, queue }, waiting)
     }
 
     /// Queues a saga, unless it is queued already.
     pub(crate) fn push(&self, saga: SagaId) {
-        let fresh = self.queued.lock().unwrap_or_else(PoisonError::into_inner).insert(saga);
+        let now = self.clock.now();
+        let mut fresh = false;
+        self.queued().entry(saga).or_insert_with(|| {
+            fresh = true;
+            now
+        });
         if fresh {
             // Nobody takes it only when the engine has stopped.
             let _ = self.queue.send(saga);
         }
     }
 
-    /// The first of them by their starts.
-    pub(crate) fn first(&self, limit: usize) -> Vec<SagaId> {
-        let queued = self.queued.lock().unwrap_or_else(PoisonError::into_inner);
-        queued.iter().take(limit).copied().collect()
+    /// Up to `limit` sagas that have waited since before this time, longest first.
+    pub(crate) fn since(&self, since: Timestamp, limit: usize) -> Vec<SagaId> {
+        let queued = self.queued();
+        let mut waiting: Vec<(Timestamp, SagaId)> =
+            queued.iter().filter(|(_, from)| **from <= since).map(|(saga, from)| (*from, *saga)).collect();
+        drop(queued);
+        waiting.sort_unstable();
+        waiting.into_iter().map(|(_, saga)| saga).take(limit).collect()
     }
 
     /// Notes that a saga has been taken from the queue.
     pub(crate) fn taken(&self, saga: SagaId) {
-        self.queued.lock().unwrap_or_else(PoisonError::into_inner).remove(&saga);
+        self.queued().remove(&saga);
+    }
+
+    fn queued(&self) -> MutexGuard<'_, HashMap<SagaId, Timestamp>> {
+        self.queued.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -128,7 +128,7 @@ impl Driver {
 
     /// Runs a saga on from a decision that has just been committed.
     pub(crate) async fn go_on(mut self, effects: Vec<Effect>, inbox_seen: u64) {
-        self.inbox_seen = inbox_seen;
+        self.saw_mail(inbox_seen);
         self.inbox_consumed = inbox_seen;
         // Where nothing follows at once, something may still be due.
         let idle = effects.is_empty();
@@ -152,7 +152,7 @@ impl Driver {
 
     /// Runs a saga that was taken over, with the messages that wait for it.
     pub(crate) async fn run_adopted(mut self, inbox: Vec<Received>, inbox_seq: u64) {
-        self.inbox_seen = inbox_seq;
+        self.saw_mail(inbox_seq);
         self.inbox_consumed = inbox_seq - inbox.len() as u64;
         let mut flow = Flow::Ours;
         // Whoever turned the saga round may not have come to it.
@@ -282,6 +282,7 @@ impl Driver {
         let attempt = self.state.next_attempt_besides(&self.admitting);
         let ends = self.running.iter().map(|(_, _, until)| *until);
         self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
+        self.shared.undriven.driven(self.saga);
         // While draining nothing becomes due: whoever has the saga next will see to it.
         let due = attempt.into_iter().chain(self.state.deadline()).min();
         let due = due.filter(|_| !self.shared.is_stopping());
@@ -313,7 +314,7 @@ impl Driver {
             Ok(found) => {
                 let waiting = found.into_iter().flat_map(|stored| stored.inbox);
                 let new: Vec<_> = waiting.filter(|received| received.seq > self.inbox_seen).collect();
-                self.inbox_seen = new.last().map_or(self.inbox_seen, |newest| newest.seq);
+                self.saw_mail(new.last().map_or(self.inbox_seen, |newest| newest.seq));
                 new
             }
             Err(error) => {
@@ -323,6 +324,11 @@ impl Driver {
                 Vec::new()
             }
         }
+    }
+
+    fn saw_mail(&mut self, newest: u64) {
+        self.inbox_seen = newest;
+        self.seat.live().saw_mail(newest);
     }
 
     async fn use_room(&mut self, position: usize, permit: Option<OwnedSemaphorePermit>) -> Flow {
@@ -393,7 +399,7 @@ impl Driver {
                 }
                 Verdict::Refused(why) => {
                     let Some(failed) = unusable(input, &why) else {
-                        tracing::error!(saga = %self.saga, %why, "a decision cannot be kept: the saga stays as it is");
+                        self.shared.cannot_drive(self.saga, format!("a decision cannot be kept: {why}"));
                         return Flow::LetGo;
                     };
                     queue.push_front(Asked { input: failed, outgoing: Vec::new(), mail });
@@ -482,6 +488,7 @@ impl Driver {
     }
 
     fn applied(&mut self, decision: Decision, events: Vec<Recorded>) {
+        self.shared.undriven.driven(self.saga);
         self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
         if decision.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();

@@ -1,5 +1,6 @@
 //! Calls what is to be called when a saga has ended: at least once, a bounded number of times.
 
+use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -7,10 +8,11 @@ use backstitch_kernel::Retry;
 use backstitch_kernel::saga::State;
 use tokio::sync::Semaphore;
 
-use super::Shared;
+use super::driver::STORE_RETRY;
 use super::guarded::{self, Ended};
+use super::{Shared, attempt};
+use crate::store;
 use crate::store::jobs::{Job, Report, Settlement};
-use crate::store::{self};
 use crate::view::SagaState;
 
 /// How long a hook may take.
@@ -68,23 +70,28 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
 }
 
 async fn call(shared: &Shared, job: &Job) -> Settlement {
-    let error = match guarded::run(TIMEOUT, call_hook(shared, job)).await {
+    let mut error = match guarded::run(TIMEOUT, call_hook(shared, job)).await {
         Ended::Answered(Ok(())) => {
             return Settlement { id: job.id, token: job.lease.token, report: Report::Completed };
         }
-        Ended::Answered(Err(error)) => error,
-        Ended::Panicked(_) => "the hook panicked".to_owned(),
+        // The hook was not called, so this is none of its tries.
+        Ended::Answered(Err(Failed::Unread(store::Error::Unavailable(why)))) => {
+            tracing::warn!(saga = %job.saga, why, "cannot read the saga of a hook");
+            tokio::time::sleep(STORE_RETRY).await;
+            return given_back(job);
+        }
+        Ended::Answered(Err(Failed::Unread(error))) => error.to_string(),
+        Ended::Answered(Err(Failed::Said(error))) => error,
+        Ended::Panicked(panic) => format!("the hook panicked: {}", guarded::text(panic.as_ref())),
         Ended::TimedOut => format!("no answer within {} s", TIMEOUT.as_secs()),
     };
+    attempt::shorten(&mut error, attempt::MAX_MESSAGE);
     let failures = job.lease.attempts + 1;
-    let retry_at = retries().allows_another(failures).then(|| {
-        let wait = retries().wait(failures, 0);
-        shared.options.clock.now().plus(wait)
-    });
-    if retry_at.is_none() {
+    let retry_after = retries().allows_another(failures).then(|| retries().wait(failures, 0));
+    if retry_after.is_none() {
         tracing::error!(saga = %job.saga, hook = %job.subject, %error, "a hook failed for good");
     }
-    Settlement { id: job.id, token: job.lease.token, report: Report::Failed { error, retry_at } }
+    Settlement { id: job.id, token: job.lease.token, report: Report::Failed { error, retry_after } }
 }
 
 /// A hook that the engine's end cuts short has done nothing wrong, however often that happens.
@@ -92,17 +99,31 @@ fn given_back(job: &Job) -> Settlement {
     Settlement { id: job.id, token: job.lease.token, report: Report::GivenBack }
 }
 
-async fn call_hook(shared: &Shared, job: &Job) -> Result<(), String> {
-    let stored = shared.store.load(&[job.saga]).await.map_err(|error| error.to_string())?;
+/// Why a hook has not done its work.
+enum Failed {
+    /// Its saga could not be read.
+    Unread(store::Error),
+    Said(String),
+}
+
+impl<T: Display> From<T> for Failed {
+    fn from(why: T) -> Self {
+        Self::Said(why.to_string())
+    }
+}
+
+async fn call_hook(shared: &Shared, job: &Job) -> Result<(), Failed> {
+    let stored = shared.store.load(&[job.saga]).await.map_err(Failed::Unread)?;
     let stored = stored.into_iter().next().ok_or("the saga is gone")?;
     let row = &stored.summary;
     let definition = shared.registry.version(&row.definition, row.version).ok_or("the definition is gone")?;
     // As it was when it came to the end that this is about.
-    let end: u64 = job.payload.decode().map_err(|why| why.to_string())?;
+    let end: u64 = job.payload.decode()?;
     let log = &stored.log[..stored.log.partition_point(|recorded| recorded.seq <= end)];
-    let state = State::fold(&definition.definition, log).map_err(|misfit| misfit.to_string())?;
+    let state = State::fold(&definition.definition, log)?;
     let hook =
         if job.subject.starts_with("on_success") { &definition.on_success } else { &definition.on_failure };
     let hook = hook.as_ref().ok_or("the definition has no such hook any more")?;
-    hook(SagaState::of(job.saga, &definition.definition, &state)).await.map_err(|error| error.to_string())
+    hook(SagaState::of(job.saga, &definition.definition, &state)).await?;
+    Ok(())
 }

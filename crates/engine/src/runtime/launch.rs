@@ -54,9 +54,9 @@ impl Launch {
             Some(room) => {
                 let driver = Driver::new(shared.clone(), definition, decision.state, epoch, seat, room);
                 if written {
-                    shared.spawn(driver.go_on(decision.effects, inbox_seen));
+                    shared.drive(saga, driver.go_on(decision.effects, inbox_seen));
                 } else {
-                    shared.spawn(driver.go_on_if_written(events, decision.effects, inbox_seen));
+                    shared.drive(saga, driver.go_on_if_written(events, decision.effects, inbox_seen));
                 }
             }
             None => {

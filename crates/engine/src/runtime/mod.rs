@@ -13,12 +13,15 @@ mod plan;
 mod seat;
 pub(crate) mod signal;
 mod supervision;
+mod undriven;
 
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
+use futures::FutureExt;
 use tokio::sync::{Mutex, Notify, Semaphore, broadcast, mpsc, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
@@ -43,6 +46,8 @@ pub(crate) use plan::{Circumstances, Planned, plan};
 pub(crate) use seat::Seat;
 use signal::Signal;
 use supervision::keep_going;
+pub use undriven::Undriven;
+use undriven::UndrivenSagas;
 
 /// Live events that a slow reader may fall behind before it misses some.
 const FEED_DEPTH: usize = 4096;
@@ -61,6 +66,8 @@ pub(crate) struct Shared {
     pub(crate) room: Arc<Semaphore>,
     /// Sagas that are ours and wait for room.
     pub(crate) backlog: Backlog,
+    /// Sagas that are ours and cannot be driven.
+    pub(crate) undriven: UndrivenSagas,
     pub(crate) liveness: Liveness,
     pub(crate) adoption: Signal,
     pub(crate) jobs: Signal,
@@ -129,7 +136,7 @@ impl Shared {
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(&store)?;
-        let (backlog, waiting) = Backlog::new();
+        let (backlog, waiting) = Backlog::new(options.clock.clone());
         // Before anything runs, so that a failure here leaves nothing running.
         let notices = store.listen().await?;
         let shared = Arc::new(Self {
@@ -138,6 +145,7 @@ impl Shared {
             feed: broadcast::Sender::new(FEED_DEPTH),
             registry: Registry::default(),
             live: LiveSagas::default(),
+            undriven: UndrivenSagas::default(),
             onlookers: Onlookers::default(),
             adoption: Signal::default(),
             jobs: Signal::default(),
@@ -252,6 +260,23 @@ impl Shared {
             Some(live) => live.nudge_for_mail(),
             None => self.adoption.nudge(),
         }
+    }
+
+    /// Drives a saga beside the loops; should its driver break down, that is told.
+    fn drive(self: &Arc<Self>, saga: SagaId, driving: impl Future<Output = ()> + Send + 'static) {
+        let shared = self.clone();
+        self.spawn(async move {
+            if let Err(panic) = AssertUnwindSafe(driving).catch_unwind().await {
+                let why = guarded::text(panic.as_ref());
+                shared.cannot_drive(saga, format!("what drives it panicked: {why}"));
+            }
+        });
+    }
+
+    /// A saga that is ours stays as it is, until the sweep tries it again.
+    fn cannot_drive(&self, saga: SagaId, why: String) {
+        tracing::error!(%saga, why, "this saga cannot be driven and stays as it is");
+        self.undriven.note(saga, why, self.options.clock.now());
     }
 
     /// Runs something beside the loops.

@@ -113,12 +113,12 @@ pub struct Settlement {
 pub enum Report {
     /// It is done.
     Completed,
-    /// It failed; with a time it is tried again then, without it is given up.
+    /// It failed; with a wait it is tried again after that, by the store's clock, without it is given up.
     Failed {
         /// Why.
         error: String,
-        /// When to try again.
-        retry_at: Option<Timestamp>,
+        /// How long to wait before it is tried again.
+        retry_after: Option<std::time::Duration>,
     },
     /// It is still being worked on.
     StillWorking {

@@ -26,7 +26,7 @@ use super::outbox::{
 use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
 use super::survey::Survey;
 use super::{
-    COUNTED, Claim, Commit, Cursor, Error, Filter, Head, Health, NewRow, Page, RowWrite, Store, Stored,
+    COUNTED, Claim, Commit, Counts, Cursor, Error, Filter, Head, NewRow, Page, RowWrite, Store, Stored,
     Summary, Unregistered, Verdict, Writers,
 };
 use crate::clock::Clock;
@@ -362,27 +362,27 @@ impl Store for MemoryStore {
         Ok(sagas.iter().filter_map(|id| Some(tables.sagas.get(id)?.summary.clone())).collect())
     }
 
-    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
         let now = self.clock.now();
         let tables = self.tables();
-        let mut health = Health::default();
+        let mut counts = Counts::default();
         let mut waiting: BTreeMap<(String, u32), u64> = BTreeMap::new();
         for saga in tables.sagas.values() {
             let row = &saga.summary;
             if matches!(row.status, Status::Succeeded | Status::Compensated) {
                 continue;
             }
-            *health.active.entry(row.status).or_default() += 1;
+            *counts.active.entry(row.status).or_default() += 1;
             // An owner of an earlier life is as good as none.
             let left = row.owner.map_or(saga.is_due(now), |owner| owner != tables.epochs);
             if saga.is_active() && left && !saga.is_of(known) {
                 *waiting.entry((row.definition.to_string(), row.version)).or_default() += 1;
             }
         }
-        for count in health.active.values_mut() {
+        for count in counts.active.values_mut() {
             *count = (*count).min(COUNTED + 1);
         }
-        health.unregistered = waiting
+        counts.unregistered = waiting
             .into_iter()
             .map(|((definition, version), sagas)| Unregistered {
                 definition,
@@ -390,7 +390,7 @@ impl Store for MemoryStore {
                 sagas: sagas.min(COUNTED + 1),
             })
             .collect();
-        Ok(health)
+        Ok(counts)
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -519,10 +519,10 @@ impl Store for MemoryStore {
         Ok(self.tables().post(saga, message, at))
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         let tables = self.tables();
         let mine = tables.sagas.iter().filter(|(_, saga)| saga.summary.owner == Some(epoch));
-        Ok(mine.filter(|(_, saga)| !saga.inbox.is_empty()).map(|(id, _)| *id).collect())
+        Ok(mine.filter_map(|(id, saga)| Some((*id, saga.inbox.last()?.seq))).collect())
     }
 
     async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
@@ -648,8 +648,9 @@ impl Store for MemoryStore {
                         job.lease.heartbeat(settlement.token, *lease, now)?
                     }
                     JobReport::GivenBack => job.lease.give_back(settlement.token, now)?,
-                    JobReport::Failed { error, retry_at } => {
-                        let failed = job.lease.fail(settlement.token, *retry_at)?;
+                    JobReport::Failed { error, retry_after } => {
+                        let due = retry_after.map(|wait| now.plus(wait));
+                        let failed = job.lease.fail(settlement.token, due)?;
                         job.last_error = Some(error.clone());
                         failed
                     }

@@ -26,7 +26,7 @@ use async_trait::async_trait;
 
 pub use commit::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 pub use error::{Corrupt, Error};
-pub use query::{COUNTED, Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
+pub use query::{COUNTED, Counts, Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
 
 use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::{Recorded, Status};
@@ -114,11 +114,11 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error>;
 
-    /// What is active, and what waits for a definition that is not among `known`; what is stuck is left out.
+    /// What is active, and what waits for a definition that is not among `known`.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn health(&self, known: &[Known]) -> Result<Health, Error>;
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error>;
 
     /// Up to `limit` sagas that no living process has, in the same status and without anything due since before this time,
     /// longest first. What only waits for its time is not even looked at, and of the others a thousand of each kind.
@@ -212,11 +212,11 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error>;
 
-    /// The sagas of this incarnation for which messages wait.
+    /// The sagas of this incarnation for which messages wait, each with the number of the newest.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error>;
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error>;
 
     /// Keeps a definition's version, and says what is kept if the version was there before.
     ///

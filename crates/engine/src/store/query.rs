@@ -81,12 +81,20 @@ pub struct Page {
     pub next: Option<SagaId>,
 }
 
-/// How far sagas are counted that are not over: one more than this says that there are more.
-pub const COUNTED: u64 = 10_000;
-
-/// How many are looked at to know whether there are more.
-#[cfg(any(feature = "sqlite", feature = "postgres"))]
+/// How many sagas are looked at that are not over, to know whether there are more than are counted.
 pub(super) const ENOUGH: usize = 10_001;
+
+/// How far they are counted: one more than this says that there are more.
+pub const COUNTED: u64 = ENOUGH as u64 - 1;
+
+/// How many sagas stand where. Counts go [so far](COUNTED).
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Counts {
+    /// How many are in each status that is not a good end.
+    pub active: BTreeMap<Status, u64>,
+    /// Due, but of a definition that the asking node does not have.
+    pub unregistered: Vec<Unregistered>,
+}
 
 /// How the sagas are doing. Counts go [so far](COUNTED).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]

@@ -19,7 +19,7 @@ use super::outbox::{
 use super::product::Database;
 use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
+use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 
 /// Who watches a store.
@@ -153,8 +153,8 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.rows(sagas).await
     }
 
-    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
-        self.admitted().await?.health(known).await
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
+        self.admitted().await?.counts(known).await
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -225,7 +225,7 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.post(saga, message, at).await
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         self.admitted().await?.mail(epoch).await
     }
 

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use backstitch::store::Store as _;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{
     Context, Cursor, Engine, Filter, Retry, STUCK_AFTER, Saga, SagaId, Status, Step, StepError, StepStatus,
@@ -186,9 +187,51 @@ async fn a_saga_that_waits_for_a_place_in_this_process_is_stuck_when_that_takes_
     assert_eq!(stuck.iter().map(|row| row.id).collect::<Vec<_>>(), [waits]);
 }
 
+async fn named(engine: &Engine) -> Vec<SagaId> {
+    engine.stuck(STUCK_AFTER).await.unwrap().iter().map(|row| row.id).collect()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_saga_that_slept_for_long_is_not_stuck_before_it_has_waited_for_a_place_for_long() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.max_active = 1);
+    let hangs = Saga::builder("s").step(hanging("a", &trace).timeout(secs(7200)));
+    let engine = bench.open_with(hangs.build().unwrap()).await;
+    let busy = acting("b", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(2, secs(3600)));
+    engine.register(Saga::builder("busy").step(busy).build().unwrap()).unwrap();
+    let sleeps = start(&engine, "busy").await.id();
+    eventually("it is let go", async || engine.active() == 0).await;
+    start(&engine, "s").await;
+    tokio::time::sleep(secs(3610)).await;
+    assert!(bench.store.rows(&[sleeps]).await.unwrap()[0].owner.is_some(), "it waits for room");
+    assert_eq!(named(&engine).await, [], "it has come due ten seconds ago");
+    tokio::time::sleep(secs(601)).await;
+    assert_eq!(named(&engine).await, [sleeps]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_a_former_life_left_is_not_stuck_before_this_one_has_had_it_for_long() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.max_active = 1);
+    let hangs = || Saga::builder("s").step(hanging("a", &trace).timeout(secs(7200))).build().unwrap();
+    let engine = bench.open_with(hangs()).await;
+    for _ in 0..2 {
+        start(&engine, "s").await;
+    }
+    drop(engine);
+    tokio::time::sleep(secs(3600)).await;
+    let engine = bench.open().await;
+    assert_eq!(named(&engine).await, [], "nobody has had time to take them up");
+    engine.register(hangs()).unwrap();
+    tokio::time::sleep(secs(30)).await;
+    assert_eq!(named(&engine).await, [], "they have been here for half a minute");
+    tokio::time::sleep(secs(601)).await;
+    assert_eq!(named(&engine).await.len(), 1, "one of them has waited for room for long");
+}
+
 /// Counts the logs that are read.
 #[derive(Default)]
-struct Reader(AtomicUsize);
+pub(crate) struct Reader(pub(crate) AtomicUsize);
 
 #[async_trait]
 impl Watch for Reader {

@@ -1,10 +1,16 @@
 //! Cancelling, pausing, resuming and resolving.
 
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+
+use backstitch::store::Store as _;
+use backstitch::store::watched::Watched;
 use backstitch::{
     Engine, Error, Event, Resolution, Retry, Run, Saga, SagaId, Status, StepError, StepStatus, secs,
 };
 use tokio::time::Instant;
 
+use crate::listing::Reader;
 use crate::support::*;
 
 #[tokio::test(start_paused = true)]
@@ -219,5 +225,23 @@ async fn an_engine_with_room_for_one_saga_can_be_told_how_to_go_on() {
     let run = start(&engine, "s").await;
     assert_eq!(run.clone().outcome().await.unwrap().status, Status::Failed);
     engine.resolve(run.id(), "a", Resolution::Skip, "never mind").await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_message_that_changed_nothing_has_its_saga_read_no_more_than_once() {
+    let (trace, bench) = (Trace::default(), Bench::new());
+    let store = Arc::new(Watched::new(bench.store.clone(), Reader::default()));
+    let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
+    let hangs = Saga::builder("s").step(hanging("a", &trace).timeout(secs(7200))).build().unwrap();
+    engine.register(hangs).unwrap();
+    let run = start(&engine, "s").await;
+    wait_for_start_of(&run, "a").await;
+    let read = store.0.load(Ordering::Relaxed);
+    engine.resume(run.id(), "it is not paused").await.unwrap();
+    tokio::time::sleep(secs(3600)).await;
+    assert_eq!(bench.store.load(&[run.id()]).await.unwrap()[0].inbox.len(), 1, "nothing was decided since");
+    assert_eq!(store.0.load(Ordering::Relaxed) - read, 1, "it was read again and again");
+    engine.cancel(run.id(), "enough").await.unwrap();
     assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
 }

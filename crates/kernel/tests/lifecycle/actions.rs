@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch_kernel::lifecycle::draft::Allowed;
 use backstitch_kernel::lifecycle::{Event, Given, Input, Instance, Refused};
 use backstitch_kernel::{Payload, Retry, StepError};
 
@@ -177,4 +178,19 @@ fn an_error_is_kept_without_what_cannot_be_kept() {
     let failed = life.answer(Err(error)).unwrap();
     let message = failed.instance.failure.unwrap().message;
     assert!(message.starts_with("a\u{fffd}b: xxx") && message.len() < 4200, "{}", message.len());
+}
+
+#[test]
+fn it_is_stuck_so_long_after_it_came_to_a_state_that_may_not_last() {
+    let mut draft = driven_site();
+    let minute = Duration::from_secs(60);
+    draft.stuck_after.insert("vercel_creating".to_owned(), Allowed(minute));
+    let mut life = Life::of(draft.check().unwrap());
+    life.tell(start()).unwrap();
+    assert_eq!(life.stands().stuck_at(&life.machine), None, "this state may last");
+    life.answer(Ok("null")).unwrap();
+    let came = at(life.now);
+    life.answer(Err(StepError::failed("try later"))).unwrap();
+    assert_eq!(life.state(), "vercel_creating");
+    assert_eq!(life.stands().stuck_at(&life.machine), Some(came.plus(minute)), "trying again is no progress");
 }

@@ -9,7 +9,7 @@ use backstitch_kernel::saga::draft::{
     MAX_ID_LEN, MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS, MAX_TITLE_LEN, default_compensation_retry,
     default_retry,
 };
-use backstitch_kernel::saga::{Definition, Performer, Problem};
+use backstitch_kernel::saga::{Definition, Performer, Phase, Problem};
 use backstitch_kernel::{Backoff, Payload, Retry};
 
 /// The mistakes found, as `place: message`.
@@ -362,4 +362,17 @@ fn a_draft_survives_its_written_form_and_refuses_unknown_fields() {
     ] {
         assert!(serde_json::from_str::<Draft>(unknown).is_err(), "{unknown}");
     }
+}
+
+#[test]
+fn each_phase_has_its_own_time_and_a_step_without_undo_has_one() {
+    let mut draft = sequence(&["a", "b"]).without_undo("b");
+    draft.steps[0].timeout = Duration::from_secs(7);
+    let definition = draft.check().unwrap();
+    let times = |position: usize| {
+        let step = &definition.steps()[position];
+        [Phase::Do, Phase::Undo].map(|phase| step.timeout_of(phase).map(|time| time.as_secs()))
+    };
+    assert_eq!(times(0), [Some(7), Some(30)]);
+    assert_eq!(times(1), [Some(30), None]);
 }

@@ -1,6 +1,6 @@
 //! Attempts that are left to outside workers: what ends them, and what does not.
 
-use crate::support::{Change, Play, graph, seconds, sequence};
+use crate::support::{Change, Play, graph, seconds, sequence, short};
 use backstitch_kernel::saga::{
     Effect, Event, Input, Outcome, Outside, Phase, Rejected, Resolution, Status, StepStatus,
 };
@@ -275,5 +275,50 @@ fn a_worker_cannot_answer_for_what_is_not_its_own() {
     for (phase, attempt) in [(Phase::Do, 0), (Phase::Do, 2), (Phase::Undo, 1)] {
         let rejected = saga.input(stale(phase, attempt)).unwrap_err();
         assert_eq!(rejected, Rejected::Stale { step: "a".into(), attempt });
+    }
+}
+
+#[test]
+fn something_is_outside_while_a_worker_may_answer_and_nothing_else_is() {
+    let mut saga = Play::start(graph(&[("a", &[]), ("b", &["a"])]).outside("b").undo_outside("a"));
+    assert!(!saga.state.anything_is_outside(), "a is performed here");
+    saga.done("a");
+    assert!(saga.state.anything_is_outside(), "b is a worker's");
+    saga.fails("b", ErrorKind::Refused);
+    assert!(saga.state.anything_is_outside(), "the compensation of a is a worker's");
+    saga.undone("a");
+    assert!(!saga.state.anything_is_outside());
+}
+
+/// What says that this attempt was given up, of all that has happened.
+fn giving_up(saga: &Play, step: &str, phase: Phase, attempt: u32) -> Vec<String> {
+    let step = step.into();
+    let gave_up = saga.log.iter().filter(|it| it.event.gave_up_waiting_for(&step, phase, attempt));
+    gave_up.map(|recorded| short(&recorded.event)).collect()
+}
+
+#[test]
+fn an_attempt_that_no_worker_answered_is_told_from_one_that_failed() {
+    let draft = sequence(&["a"]).outside("a").retrying("a", 1).undo_outside("a").undo_retrying("a", 1);
+    let mut silent = Play::start(draft.clone());
+    // Both attempts run out of time, and so do those of the compensation.
+    for now in [30, 40, 70, 100, 110, 140] {
+        silent.wake(now);
+    }
+    assert_eq!(silent.status(), Status::Failed);
+    assert_eq!(giving_up(&silent, "a", Phase::Do, 1), ["a do 1/2, again at 40"]);
+    assert_eq!(giving_up(&silent, "a", Phase::Do, 2), ["a timed out"]);
+    assert_eq!(giving_up(&silent, "a", Phase::Undo, 1), ["a undo 1/2, again at 110"]);
+    assert_eq!(giving_up(&silent, "a", Phase::Undo, 2), ["a stuck"]);
+    assert_eq!(giving_up(&silent, "a", Phase::Do, 3), [""; 0], "there was no third");
+    assert_eq!(giving_up(&silent, "b", Phase::Do, 1), [""; 0], "that is another step");
+
+    let mut failing = Play::start(draft);
+    failing.fails("a", ErrorKind::Failed);
+    failing.wake(10);
+    failing.fails("a", ErrorKind::TimedOut);
+    failing.undo_fails("a", ErrorKind::Refused);
+    for (phase, attempt) in [(Phase::Do, 1), (Phase::Do, 2), (Phase::Undo, 1)] {
+        assert_eq!(giving_up(&failing, "a", phase, attempt), [""; 0], "a worker said so");
     }
 }

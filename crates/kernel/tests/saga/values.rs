@@ -101,6 +101,9 @@ fn times_stop_at_the_end_of_time_instead_of_wrapping() {
     let end = Timestamp::from_micros(i64::MAX);
     assert_eq!(at.plus(Duration::MAX), end);
     assert_eq!(end.plus(Duration::from_secs(1)), end);
+    assert_eq!(Timestamp::from_micros(2_005).minus(Duration::from_millis(2)), at);
+    let beginning = Timestamp::from_micros(i64::MIN);
+    assert_eq!(beginning.minus(Duration::from_secs(1)), beginning);
     assert_eq!(end.since(at), Duration::from_micros(i64::MAX.unsigned_abs() - 5));
     assert_eq!(at.since(end), Duration::ZERO);
     assert_eq!(at.since(at), Duration::ZERO);

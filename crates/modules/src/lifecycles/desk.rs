@@ -41,7 +41,8 @@ impl Counter {
 
     /// Ends a job that nobody waits for any more.
     async fn drop_unwanted(&self, job: &Job) -> Result<(), EngineError> {
-        let report = JobReport::Failed { error: "nobody waits for it any more".to_owned(), retry_at: None };
+        let report =
+            JobReport::Failed { error: "nobody waits for it any more".to_owned(), retry_after: None };
         let settlement = Settlement { id: job.id, token: job.lease.token, report };
         self.base.store().settle_jobs(&[settlement]).await?;
         Ok(())

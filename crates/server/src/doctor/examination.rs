@@ -78,12 +78,6 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
     Look { found: found.into_iter().flatten().collect(), whole: whole.into_iter().all(|it| it) }
 }
 
-/// A time so long before another.
-fn before(now: Timestamp, by: Duration) -> Timestamp {
-    let by = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-    Timestamp::from_micros(now.as_micros().saturating_sub(by))
-}
-
 async fn survey(app: &App, doctor: &Doctor) -> Found {
     let (engine, limits) = (&app.engine, &app.config.doctor);
     let survey = engine.store().survey(LOOKED_AT).await?;
@@ -129,6 +123,7 @@ async fn standing_of_sagas(app: &App) -> Found {
     Ok(standing::judge(&standing::Facts {
         now: engine.clock().now(),
         stuck,
+        undriven: engine.undriven(),
         runnable: engine.runnable().await,
         shared: engine.store().is_shared(),
         failed: rollbacks,
@@ -162,7 +157,7 @@ async fn messages(app: &App) -> Found {
 
 async fn alerts_of(app: &App) -> Found {
     let now = app.engine.clock().now();
-    let raised_before = before(now, app.config.doctor.undelivered_after);
+    let raised_before = now.minus(app.config.doctor.undelivered_after);
     Ok(alerts::judge(&undelivered(&app.engine, raised_before, LOOKED_AT).await?, now))
 }
 
@@ -170,7 +165,7 @@ async fn webhooks_of(app: &App) -> Found {
     let (parts, now) = (&app.webhooks.parts, app.engine.clock().now());
     let facts = webhooks::Facts {
         now,
-        growth: parts.dead_letters.growth(before(now, 2 * HOUR), before(now, HOUR), LOOKED_AT).await?,
+        growth: parts.dead_letters.growth(now.minus(2 * HOUR), now.minus(HOUR), LOOKED_AT).await?,
         unrequeued: parts.dead_letters.count_unrequeued().await?,
         backlogs: parts.subscriptions.disabled_backlogs(LOOKED_AT).await?,
         oldest: parts.deliveries.oldest_due().await?.map(|due| now.since(due)),
@@ -190,7 +185,7 @@ async fn lifecycles_of(app: &App) -> Found {
         holder: standing.holder().map(str::to_owned),
     };
     let stuck = parts.stuck(LOOKED_AT).await?;
-    let overdue = parts.overdue(before(now, app.config.doctor.unclaimed_after), LOOKED_AT).await?;
+    let overdue = parts.overdue(now.minus(app.config.doctor.unclaimed_after), LOOKED_AT).await?;
     let overdue = overdue.into_iter().map(|standing| {
         let since = standing.instance.due_at.unwrap_or(now);
         course(standing, since)

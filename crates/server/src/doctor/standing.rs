@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::store::nodes::Known;
-use backstitch::{SagaId, Summary, Timestamp};
+use backstitch::{SagaId, Summary, Timestamp, Undriven};
 
 use super::check::Check;
 use super::finding::Finding;
@@ -14,6 +14,8 @@ pub(super) struct Facts {
     pub(super) now: Timestamp,
     /// Those that have been active for too long with nothing due.
     pub(super) stuck: Vec<Summary>,
+    /// Those that this node has and cannot drive.
+    pub(super) undriven: Vec<Undriven>,
     /// The definitions that this node has. What waits for another one is a finding of its own.
     pub(super) runnable: Vec<Known>,
     /// Whether other nodes may have more.
@@ -39,10 +41,26 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         let is_of = |known: &Known| *known.name == *saga.definition && known.version == saga.version;
         facts.runnable.iter().any(is_of) || (facts.shared && saga.owner.is_some())
     };
-    let stuck = facts.stuck.iter().filter(moves).filter(runs);
+    // What cannot be driven is told with its reason.
+    let driven = |saga: &&Summary| facts.undriven.iter().all(|undriven| undriven.saga != saga.id);
+    let stuck = facts.stuck.iter().filter(moves).filter(runs).filter(driven);
     let stuck = stuck.map(|saga| slow(saga, facts.now.since(saga.updated_at)));
     let failed = facts.failed.iter().map(|failed| waits_for_a_person(failed, facts.now.since(failed.at)));
-    stuck.chain(failed).collect()
+    let undriven = facts.undriven.iter().map(|it| undrivable(it, facts.now.since(it.since)));
+    undriven.chain(stuck).chain(failed).collect()
+}
+
+fn undrivable(undriven: &Undriven, since: Duration) -> Finding {
+    let Undriven { saga, why, .. } = undriven;
+    Check::StuckSagas.error(
+        Some(saga.to_string()),
+        format!("this node owns the saga and has not been able to drive it for {}: {why}", ago(since)),
+        format!(
+            "it is tried again every few seconds, and nothing of it is lost: where its definition is missing or another one, start \
+             the program that has it; where its rows cannot be read, restore a backup; otherwise the server's log says more. \
+             `backstitch show {saga}` (GET /v1/sagas/{saga}) is good again once it can be read"
+        ),
+    )
 }
 
 fn slow(saga: &Summary, since: Duration) -> Finding {
@@ -105,6 +123,7 @@ mod tests {
         Facts {
             now: Timestamp::from_micros(720_000_000),
             stuck: Vec::new(),
+            undriven: Vec::new(),
             runnable: vec![Known { name: "deploy".into(), version: 1 }],
             shared: false,
             failed: Vec::new(),
@@ -118,6 +137,18 @@ mod tests {
         assert_eq!((first.check, first.severity), (Check::StuckSagas, Severity::Warning));
         assert!(first.message.contains("has been compensating for 12m"), "{first:?}");
         assert!(second.action.contains(&format!("backstitch cancel {}", saga(2, None, None).id)));
+    }
+
+    #[test]
+    fn a_saga_that_this_node_has_and_cannot_drive_is_an_error_told_once_with_its_reason() {
+        let ill = saga(1, Some(3), None);
+        let since = Timestamp::from_micros(60_000_000);
+        let undriven = Undriven { saga: ill.id, why: "its log is torn".to_owned(), since };
+        let found = judge(&Facts { stuck: vec![ill.clone()], undriven: vec![undriven], ..facts() });
+        let [only] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((only.check, only.severity), (Check::StuckSagas, Severity::Error));
+        assert_eq!(only.subject, Some(ill.id.to_string()));
+        assert!(only.message.ends_with("for 11m: its log is torn"), "{only:?}");
     }
 
     #[test]

@@ -117,6 +117,22 @@ async fn a_saga_that_waits_for_nothing_that_is_bound_to_come_is_found_and_one_wh
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_saga_that_the_node_owns_and_cannot_drive_is_found_with_its_reason() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        open.declare().await;
+        // A row without a log, as whoever lost part of the file would find it.
+        plant(&place, 1, "parcel", "(select max(epoch) from nodes)", "null").await;
+        let finding = open.finds("stuck_sagas", "error", &made_up(1)).await;
+        let message = finding["message"].as_str().unwrap();
+        assert!(message.ends_with("the log does not begin with saga.started"), "{finding}");
+        let health = open.client.get("/v1/health?stuck_after=0s").await.json();
+        assert_eq!(health["stuck"][0]["id"], made_up(1), "{health}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_job_that_nobody_asks_for_and_a_lease_that_is_long_over_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;

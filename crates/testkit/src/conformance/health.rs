@@ -16,8 +16,8 @@ use super::make::{
 
 /// An empty store is in good health.
 pub async fn an_empty_store_is_well(fixture: &dyn Fixture) {
-    let health = fixture.store().health(&[deploy()]).await.unwrap();
-    assert_eq!(health, backstitch::store::Health::default());
+    let counts = fixture.store().counts(&[deploy()]).await.unwrap();
+    assert_eq!(counts, backstitch::store::Counts::default());
 }
 
 /// Sagas are counted by status, but not those that came to a good end.
@@ -37,10 +37,10 @@ pub async fn sagas_are_counted_by_status(fixture: &dyn Fixture) {
     }
     apply(&*store, started(saga(9), now)).await;
     apply(&*store, ended(saga(9), 2, now)).await;
-    let health = store.health(&[deploy()]).await.unwrap();
+    let counts = store.counts(&[deploy()]).await.unwrap();
     let expected =
         [(Status::Pending, 1), (Status::Running, 2), (Status::Failed, 1), (Status::Compensating, 1)];
-    assert_eq!(health.active, expected.into());
+    assert_eq!(counts.active, expected.into());
 }
 
 /// A saga is stuck when it has long been in its status and nothing is due.
@@ -80,7 +80,8 @@ pub async fn only_what_no_living_node_has_is_called_stuck_by_the_store(fixture: 
     fixture.advance(LEASE + A_MOMENT).await;
     let living = store.join(&node()).await.unwrap();
     apply(&*store, owned(saga(2), began, living)).await;
-    assert_eq!(stuck(&*store, since).await, [saga(1)]);
+    assert_eq!(stuck(&*store, since).await, [], "it has been without anybody for a moment only");
+    assert_eq!(stuck(&*store, fixture.now()).await, [saga(1)]);
 }
 
 /// Rows are found by their ids.
@@ -136,10 +137,10 @@ pub async fn sagas_that_wait_for_a_definition_are_named(fixture: &dyn Fixture) {
     fixture.advance(A_MOMENT).await;
     let unregistered =
         |definition: &str, version, sagas| Unregistered { definition: definition.to_owned(), version, sagas };
-    let health = store.health(&[deploy()]).await.unwrap();
-    assert_eq!(health.unregistered, [unregistered("deploy", 2, 1), unregistered("refund", 1, 2)]);
+    let counts = store.counts(&[deploy()]).await.unwrap();
+    assert_eq!(counts.unregistered, [unregistered("deploy", 2, 1), unregistered("refund", 1, 2)]);
     let all = [deploy(), known("deploy", 2), known("refund", 1)];
-    assert_eq!(store.health(&all).await.unwrap().unregistered, []);
+    assert_eq!(store.counts(&all).await.unwrap().unregistered, []);
 }
 
 /// What a dead node left and nobody can run is not forgotten.
@@ -153,7 +154,7 @@ pub async fn a_dead_nodes_saga_of_an_unknown_definition_is_named(fixture: &dyn F
     let epoch = store.join(&node()).await.unwrap();
     let others = [known("refund", 1)];
     assert!(store.adopt(&node(), epoch, &others, fixture.now(), 10).await.unwrap().is_empty());
-    let health = store.health(&others).await.unwrap();
+    let counts = store.counts(&others).await.unwrap();
     let expected = Unregistered { definition: "deploy".to_owned(), version: 1, sagas: 1 };
-    assert_eq!(health.unregistered, [expected]);
+    assert_eq!(counts.unregistered, [expected]);
 }

@@ -136,7 +136,7 @@ pub async fn a_node_hears_of_mail_for_its_own_sagas_only(fixture: &dyn Fixture) 
     for number in [1, 1, 3, 4] {
         post(fixture, saga(number), &cancel()).await;
     }
-    assert_eq!(store.mail(epoch).await.unwrap(), [saga(1)]);
+    assert_eq!(store.mail(epoch).await.unwrap(), [(saga(1), 2)]);
     apply(&*store, Commit { consume_inbox_through: Some(2), ..appended(saga(1), 2, now) }).await;
     assert!(store.mail(epoch).await.unwrap().is_empty());
 }

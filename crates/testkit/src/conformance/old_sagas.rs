@@ -70,7 +70,7 @@ pub async fn an_ended_saga_goes_with_all_that_is_its_own(fixture: &dyn Fixture) 
     apply(&*store, Commit { claim: Some(claim("k", 1)), jobs, ..with_attributes(1) }).await;
     apply(&*store, with_attributes(2)).await;
     let leased = store.lease_jobs(&["build".to_owned()], LEASE, 2).await.unwrap().leased;
-    let reports = [Report::Completed, Report::Failed { error: "no".to_owned(), retry_at: None }];
+    let reports = [Report::Completed, Report::Failed { error: "no".to_owned(), retry_after: None }];
     for (leased, report) in leased.iter().zip(reports) {
         let settlement = Settlement { id: leased.job.id, token: leased.job.lease.token, report };
         store.settle_jobs(&[settlement]).await.unwrap()[0].unwrap();

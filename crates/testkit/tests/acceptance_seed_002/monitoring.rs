@@ -1,10 +1,11 @@
 //! Monitoring.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
 use backstitch::{Cursor, Filter, STUCK_AFTER, Saga, Status, secs};
 
-use crate::stage::{Trace, execute, hanging, noting, on_every_store, refusing, start};
+use crate::stage::{Trace, eventually, execute, hanging, noting, on_every_store, refusing, start};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s002_monitoring_all_sagas_are_listed_with_status_and_time() {
@@ -44,16 +45,22 @@ async fn s002_monitoring_health_counts_active_sagas_and_names_those_stuck_for_te
     assert_eq!(STUCK_AFTER, secs(600));
     on_every_store(async |stage| {
         let trace = Trace::default();
-        let engine = stage.engine(Saga::builder("s").step(hanging("a", &trace)).build().unwrap()).await;
-        let run = start(&engine, "s").await;
+        // The second one waits for the first, which has two hours, and nobody can say for how long.
+        let one_at_a_time = hanging("a", &trace).timeout(secs(7200)).concurrency(1);
+        let engine = stage.engine(Saga::builder("s").step(one_at_a_time).build().unwrap()).await;
+        start(&engine, "s").await;
         trace.wait_for("do a").await;
+        let waits = start(&engine, "s").await.id();
+        let stuck = async |after| {
+            let health = engine.health(after).await.unwrap();
+            assert_eq!(health.active, BTreeMap::from([(Status::Pending, 1), (Status::Running, 1)]));
+            health.stuck.iter().map(|row| row.id).collect::<Vec<_>>()
+        };
+        eventually("it waits", async || stuck(Duration::ZERO).await == [waits]).await;
         stage.clock.advance(secs(590));
-        let health = engine.health(STUCK_AFTER).await.unwrap();
-        assert_eq!(health.active, BTreeMap::from([(Status::Running, 1)]));
-        assert!(health.stuck.is_empty());
+        assert_eq!(stuck(STUCK_AFTER).await, []);
         stage.clock.advance(secs(20));
-        let health = engine.health(STUCK_AFTER).await.unwrap();
-        assert_eq!(health.stuck.iter().map(|row| row.id).collect::<Vec<_>>(), [run.id()]);
+        assert_eq!(stuck(STUCK_AFTER).await, [waits]);
     })
     .await;
 }

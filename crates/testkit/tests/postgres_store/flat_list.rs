@@ -34,3 +34,35 @@ async fn a_page_looks_at_a_stretch_of_the_list_which_goes_on_behind_it() {
         assert_eq!((items.len(), next), (1, None));
     }
 }
+
+/// Sagas that run, one of them rare. Whoever looks at any makes the thousand newest leave that status, as of the next look.
+const LEAVING: &str = "
+    insert into sagas (id, definition, version, status, owner, created_at, updated_at)
+    select lpad(to_hex(n), 32, '0')::uuid, case n when 6500 then 'rare' else 'report' end, 1, 'running', 1, now(), now()
+    from generate_series(1, 12000) as n;
+    alter table sagas rename to all_sagas;
+    create function leave() returns boolean language plpgsql volatile as $$
+    begin
+        update all_sagas set status = 'compensating'
+        where id in (select id from all_sagas where status = 'running' order by id desc limit 1000);
+        return true;
+    end $$;
+    create view sagas as select * from all_sagas where (select leave());
+";
+
+#[tokio::test]
+async fn no_saga_is_skipped_though_others_leave_the_status_while_a_page_is_read() {
+    let address = fresh_database().await;
+    let store = PostgresStore::connect(&address).await.unwrap();
+    let pool = pool_at(&address, 1).unwrap();
+    let session = pool.get().await.unwrap();
+    session.batch_execute(LEAVING).await.unwrap();
+    let rare = Some("rare".to_owned());
+    let filter = Filter { definition: rare, status: Some(Status::Running), ..Filter::default() };
+    let Page { items, next } = store.list(&filter, &Cursor { before: None, limit: 10 }).await.unwrap();
+    assert!(items.is_empty() && next.is_some(), "it is not among the newest: {items:?}, {next:?}");
+    let left = session.query_one("select count(*) from all_sagas where status = 'compensating'", &[]).await;
+    assert!(left.unwrap().get::<_, i64>(0) >= 1000, "nobody left");
+    let Page { items, .. } = store.list(&filter, &Cursor { before: next, limit: 10 }).await.unwrap();
+    assert_eq!(items.len(), 1, "it was skipped");
+}

@@ -10,7 +10,7 @@ use backstitch::store::{Claim, Commit, Error, Store as _, Verdict};
 use backstitch_testkit::postgres::ThrowawayPostgres;
 
 use crate::network::{Network, SWALLOW_ANSWER, SWALLOW_REQUEST};
-use crate::support::{end, fresh_store, go_on, log, new_id, session, start, until_blocked};
+use crate::support::{SOON, end, fresh_store, go_on, log, new_id, session, start, until_blocked};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_answer_that_is_lost_is_found_in_the_log() {
@@ -136,4 +136,27 @@ async fn a_server_that_is_gone_is_said_to_be_gone() {
     assert!(matches!(listed, Err(Error::Unavailable(_))), "{listed:?}");
     let connected = PostgresStore::connect(&address).await.err();
     assert!(matches!(connected, Some(Error::Unavailable(_))), "{connected:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nobody_waits_for_the_answer_to_a_question_whose_asker_went_away() {
+    let (store, address) = fresh_store().await;
+    let mut holder = session(&address).await;
+    let watcher = session(&address).await;
+    let held = holder.transaction().await.unwrap();
+    held.batch_execute("lock table backstitch.saga_inbox in access exclusive mode").await.unwrap();
+    // More than there are connections to ask on, so that each of them is lent to somebody who does not wait for the answer.
+    let ask = async |store: Arc<PostgresStore>| store.mail(1).await;
+    let askers: Vec<_> = (0..16).map(|_| tokio::spawn(ask(Arc::clone(&store)))).collect();
+    let blocked = "select count(*) from pg_stat_activity
+        where datname = current_database() and application_name = 'backstitch' and wait_event_type = 'Lock'";
+    let all_are = async || watcher.query_one(blocked, &[]).await.unwrap().get::<_, i64>(0) >= 8;
+    crate::support::until(async || all_are().await.then_some(())).await;
+    for asker in askers {
+        asker.abort();
+        assert!(asker.await.unwrap_err().is_cancelled());
+    }
+    let answered = tokio::time::timeout(SOON, store.waiting_topics()).await;
+    assert_eq!(answered.expect("it waits behind what nobody wants any more").unwrap(), []);
+    held.rollback().await.unwrap();
 }

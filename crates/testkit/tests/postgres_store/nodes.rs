@@ -163,8 +163,8 @@ async fn who_leaves_gives_everything_back_at_once() {
     assert!(store.next_wake(&known()).await.unwrap().is_some());
     let other = [Known { name: "trip".into(), version: 2 }];
     assert!(store.adopt(&node("staying"), staying, &other, now(), 10).await.unwrap().is_empty());
-    let health = store.health(&other).await.unwrap();
-    assert_eq!((health.unregistered[0].version, health.unregistered[0].sagas), (1, 5));
+    let counts = store.counts(&other).await.unwrap();
+    assert_eq!((counts.unregistered[0].version, counts.unregistered[0].sagas), (1, 5));
     let first = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap();
     let rest = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap();
     assert_eq!((first.len(), rest.len()), (3, 2));

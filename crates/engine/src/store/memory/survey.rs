@@ -54,8 +54,11 @@ impl Tables {
         let live = self.sagas.values().filter(|saga| saga.is_active()).map(|saga| &saga.summary);
         let due_later = |row: &Summary| row.wake_at.is_some_and(|wake_at| wake_at > since);
         let has_somebody = |row: &Summary| row.owner.is_some_and(|owner| self.lives(owner));
-        let stuck = live
-            .filter(|row| row.updated_at <= since && !row.paused && !due_later(row) && !has_somebody(row));
+        // Whoever has the sagas of a former life now has not had them for longer.
+        let begun = self.joined.as_ref().filter(|_| !self.left).map(|joined| joined.started_at);
+        let left_lately = |row: &Summary| row.owner.is_some() && begun.is_some_and(|begun| begun > since);
+        let stands = |row: &Summary| row.updated_at <= since && !row.paused && !due_later(row);
+        let stuck = live.filter(|row| stands(row) && !has_somebody(row) && !left_lately(row));
         let mut stuck: Vec<Summary> = stuck.cloned().collect();
         stuck.sort_by_key(|row| (row.updated_at, row.id));
         stuck.truncate(limit);

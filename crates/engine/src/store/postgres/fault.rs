@@ -91,6 +91,9 @@ fn judged(error: &DbError) -> Error {
         (&SqlState::READ_ONLY_SQL_TRANSACTION, _) => {
             Error::Unavailable(format!("{why}: this server is a standby"))
         }
+        (&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED, _) => {
+            Error::Refused(format!("{why}: keep a copy of the server's files, and restore a backup"))
+        }
         (_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX") => Error::Unavailable(why),
         _ => Error::Refused(why),
     }

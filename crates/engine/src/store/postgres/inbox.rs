@@ -43,7 +43,9 @@ pub(super) async fn let_go(
     Ok(!session.query(sql!("let_go"), &values).await?.is_empty())
 }
 
-pub(super) async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+pub(super) async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
     let rows = session.query(sql!("mail"), &[&epoch]).await?;
-    rows.iter().map(|row| get(row, "saga_id").map(SagaId)).collect()
+    rows.iter()
+        .map(|row| Ok((SagaId(get(row, "saga_id")?), u64::from(get::<i32>(row, "newest")?.unsigned_abs()))))
+        .collect()
 }

@@ -1,7 +1,7 @@
 //! The lease queue.
 
 use std::collections::{HashMap, HashSet};
-use std::time::{Duration, SystemTime};
+use std::time::Duration;
 
 use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, is_text, limit, millis, readable, time};
+use super::value::{get, get_time, is_text, limit, micros, millis, readable, time};
 use crate::store::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, OUTSIDE, Report, Settled, Settlement,
     Withdrawal, loss,
@@ -112,7 +112,7 @@ async fn settle_once(
                 &reports.id,
                 &reports.token,
                 &reports.status,
-                &reports.retry_at,
+                &reports.retry_us,
                 &reports.lease_ms,
                 &reports.error,
             ],
@@ -126,7 +126,7 @@ struct Reports {
     id: Vec<i64>,
     token: Vec<i64>,
     status: Vec<&'static str>,
-    retry_at: Vec<Option<SystemTime>>,
+    retry_us: Vec<Option<i64>>,
     lease_ms: Vec<Option<i64>>,
     error: Vec<Option<String>>,
 }
@@ -137,15 +137,15 @@ impl Reports {
             Report::Completed => ("Completed", None, None, None),
             Report::StillWorking { lease } => ("Leased", None, Some(millis(*lease)), None),
             Report::GivenBack => ("Pending", None, Some(0), None),
-            Report::Failed { error, retry_at: Some(at) } => {
-                ("Pending", Some(time(*at)), None, Some(readable(error)))
+            Report::Failed { error, retry_after: Some(wait) } => {
+                ("Pending", Some(micros(*wait)), None, Some(readable(error)))
             }
-            Report::Failed { error, retry_at: None } => ("Failed", None, None, Some(readable(error))),
+            Report::Failed { error, retry_after: None } => ("Failed", None, None, Some(readable(error))),
         };
         self.id.push(settlement.id);
         self.token.push(settlement.token);
         self.status.push(status);
-        self.retry_at.push(retry);
+        self.retry_us.push(retry);
         self.lease_ms.push(lease);
         self.error.push(error);
     }

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Status;
+use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
@@ -11,7 +12,7 @@ use super::read::summary;
 use super::session::Session;
 use super::value::{get, is_text, limit};
 use crate::store::stretch::{By, STRETCH};
-use crate::store::{Cursor, Error, Filter, Page, Summary};
+use crate::store::{Cursor, Error, Filter, Page};
 
 const SUMMARY: &str = "select
     id, definition, version, status, paused, failed_step, owner, wake_at, correlation_id, created_at, updated_at
@@ -23,40 +24,34 @@ pub(super) async fn list(session: &Session, filter: &Filter, cursor: &Cursor) ->
         return Ok(Page { items: Vec::new(), next: None });
     }
     let asked = Asked::of(filter, cursor);
-    let one_more = limit(cursor.limit).saturating_add(1);
     let mut search = Search::default();
-    if By::is_all_of(filter) {
+    if filter.is_read_by_all_of_it() {
         search.add(SUMMARY, &[]);
         asked.read(&mut search);
+        search.add(" order by id desc limit ?", &[&asked.one_more]);
     } else {
-        // Of two conditions the planner takes one for granted: that what is rare comes soon. So it is told what to look at.
-        search.add("with looked as materialized (select * from", &[]);
-        asked.read(&mut search);
-        search.add(" order by id desc limit ?)\n", &[&asked.stretch]);
-        search.add(SUMMARY, &[]);
-        asked.choose(&mut search);
+        asked.look_through(&mut search);
     }
-    search.add(" order by id desc limit ?", &[&one_more]);
     let rows = session.query(&search.text, &search.values).await?;
 
-    let more = rows.len() > cursor.limit;
-    let items: Vec<Summary> = rows.iter().take(cursor.limit).map(summary).collect::<Result<_, _>>()?;
-    let next = match items.last() {
-        Some(last) if more => Some(last.id),
-        _ if By::is_all_of(filter) => None,
-        _ => floor(session, &asked).await?,
-    };
+    // Where nothing matches there is one row all the same, which says how far was looked.
+    let floor = if filter.is_read_by_all_of_it() { None } else { floor(&rows)? };
+    let mut items = Vec::with_capacity(rows.len());
+    for row in &rows {
+        if get::<Option<Uuid>>(row, "id")?.is_some() {
+            items.push(summary(row)?);
+        }
+    }
+    let more = items.len() > cursor.limit;
+    items.truncate(cursor.limit);
+    let next = if more { items.last().map(|last| last.id) } else { floor };
     Ok(Page { items, next })
 }
 
-/// The last saga that was looked at; nothing where all that were left were.
-async fn floor(session: &Session, asked: &Asked<'_>) -> Result<Option<SagaId>, Error> {
-    let mut search = Search::default();
-    search.add("select id from", &[]);
-    asked.read(&mut search);
-    search.add(" order by id desc limit 1 offset ?", &[&asked.but_one]);
-    let rows = session.query(&search.text, &search.values).await?;
-    rows.first().map(|row| Ok(SagaId(get(row, "id")?))).transpose()
+/// The last saga that was looked at; nothing where all that were left were, or where the page is full before.
+fn floor(rows: &[Row]) -> Result<Option<SagaId>, Error> {
+    let floor = rows.first().map(|row| get::<Option<Uuid>>(row, "floor")).transpose()?;
+    Ok(floor.flatten().map(SagaId))
 }
 
 /// What is asked for, as the values of a statement.
@@ -65,6 +60,8 @@ struct Asked<'a> {
     filter: &'a Filter,
     status: Option<&'static str>,
     before: Option<Uuid>,
+    /// One more than asked, which tells whether there are more.
+    one_more: i64,
     stretch: i64,
     but_one: i64,
 }
@@ -76,9 +73,27 @@ impl<'a> Asked<'a> {
             filter,
             status: filter.status.map(Status::as_str),
             before: cursor.before.map(|saga| saga.0),
+            one_more: limit(cursor.limit).saturating_add(1),
             stretch: limit(STRETCH),
             but_one: limit(STRETCH - 1),
         }
+    }
+
+    /// The page and how far was looked for it, in one statement and so at one moment: were they asked one after the other,
+    /// sagas that leave meanwhile what is read would let the next page begin behind some that nobody has looked at.
+    fn look_through<'b>(&'b self, search: &mut Search<'b>) {
+        // Of two conditions the planner takes one for granted: that what is rare comes soon. So it is told what to look at.
+        search.add("with looked as materialized (select sagas.* from", &[]);
+        self.read(search);
+        search.add(" order by id desc limit ?),\npage as materialized (", &[&self.stretch]);
+        search.add(SUMMARY, &[]);
+        self.choose(search);
+        search.add(" order by id desc limit ?)\n", &[&self.one_more]);
+        search.add("select page.*, ends.floor from (select case", &[]);
+        // A page that is full ends with itself, and what is behind it need not be read.
+        search.add(" when (select count(*) from page) < ?", &[&self.one_more]);
+        search.add(" then (select id from looked order by id desc limit 1 offset ?)", &[&self.but_one]);
+        search.add(" end as floor) as ends left join page on true order by page.id desc", &[]);
     }
 
     /// What it is read by, from an index that has it in order.

@@ -46,7 +46,7 @@ use super::outbox::{
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
 use super::survey::{Footing, Survey};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
+use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use session::{Sessions, change, read};
 
@@ -168,8 +168,8 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| read::rows(session, sagas))
     }
 
-    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
-        read!(self.sessions, |session| read::health(session, known))
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
+        read!(self.sessions, |session| read::counts(session, known))
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -237,7 +237,7 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| nodes::owned(session, epoch))
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         read!(self.sessions, |session| inbox::mail(session, epoch))
     }
 

@@ -16,7 +16,7 @@ use super::value::{get, get_count, get_time, limit, time, timestamp};
 use crate::inbox::Received;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Corrupt, Error, Head, Health, Stored, Summary, Unregistered};
+use crate::store::{COUNTED, Corrupt, Counts, Error, Head, Stored, Summary, Unregistered};
 
 /// Rows, logs and inboxes of the same moment.
 pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
@@ -98,18 +98,18 @@ pub(super) async fn stuck(
     rows.iter().map(summary).collect()
 }
 
-pub(super) async fn health(session: &Session, known: &[Known]) -> Result<Health, Error> {
+pub(super) async fn counts(session: &Session, known: &[Known]) -> Result<Counts, Error> {
     let enough = limit(ENOUGH);
     let (active, unregistered) = try_join(
         session.query(sql!("health_active"), &[&enough]),
         session.query(sql!("health_unregistered"), &[&enough]),
     )
     .await?;
-    let mut health = Health::default();
+    let mut counts = Counts::default();
     for row in &active {
         let sagas: i64 = get(row, "count")?;
         if sagas > 0 {
-            health.active.insert(status(row, None)?, sagas.unsigned_abs());
+            counts.active.insert(status(row, None)?, sagas.unsigned_abs());
         }
     }
     for row in &unregistered {
@@ -121,10 +121,10 @@ pub(super) async fn health(session: &Session, known: &[Known]) -> Result<Health,
         let is_waiting =
             |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
         if !known.iter().any(is_waiting) {
-            health.unregistered.push(waiting);
+            counts.unregistered.push(waiting);
         }
     }
-    Ok(health)
+    Ok(counts)
 }
 
 pub(super) fn summary(row: &Row) -> Result<Summary, Error> {

@@ -187,16 +187,6 @@ impl Session {
         self.deadline
     }
 
-    /// Gives the connection back with its answer. One that is lost or still owes an answer is never used again.
-    pub(super) fn settled<T>(self, answer: Result<Result<T, Error>, Elapsed>) -> Result<T, Unanswered> {
-        let connection_lost = self.lost.into_inner();
-        if connection_lost || answer.is_err() {
-            drop(Object::take(self.client));
-        }
-        let answer = answer.unwrap_or_else(|_| Err(late(self.within)));
-        answer.map_err(|why| Unanswered { why, connection_lost })
-    }
-
     /// Asks once; the statement is prepared the first time a connection is asked it.
     pub(super) async fn query(
         &self,
@@ -235,15 +225,48 @@ impl Session {
     }
 }
 
+/// A connection while it is asked something. One that is lost or still owes an answer is never used again, be it that whoever
+/// asked has gone: what it owes would be waited for by whoever asks next.
+#[derive(Default)]
+pub(super) struct Loan {
+    asked: Option<Session>,
+}
+
+impl Loan {
+    /// The connection to ask on.
+    pub(super) fn of(&mut self, session: Session) -> &mut Session {
+        self.asked.insert(session)
+    }
+
+    /// Gives the connection back with its answer.
+    pub(super) fn settled<T>(mut self, answer: Result<Result<T, Error>, Elapsed>) -> Result<T, Unanswered> {
+        let within = self.asked.as_ref().map_or(Duration::ZERO, |session| session.within);
+        let connection_lost = self.asked.as_ref().is_some_and(|session| session.lost.load(Ordering::Relaxed));
+        if !connection_lost && answer.is_ok() {
+            drop(self.asked.take());
+        }
+        let answer = answer.unwrap_or_else(|_| Err(late(within)));
+        answer.map_err(|why| Unanswered { why, connection_lost })
+    }
+}
+
+impl Drop for Loan {
+    fn drop(&mut self) {
+        if let Some(session) = self.asked.take() {
+            session.hang_up();
+        }
+    }
+}
+
 /// Asks on a lent connection: the one place where an answer is waited for, and not for ever. A macro, because the
 /// compiler cannot see that the future of a closure with such borrows may move between threads.
 macro_rules! ask {
     ($lent:expr, |$session:ident| $question:expr) => {{
-        let mut lent = $lent.await?;
-        let deadline = lent.deadline();
-        let $session = &mut lent;
+        let mut loan = $crate::store::postgres::session::Loan::default();
+        let $session = loan.of($lent.await?);
+        let deadline = $session.deadline();
         let answer = ::tokio::time::timeout_at(deadline, $question).await;
-        lent.settled(answer)
+        loan.settled(answer)
     }};
 }
 pub(super) use ask;

@@ -19,7 +19,7 @@ const READERS: usize = 4;
 pub(super) struct Connections {
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
-    reading: Semaphore,
+    reading: Arc<Semaphore>,
     /// Last, so that the file is let go only after its connections are closed.
     file: Held,
 }
@@ -29,7 +29,7 @@ impl Connections {
         Ok(Self {
             writer: Mutex::new(file.writer(now)?),
             readers: Mutex::default(),
-            reading: Semaphore::new(READERS),
+            reading: Arc::new(Semaphore::new(READERS)),
             file,
         })
     }
@@ -67,9 +67,15 @@ impl Connections {
         work: impl FnOnce(&Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Error> {
         let closed = |_| Error::Unavailable("the store is closed".to_owned());
-        let _permit = self.reading.acquire().await.map_err(closed)?;
+        let permit = Arc::clone(&self.reading).acquire_owned().await.map_err(closed)?;
         let connections = Arc::clone(self);
-        off_the_runtime(move || connections.read_here(work)).await
+        let read = off_the_runtime(move || {
+            let answer = connections.read_here(work);
+            // Not before: whoever asked may have gone, and the work goes on.
+            drop(permit);
+            answer
+        });
+        read.await
     }
 
     fn read_here<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Error> {
@@ -93,4 +99,43 @@ async fn off_the_runtime<T: Send + 'static>(
 ) -> Result<T, Error> {
     let stopped = |why| Error::Unavailable(format!("the work on the file was cut short: {why}"));
     spawn_blocking(work).await.map_err(stopped)?
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::mpsc;
+
+    use super::*;
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn a_read_whose_caller_went_away_counts_until_it_is_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Held::take(&folder.path().join("sagas.db")).unwrap();
+        let connections =
+            Arc::new(Connections::open(file, Timestamp::default()).map_err(Error::from).unwrap());
+        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let mut gates = Vec::new();
+        for _ in 0..READERS {
+            let (gate, open) = mpsc::channel::<()>();
+            gates.push(gate);
+            let (connections, begin) = (connections.clone(), begin.clone());
+            let caller = tokio::spawn(async move {
+                let work = move |_: &Connection| {
+                    begin.send(()).unwrap();
+                    // Until the test lets go of the gate.
+                    let _ = open.recv();
+                    Ok(())
+                };
+                connections.read(work).await
+            });
+            begun.recv().await.unwrap();
+            caller.abort();
+            assert!(caller.await.unwrap_err().is_cancelled());
+        }
+        assert_eq!(connections.reading.available_permits(), 0, "they read, and nobody else may");
+        drop(gates);
+        let places = u32::try_from(READERS).unwrap();
+        drop(connections.reading.acquire_many(places).await.unwrap());
+        assert_eq!(connections.idle_readers().len(), READERS, "as many connections as may read");
+    }
 }

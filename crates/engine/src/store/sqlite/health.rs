@@ -9,7 +9,7 @@ use super::sql;
 use super::values::{Reading, limit};
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Health, Summary, Unregistered};
+use crate::store::{COUNTED, Counts, Summary, Unregistered};
 
 pub(super) fn stuck(
     connection: &Connection,
@@ -25,9 +25,9 @@ pub(super) fn stuck(
     Ok(stuck)
 }
 
-pub(super) fn health(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Health, Fault> {
+pub(super) fn counts(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Counts, Fault> {
     let snapshot = connection.unchecked_transaction()?;
-    let mut health = Health::default();
+    let mut counts = Counts::default();
 
     let mut statement = snapshot.prepare_cached(sql!("health_active"))?;
     let mut rows = statement.query([limit(ENOUGH)])?;
@@ -35,7 +35,7 @@ pub(super) fn health(connection: &Connection, known: &[Known], now: Timestamp) -
         let row = Reading::of("sagas", &"a group", row);
         let count = row.count(1, "count")?;
         if count > 0 {
-            health.active.insert(row.status(0)?, count);
+            counts.active.insert(row.status(0)?, count);
         }
     }
 
@@ -50,8 +50,8 @@ pub(super) fn health(connection: &Connection, known: &[Known], now: Timestamp) -
         };
         let is_known = |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
         if !known.iter().any(is_known) {
-            health.unregistered.push(waiting);
+            counts.unregistered.push(waiting);
         }
     }
-    Ok(health)
+    Ok(counts)
 }

@@ -77,12 +77,13 @@ pub(super) fn let_go(
     Ok(released > 0)
 }
 
-pub(super) fn mail(connection: &Connection, epoch: Epoch) -> Result<Vec<SagaId>, Fault> {
+pub(super) fn mail(connection: &Connection, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Fault> {
     let mut statement = connection.prepare_cached(sql!("mail"))?;
     let mut rows = statement.query([epoch])?;
     let mut sagas = Vec::new();
     while let Some(row) = rows.next()? {
-        sagas.push(Reading::of("saga_inbox", &"?", row).saga(0, "saga_id")?);
+        let row = Reading::of("saga_inbox", &"?", row);
+        sagas.push((row.saga(0, "saga_id")?, row.count(1, "seq")?));
     }
     Ok(sagas)
 }

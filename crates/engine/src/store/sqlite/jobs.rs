@@ -88,7 +88,7 @@ fn settle_one(connection: &Connection, settlement: &Settlement, now: Timestamp) 
     let token = settlement.token;
     let lease = match &settlement.report {
         Report::Completed => job.lease.complete(token),
-        Report::Failed { retry_at, .. } => job.lease.fail(token, *retry_at),
+        Report::Failed { retry_after, .. } => job.lease.fail(token, retry_after.map(|wait| now.plus(wait))),
         Report::StillWorking { lease } => job.lease.heartbeat(token, *lease, now),
         Report::GivenBack => job.lease.give_back(token, now),
     };
@@ -119,7 +119,7 @@ pub(super) fn answer(
         token: answer.token,
         report: match &answer.error {
             None => Report::Completed,
-            Some(error) => Report::Failed { error: error.clone(), retry_at: None },
+            Some(error) => Report::Failed { error: error.clone(), retry_after: None },
         },
     };
     let settled = settle_one(&transaction, &settlement, now)?;

@@ -13,7 +13,7 @@ use crate::store::{Cursor, Filter, Page};
 
 /// Sagas that match, newest first.
 pub(super) fn list(connection: &Connection, filter: &Filter, cursor: &Cursor) -> Result<Page, Fault> {
-    let floor = if By::is_all_of(filter) { None } else { floor(connection, filter, cursor)? };
+    let floor = if filter.is_read_by_all_of_it() { None } else { floor(connection, filter, cursor)? };
     let query = Query::of(filter, cursor, floor);
     let mut statement = connection.prepare_cached(&query.sql)?;
     let mut rows = statement.query(params_from_iter(query.values))?;

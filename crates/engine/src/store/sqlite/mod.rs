@@ -45,7 +45,7 @@ use super::outbox::{
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
-use super::{Commit, Cursor, Error, Filter, Head, Health, Page, Store, Stored, Summary, Verdict, Writers};
+use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
 use connections::Connections;
@@ -158,9 +158,9 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| sagas::rows(connection, &sagas)).await
     }
 
-    async fn health(&self, known: &[Known]) -> Result<Health, Error> {
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
         let (known, now) = (known.to_vec(), self.clock.now());
-        self.connections.read(move |connection| health::health(connection, &known, now)).await
+        self.connections.read(move |connection| health::counts(connection, &known, now)).await
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -243,7 +243,7 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| nodes::owned(connection, epoch)).await
     }
 
-    async fn mail(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
         self.connections.read(move |connection| inbox::mail(connection, epoch)).await
     }
 
