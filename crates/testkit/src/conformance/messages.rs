@@ -182,6 +182,28 @@ pub async fn a_message_that_is_too_old_is_not_claimed(fixture: &dyn Fixture) {
     assert!(fixture.store().claim_outbox(&[share], "tester").await.unwrap().is_empty());
 }
 
+/// A wait goes no further than the message's own time, and by the store's clock; one that has no time waits all of it.
+pub async fn a_wait_ends_when_the_message_expires(fixture: &dyn Fixture) {
+    let later = |by: u64| fixture.now().plus(Duration::from_secs(by));
+    let (soon, late) = (later(5), later(100));
+    for (key, expires_at, due_at) in
+        [("k1", Some(soon), soon), ("k2", Some(late), later(60)), ("k3", None, later(60))]
+    {
+        let message = NewMessage { expires_at, ..message(key) };
+        let id = published(fixture, Publication { message, digest: Digest([1; 32]) }).await;
+        let after = Duration::from_secs(60);
+        report(fixture, &claim_one(fixture).await, Report::Retry { after, error: error() }).await;
+        assert_eq!(kept(fixture, id).await.due_at, Some(due_at), "{key}");
+    }
+    let message = NewMessage { expires_at: Some(soon), ..message("k4") };
+    let id = published(fixture, Publication { message, digest: Digest([1; 32]) }).await;
+    let outgoing = claim_one(fixture).await;
+    fixture.advance(Duration::from_secs(7)).await;
+    let after = Duration::from_secs(60);
+    report(fixture, &outgoing, Report::Retry { after, error: error() }).await;
+    assert_eq!(kept(fixture, id).await.due_at, Some(fixture.now()), "its time is over already");
+}
+
 /// What is published is counted by its publisher; of what sagas say, the first who claims it knows that nobody has, and so
 /// does whoever gives up what nobody ever had.
 pub async fn what_its_writer_has_not_counted_is_counted_by_whoever_meets_it_first(fixture: &dyn Fixture) {

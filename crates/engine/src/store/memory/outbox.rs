@@ -211,7 +211,10 @@ impl Outbox {
             }
             Report::Retry { after, error } => {
                 kept.status = Status::Failed;
-                (kept.due_at, kept.last_error) = (Some(now.plus(*after)), Some(error.clone()));
+                // One that will be too old by then is looked at as soon as it is.
+                let due = kept.message.expires_at.into_iter().map(|expiry| expiry.max(now));
+                kept.due_at = due.chain([now.plus(*after)]).min();
+                kept.last_error = Some(error.clone());
                 kept.attempts += 1;
                 return;
             }
