@@ -8,8 +8,8 @@ use backstitch_kernel::{Payload, Timestamp, delivery};
 
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    AGED, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, REMOVED, Report, Rescued,
-    Retried, Sent, Share, Status, TOO_LATE, Waiting, scope,
+    AGED, Ages, Expired, Kept, Listing, NewMessage, Outgoing, Publication, Published, REMOVED, Report,
+    Rescued, Retried, Sent, Share, Status, TOO_LATE, Waiting, scope,
 };
 use crate::store::retention::{Key, OldMessage};
 
@@ -255,10 +255,12 @@ impl Outbox {
                 }
                 kept.last_error = Some(error);
                 expired -= 1;
-                rescued.expired += 1;
-                if row.lock == 0 && !row.counted {
-                    rescued.uncounted.push(kept.message.topic.clone());
-                }
+                rescued.expired.push(Expired {
+                    topic: kept.message.topic.clone(),
+                    idempotency_key: kept.message.idempotency_key.clone(),
+                    attempts: kept.attempts,
+                    uncounted: row.lock == 0 && !row.counted,
+                });
             }
         }
         rescued
