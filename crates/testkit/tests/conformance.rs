@@ -211,6 +211,7 @@ macro_rules! every_store {
                 a_message_that_is_given_back_is_due_at_once
                 a_message_that_is_too_old_is_given_up
                 a_message_that_is_too_old_is_not_claimed
+                a_wait_ends_when_the_message_expires
                 what_its_writer_has_not_counted_is_counted_by_whoever_meets_it_first
                 an_aborted_message_is_sent_again_as_a_new_one
                 messages_are_listed_newest_first

@@ -311,7 +311,9 @@ begin
 end;
 $$;
 
--- The form of a document in RFC 8785: keys in order, no spaces, numbers as the shortest text of a double.
+-- The form of a document in RFC 8785: keys in order, no spaces, numbers as the shortest text of a double. The order is that
+-- of UTF-16, which has what lies beyond the first 65536 characters before the last 8192 of these: so those are put behind
+-- the last character of all.
 create function jcs(document jsonb) returns text
     language sql immutable parallel safe strict
     set search_path = pg_catalog, pg_temp
@@ -321,7 +323,15 @@ as $$
         when 'object' then (
             select concat(
                 '{',
-                string_agg(to_json(m.key)::text || ':' || backstitch.jcs(m.value), ',' order by m.key collate "C"),
+                string_agg(
+                    to_json(m.key)::text || ':' || backstitch.jcs(m.value), ','
+                    order by regexp_replace(
+                        replace(m.key, chr(1114111), chr(1114111) || chr(1)),
+                        '([\uE000-\uFFFF])',
+                        chr(1114111) || chr(2) || '\1',
+                        'g'
+                    ) collate "C"
+                ),
                 '}'
             )
             from jsonb_each(document) as m
@@ -401,11 +411,16 @@ begin
                 where o.topic = topic and o.idempotency_key = idempotency_key and o.retry_of is null
             )
         ) into kept;
+        if claim.same and kept is null then
+            raise exception 'the message of the idempotency key "%", which came at %, was removed for its age',
+                idempotency_key, claim.at
+                using errcode = 'unique_violation', hint = 'Use a new key for a new message.';
+        end if;
         if claim.same then
             return kept;
         end if;
         raise exception 'the idempotency key "%" was first used for another payload, at %, as message %',
-            idempotency_key, claim.at, kept
+            idempotency_key, claim.at, coalesce(kept::text, 'that was removed since')
             using errcode = 'unique_violation', hint = 'Use a new key for a new message.';
     end if;
     insert into backstitch.outbox as o (

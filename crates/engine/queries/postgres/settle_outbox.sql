@@ -17,8 +17,14 @@ settled as (
     set status = case when found.status = 'given_back' then case when attempts = 0 then 'pending' else 'failed' end
             else found.status end,
         attempts = attempts + found.counts,
-        due_at = case when found.status = 'given_back' then clock()
-            else clock() + found.wait * interval '1 microsecond' end,
+        due_at = case
+            when found.status = 'given_back' then clock()
+            -- One that will be too old by then is looked at as soon as it is.
+            when found.wait is not null then least(
+                clock() + found.wait * interval '1 microsecond',
+                case when expires_at is not null then greatest(expires_at, clock()) end
+            )
+        end,
         last_error_code = coalesce(found.code, last_error_code),
         last_error_msg = coalesce(found.error, last_error_msg),
         locked_by = null,

@@ -7,4 +7,4 @@ where id in (
     order by expires_at
     limit ?4
 )
-returning topic, idempotency_key, ordering_key, lock = 0 and not counted
+returning topic, idempotency_key, ordering_key, attempts, lock = 0 and not counted

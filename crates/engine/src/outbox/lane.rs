@@ -215,7 +215,7 @@ impl Sending {
         };
         let outcome = delivery::Outcome::Failed { code: error.code.clone(), retry_after: error.retry_after };
         let input = Input::Reported { job: outgoing.lock, outcome };
-        let policy = self.route.policy(outgoing.message.expires_at);
+        let policy = self.route.policy();
         match decide(&under_way, input, &policy, outgoing.id.unsigned_abs(), now) {
             Ok(next) if next.status == delivery::Status::DeadLettered => {
                 self.log(outgoing, "aborted", Some(&error));
@@ -223,7 +223,7 @@ impl Sending {
             }
             decided => {
                 self.log(outgoing, "failed", Some(&error));
-                // A wait and not a time: the store may have another clock than this process.
+                // A wait and not a time: the store may have another clock than this process, and by that a message expires.
                 let after = decided.map(|next| next.next_attempt_at.since(now)).unwrap_or_default();
                 (Report::Retry { after, error }, Outcome::Failed)
             }

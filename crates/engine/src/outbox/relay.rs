@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch_kernel::delivery;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -11,7 +12,7 @@ use super::lane::{Finished, Lane};
 use super::settling::{SETTLED_AT_ONCE, Settling};
 use crate::runtime::Shared;
 use crate::store;
-use crate::store::outbox::{Outgoing, Share, Waiting};
+use crate::store::outbox::{Expired, Outgoing, Share, TOO_LATE, Waiting};
 
 /// Messages looked after at a time that nobody else looks after.
 const RESCUED_AT_ONCE: usize = 1000;
@@ -20,6 +21,8 @@ const SOON: Duration = Duration::from_millis(10);
 /// Lanes that are kept though they have nothing to send. A pattern means any number of topics, and whoever publishes names
 /// them.
 const LANES_KEPT: usize = 256;
+/// What the log says of a message whose topic goes nowhere from here.
+const NO_ADAPTER: &str = "none";
 
 /// Sends what is due, for as long as the engine runs, and lets what is on its way arrive.
 pub(crate) async fn relay(shared: Arc<Shared>) {
@@ -156,14 +159,27 @@ impl Relay {
             );
             observer.taken_over(rescued.abandoned);
         }
-        if rescued.expired > 0 {
-            tracing::warn!(messages = rescued.expired, "messages were not sent in time and are given up");
-            observer.expired(rescued.expired);
+        for expired in &rescued.expired {
+            self.log_expired(expired);
+            if expired.uncounted {
+                observer.enqueued(&expired.topic, 1);
+            }
         }
-        for topic in &rescued.uncounted {
-            observer.enqueued(topic, 1);
+        if !rescued.expired.is_empty() {
+            observer.expired(rescued.expired.len() as u64);
         }
         Ok(())
+    }
+
+    /// In the words of every other end of a message.
+    fn log_expired(&self, expired: &Expired) {
+        let Expired { topic, idempotency_key, attempts, .. } = expired;
+        let route = self.shared.options.routes.of(topic);
+        let adapter = route.as_ref().map_or(NO_ADAPTER, |route| route.sink.name());
+        tracing::warn!(
+            %topic, %idempotency_key, status = "aborted", attempts, adapter, last_error_code = delivery::EXPIRED,
+            error = TOO_LATE, "outbox message not sent"
+        );
     }
 
     /// Waits until something has been sent or there may be more to send; what is over by then.

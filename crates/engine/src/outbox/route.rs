@@ -4,7 +4,6 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::Timestamp;
 use backstitch_kernel::delivery::Policy;
 
 use super::sink::{LogSink, Sink};
@@ -46,10 +45,11 @@ impl Route {
         }
     }
 
-    pub(super) fn policy(&self, expires_at: Option<Timestamp>) -> Policy {
+    /// When a message expires is the store's to say, by its own clock.
+    pub(super) fn policy(&self) -> Policy {
         let policy = Policy::after_each(self.max_attempts, self.backoff.clone());
         let last = self.backoff.last().copied().unwrap_or_default();
-        Policy { expires_at, max_delay: last.max(LONGEST_WISH), ..policy }
+        Policy { max_delay: last.max(LONGEST_WISH), ..policy }
     }
 
     fn mistakes(&self, topic: &str) -> Vec<String> {

@@ -160,9 +160,20 @@ pub struct Rescued {
     /// Messages whose sender never came back; they are due again, in doubt.
     pub abandoned: u64,
     /// Messages given up because they were not sent in time.
-    pub expired: u64,
-    /// The topics of those among them that whoever wrote them has not counted, and that nobody ever had.
-    pub uncounted: Vec<String>,
+    pub expired: Vec<Expired>,
+}
+
+/// A message given up because it was not sent in time.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Expired {
+    /// Where it was to go.
+    pub topic: String,
+    /// By which receivers would have known it.
+    pub idempotency_key: String,
+    /// Sends finished until then.
+    pub attempts: u32,
+    /// Whoever wrote it has not counted it, and nobody ever had it.
+    pub uncounted: bool,
 }
 
 /// Where a message stands.

@@ -34,8 +34,6 @@ pub struct Counter {
     observer: Arc<dyn Observer>,
     /// What workers have got here and not answered here, by job.
     held: Mutex<HashMap<i64, Held>>,
-    /// When it was last looked for workers that do not come back.
-    freed: Mutex<Option<Instant>>,
 }
 
 /// What a worker holds.
@@ -58,7 +56,7 @@ impl Counter {
         subscriptions: Arc<Subscriptions>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self { dispatch, subscriptions, observer, held: Mutex::default(), freed: Mutex::default() }
+        Self { dispatch, subscriptions, observer, held: Mutex::default() }
     }
 
     fn work(&self, Dispatched { call, leased, place, .. }: Dispatched) -> Result<Work, EngineError> {
@@ -134,23 +132,10 @@ impl Counter {
             |job: &i64, held: &mut Held| jobs.get(job) == Some(&held.token) && over.contains_key(job);
         for (job, held) in self.held().extract_if(is_over) {
             // How long the endpoint asked to be left alone, only the node knows that heard of it.
-            held.place
-                .leave(over.get(&job).and_then(Option::as_ref).map_or(Verdict::Unknown, shown_by), None);
+            let won = over.get(&job).and_then(Option::as_ref);
+            held.place.leave(won.map_or(Verdict::Unknown, shown_by), None);
         }
         Ok(())
-    }
-
-    /// The same, if that is some time ago: whoever waits for work asks again whenever there may be some.
-    async fn free_places_now_and_then(&self) -> Result<(), Error> {
-        let now = Instant::now();
-        {
-            let mut freed = self.freed.lock().unwrap_or_else(PoisonError::into_inner);
-            if freed.is_some_and(|at| now.duration_since(at) < FREED_EVERY) {
-                return Ok(());
-            }
-            *freed = Some(now);
-        }
-        self.free_places().await
     }
 
     /// What the answer to a delivery says about its endpoint, wherever it was handed out.
@@ -194,7 +179,9 @@ impl Counter {
     fn keep(&self, job: i64, known: Option<Known>) {
         if let Some(Known::Held(held)) = known {
             match self.held().entry(job) {
-                Entry::Vacant(free) => drop(free.insert(held)),
+                Entry::Vacant(free) => {
+                    free.insert(held);
+                }
                 // Somebody has got it anew by now.
                 Entry::Occupied(_) => held.place.leave(Verdict::Unknown, None),
             }
@@ -289,7 +276,7 @@ impl Desk for Counter {
     }
 
     async fn lease(&self, _queues: &[&str], limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
-        self.free_places_now_and_then().await.map_err(told)?;
+        self.free_places().await.map_err(told)?;
         let mut found = self.dispatch.lease(&Which::All, limit, lease).await.map_err(told)?.work;
         // A worker is promised no lease that its request may outlive. Giving back takes time too.
         while let Some(late) = found.iter().position(|dispatched| !dispatched.is_in_time()) {

@@ -53,7 +53,6 @@ impl Node {
     /// As the engine does for a worker.
     async fn lease(&self, most: usize) -> Vec<Work> {
         self.counter.get_ready().await.unwrap();
-        self.counter.free_places().await.unwrap();
         self.counter.lease(&["webhooks"], most, LEASE).await.unwrap()
     }
 }

@@ -30,6 +30,8 @@ pub(crate) enum Mood {
     Busy { times: usize, retry_after: u64 },
     /// Answers 500 to every webhook this often, and takes it then.
     FailsFirst(usize),
+    /// Refuses every webhook this often as one that it does not want, and takes it then. For that it is not left alone.
+    RefusesFirst(usize),
     /// Leads elsewhere.
     LeadsTo(String),
     /// Says nothing for as long as the mood lasts, and then takes it.
@@ -139,7 +141,10 @@ async fn take(
             return (StatusCode::SERVICE_UNAVAILABLE, headers).into_response();
         }
         Mood::FailsFirst(times) if before < times => StatusCode::INTERNAL_SERVER_ERROR,
-        Mood::Takes | Mood::Busy { .. } | Mood::FailsFirst(_) => StatusCode::NO_CONTENT,
+        Mood::RefusesFirst(times) if before < times => StatusCode::UNPROCESSABLE_ENTITY,
+        Mood::Takes | Mood::Busy { .. } | Mood::FailsFirst(_) | Mood::RefusesFirst(_) => {
+            StatusCode::NO_CONTENT
+        }
         Mood::LeadsTo(place) => {
             return (StatusCode::TEMPORARY_REDIRECT, [("location", place)]).into_response();
         }

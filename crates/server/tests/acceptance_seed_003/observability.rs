@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::broker::Mood;
 use crate::desk::{Open, on_both_stores};
@@ -98,6 +98,21 @@ async fn s6_the_log_names_key_status_attempts_error_and_adapter() {
             r#""status":"failed""#,
             r#""attempts":1"#,
             r#""last_error_code":"http_503""#,
+            r#""adapter":"http""#,
+        ] {
+            assert!(text.contains(field), "{field}: {text}");
+        }
+        let soon = jiff::Timestamp::now() + Duration::from_millis(400);
+        let late = json!({
+            "topic": "orders", "idempotency_key": "e-1", "payload": 1, "expires_at": soon.to_string()
+        });
+        assert_eq!(open.client.post("/v1/outbox", &late).await.status, 202);
+        let text = open.program.logs("EXPIRED").await;
+        for field in [
+            r#""idempotency_key":"e-1""#,
+            r#""status":"aborted""#,
+            r#""attempts":1"#,
+            r#""last_error_code":"EXPIRED""#,
             r#""adapter":"http""#,
         ] {
             assert!(text.contains(field), "{field}: {text}");

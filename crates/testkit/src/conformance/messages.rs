@@ -7,7 +7,8 @@ use std::time::Duration;
 use backstitch::sink::Undelivered;
 use backstitch::store::Commit;
 use backstitch::store::outbox::{
-    Kept, Listing, NewMessage, Outgoing, Publication, Published, Report, Retried, Sent, Share, Status,
+    Expired, Kept, Listing, NewMessage, Outgoing, Publication, Published, Report, Retried, Sent, Share,
+    Status,
 };
 use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::{Payload, Timestamp};
@@ -164,7 +165,13 @@ pub async fn a_message_that_is_too_old_is_given_up(fixture: &dyn Fixture) {
     let on_its_way = claim_one(fixture).await;
     fixture.advance(Duration::from_secs(5)).await;
     let rescued = fixture.store().rescue_outbox(10).await.unwrap();
-    assert_eq!((rescued.expired, rescued.abandoned), (1, 0));
+    let given_up = Expired {
+        topic: message("k2").topic,
+        idempotency_key: "k2".to_owned(),
+        attempts: 0,
+        uncounted: false,
+    };
+    assert_eq!((rescued.expired, rescued.abandoned), (vec![given_up], 0));
     let expired = kept(fixture, ids[1]).await;
     assert_eq!((expired.status, expired.attempts), (Status::Aborted, 0));
     assert_eq!(expired.last_error.unwrap().code, "EXPIRED");
@@ -180,6 +187,28 @@ pub async fn a_message_that_is_too_old_is_not_claimed(fixture: &dyn Fixture) {
     fixture.advance(Duration::from_secs(5)).await;
     let share = Share { topic: message.topic, limit: 10, lease: LEASE };
     assert!(fixture.store().claim_outbox(&[share], "tester").await.unwrap().is_empty());
+}
+
+/// A wait goes no further than the message's own time, and by the store's clock; one that has no time waits all of it.
+pub async fn a_wait_ends_when_the_message_expires(fixture: &dyn Fixture) {
+    let later = |by: u64| fixture.now().plus(Duration::from_secs(by));
+    let (soon, late) = (later(5), later(100));
+    for (key, expires_at, due_at) in
+        [("k1", Some(soon), soon), ("k2", Some(late), later(60)), ("k3", None, later(60))]
+    {
+        let message = NewMessage { expires_at, ..message(key) };
+        let id = published(fixture, Publication { message, digest: Digest([1; 32]) }).await;
+        let after = Duration::from_secs(60);
+        report(fixture, &claim_one(fixture).await, Report::Retry { after, error: error() }).await;
+        assert_eq!(kept(fixture, id).await.due_at, Some(due_at), "{key}");
+    }
+    let message = NewMessage { expires_at: Some(soon), ..message("k4") };
+    let id = published(fixture, Publication { message, digest: Digest([1; 32]) }).await;
+    let outgoing = claim_one(fixture).await;
+    fixture.advance(Duration::from_secs(7)).await;
+    let after = Duration::from_secs(60);
+    report(fixture, &outgoing, Report::Retry { after, error: error() }).await;
+    assert_eq!(kept(fixture, id).await.due_at, Some(fixture.now()), "its time is over already");
 }
 
 /// What is published is counted by its publisher; of what sagas say, the first who claims it knows that nobody has, and so
@@ -202,7 +231,8 @@ pub async fn what_its_writer_has_not_counted_is_counted_by_whoever_meets_it_firs
     assert_eq!(uncounted, ["s1"], "once");
     fixture.advance(LEASE).await;
     let rescued = fixture.store().rescue_outbox(10).await.unwrap();
-    assert_eq!((rescued.expired, rescued.uncounted), (3, vec!["elsewhere".to_owned()]));
+    let uncounted: Vec<_> = rescued.expired.iter().filter(|it| it.uncounted).map(|it| &*it.topic).collect();
+    assert_eq!((rescued.expired.len(), uncounted), (3, vec!["elsewhere"]));
 }
 
 /// Asked for twice, an aborted message is written anew once, with a key that the ledger waits for again.

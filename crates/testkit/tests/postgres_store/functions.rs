@@ -191,6 +191,7 @@ async fn sql_and_library_spell_a_document_alike() {
         "{}",
         " [ 1 , -2, 3.5, 0.25, 1.0, 12.50, 9007199254740993, 18446744073709551615 ] ",
         r#"{"b": {"z": 1, "y": [{}, []]}, "a": null, "B": "x", "é": "ü", "": 0, "a b": 1, "b": 2}"#,
+        r#"{"\uff61": 1, "\ud83d\ude00": 2}"#,
         r#""quote \" slash \/ back \\ tab \t bell \u0007 del \u007f snow \u2603 \ud83d\ude00 <&>'""#,
     ] {
         let ours = serde_json::from_str::<serde_json::Value>(document).unwrap().to_string();
@@ -201,7 +202,7 @@ async fn sql_and_library_spell_a_document_alike() {
 }
 
 /// RFC 8785, for every kind of value and number.
-const DOCUMENTS: [&str; 8] = [
+const DOCUMENTS: [&str; 9] = [
     "null",
     "true",
     "[]",
@@ -209,6 +210,8 @@ const DOCUMENTS: [&str; 8] = [
     "[0, -0, 0.0, 1, 1.0, -2, 3.5, 0.25, 12.50, 1e3, 1e20, 1e21, 123456789012345680000, 9007199254740993]",
     "[0.000001, 0.0000001, 1.5e-9, 1e-300, 5e-324, 1.7976931348623157e308, 0.1, 333333333.33333329]",
     r#"{"b": {"z": 1, "y": [{}, []]}, "a": null, "B": "x", "é": "ü", "": 0, "a b": 1, "\r": 2, "1": 3, "\u0080": 4}"#,
+    // In the order of UTF-16, where what it needs two units for comes before the last of what it needs one for.
+    r#"{"\uff61": 1, "\ud83d\ude00": 2, "\ud7ff": 3, "\ue000": 4, "\udbff\udfff": 5, "\udbff\udfff\ud83d\ude00": 6}"#,
     r#""quote \" slash \/ back \\ tab \t bell \u0007 del \u007f snow \u2603 \ud83d\ude00 <&>'""#,
 ];
 
@@ -253,6 +256,34 @@ async fn a_key_published_with_another_payload_is_refused_in_sql() {
     ] {
         assert_eq!(publish(&call).await.unwrap_err().code(), Some(&code), "{call}");
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_key_whose_message_was_removed_is_refused_in_sql_as_in_the_library() {
+    let (_store, address) = fresh_store().await;
+    let session = session(&address).await;
+    let engine = Engine::open(&address).await.unwrap();
+    let publish = async |payload: &str| {
+        let sql = "select backstitch.publish('orders', 'k', $1::text::jsonb)";
+        session.query_one(sql, &[&payload]).await.map(|row| row.get::<_, Option<i64>>(0))
+    };
+    assert!(publish("1").await.unwrap().is_some());
+    // As retention leaves it: keys may be kept longer than their messages.
+    for statement in
+        ["update backstitch.outbox set status = 'succeeded', due_at = null", "delete from backstitch.outbox"]
+    {
+        assert_eq!(session.execute(statement, &[]).await.unwrap(), 1, "{statement}");
+    }
+    let told = engine.publish("orders", "k", &1).await.unwrap_err();
+    assert!(matches!(told, backstitch::Error::MessageRemoved), "{told}");
+    for (payload, says) in [("1", "was removed for its age"), ("2", "another payload")] {
+        let refused = publish(payload).await.unwrap_err();
+        assert_eq!(refused.code(), Some(&SqlState::UNIQUE_VIOLATION));
+        let refused = refused.as_db_error().unwrap();
+        assert!(refused.message().contains(says), "{refused:?}");
+        assert_eq!(refused.hint(), Some("Use a new key for a new message."));
+    }
+    engine.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

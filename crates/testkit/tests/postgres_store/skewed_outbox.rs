@@ -68,6 +68,28 @@ async fn sent_by_a_node_off_by(micros: i64) {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_message_expires_by_the_databases_clock_whatever_its_sender_shows() {
+    let fixture = PostgresFixture::open().await;
+    let ahead = Timestamp::from_micros(fixture.now().as_micros() + SKEW_MICROS);
+    let sink = Reluctant::default();
+    let route = Route { backoff: vec![MINUTE / 6], ..Route::to(Arc::new(sink.clone())) };
+    let options = Options {
+        clock: Arc::new(ManualClock::at(ahead)),
+        routes: Routes::none().with("t", route),
+        tick: Duration::from_millis(20),
+        ..Options::default()
+    };
+    let engine = Engine::on_store(fixture.store(), options).await.unwrap();
+    let in_time = fixture.now().plus(MINUTE / 2);
+    engine.publish("t", "k", &1).expires_at(in_time).await.unwrap();
+    let failed = until(&engine, Status::Failed).await;
+    assert_eq!(failed.due_at, Some(fixture.now().plus(MINUTE / 6)), "it waits all of its wait");
+    fixture.advance(MINUTE / 6).await;
+    assert_eq!(until(&engine, Status::Succeeded).await.attempts, 2);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_minutes_behind_keeps_waits_and_sends_what_is_due() {
     sent_by_a_node_off_by(-SKEW_MICROS).await;
 }

@@ -8,8 +8,8 @@ use backstitch_kernel::{Payload, Timestamp, delivery};
 
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    AGED, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, REMOVED, Report, Rescued,
-    Retried, Sent, Share, Status, TOO_LATE, Waiting, scope,
+    AGED, Ages, Expired, Kept, Listing, NewMessage, Outgoing, Publication, Published, REMOVED, Report,
+    Rescued, Retried, Sent, Share, Status, TOO_LATE, Waiting, scope,
 };
 use crate::store::retention::{Key, OldMessage};
 
@@ -211,7 +211,10 @@ impl Outbox {
             }
             Report::Retry { after, error } => {
                 kept.status = Status::Failed;
-                (kept.due_at, kept.last_error) = (Some(now.plus(*after)), Some(error.clone()));
+                // One that will be too old by then is looked at as soon as it is.
+                let due = kept.message.expires_at.into_iter().map(|expiry| expiry.max(now));
+                kept.due_at = due.chain([now.plus(*after)]).min();
+                kept.last_error = Some(error.clone());
                 kept.attempts += 1;
                 return;
             }
@@ -252,10 +255,12 @@ impl Outbox {
                 }
                 kept.last_error = Some(error);
                 expired -= 1;
-                rescued.expired += 1;
-                if row.lock == 0 && !row.counted {
-                    rescued.uncounted.push(kept.message.topic.clone());
-                }
+                rescued.expired.push(Expired {
+                    topic: kept.message.topic.clone(),
+                    idempotency_key: kept.message.idempotency_key.clone(),
+                    attempts: kept.attempts,
+                    uncounted: row.lock == 0 && !row.counted,
+                });
             }
         }
         rescued

@@ -10,7 +10,9 @@ use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
 use crate::outbox::sink::Undelivered;
-use crate::store::outbox::{Ages, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting};
+use crate::store::outbox::{
+    Ages, Expired, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting,
+};
 use crate::store::{Corrupt, Error};
 
 pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
@@ -105,8 +107,15 @@ pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued
     let result = Undelivered::new(delivery::EXPIRED, TOO_LATE).as_result();
     let values: [&(dyn ToSql + Sync); 4] = [&rows, &delivery::EXPIRED, &TOO_LATE, &result.as_str()];
     let expired = end(session, sql!("expired_messages"), &values).await.map_err(|why| session.told(&why))?;
-    let uncounted = expired.iter().filter(|row| row.get("uncounted")).map(|row| row.get("topic")).collect();
-    Ok(Rescued { abandoned: abandoned as u64, expired: expired.len() as u64, uncounted })
+    let expired = expired.iter().map(|row| {
+        Ok(Expired {
+            topic: get(row, "topic")?,
+            idempotency_key: get(row, "idempotency_key")?,
+            attempts: get::<i32>(row, "attempts")?.unsigned_abs(),
+            uncounted: get(row, "uncounted")?,
+        })
+    });
+    Ok(Rescued { abandoned: abandoned as u64, expired: expired.collect::<Result<_, Error>>()? })
 }
 
 pub(super) async fn ages(session: &Session) -> Result<Ages, Error> {

@@ -8,7 +8,7 @@ use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
 use crate::store::outbox::{
-    Ages, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting, scope,
+    Ages, Expired, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting, scope,
 };
 
 /// How many messages are looked at to find one that may go, when others of their ordering keys are ahead.
@@ -211,32 +211,27 @@ pub(super) fn rescue(connection: &Connection, at_most: usize, now: Timestamp) ->
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let values = params![now.as_micros(), limit(at_most)];
     let abandoned = transaction.prepare_cached(sql!("abandoned_messages"))?.execute(values)?;
-    let (expired, uncounted) = expired(&transaction, at_most, now)?;
+    let late = expired(&transaction, at_most, now)?;
     let error = crate::outbox::sink::Undelivered::new(delivery::EXPIRED, TOO_LATE);
-    for message in &expired {
-        over(&transaction, message, Status::Aborted, Some(&error.as_result()), now)?;
+    let mut expired = Vec::with_capacity(late.len());
+    for (message, attempts, uncounted) in late {
+        over(&transaction, &message, Status::Aborted, Some(&error.as_result()), now)?;
+        let Over { topic, key: idempotency_key, .. } = message;
+        expired.push(Expired { topic, idempotency_key, attempts, uncounted });
     }
     transaction.commit()?;
-    Ok(Rescued { abandoned: abandoned as u64, expired: expired.len() as u64, uncounted })
+    Ok(Rescued { abandoned: abandoned as u64, expired })
 }
 
-/// What is too late, and the topics of what nobody has counted of it.
-fn expired(
-    connection: &Connection,
-    at_most: usize,
-    now: Timestamp,
-) -> Result<(Vec<Over>, Vec<String>), Fault> {
+/// What is too late, after how many sends, and whether nobody has counted it.
+fn expired(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Vec<(Over, u32, bool)>, Fault> {
     let mut statement = connection.prepare_cached(sql!("expired_messages"))?;
     let mut rows = statement.query(params![now.as_micros(), delivery::EXPIRED, TOO_LATE, limit(at_most)])?;
-    let (mut expired, mut uncounted) = (Vec::new(), Vec::new());
+    let mut expired = Vec::new();
     while let Some(row) = rows.next()? {
-        let over = Over::read(row)?;
-        if row.get(3)? {
-            uncounted.push(over.topic.clone());
-        }
-        expired.push(over);
+        expired.push((Over::read(row)?, row.get(3)?, row.get(4)?));
     }
-    Ok((expired, uncounted))
+    Ok(expired)
 }
 
 pub(super) fn ages(connection: &Connection) -> Result<Ages, Fault> {
