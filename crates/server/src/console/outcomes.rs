@@ -41,10 +41,20 @@ struct Kept {
     outcome: Option<Arc<Outcome>>,
 }
 
+enum Found {
+    Nothing,
+    UnderWay,
+    Outcome(Arc<Outcome>),
+}
+
 impl Outcomes {
-    fn find(&self, once: SagaId, key: Option<i64>) -> Option<Option<Arc<Outcome>>> {
+    fn find(&self, once: SagaId, key: Option<i64>) -> Found {
         let kept = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        kept.iter().find(|kept| kept.once == once && kept.key == key).map(|kept| kept.outcome.clone())
+        match kept.iter().find(|kept| kept.once == once && kept.key == key) {
+            None => Found::Nothing,
+            Some(Kept { outcome: None, .. }) => Found::UnderWay,
+            Some(Kept { outcome: Some(outcome), .. }) => Found::Outcome(outcome.clone()),
+        }
     }
 
     /// Whether nobody has sent this form before, nor at this very moment.
@@ -125,14 +135,17 @@ pub(super) async fn show(
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let key = visitor.holder.as_ref().map(|holder| holder.id);
-    let found = app.outcomes.find(once, key).ok_or_else(|| {
-        let detail = "what came of a form is shown to whoever sent it, for a while, by the node that took it: the logs and \
-                      the audit say it for good";
-        Problem::new(Kind::NotFound, detail)
-    })?;
-    let found = found.ok_or_else(|| {
-        Problem::new(Kind::NotFound, "it is still being done: open this address again in a moment")
-    })?;
+    let none = |detail: &'static str| Err(Problem::new(Kind::NotFound, detail));
+    let found = match app.outcomes.find(once, key) {
+        Found::Outcome(found) => found,
+        Found::UnderWay => return none("it is still being done: open this address again in a moment"),
+        Found::Nothing => {
+            return none(
+                "what came of a form is shown to whoever sent it, for a while, by the node that took it: the logs and the \
+                 audit say it for good",
+            );
+        }
+    };
     Ok(match &*found {
         Outcome::Sagas(report) => bulk::shown(&app, visitor, report),
         Outcome::DeadLetters(report) => requeue::shown(&app, visitor, report),
@@ -151,13 +164,14 @@ mod tests {
         let report = || Outcome::DeadLetters(requeue::Report::default());
         assert!(outcomes.begin(id(0), Some(7)));
         outcomes.keep(id(0), Some(7), report());
-        assert!(outcomes.find(id(0), Some(7)).is_some());
-        assert!(outcomes.find(id(0), Some(8)).is_none() && outcomes.find(id(0), None).is_none());
+        let is_kept = |number, key| matches!(outcomes.find(id(number), key), Found::Outcome(_));
+        assert!(is_kept(0, Some(7)));
+        assert!(!is_kept(0, Some(8)) && !is_kept(0, None));
         for number in 1..=KEPT {
             assert!(outcomes.begin(id(number), Some(7)));
             outcomes.keep(id(number), Some(7), report());
         }
-        assert!(outcomes.find(id(0), Some(7)).is_none() && outcomes.find(id(1), Some(7)).is_some());
+        assert!(!is_kept(0, Some(7)) && is_kept(1, Some(7)));
     }
 
     #[test]
@@ -166,6 +180,7 @@ mod tests {
         let first = Once { outcomes: &outcomes, id, key: None };
         assert!(outcomes.begin(id, None));
         assert!(!outcomes.begin(id, None), "while it is being done");
+        assert!(matches!(outcomes.find(id, None), Found::UnderWay));
         assert!(outcomes.begin(id, Some(7)), "somebody else's is another");
         drop(first);
         assert!(outcomes.begin(id, None), "it came to nothing");
