@@ -189,7 +189,8 @@ pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
                     report.failed += 1;
                     report.held_up = Some(troubles.join("; "));
                 });
-            } else if !matches!(over, Over::Nothing) {
+            } else {
+                // Also where it is another process's turn, which tells of its own.
                 ledger.change(|report| report.held_up = None);
             }
             match over {
@@ -253,9 +254,9 @@ async fn round(shared: &Shared, pruners: &[Arc<dyn Pruner>], removal: &Removal<'
     }
     let report = ledger.read();
     if report.removed != before.removed {
-        let (removed, exported) =
-            (since(&before.removed, &report.removed), report.exported.values().sum::<u64>());
-        tracing::info!(%removed, exported, "what is over for long was removed");
+        let removed = since(&before.removed, &report.removed);
+        let exported = since(&before.exported, &report.exported);
+        tracing::info!(%removed, %exported, "what is over for long was removed");
     }
     over
 }

@@ -16,7 +16,7 @@ use backstitch_testkit::shelf::Shelf;
 use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::stage::{Place, all, eventually, log_of, options, purchase, soon_onto};
+use crate::stage::{Place, all, eventually, log_of, options, purchase, soon, soon_onto};
 
 async fn run(engine: &Engine, input: Value) -> SagaId {
     let run = engine.start("purchase", &input).await.unwrap();
@@ -215,4 +215,38 @@ async fn messages_and_keys_that_cannot_be_read_stay_and_keep_nothing_else() {
         assert_eq!((removed("messages"), removed("keys")), (Some(3), Some(3)));
         engine.shutdown().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saga_that_cannot_be_read_goes_where_nobody_wants_it_exported() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let start = engine.start("purchase", &json!({})).attribute("shop", "north");
+        let run = start.await.unwrap();
+        let bad = run.id();
+        run.outcome().await.unwrap();
+        engine.shutdown().await.unwrap();
+        place.spoil(bad).await;
+
+        let engine = place.open(soon()).await;
+        eventually("it is gone", async || all(&engine).await.is_empty()).await;
+        assert_eq!(place.number("select count(*) from saga_attributes").await, 0);
+        assert_eq!(engine.removed().failed, 0, "{:?}", engine.removed());
+        engine.shutdown().await.unwrap();
+    }
+}
+
+/// The one that has the turn tells what is in its way, and nobody else does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_turn_is_over_is_held_up_by_nothing() {
+    let place = Place::postgres().await;
+    let shelf = Arc::new(Shelf::default());
+    shelf.refuse(Some("the disk is full: make room there"));
+    let engine = place.open(soon_onto(&shelf)).await;
+    run(&engine, json!({})).await;
+    eventually("it is held up", async || engine.removed().held_up.is_some()).await;
+    place.scribble("update turns set holder = 'another', until = now() + interval '1 hour'").await;
+    eventually("it has nothing to tell", async || engine.removed().held_up.is_none()).await;
+    assert_eq!(all(&engine).await.len(), 1);
+    engine.shutdown().await.unwrap();
 }

@@ -11,11 +11,11 @@ use super::fault::Fault;
 use super::sagas;
 use super::sql;
 use super::values::{Reading, limit};
-use crate::store::Corrupt;
 use crate::store::outbox;
 use crate::store::retention::{
     Bulk, Gone, Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages, OldSagas, Shrunk,
 };
+use crate::store::{Corrupt, Error};
 
 /// Of this many pages one is left free, for the rows to come: a file that has just shrunk would have to grow again.
 const ROOM: u64 = 20;
@@ -102,20 +102,26 @@ pub(super) fn remove_sagas(
 
 fn remove_belongings(connection: &Connection, saga: SagaId, gone: &mut Gone) -> Result<(), Fault> {
     let id = saga.0.as_bytes();
-    // Attributes are kept by name and value, which the first event tells.
-    if let Some(first) = sagas::log(connection, saga, 0, 1)?.pop()
-        && let Event::SagaStarted(started) = first.event
-    {
-        for (name, value) in &started.attributes {
-            connection
-                .prepare_cached(
-                    "delete from saga_attributes where name = ?1 and value = ?2 and saga_id = ?3",
-                )?
-                .execute(params![name, value, id])?;
-        }
-    }
     let remove =
         |statement| -> Result<u64, Fault> { Ok(connection.prepare_cached(statement)?.execute([id])? as u64) };
+    // Attributes are kept by name and value, which the first event tells.
+    match sagas::log(connection, saga, 0, 1).map(|mut log| log.pop().map(|first| first.event)) {
+        Ok(Some(Event::SagaStarted(started))) => {
+            for (name, value) in &started.attributes {
+                connection
+                    .prepare_cached(
+                        "delete from saga_attributes where name = ?1 and value = ?2 and saga_id = ?3",
+                    )?
+                    .execute(params![name, value, id])?;
+            }
+        }
+        // Where it cannot, all there are are gone through. That takes long, and happens to nobody whose rows are left alone.
+        Err(Fault::Store(Error::Corrupt(_))) => {
+            remove("delete from saga_attributes where saga_id = ?1")?;
+        }
+        Err(fault) => return Err(fault),
+        Ok(_) => {}
+    }
     gone.events += remove("delete from saga_events where saga_id = ?1")?;
     remove("delete from saga_inbox where saga_id = ?1")?;
     gone.jobs += remove("delete from jobs where saga_id = ?1 and status in ('Completed', 'Failed')")?;
