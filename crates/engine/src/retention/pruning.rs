@@ -184,15 +184,11 @@ pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
             let removal = Removal { archive, ledger, troubles: Mutex::default() };
             let over = round(&shared, &pruners, &removal).await;
             let troubles = removal.troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
-            if !troubles.is_empty() {
-                ledger.change(|report| {
-                    report.failed += 1;
-                    report.held_up = Some(troubles.join("; "));
-                });
-            } else {
-                // Also where it is another process's turn, which tells of its own.
-                ledger.change(|report| report.held_up = None);
-            }
+            ledger.change(|report| {
+                report.failed += u64::from(!troubles.is_empty());
+                // Nothing also where it is another process's turn, which tells of its own.
+                report.held_up = (!troubles.is_empty()).then(|| troubles.join("; "));
+            });
             match over {
                 Over::Everything if troubles.is_empty() => {
                     let now = shared.options.clock.now();
