@@ -203,6 +203,8 @@ impl Record {
             Ok(match row.get_ref(column)? {
                 ValueRef::Null => Value::Integer(None),
                 ValueRef::Integer(number) => Value::Integer(Some(number)),
+                // Whoever reads it as text finds out; the other rows can be read all the same.
+                ValueRef::Text(bytes) if str::from_utf8(bytes).is_err() => Value::Bytes(Some(bytes.to_vec())),
                 ValueRef::Text(_) => Value::Text(row.get(column)?),
                 ValueRef::Blob(_) | ValueRef::Real(_) => Value::Bytes(row.get(column)?),
             })

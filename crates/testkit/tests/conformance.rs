@@ -167,6 +167,8 @@ macro_rules! every_store {
                 what_is_not_over_is_never_removed
                 a_retry_and_what_it_stands_for_go_in_their_order
                 old_messages_are_removed_in_batches
+                a_walk_goes_on_past_messages_that_stay
+                a_walk_goes_on_past_keys_that_stay
                 a_topic_that_is_not_meant_stays
                 a_message_that_is_asked_for_again_meanwhile_stays
                 a_key_that_is_used_anew_meanwhile_stays

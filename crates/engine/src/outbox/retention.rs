@@ -12,7 +12,8 @@ pub struct Retention {
     pub sent: Option<Duration>,
     /// Messages that were given up.
     pub aborted: Option<Duration>,
-    /// Keys: for so long a repeated request is known. Not shorter than the others.
+    /// Keys: for so long a repeated request is known. Only where messages of both kinds are removed, and not shorter than those
+    /// are kept: a key goes after its message.
     pub keys: Option<Duration>,
     /// A topic whose messages somebody else removes, when nobody needs them any more.
     pub besides: Option<&'static str>,
@@ -20,8 +21,11 @@ pub struct Retention {
 
 impl Retention {
     pub(crate) fn mistake(&self) -> Option<&'static str> {
-        let longest = self.sent.max(self.aborted);
-        (self.keys.is_some() && self.keys < longest)
-            .then_some("retention.keys must not be shorter than retention.sent and retention.aborted")
+        let keys = self.keys?;
+        let goes_before = |age: Option<Duration>| age.is_some_and(|age| age <= keys);
+        (!goes_before(self.sent) || !goes_before(self.aborted)).then_some(
+            "retention.messages.keys needs retention.messages.sent and retention.messages.aborted, and must not be \
+             shorter than either: a key goes after its message",
+        )
     }
 }

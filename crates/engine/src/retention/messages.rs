@@ -8,9 +8,10 @@ use async_trait::async_trait;
 use super::fitting;
 use super::lines::{KeyLine, MessageLine, line};
 use super::pruning::{BATCH, NotPruned, Pruner, Removal};
+use super::walk::Walk;
 use crate::outbox::Retention;
 use crate::store::outbox::Status;
-use crate::store::retention::Bulk;
+use crate::store::retention::{Bulk, KeyName, OldKey};
 use crate::store::{self, Store};
 
 struct Settled {
@@ -18,55 +19,61 @@ struct Settled {
     status: Status,
     age: Duration,
     besides: Option<&'static str>,
+    walk: Walk<i64>,
 }
 
 struct Keys {
     store: Arc<dyn Store>,
     age: Duration,
+    walk: Walk<KeyName>,
 }
 
 /// What removes messages and keys at these ages.
 pub(super) fn pruners(store: &Arc<dyn Store>, ages: &Retention) -> Vec<Arc<dyn Pruner>> {
     let settled = |(status, age): (Status, Option<Duration>)| {
-        let (store, besides) = (store.clone(), ages.besides);
-        age.map(|age| Arc::new(Settled { store, status, age, besides }) as Arc<dyn Pruner>)
+        let (store, besides, walk) = (store.clone(), ages.besides, Walk::default());
+        age.map(|age| Arc::new(Settled { store, status, age, besides, walk }) as Arc<dyn Pruner>)
     };
-    let keys = ages.keys.map(|age| Arc::new(Keys { store: store.clone(), age }) as Arc<dyn Pruner>);
+    let keys = ages.keys.map(|age| {
+        let (store, walk) = (store.clone(), Walk::default());
+        Arc::new(Keys { store, age, walk }) as Arc<dyn Pruner>
+    });
     let kinds = [(Status::Succeeded, ages.sent), (Status::Aborted, ages.aborted)];
     kinds.into_iter().filter_map(settled).chain(keys).collect()
+}
+
+impl Settled {
+    /// These, once they are exported. What cannot be read stays.
+    async fn export(&self, old: Vec<i64>, removal: &Removal<'_>) -> Result<Vec<i64>, NotPruned> {
+        let mut read = Vec::with_capacity(old.len());
+        for id in old {
+            match self.store.message(id).await {
+                Ok(Some(kept)) => read.push((id, line(&MessageLine::from(&kept)))),
+                Ok(None) => {}
+                Err(error) => read.push((id, Err(error.into()))),
+            }
+        }
+        let (going, lines) = removal.readable("message", read)?;
+        removal.export("messages", lines).await?;
+        Ok(going)
+    }
 }
 
 #[async_trait]
 impl Pruner for Settled {
     async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let old = self.store.old_messages(self.status, self.age, self.besides, BATCH).await?;
-        let together = fitting(old.iter().map(|message| Bulk { rows: 1, bytes: message.bytes }));
-        let mut going: Vec<i64> = old.iter().take(together).map(|message| message.id).collect();
+        let Self { status, age, besides, .. } = *self;
+        let page = self.store.old_messages(status, age, besides, self.walk.reached(), BATCH).await?;
+        let together = fitting(page.old.iter().map(|message| Bulk { rows: 1, bytes: message.bytes }));
+        let mut going: Vec<i64> = page.old.iter().take(together).map(|message| message.id).collect();
+        let next = if together < page.old.len() { going.last().copied() } else { page.next };
         if removal.exports() {
-            let mut lines = Vec::with_capacity(going.len());
-            let mut readable = Vec::with_capacity(going.len());
-            for id in going {
-                match self.store.message(id).await {
-                    Ok(Some(kept)) => {
-                        lines.push(line(&MessageLine::from(&kept))?);
-                        readable.push(id);
-                    }
-                    Ok(None) => {}
-                    Err(error @ store::Error::Corrupt(_)) => {
-                        removal.passed_over(&format_args!("message {id}"), &error.into());
-                    }
-                    Err(error) => return Err(error.into()),
-                }
-            }
-            removal.export("messages", lines).await?;
-            going = readable;
+            going = self.export(going, removal).await?;
         }
-        if going.is_empty() {
-            return Ok(false);
+        if !going.is_empty() {
+            removal.removed("messages", self.store.remove_messages(&going).await?);
         }
-        let removed = self.store.remove_messages(&going).await?;
-        removal.removed("messages", removed);
-        Ok(removed > 0 && (together < old.len() || old.len() == BATCH))
+        Ok(self.walk.go_on(next))
     }
 
     fn shortest(&self) -> Option<Duration> {
@@ -77,17 +84,23 @@ impl Pruner for Settled {
 #[async_trait]
 impl Pruner for Keys {
     async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let old = self.store.old_keys(self.age, BATCH).await?;
-        if old.is_empty() {
-            return Ok(false);
+        let after = self.walk.reached();
+        let page = self.store.old_keys(self.age, after.as_ref(), BATCH).await?;
+        let going = if removal.exports() {
+            let read = page.old.into_iter().map(|OldKey { name, kept }| {
+                let kept = kept.map_err(|why| store::Error::from(why).into());
+                (name, kept.and_then(|key| line(&KeyLine::from(&key))))
+            });
+            let (going, lines) = removal.readable("key", read)?;
+            removal.export("keys", lines).await?;
+            going
+        } else {
+            page.old.into_iter().map(|key| key.name).collect()
+        };
+        if !going.is_empty() {
+            removal.removed("keys", self.store.remove_keys(&going).await?);
         }
-        if removal.exports() {
-            let lines = old.iter().map(|key| line(&KeyLine::from(key)));
-            removal.export("keys", lines.collect::<Result<_, _>>()?).await?;
-        }
-        let removed = self.store.remove_keys(&old).await?;
-        removal.removed("keys", removed);
-        Ok(removed > 0 && old.len() == BATCH)
+        Ok(self.walk.go_on(page.next))
     }
 
     fn shortest(&self) -> Option<Duration> {

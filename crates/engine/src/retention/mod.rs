@@ -10,6 +10,7 @@ mod messages;
 mod pruning;
 mod report;
 mod sagas;
+mod walk;
 
 use std::sync::Arc;
 use std::time::Duration;

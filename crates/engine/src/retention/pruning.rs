@@ -49,13 +49,16 @@ pub enum NotPruned {
     /// The export.
     #[error("nothing is removed, because it cannot be exported: {0}")]
     Export(String),
+    /// A row that makes no sense, which is in nobody else's way.
+    #[error("{0}")]
+    Unreadable(String),
 }
 
 impl NotPruned {
     /// Whether it is a single row that nobody can read: the others can go all the same.
     #[must_use]
     pub fn is_of_one_row(&self) -> bool {
-        matches!(self, Self::Store(store::Error::Corrupt(_)))
+        matches!(self, Self::Store(store::Error::Corrupt(_)) | Self::Unreadable(_))
     }
 }
 
@@ -85,6 +88,29 @@ impl Removal<'_> {
         if troubles.len() < TROUBLES {
             troubles.push(trouble);
         }
+    }
+
+    /// Of what is to go, that which can be read, with its documents. The rest is told and stays.
+    ///
+    /// # Errors
+    /// When something else is in the way.
+    pub fn readable<T: std::fmt::Display>(
+        &self,
+        kind: &'static str,
+        read: impl IntoIterator<Item = (T, Result<String, NotPruned>)>,
+    ) -> Result<(Vec<T>, Vec<String>), NotPruned> {
+        let (mut going, mut lines) = (Vec::new(), Vec::new());
+        for (id, line) in read {
+            match line {
+                Ok(line) => {
+                    lines.push(line);
+                    going.push(id);
+                }
+                Err(error) if error.is_of_one_row() => self.passed_over(&format_args!("{kind} {id}"), &error),
+                Err(error) => return Err(error),
+            }
+        }
+        Ok((going, lines))
     }
 
     /// Whether what is removed has to be exported before.
@@ -158,14 +184,11 @@ pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
             let removal = Removal { archive, ledger, troubles: Mutex::default() };
             let over = round(&shared, &pruners, &removal).await;
             let troubles = removal.troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
-            if !troubles.is_empty() {
-                ledger.change(|report| {
-                    report.failed += 1;
-                    report.held_up = Some(troubles.join("; "));
-                });
-            } else if !matches!(over, Over::Nothing) {
-                ledger.change(|report| report.held_up = None);
-            }
+            ledger.change(|report| {
+                report.failed += u64::from(!troubles.is_empty());
+                // Nothing also where it is another process's turn, which tells of its own.
+                report.held_up = (!troubles.is_empty()).then(|| troubles.join("; "));
+            });
             match over {
                 Over::Everything if troubles.is_empty() => {
                     let now = shared.options.clock.now();
@@ -227,9 +250,9 @@ async fn round(shared: &Shared, pruners: &[Arc<dyn Pruner>], removal: &Removal<'
     }
     let report = ledger.read();
     if report.removed != before.removed {
-        let (removed, exported) =
-            (since(&before.removed, &report.removed), report.exported.values().sum::<u64>());
-        tracing::info!(%removed, exported, "what is over for long was removed");
+        let removed = since(&before.removed, &report.removed);
+        let exported = since(&before.exported, &report.exported);
+        tracing::info!(%removed, %exported, "what is over for long was removed");
     }
     over
 }

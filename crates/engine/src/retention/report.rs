@@ -14,11 +14,12 @@ pub struct Report {
     pub exported: BTreeMap<&'static str, u64>,
     /// Pages of a file that were given back to the file system.
     pub pages_given_back: u64,
-    /// Rounds that ended early.
+    /// Rounds in which something was in the way.
     pub failed: u64,
     /// When this process last went through everything that is old enough.
     pub last_run: Option<Timestamp>,
-    /// Why nothing is removed at the moment, if anything is in the way.
+    /// What was in the way in the newest round of this process, if anything was, and with it what is not removed. Nothing where
+    /// another process has the turn: that one tells.
     pub held_up: Option<String>,
 }
 

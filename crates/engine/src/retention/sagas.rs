@@ -1,7 +1,7 @@
 //! Sagas that ended long ago.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -10,17 +10,17 @@ use backstitch_kernel::saga::Status;
 
 use super::lines::{SagaLine, line};
 use super::pruning::{BATCH, NotPruned, Pruner, Removal};
+use super::walk::Walk;
 use super::{SagaAges, fitting};
 use crate::store::Store;
 use crate::store::retention::Bulk;
 
-/// Those at one kind of end. They are gone through from the oldest on, again and again: one that began long ago may have
-/// ended just now. Where a walk got to is remembered, so that no look begins with those again.
+/// Those at one kind of end.
 struct Ended {
     store: Arc<dyn Store>,
     status: Status,
     age: Duration,
-    reached: Mutex<Option<SagaId>>,
+    walk: Walk<SagaId>,
 }
 
 /// What removes sagas at these ages.
@@ -29,8 +29,8 @@ pub(super) fn pruners(store: &Arc<dyn Store>, ages: &SagaAges) -> Vec<Arc<dyn Pr
     let kinds =
         [(Status::Succeeded, succeeded), (Status::Compensated, compensated), (Status::Failed, failed)];
     let pruner = |(status, age): (Status, Option<Duration>)| {
-        let (store, reached) = (store.clone(), Mutex::default());
-        age.map(|age| Arc::new(Ended { store, status, age, reached }) as Arc<dyn Pruner>)
+        let (store, walk) = (store.clone(), Walk::default());
+        age.map(|age| Arc::new(Ended { store, status, age, walk }) as Arc<dyn Pruner>)
     };
     kinds.into_iter().filter_map(pruner).collect()
 }
@@ -59,8 +59,7 @@ impl Ended {
 #[async_trait]
 impl Pruner for Ended {
     async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let after = *self.reached.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut page = self.store.old_sagas(self.status, self.age, after, BATCH).await?;
+        let mut page = self.store.old_sagas(self.status, self.age, self.walk.reached(), BATCH).await?;
         let bulks: HashMap<SagaId, Bulk> = self.store.bulk_of_sagas(&page.old).await?.into_iter().collect();
         let fitting = fitting(page.old.iter().map(|saga| bulks.get(saga).copied().unwrap_or_default()));
         if fitting < page.old.len() {
@@ -80,8 +79,7 @@ impl Pruner for Ended {
             }
             done => done?,
         }
-        *self.reached.lock().unwrap_or_else(PoisonError::into_inner) = page.next;
-        Ok(page.next.is_some())
+        Ok(self.walk.go_on(page.next))
     }
 
     fn shortest(&self) -> Option<Duration> {

@@ -23,7 +23,7 @@ use super::outbox::{
     ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
     Waiting,
 };
-use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
+use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas};
 use super::survey::Survey;
 use super::{
     COUNTED, Claim, Commit, Counts, Cursor, Error, Filter, Head, NewRow, Page, RowWrite, Store, Stored,
@@ -799,20 +799,23 @@ impl Store for MemoryStore {
         status: super::outbox::Status,
         age: Duration,
         besides: Option<&str>,
+        after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<OldMessage>, Error> {
-        Ok(self.tables().outbox.old(status, age, besides, limit, self.clock.now()))
+    ) -> Result<OldMessages, Error> {
+        let now = self.clock.now();
+        let is_old = |at| outbox::is_older(at, age, now);
+        Ok(self.tables().outbox.old(status, &is_old, besides, after, limit))
     }
 
     async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
         Ok(self.tables().outbox.remove(messages))
     }
 
-    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
-        Ok(self.tables().outbox.old_keys(age, limit, self.clock.now()))
+    async fn old_keys(&self, age: Duration, after: Option<&KeyName>, limit: usize) -> Result<OldKeys, Error> {
+        Ok(self.tables().outbox.old_keys(age, after, limit, self.clock.now()))
     }
 
-    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+    async fn remove_keys(&self, keys: &[KeyName]) -> Result<u64, Error> {
         Ok(self.tables().outbox.remove_keys(keys))
     }
 

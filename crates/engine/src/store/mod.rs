@@ -35,7 +35,7 @@ use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
-use retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
+use retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use std::time::Duration;
 use survey::{Footing, Survey};
 use tokio::sync::mpsc;
@@ -374,8 +374,9 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error>;
 
-    /// Up to `limit` messages that have been settled so for longer than `age`, oldest first, of all topics `besides` one. What
-    /// an unfinished message stands for is not among them, nor what stands for one that is kept.
+    /// Up to `limit` messages behind this one that are settled so, and which of them have been for longer than `age`, of all
+    /// topics `besides` one. What an unfinished message stands for is not among them, nor what stands for one that is kept.
+    /// Found by index, from the oldest on; the store's clock decides.
     ///
     /// # Errors
     /// When the store cannot be read.
@@ -384,8 +385,9 @@ pub trait Store: Send + Sync + 'static {
         status: outbox::Status,
         age: Duration,
         besides: Option<&str>,
+        after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<OldMessage>, Error>;
+    ) -> Result<OldMessages, Error>;
 
     /// Removes those of these messages that are settled and that no unfinished message stands for; how many that were.
     ///
@@ -393,17 +395,18 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written.
     async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error>;
 
-    /// Up to `limit` keys of messages that are gone, first used longer than `age` ago.
+    /// Up to `limit` keys of messages behind this one that were first used longer than `age` ago, and which of them have no
+    /// message any more. Found by index, from the oldest on.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error>;
+    async fn old_keys(&self, age: Duration, after: Option<&KeyName>, limit: usize) -> Result<OldKeys, Error>;
 
     /// Removes those of these keys that nobody has used anew; how many that were.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error>;
+    async fn remove_keys(&self, keys: &[KeyName]) -> Result<u64, Error>;
 
     /// Gives up to so many free pages back to the file system, where that is this process's business.
     ///

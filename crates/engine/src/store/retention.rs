@@ -3,6 +3,8 @@
 use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 
+use super::Corrupt;
+
 /// A look at sagas that ended, from the oldest on.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct OldSagas {
@@ -19,6 +21,15 @@ pub struct Bulk {
     pub rows: u64,
     /// What they hold, in bytes.
     pub bytes: u64,
+}
+
+/// A look at messages that were settled, from the oldest on.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct OldMessages {
+    /// Those among them that may go.
+    pub old: Vec<OldMessage>,
+    /// Where the next look begins; `None` where nothing behind is old enough.
+    pub next: Option<i64>,
 }
 
 /// A message that may go.
@@ -41,6 +52,41 @@ pub struct Gone {
     pub keys: u64,
     /// Their jobs.
     pub jobs: u64,
+}
+
+/// A look at keys of messages, from the oldest on.
+#[derive(Debug, Default)]
+pub struct OldKeys {
+    /// Those among them whose messages are gone.
+    pub old: Vec<OldKey>,
+    /// Where the next look begins; `None` where nothing behind is old enough.
+    pub next: Option<KeyName>,
+}
+
+/// A key that may go.
+#[derive(Debug)]
+pub struct OldKey {
+    /// Which.
+    pub name: KeyName,
+    /// Its row, if it can be read.
+    pub kept: Result<Key, Corrupt>,
+}
+
+/// What tells a row of the ledger from all others, those of the same key before and after it too.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub struct KeyName {
+    /// When it was first used.
+    pub at: Timestamp,
+    /// Whose keys it is among.
+    pub scope: String,
+    /// The key.
+    pub key: String,
+}
+
+impl std::fmt::Display for KeyName {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        write!(f, "`{}` of {}", self.key, self.scope)
+    }
 }
 
 /// A row of the ledger.

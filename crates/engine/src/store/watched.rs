@@ -17,7 +17,7 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::Database;
-use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
+use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
 use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
@@ -341,20 +341,21 @@ impl<W: Watch> Store for Watched<W> {
         status: super::outbox::Status,
         age: Duration,
         besides: Option<&str>,
+        after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<OldMessage>, Error> {
-        self.admitted().await?.old_messages(status, age, besides, limit).await
+    ) -> Result<OldMessages, Error> {
+        self.admitted().await?.old_messages(status, age, besides, after, limit).await
     }
 
     async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
         self.admitted().await?.remove_messages(messages).await
     }
 
-    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
-        self.admitted().await?.old_keys(age, limit).await
+    async fn old_keys(&self, age: Duration, after: Option<&KeyName>, limit: usize) -> Result<OldKeys, Error> {
+        self.admitted().await?.old_keys(age, after, limit).await
     }
 
-    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+    async fn remove_keys(&self, keys: &[KeyName]) -> Result<u64, Error> {
         self.admitted().await?.remove_keys(keys).await
     }
 

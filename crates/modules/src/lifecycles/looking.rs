@@ -238,6 +238,13 @@ pub(super) async fn results(base: &Base, id: SagaId) -> Result<BTreeMap<String, 
 }
 
 fn recorded(id: SagaId, row: &Record) -> Result<Recorded, store::Error> {
+    read(id, row).map_err(|why| match why {
+        store::Error::Refused(why) => store::Corrupt::of("saga_events", "data", id, &why).into(),
+        other => other,
+    })
+}
+
+fn read(id: SagaId, row: &Record) -> Result<Recorded, store::Error> {
     let (kind, state) = (row.text(2)?, row.optional_text(3)?);
     let attempt = row.optional_integer(4)?.and_then(|attempt| u32::try_from(attempt).ok());
     let data = row.optional_text(5)?;

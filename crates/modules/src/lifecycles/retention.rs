@@ -22,7 +22,7 @@ use super::dead_letters::{DeadLetter, read};
 use super::looking::log;
 use super::standing::{COLUMNS, Standing};
 use crate::question::{Record, Statement, Value, answered, borrowed, chosen, on_file, statement};
-use crate::removal::{before, line};
+use crate::removal::{before, line, misread};
 
 const ENDS: Statement = statement!("lifecycles/ends");
 const OLD: Statement = statement!("lifecycles/old");
@@ -48,7 +48,12 @@ impl Lifecycles {
     /// What removes instances and dead letters at these ages, for [`Engine::prune_with`](backstitch::Engine::prune_with).
     #[must_use]
     pub fn retention(&self, ages: Ages) -> Arc<dyn Pruner> {
-        Arc::new(Scheduled { base: self.base.clone(), ages, walk: Mutex::default() })
+        Arc::new(Scheduled {
+            base: self.base.clone(),
+            ages,
+            walk: Mutex::default(),
+            reached: Mutex::default(),
+        })
     }
 }
 
@@ -56,6 +61,8 @@ struct Scheduled {
     base: Arc<Base>,
     ages: Ages,
     walk: Mutex<Walk>,
+    /// The last dead letter that was looked at.
+    reached: Mutex<i64>,
 }
 
 /// Where the next look goes on: what is left of the ends to be looked at, and how far the first of them was.
@@ -70,13 +77,15 @@ struct Walk {
 impl Pruner for Scheduled {
     async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
         let letters = match self.ages.dead_letters {
-            Some(age) => self.prune_letters(before(self.base.now(), age), removal).await?,
-            None => false,
+            Some(age) => self.prune_letters(before(self.base.now(), age), removal).await,
+            None => Ok(false),
         };
         let ended = match self.ages.ended {
-            Some(age) => self.prune_ended(before(self.base.now(), age), removal).await?,
-            None => false,
+            Some(age) => self.prune_ended(before(self.base.now(), age), removal).await,
+            None => Ok(false),
         };
+        // What is in the way of the one kind is in the way of the other only if it is in everybody's.
+        let (letters, ended) = (letters?, ended?);
         Ok(letters || ended)
     }
 
@@ -132,14 +141,20 @@ impl Scheduled {
         before: Timestamp,
         removal: &Removal<'_>,
     ) -> Result<(), NotPruned> {
+        let mut going = old.to_vec();
         if removal.exports() {
-            let mut lines = Vec::with_capacity(old.len());
-            for id in old {
-                lines.extend(self.exported(*id).await?);
+            let mut read = Vec::with_capacity(old.len());
+            for id in going {
+                read.extend(self.exported(id).await.transpose().map(|line| (id, line)));
             }
+            let (readable, lines) = removal.readable("lifecycle", read)?;
             removal.export("lifecycles", lines).await?;
+            going = readable;
         }
-        let gone = remove(&self.base, old, before).await?;
+        if going.is_empty() {
+            return Ok(());
+        }
+        let gone = remove(&self.base, &going, before).await?;
         removal.removed("lifecycles", gone.instances);
         removal.removed("lifecycle_events", gone.events);
         removal.removed("jobs", gone.jobs);
@@ -149,7 +164,8 @@ impl Scheduled {
     async fn exported(&self, id: SagaId) -> Result<Option<String>, NotPruned> {
         let sql = format!("select {COLUMNS} from lifecycles where id = $1");
         let rows = self.base.read_text(sql, vec![id.into()]).await?;
-        let Some(standing) = rows.first().map(Standing::read).transpose()? else { return Ok(None) };
+        let standing = rows.first().map(Standing::read).transpose().map_err(misread)?;
+        let Some(standing) = standing else { return Ok(None) };
         let log = log(&self.base, id, 0, usize::MAX).await?;
         let unwritable =
             |why: serde_json::Error| NotPruned::Export(format!("an event has no JSON form: {why}"));
@@ -186,24 +202,31 @@ impl Scheduled {
         .map(Some)
     }
 
-    /// The oldest that are kept come first, and the first that is not old enough ends it.
+    /// The oldest that are kept come first, and the first that is not old enough ends it: the next walk begins anew.
     async fn prune_letters(&self, before: Timestamp, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let rows = self.base.read(OLD_LETTERS, vec![0_i64.into(), before.into(), PAGE.into()]).await?;
-        let mut letters = Vec::new();
+        let mut reached = self.reached.lock().await;
+        let rows = self.base.read(OLD_LETTERS, vec![(*reached).into(), before.into(), PAGE.into()]).await?;
+        let mut old = Vec::with_capacity(rows.len());
         for row in &rows {
             if row.flag(5)? {
-                letters.push(read(row)?);
+                old.push((row.integer(0)?, row));
             }
         }
-        if letters.is_empty() {
-            return Ok(false);
+        let mut going: Vec<i64> = old.iter().map(|(id, _)| *id).collect();
+        let next = going.last().copied().filter(|_| going.len() == PAGE);
+        if removal.exports() {
+            let exported = |row: &Record| line(&LetterLine::from(&read(row).map_err(misread)?));
+            let lines = old.into_iter().map(|(id, row)| (id, exported(row)));
+            let (readable, lines) = removal.readable("lifecycle dead letter", lines)?;
+            removal.export("lifecycle_dead_letters", lines).await?;
+            going = readable;
         }
-        let lines = letters.iter().map(|letter| line(&LetterLine::from(letter)));
-        removal.export("lifecycle_dead_letters", lines.collect::<Result<_, _>>()?).await?;
-        let ids: Vec<i64> = letters.iter().map(|letter| letter.id).collect();
-        let gone = self.base.change(REMOVE_LETTERS, vec![chosen(&ids)]).await?;
-        removal.removed("lifecycle_dead_letters", gone.len() as u64);
-        Ok(letters.len() == PAGE)
+        if !going.is_empty() {
+            let gone = self.base.change(REMOVE_LETTERS, vec![chosen(&going)]).await?;
+            removal.removed("lifecycle_dead_letters", gone.len() as u64);
+        }
+        *reached = next.unwrap_or_default();
+        Ok(next.is_some())
     }
 }
 

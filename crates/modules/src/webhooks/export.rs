@@ -10,7 +10,7 @@ use serde::Serialize;
 use super::base::{Base, Part};
 use super::jobs::Sent;
 use crate::question::{Record, chosen, statement};
-use crate::removal::line;
+use crate::removal::{line, misread};
 
 #[derive(Serialize)]
 struct Delivery {
@@ -57,19 +57,28 @@ struct Event {
     created_at: Rfc3339,
 }
 
+/// Rows by their numbers, as documents or with what is wrong with them.
+pub(super) type Documents = Vec<(i64, Result<String, NotPruned>)>;
+
 /// These deliveries with their attempts. A dead letter says nothing that its delivery does not.
-pub(super) async fn deliveries(base: &Base, ids: &[i64]) -> Result<Vec<String>, NotPruned> {
+pub(super) async fn deliveries(base: &Base, ids: &[i64]) -> Result<Documents, NotPruned> {
     let ids = vec![chosen(ids)];
     let rows = base.read(Part::Retention, statement!("webhooks/export_attempts"), ids.clone()).await?;
-    let mut attempts: HashMap<i64, Vec<Attempt>> = HashMap::new();
+    let mut attempts: HashMap<i64, Vec<&Record>> = HashMap::new();
     for row in &rows {
-        attempts.entry(row.integer(0)?).or_default().push(attempt(row)?);
+        attempts.entry(row.integer(0)?).or_default().push(row);
     }
     let rows = base.read(Part::Retention, statement!("webhooks/export_deliveries"), ids).await?;
-    rows.iter().map(|row| line(&delivery(row, &mut attempts)?)).collect()
+    let document = |row: &Record| {
+        let id = row.integer(0)?;
+        let attempts = attempts.get(&id).map(Vec::as_slice).unwrap_or_default();
+        let delivery = delivery(row, attempts).map_err(misread);
+        Ok((id, delivery.and_then(|delivery| line(&delivery))))
+    };
+    rows.iter().map(document).collect()
 }
 
-fn delivery(row: &Record, attempts: &mut HashMap<i64, Vec<Attempt>>) -> Result<Delivery, Error> {
+fn delivery(row: &Record, attempts: &[&Record]) -> Result<Delivery, Error> {
     let id = row.integer(0)?;
     Ok(Delivery {
         kind: "delivery",
@@ -84,7 +93,7 @@ fn delivery(row: &Record, attempts: &mut HashMap<i64, Vec<Attempt>>) -> Result<D
         replay_id: row.optional_text(8)?,
         created_at: Rfc3339(row.time(9)?),
         updated_at: Rfc3339(row.time(10)?),
-        attempts: attempts.remove(&id).unwrap_or_default(),
+        attempts: attempts.iter().map(|row| attempt(row)).collect::<Result<_, _>>()?,
     })
 }
 
@@ -108,7 +117,7 @@ fn attempt(row: &Record) -> Result<Attempt, Error> {
 }
 
 /// These events.
-pub(super) async fn events(base: &Base, ids: &[i64]) -> Result<Vec<String>, NotPruned> {
+pub(super) async fn events(base: &Base, ids: &[i64]) -> Result<Documents, NotPruned> {
     let rows = base.read(Part::Retention, statement!("webhooks/export_events"), vec![chosen(ids)]).await?;
     let event = |row: &Record| {
         Ok::<_, Error>(Event {
@@ -121,5 +130,9 @@ pub(super) async fn events(base: &Base, ids: &[i64]) -> Result<Vec<String>, NotP
             created_at: Rfc3339(row.time(5)?),
         })
     };
-    rows.iter().map(|row| line(&event(row)?)).collect()
+    let document = |row: &Record| {
+        let event = event(row).map_err(misread);
+        Ok((row.integer(0)?, event.and_then(|event| line(&event))))
+    };
+    rows.iter().map(document).collect()
 }

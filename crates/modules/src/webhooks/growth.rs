@@ -47,7 +47,7 @@ impl DeadLetters {
         Ok(rows.iter().map(growth).collect::<Result<_, _>>()?)
     }
 
-    /// How many of the newest [`COUNTED`] nobody has requeued.
+    /// How many nobody has requeued; no more than [`COUNTED`] are counted.
     ///
     /// # Errors
     /// When the database cannot be read.

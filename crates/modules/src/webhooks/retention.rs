@@ -72,11 +72,13 @@ struct Reached {
     completed: Place,
     dead_lettered: Place,
     events: Place,
+    /// An event that could have gone stays: events are gone through anew once this walk is over.
+    stayed: bool,
 }
 
 impl Retention {
     pub(super) fn on(base: Arc<Base>) -> Self {
-        let reached = Reached { completed: START, dead_lettered: START, events: START };
+        let reached = Reached { completed: START, dead_lettered: START, events: START, stayed: false };
         Self { base, reached: Mutex::new(reached) }
     }
 
@@ -88,7 +90,7 @@ impl Retention {
     pub async fn prune(&self, ages: &Ages) -> Result<Pruned, Error> {
         self.look(ages, PAGES, None).await.map_err(|why| match why {
             NotPruned::Store(error) => error.into(),
-            NotPruned::Export(why) => store::Error::Refused(why).into(),
+            NotPruned::Export(why) | NotPruned::Unreadable(why) => store::Error::Refused(why).into(),
         })
     }
 
@@ -113,7 +115,7 @@ impl Retention {
             reached.events = START;
         }
         done?;
-        round.prune_events(&mut reached.events, &mut pruned).await?;
+        round.prune_events(&mut reached, &mut pruned).await?;
         Ok(pruned)
     }
 }
@@ -165,33 +167,40 @@ impl Round<'_> {
         reached: &mut Reached,
         pruned: &mut Pruned,
     ) -> Result<(), NotPruned> {
+        let Reached { completed, dead_lettered, stayed, .. } = reached;
         for (status, age, from) in [
-            (Status::Completed, self.ages.completed, &mut reached.completed),
-            (Status::DeadLettered, self.ages.dead_lettered, &mut reached.dead_lettered),
+            (Status::Completed, self.ages.completed, completed),
+            (Status::DeadLettered, self.ages.dead_lettered, dead_lettered),
         ] {
             if let Some(age) = age {
-                self.prune_deliveries(status, before(self.base().now(), age), from, pruned).await?;
+                let before = before(self.base().now(), age);
+                *stayed |= self.prune_deliveries(status, before, from, pruned).await?;
             }
         }
         Ok(())
     }
 
     /// Deliveries are gone through again and again: one that was due long ago may have ended just now, and one that was made
-    /// from a dead letter waits for that to go.
+    /// from a dead letter waits for that to go. Whether an event stays that lost its last delivery by it.
     async fn prune_deliveries(
         &self,
         status: Status,
         before: Timestamp,
         from: &mut Place,
         pruned: &mut Pruned,
-    ) -> Result<(), NotPruned> {
+    ) -> Result<bool, NotPruned> {
+        let mut stayed = false;
         for _ in 0..self.pages {
             let values: Vec<Value> =
                 vec![delivery_word(status).into(), before.into(), from.0.into(), from.1.into(), PAGE.into()];
             let page = self.base().read(Part::Retention, statement!("webhooks/finished"), values).await?;
             for old in old(&page)?.chunks(DELIVERIES) {
+                let mut going = old.to_vec();
                 if let Some(removal) = self.exports() {
-                    removal.export("deliveries", export::deliveries(self.base(), old).await?).await?;
+                    let documents = export::deliveries(self.base(), old).await?;
+                    let (readable, lines) = removal.readable("delivery", documents)?;
+                    removal.export("deliveries", lines).await?;
+                    going = readable;
                 }
                 let statements = [
                     statement!("webhooks/prune_jobs"),
@@ -199,7 +208,7 @@ impl Round<'_> {
                     statement!("webhooks/prune_dead_letters"),
                     statement!("webhooks/prune_deliveries"),
                 ];
-                let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(old)]);
+                let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(&going)]);
                 let gone = self.base().change_picked(Part::Retention, pick, values, statements).await?;
                 let [jobs, attempts, dead_letters, deliveries] = gone;
                 let events = deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
@@ -207,39 +216,47 @@ impl Round<'_> {
                 pruned.attempts += attempts.len();
                 pruned.dead_letters += dead_letters.len();
                 pruned.deliveries += deliveries.len();
-                pruned.events += self.remove_events(&events).await?;
-                if deliveries.len() < old.len() {
+                let gone = self.remove_events(&events).await?;
+                pruned.events += gone.removed;
+                stayed |= gone.stayed > 0;
+                if deliveries.len() < going.len() {
                     // Another node is at it.
-                    return Ok(());
+                    return Ok(stayed);
                 }
             }
             if let Some(place) = last(&page)? {
                 *from = place;
             } else {
                 *from = START;
-                return Ok(());
+                return Ok(stayed);
             }
         }
         pruned.more = true;
-        Ok(())
+        Ok(stayed)
     }
 
-    async fn prune_events(&self, from: &mut Place, pruned: &mut Pruned) -> Result<(), NotPruned> {
+    async fn prune_events(&self, reached: &mut Reached, pruned: &mut Pruned) -> Result<(), NotPruned> {
         let Some(age) = self.ages.events else { return Ok(()) };
         let before = before(self.base().now(), age);
         for _ in 0..self.pages {
+            let from = reached.events;
             let values: Vec<Value> = vec![before.into(), from.0.into(), from.1.into(), PAGE.into()];
             let page = self.base().read(Part::Retention, statement!("webhooks/old_events"), values).await?;
             let old = old(&page)?;
             let gone = self.remove_events(&old).await?;
-            pruned.events += gone;
-            if gone < old.len() {
+            pruned.events += gone.removed;
+            reached.stayed |= gone.stayed > 0;
+            if gone.removed + gone.stayed < old.len() {
                 // Somebody has them in hand: another node, or whoever sends them once more. They are looked at again.
                 return Ok(());
             }
-            let Some(row) = page.last() else { return Ok(()) };
-            *from = (row.time(1)?, row.integer(0)?);
+            if let Some(row) = page.last() {
+                reached.events = (row.time(1)?, row.integer(0)?);
+            }
             if page.len() < PAGE {
+                if std::mem::take(&mut reached.stayed) {
+                    reached.events = START;
+                }
                 return Ok(());
             }
         }
@@ -247,9 +264,10 @@ impl Round<'_> {
         Ok(())
     }
 
-    /// Removes those of these events that are old enough and have no delivery; how many that was.
-    async fn remove_events(&self, events: &[i64]) -> Result<usize, NotPruned> {
-        let Some(age) = self.ages.events.filter(|_| !events.is_empty()) else { return Ok(0) };
+    /// Removes those of these events that are old enough and have no delivery.
+    async fn remove_events(&self, events: &[i64]) -> Result<Gone, NotPruned> {
+        let mut gone = Gone::default();
+        let Some(age) = self.ages.events.filter(|_| !events.is_empty()) else { return Ok(gone) };
         let before: Value = before(self.base().now(), age).into();
         let bulk = statement!("webhooks/bulk_of_events");
         let rows = self.base().read(Part::Retention, bulk, vec![chosen(events)]).await?;
@@ -258,24 +276,30 @@ impl Round<'_> {
             let bytes = row.integer(1)?.unsigned_abs();
             left.push((row.integer(0)?, Bulk { rows: 1, bytes }));
         }
-        let mut gone = 0;
         while !left.is_empty() {
             let together = fitting(left.iter().map(|(_, bulk)| *bulk));
             let events: Vec<i64> = left.drain(..together).map(|(event, _)| event).collect();
-            gone += self.remove_together(&events, before.clone()).await?;
+            let together = self.remove_together(&events, before.clone()).await?;
+            gone.removed += together.removed;
+            gone.stayed += together.stayed;
         }
         Ok(gone)
     }
 
-    async fn remove_together(&self, events: &[i64], before: Value) -> Result<usize, NotPruned> {
+    async fn remove_together(&self, events: &[i64], before: Value) -> Result<Gone, NotPruned> {
         let Some(removal) = self.exports() else {
-            return self.remove_those(vec![chosen(events), before]).await;
+            let removed = self.remove_those(vec![chosen(events), before]).await?;
+            return Ok(Gone { removed, stayed: 0 });
         };
         let (pick, values) = (statement!("webhooks/prunable_events"), vec![chosen(events), before.clone()]);
         let old = self.base().read(Part::Retention, pick, values).await?;
         let old = old.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
-        removal.export("events", export::events(self.base(), &old).await?).await?;
-        self.remove_those(vec![chosen(&old), before]).await
+        let documents = export::events(self.base(), &old).await?;
+        let known = documents.len();
+        let (going, lines) = removal.readable("event", documents)?;
+        removal.export("events", lines).await?;
+        let removed = self.remove_those(vec![chosen(&going), before]).await?;
+        Ok(Gone { removed, stayed: known - going.len() })
     }
 
     async fn remove_those(&self, values: Vec<Value>) -> Result<usize, NotPruned> {
@@ -284,6 +308,14 @@ impl Round<'_> {
         let [gone] = self.base().change_picked(Part::Retention, pick, values, prune).await?;
         Ok(gone.len())
     }
+}
+
+/// What became of events that were to go.
+#[derive(Default)]
+struct Gone {
+    removed: usize,
+    /// Those that cannot be read.
+    stayed: usize,
 }
 
 /// Those of a page that may go.

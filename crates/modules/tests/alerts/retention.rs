@@ -17,8 +17,8 @@ async fn settled(stage: &mut Stage, why: &str) -> Listed {
     // That it is out is written after it was sent.
     let store = stage.engine.store();
     let is_out = async || {
-        let old = store.old_messages(Status::Succeeded, Duration::ZERO, None, 100).await.unwrap();
-        old.iter().any(|message| message.id == alert.id)
+        let old = store.old_messages(Status::Succeeded, Duration::ZERO, None, None, 100).await.unwrap();
+        old.old.iter().any(|message| message.id == alert.id)
     };
     while !is_out().await {
         tokio::task::yield_now().await;

@@ -129,3 +129,52 @@ async fn requests_that_nobody_could_make_sense_of_go_by_age() {
         engine.shutdown().await.unwrap();
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_cannot_be_read_stays_and_keeps_nothing_else() {
+    for stage in Stage::each().await {
+        stage.provide_sites().await;
+        for key in ["bad", "good"] {
+            stage.start(key).await;
+            stage.go(key, &PATH[1..]).await;
+        }
+        let bad = stage.get("bad").await.id;
+        let (unlock, id) = match &stage.place {
+            Place::Sqlite(_) => ("drop trigger saga_events_never_change", format!("x'{}'", bad.0.simple())),
+            Place::Postgres { .. } => ("alter table saga_events disable trigger user", format!("'{bad}'")),
+        };
+        stage.execute(unlock).await.unwrap();
+        let spoil = format!("update saga_events set data = '{{' where seq = 1 and saga_id = {id}");
+        assert_eq!(stage.execute(&spoil).await, Ok(1));
+        let on_file = matches!(stage.place, Place::Sqlite(_));
+        if on_file {
+            // Only a file lets anybody write what is no text.
+            for (mark, source) in [("bad", "cast(x'ff' as text)"), ("good", "'nats:SITES'")] {
+                let letter = format!(
+                    "insert into lifecycle_dead_letters (at, source, body, reason, mark) \
+                     values (1, {source}, x'00', 'not JSON', '{mark}')"
+                );
+                assert_eq!(stage.execute(&letter).await, Ok(1));
+            }
+        } else {
+            stage.execute("alter table saga_events enable trigger user").await.unwrap();
+        }
+
+        let shelf = Arc::new(Shelf::default());
+        let ages = Ages { ended: SOON, dead_letters: SOON };
+        let (engine, lifecycles, _place) = removing(stage, ages, &shelf).await;
+        let removed = |kind| engine.removed().removed.get(kind).copied();
+        eventually("the other one is gone", async || removed("lifecycles") == Some(1)).await;
+        let letters = on_file.then_some(1);
+        eventually("so is its letter", async || removed("lifecycle_dead_letters") == letters).await;
+        eventually("it is tried again", async || engine.removed().failed > 2).await;
+        let told = engine.removed();
+        let held_up = told.held_up.clone().unwrap();
+        assert!(held_up.contains(&bad.to_string()), "{held_up}");
+        assert_eq!(held_up.contains("lifecycle dead letter "), on_file, "{held_up}");
+        assert_eq!((removed("lifecycles"), told.last_run), (Some(1), None));
+        assert_eq!(lifecycles.get(SITES, "bad").await.unwrap().id, bad);
+        drop(lifecycles);
+        engine.shutdown().await.unwrap();
+    }
+}

@@ -7,7 +7,7 @@ use backstitch_modules::webhooks::{
     Error, Filter, NewEvent, Replay, Replayed, Requeued, RequeuedMany, Which,
 };
 
-use crate::stage::{Stage, order_created};
+use crate::stage::{Place, Stage, order_created};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn s7_4_a_dead_letter_is_requeued_as_a_brand_new_saga_and_stays_as_it_was() {
@@ -304,5 +304,32 @@ async fn deliveries_of_a_status_fill_their_pages_and_those_of_a_subscription_are
             let next = stage.webhooks.deliveries.list(&waiting, 7, page.next).await.unwrap();
             assert!(next.items.len() == 7 && next.items.iter().all(|saga| saga.id < last), "{next:?}");
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_nobody_has_requeued_is_counted_behind_any_number_that_somebody_has() {
+    for stage in Stage::each().await {
+        stage.dead_letter("o-1").await;
+        let later = match stage.place {
+            Place::Sqlite(_) => "created_at + 1",
+            Place::Postgres { .. } => "created_at + interval '1 second'",
+        };
+        let newer = format!(
+            "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < 10000)
+             insert into dead_letters
+                 (saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at)
+             select 1000000 + n, event_id, subscription_id, attempt_count, final_error_code, webhook_id, {later}
+             from dead_letters, numbers"
+        );
+        assert_eq!(stage.execute(&newer).await, Ok(10_000));
+        let letters = &stage.webhooks.dead_letters;
+        assert_eq!(letters.count_unrequeued().await.unwrap(), 10_000, "no further than that");
+        let requeued = "insert into webhook_delivery_sagas
+                 (event_id, subscription_id, next_attempt_at, created_at, updated_at, webhook_id, requeue_of)
+             select event_id, subscription_id, created_at, created_at, created_at, webhook_id, saga_id
+             from dead_letters where saga_id > 1000000";
+        assert_eq!(stage.execute(requeued).await, Ok(10_000));
+        assert_eq!(letters.count_unrequeued().await.unwrap(), 1, "the oldest of all");
     }
 }

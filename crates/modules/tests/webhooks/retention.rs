@@ -92,6 +92,46 @@ async fn what_goes_is_exported_before_with_its_attempts_and_its_event() {
     }
 }
 
+/// Only a file lets anybody write what is no text.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_delivery_or_an_event_that_cannot_be_read_stays_and_keeps_nothing_else() {
+    let stage = Stage::sqlite().await;
+    stage.subscribe(&["order.*"], 8).await;
+    for id in ["o-1", "o-2", "o-3"] {
+        stage.tell(id).await;
+    }
+    stage.decide().await;
+    for leased in stage.lease().await {
+        stage.arrived(&leased).await;
+    }
+    assert_eq!(stage.decide().await.completed, 3);
+    for statement in [
+        "drop trigger webhook_attempts_never_change",
+        "drop trigger webhook_events_never_change",
+        "update webhook_attempts set error = cast(x'ff' as text)
+            where saga_id = (select min(id) from webhook_delivery_sagas)",
+        "update webhook_events set payload = cast(x'ff' as text) where uid = 'o-2'",
+    ] {
+        stage.execute(statement).await.unwrap();
+    }
+    stage.advance(DAY * 2).await;
+    for rounds in 1..=2 {
+        // Whoever comes to it begins a round.
+        stage.engine.prune_with(stage.webhooks.retention.at(ages(1, 1, 1)));
+        while stage.engine.removed().failed < rounds {
+            tokio::task::yield_now().await;
+        }
+        let told = stage.engine.removed();
+        assert_eq!((told.removed["deliveries"], told.removed["events"]), (2, 1), "{told:?}");
+        let held_up = told.held_up.unwrap();
+        assert!(held_up.contains("delivery ") && held_up.contains("event "), "{held_up}");
+    }
+    assert_eq!(stage.number("select count(*) from webhook_delivery_sagas").await, 1);
+    assert_eq!(stage.number("select count(*) from webhook_events where uid in ('o-1', 'o-2')").await, 2);
+    let exported = stage.shelf.of_kind("event");
+    assert_eq!((exported.len(), &exported[0]["uid"]), (1, &"o-3".into()));
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_requeued_delivery_stays_as_long_as_its_dead_letter_so_that_nobody_requeues_it_twice() {
     for stage in Stage::each().await {

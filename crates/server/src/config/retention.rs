@@ -40,7 +40,7 @@ pub struct Retention {
     /// Alerts that somebody has acknowledged, with who was told of them; the others stay.
     #[serde(with = "text::age")]
     pub alerts: Option<Duration>,
-    /// Keys of messages: for so long a repeated request is known.
+    /// Keys of messages, where these go: for so long a repeated request is known.
     #[serde(with = "text::age")]
     pub idempotency: Option<Duration>,
     /// Webhooks that arrived, with their attempts.
@@ -109,6 +109,23 @@ impl Retention {
         self.ages().iter().any(|(_, age)| age.is_some())
     }
 
+    /// A key goes after its message, so it can only go where that does.
+    fn mistake_about_keys(&self) -> Option<String> {
+        let keys = self.idempotency?;
+        let (Some(sent), Some(aborted)) = (self.outbox_sent, self.outbox_aborted) else {
+            let needed = "retention.idempotency removes keys of messages that are gone, and some never go: set \
+                 retention.outbox_sent and retention.outbox_aborted too, or write \"off\" to keep all keys";
+            return Some(needed.to_owned());
+        };
+        let longest = sent.max(aborted);
+        (keys < longest).then(|| {
+            format!(
+                "retention.idempotency must not be shorter than the messages whose keys it keeps: at least {}",
+                shown_duration(longest)
+            )
+        })
+    }
+
     pub(super) fn mistakes(&self) -> Vec<String> {
         let ages = self.ages();
         let empty = ages.iter().filter(|(_, age)| *age == Some(Duration::ZERO));
@@ -117,14 +134,7 @@ impl Retention {
                 format!("retention.{name} must be longer than nothing: write \"off\" to keep everything")
             })
             .collect();
-        if let (Some(keys), Some(longest)) = (self.idempotency, self.outbox_sent.max(self.outbox_aborted))
-            && keys < longest
-        {
-            mistakes.push(format!(
-                "retention.idempotency must not be shorter than the messages whose keys it keeps: at least {}",
-                shown_duration(longest)
-            ));
-        }
+        mistakes.extend(self.mistake_about_keys());
         if self.export.is_some() && !self.is_on() {
             mistakes.push(
                 "retention.export says where to what is removed, but nothing is: set an age, such as \
@@ -161,14 +171,26 @@ mod tests {
     #[test]
     fn a_key_is_kept_at_least_as_long_as_its_message() {
         let month = Some(Duration::from_secs(30 * 24 * 3600));
-        let short = Retention { idempotency: HOUR, outbox_aborted: month, ..Retention::default() };
+        let short =
+            Retention { idempotency: HOUR, outbox_sent: HOUR, outbox_aborted: month, ..Retention::default() };
         assert!(short.mistakes()[0].contains("at least 30days"), "{:?}", short.mistakes());
         let equal = Retention { idempotency: month, ..short.clone() };
         assert!(equal.mistakes().is_empty());
         let for_ever = Retention { idempotency: None, ..short };
         assert!(for_ever.mistakes().is_empty());
-        let only_keys = Retention { idempotency: HOUR, ..Retention::default() };
-        assert!(only_keys.mistakes().is_empty(), "a key whose message is kept stays with it");
+    }
+
+    #[test]
+    fn keys_go_only_where_messages_of_both_kinds_do() {
+        for (outbox_sent, outbox_aborted) in [(None, None), (HOUR, None), (None, HOUR)] {
+            let only_keys =
+                Retention { idempotency: HOUR, outbox_sent, outbox_aborted, ..Retention::default() };
+            let told = only_keys.mistakes();
+            assert!(
+                told[0].contains("set retention.outbox_sent and retention.outbox_aborted too"),
+                "{told:?}"
+            );
+        }
     }
 
     #[test]

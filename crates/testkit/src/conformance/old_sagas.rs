@@ -109,7 +109,8 @@ pub async fn a_key_is_free_once_its_saga_is_gone(fixture: &dyn Fixture) {
     apply(&*store, ended(saga(1), 2, at)).await;
     fixture.advance(2 * AGE).await;
     assert_eq!(verdict(&*store, start(2)).await, Verdict::Replay(saga(1)));
-    assert_eq!(store.old_keys(AGE, SOME).await.unwrap(), [], "it does not go by itself");
+    let keys = store.old_keys(AGE, None, SOME).await.unwrap();
+    assert!(keys.old.is_empty(), "it does not go by itself");
     remove(fixture, &[saga(1)], Status::Succeeded).await;
     assert_eq!(verdict(&*store, start(2)).await, Verdict::Applied);
     assert_eq!(verdict(&*store, start(3)).await, Verdict::Replay(saga(2)));

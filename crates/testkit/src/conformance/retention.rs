@@ -6,11 +6,11 @@ use std::time::Duration;
 
 use backstitch::store::Store;
 use backstitch::store::outbox::{Listing, Published, REMOVED, Report, Retried, Status};
-use backstitch::store::retention::OldMessage;
+use backstitch::store::retention::{Key, KeyName, OldMessage};
 use backstitch_kernel::idempotency::Digest;
 
 use super::Fixture;
-use super::make::A_MOMENT;
+use super::make::{A_MOMENT, claim_messages};
 use super::messages::{aborted, claim_one, publication, publish, published, report};
 
 const HOUR: Duration = Duration::from_secs(3600);
@@ -26,14 +26,19 @@ async fn prune(fixture: &dyn Fixture, limit: usize) -> (u64, u64) {
         let old = old(&*store, status, age, limit).await;
         messages += store.remove_messages(&old).await.unwrap();
     }
-    let keys = store.old_keys(KEYS, limit).await.unwrap();
+    let keys = keys(&*store, limit).await;
     (messages, store.remove_keys(&keys).await.unwrap())
+}
+
+/// The names of keys that may go.
+async fn keys(store: &dyn Store, limit: usize) -> Vec<KeyName> {
+    store.old_keys(KEYS, None, limit).await.unwrap().old.into_iter().map(|key| key.name).collect()
 }
 
 /// The numbers of messages that may go.
 async fn old(store: &dyn Store, status: Status, age: Duration, limit: usize) -> Vec<i64> {
-    let old = store.old_messages(status, age, None, limit).await.unwrap();
-    old.iter().map(|message| message.id).collect()
+    let page = store.old_messages(status, age, None, None, limit).await.unwrap();
+    page.old.iter().map(|message| message.id).collect()
 }
 
 fn pruned(messages: u64, keys: u64) -> (u64, u64) {
@@ -136,14 +141,73 @@ pub async fn old_messages_are_removed_in_batches(fixture: &dyn Fixture) {
     assert_eq!(prune(fixture, 4).await, pruned(0, 1));
 }
 
+/// A look begins where the one before ended, whatever stays in front of it, and says when nothing behind is old enough.
+pub async fn a_walk_goes_on_past_messages_that_stay(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let mut all = Vec::new();
+    for nth in 0..5 {
+        all.push(sent(fixture, &format!("k{nth}")).await);
+    }
+    fixture.advance(HOUR + A_MOMENT).await;
+    let young = sent(fixture, "young").await;
+    let look = async |besides, after| {
+        let page = store.old_messages(Status::Succeeded, SENT, besides, after, 2).await.unwrap();
+        (page.old.iter().map(|message| message.id).collect::<Vec<_>>(), page.next)
+    };
+    let meant = store.message(young).await.unwrap().unwrap().message.topic;
+    for besides in [None, Some(&*meant)] {
+        let going = |ids: &[i64]| if besides.is_none() { ids.to_vec() } else { Vec::new() };
+        assert_eq!(look(besides, None).await, (going(&all[..2]), Some(all[1])));
+        assert_eq!(look(besides, Some(all[1])).await, (going(&all[2..4]), Some(all[3])));
+        assert_eq!(look(besides, Some(all[3])).await, (going(&all[4..]), None), "the last one is young");
+    }
+}
+
+/// The same for keys: those of messages that are kept are passed once in a walk, those of one moment too.
+pub async fn a_walk_goes_on_past_keys_that_stay(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let batch: Vec<_> = (0..5).map(|nth| publication(&format!("k{nth}"), 1)).collect();
+    publish(fixture, &batch).await;
+    fixture.advance(KEYS + A_MOMENT).await;
+    let look = async |after: Option<&KeyName>| {
+        let page = store.old_keys(KEYS, after, 2).await.unwrap();
+        (page.old.into_iter().map(|key| key.name.key).collect::<Vec<_>>(), page.next)
+    };
+    let mut next = None;
+    for reached in ["k1", "k3"] {
+        let (going, behind) = look(next.as_ref()).await;
+        assert_eq!((going, &*behind.as_ref().unwrap().key), (Vec::new(), reached), "their messages wait");
+        next = behind;
+    }
+    assert_eq!(look(next.as_ref()).await, (Vec::new(), None));
+
+    for outgoing in claim_messages(&*store, 10).await {
+        report(fixture, &outgoing, Report::Delivered(None)).await;
+    }
+    fixture.advance(HOUR + A_MOMENT).await;
+    let messages = old(&*store, Status::Succeeded, SENT, 10).await;
+    assert_eq!(store.remove_messages(&messages).await.unwrap(), 5);
+    let (mut walked, mut next) = (Vec::new(), None);
+    loop {
+        let (going, behind) = look(next.as_ref()).await;
+        walked.extend(going);
+        next = behind;
+        if next.is_none() {
+            break;
+        }
+    }
+    assert_eq!(walked, ["k0", "k1", "k2", "k3", "k4"]);
+}
+
 /// A topic that somebody else looks after is left out, and each message tells how large it is.
 pub async fn a_topic_that_is_not_meant_stays(fixture: &dyn Fixture) {
     let id = sent(fixture, "k1").await;
     let message = fixture.store().message(id).await.unwrap().unwrap().message;
     fixture.advance(HOUR + A_MOMENT).await;
     let store = fixture.store();
-    let old =
-        async |besides: &str| store.old_messages(Status::Succeeded, SENT, Some(besides), 10).await.unwrap();
+    let old = async |besides: &str| {
+        store.old_messages(Status::Succeeded, SENT, Some(besides), None, 10).await.unwrap().old
+    };
     assert_eq!(old(&message.topic).await, []);
     let bytes = message.payload.as_str().len() as u64;
     assert_eq!(old("another").await, [OldMessage { id, bytes }]);
@@ -168,8 +232,10 @@ pub async fn a_key_that_is_used_anew_meanwhile_stays(fixture: &dyn Fixture) {
     fixture.advance(KEYS + A_MOMENT).await;
     let messages = old(&*store, Status::Succeeded, SENT, 10).await;
     assert_eq!(store.remove_messages(&messages).await.unwrap(), 1);
-    let keys = store.old_keys(KEYS, 10).await.unwrap();
-    assert_eq!((keys.len(), &*keys[0].key, keys[0].digest), (1, "k1", Digest([1; 32])));
+    let page = store.old_keys(KEYS, None, 10).await.unwrap();
+    let kept: Vec<&Key> = page.old.iter().map(|key| key.kept.as_ref().unwrap()).collect();
+    assert_eq!((kept.len(), &*kept[0].key, kept[0].digest), (1, "k1", Digest([1; 32])));
+    let keys = keys(&*store, 10).await;
     assert_eq!(store.remove_keys(&keys).await.unwrap(), 1);
     let again = published(fixture, publication("k1", 2)).await;
     assert_eq!(store.remove_keys(&keys).await.unwrap(), 0);

@@ -13,9 +13,10 @@ use backstitch::store::outbox::{Listing, Status as MessageStatus};
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Engine, Options, SagaId};
 use backstitch_testkit::shelf::Shelf;
+use futures::future::join_all;
 use serde_json::{Value, json};
 
-use crate::stage::{Place, all, eventually, log_of, options, purchase, soon_onto};
+use crate::stage::{Place, all, eventually, log_of, options, purchase, soon, soon_onto};
 
 async fn run(engine: &Engine, input: Value) -> SagaId {
     let run = engine.start("purchase", &input).await.unwrap();
@@ -172,4 +173,80 @@ async fn one_saga_that_cannot_be_read_stays_and_keeps_nothing_else() {
         assert_eq!(engine.removed().last_run, told.last_run, "not everything that is old enough is gone");
         engine.shutdown().await.unwrap();
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn messages_and_keys_that_cannot_be_read_stay_and_keep_nothing_else() {
+    // More than are looked at together, and the oldest of all.
+    const BAD: usize = 120;
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        for (kind, count) in [("bad", BAD), ("lost", BAD), ("good", 3)] {
+            let publish = |nth| {
+                let engine = &engine;
+                async move { engine.publish("orders", &format!("{kind}-{nth}"), &nth).await.unwrap() }
+            };
+            join_all((0..count).map(publish)).await;
+        }
+        let sent = Listing { status: Some(MessageStatus::Succeeded), ..Listing::default() };
+        let all_out = async || engine.messages(&sent, 1000).await.unwrap().len() == 2 * BAD + 3;
+        eventually("all are out", all_out).await;
+        engine.shutdown().await.unwrap();
+        place
+            .scribble(
+                "update outbox set payload = '{' where idempotency_key like 'bad-%';
+                 delete from outbox where idempotency_key like 'lost-%';
+                 update idempotency_ledger set result = '{' where key like 'lost-%'",
+            )
+            .await;
+
+        let shelf = Arc::new(Shelf::default());
+        let engine = place.open(soon_onto(&shelf)).await;
+        let removed = |kind| engine.removed().removed.get(kind).copied();
+        eventually("the other messages are gone", async || removed("messages") == Some(3)).await;
+        eventually("so are their keys", async || removed("keys") == Some(3)).await;
+        let kept = engine.messages(&Listing::default(), 1000).await.unwrap_err().to_string();
+        assert!(kept.contains("outbox.payload"), "{kept}");
+        let good: Vec<Value> = shelf.of_kind("key").into_iter().map(|key| key["key"].clone()).collect();
+        assert_eq!(good, ["good-0", "good-1", "good-2"]);
+        let told = engine.removed();
+        eventually("they are tried again", async || engine.removed().failed > told.failed + 1).await;
+        assert!(engine.removed().held_up.unwrap().contains("message "), "{told:?}");
+        assert_eq!((removed("messages"), removed("keys")), (Some(3), Some(3)));
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_saga_that_cannot_be_read_goes_where_nobody_wants_it_exported() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let start = engine.start("purchase", &json!({})).attribute("shop", "north");
+        let run = start.await.unwrap();
+        let bad = run.id();
+        run.outcome().await.unwrap();
+        engine.shutdown().await.unwrap();
+        place.spoil(bad).await;
+
+        let engine = place.open(soon()).await;
+        eventually("it is gone", async || all(&engine).await.is_empty()).await;
+        assert_eq!(place.number("select count(*) from saga_attributes").await, 0);
+        assert_eq!(engine.removed().failed, 0, "{:?}", engine.removed());
+        engine.shutdown().await.unwrap();
+    }
+}
+
+/// The one that has the turn tells what is in its way, and nobody else does.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_whose_turn_is_over_is_held_up_by_nothing() {
+    let place = Place::postgres().await;
+    let shelf = Arc::new(Shelf::default());
+    shelf.refuse(Some("the disk is full: make room there"));
+    let engine = place.open(soon_onto(&shelf)).await;
+    run(&engine, json!({})).await;
+    eventually("it is held up", async || engine.removed().held_up.is_some()).await;
+    place.scribble("update turns set holder = 'another', until = now() + interval '1 hour'").await;
+    eventually("it has nothing to tell", async || engine.removed().held_up.is_none()).await;
+    assert_eq!(all(&engine).await.len(), 1);
+    engine.shutdown().await.unwrap();
 }

@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::SystemClock;
+use backstitch::outbox;
 use backstitch::retention::Retention;
 use backstitch::store::Store;
 use backstitch::store::memory::MemoryStore;
@@ -202,8 +203,32 @@ async fn a_time_of_nothing_is_refused() {
     retention.sagas.succeeded = Some(Duration::ZERO);
     retention.messages.sent = A_MOMENT;
     retention.messages.keys = Some(Duration::from_millis(1));
-    let options = Options { retention, ..Options::default() };
-    let refused = Engine::in_memory_with(options).await.err().unwrap().to_string();
+    let refused = refusal(retention).await.unwrap();
     assert!(refused.contains("retention.sagas.succeeded must be longer than nothing"), "{refused}");
-    assert!(refused.contains("retention.keys must not be shorter"), "{refused}");
+    assert!(refused.contains("retention.messages.keys needs retention.messages.sent"), "{refused}");
+}
+
+/// Why nobody gets an engine that removes so.
+async fn refusal(retention: Retention) -> Option<String> {
+    let options = Options { retention, ..Options::default() };
+    Engine::in_memory_with(options).await.err().map(|why| why.to_string())
+}
+
+#[tokio::test]
+async fn keys_go_only_where_messages_of_both_kinds_go_before_them() {
+    let hour = |hours: u64| Some(Duration::from_secs(hours * 3600));
+    for (sent, aborted, keys, is_refused) in [
+        (None, None, hour(2), true),
+        (hour(1), None, hour(2), true),
+        (None, hour(1), hour(2), true),
+        (hour(3), hour(1), hour(2), true),
+        (hour(1), hour(3), hour(2), true),
+        (hour(2), hour(1), hour(2), false),
+        (hour(3), None, None, false),
+    ] {
+        let mut retention = Retention::default();
+        retention.messages = outbox::Retention { sent, aborted, keys, besides: None };
+        let refused = refusal(retention).await;
+        assert_eq!(refused.is_some(), is_refused, "{sent:?} {aborted:?} {keys:?}: {refused:?}");
+    }
 }

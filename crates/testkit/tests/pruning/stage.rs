@@ -68,6 +68,37 @@ impl Place {
         }
     }
 
+    /// A number that a statement gives.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        match self {
+            Self::Sqlite(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+                file.query_row(sql, [], |row| row.get(0)).unwrap()
+            }
+            Self::Postgres(url) => {
+                let client = pool_at(url, 1).unwrap().get().await.unwrap();
+                client.query_one(sql, &[]).await.unwrap().get(0)
+            }
+        }
+    }
+
+    /// Changes rows that nobody may change.
+    pub(crate) async fn scribble(&self, sql: &str) {
+        match self {
+            Self::Sqlite(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+                file.execute_batch(&format!("drop trigger outbox_settled_never_changes; {sql}")).unwrap();
+            }
+            Self::Postgres(url) => {
+                let client = pool_at(url, 1).unwrap().get().await.unwrap();
+                let sql = format!(
+                    "alter table outbox disable trigger user; {sql}; alter table outbox enable trigger user"
+                );
+                client.batch_execute(&sql).await.unwrap();
+            }
+        }
+    }
+
     pub(crate) async fn open(&self, retention: Retention) -> Engine {
         let engine = Engine::open_with(&self.address(), options(retention)).await.unwrap();
         engine.register(purchase()).unwrap();

@@ -11,7 +11,7 @@ use crate::store::outbox::{
     AGED, Ages, Expired, Kept, Listing, NewMessage, Outgoing, Publication, Published, REMOVED, Report,
     Rescued, Retried, Sent, Share, Status, TOO_LATE, Waiting, scope,
 };
-use crate::store::retention::{Key, OldMessage};
+use crate::store::retention::{Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages};
 
 /// A topic's key.
 type Name = (String, String);
@@ -270,20 +270,23 @@ impl Outbox {
     pub(super) fn old(
         &self,
         status: Status,
-        age: Duration,
+        is_old: &dyn Fn(Timestamp) -> bool,
         besides: Option<&str>,
+        after: Option<i64>,
         limit: usize,
-        now: Timestamp,
-    ) -> Vec<OldMessage> {
-        let rows = self.messages.values().filter(|row| {
-            let kept = &row.kept;
+    ) -> OldMessages {
+        let settled = self.messages.values().map(|row| &row.kept).filter(|kept| {
+            kept.status == status && after.is_none_or(|after| kept.id > after) && is_old(kept.created_at)
+        });
+        let page: Vec<&Kept> = settled.take(limit).collect();
+        let next = page.last().filter(|_| page.len() == limit).map(|kept| kept.id);
+        let may_go = |kept: &&&Kept| {
             let stands_for_kept = kept.retry_of.is_some_and(|first| self.messages.contains_key(&first));
             let is_meant = besides != Some(&*kept.message.topic);
-            is_meant && kept.status == status && is_older(kept.updated_at, age, now) && !stands_for_kept
-        });
-        let over = rows.map(|row| &row.kept).filter(|kept| !self.is_being_retried(kept.id));
-        let shown = |kept: &Kept| OldMessage { id: kept.id, bytes: kept.message.payload.len() as u64 };
-        over.map(shown).take(limit).collect()
+            is_meant && is_old(kept.updated_at) && !stands_for_kept && !self.is_being_retried(kept.id)
+        };
+        let shown = |kept: &&Kept| OldMessage { id: kept.id, bytes: kept.message.payload.len() as u64 };
+        OldMessages { old: page.iter().filter(may_go).map(shown).collect(), next }
     }
 
     fn is_being_retried(&self, id: i64) -> bool {
@@ -308,28 +311,43 @@ impl Outbox {
     }
 
     /// Those of messages that are gone.
-    pub(super) fn old_keys(&self, age: Duration, limit: usize, now: Timestamp) -> Vec<Key> {
+    pub(super) fn old_keys(
+        &self,
+        age: Duration,
+        after: Option<&KeyName>,
+        limit: usize,
+        now: Timestamp,
+    ) -> OldKeys {
         let kept: HashSet<Name> = self.messages.values().map(|row| name(&row.kept.message)).collect();
-        let gone =
-            self.ledger.iter().filter(|(name, entry)| is_older(entry.at, age, now) && !kept.contains(*name));
-        let shown = |((topic, key), entry): (&Name, &Entry)| Key {
-            scope: scope(topic),
-            key: key.clone(),
-            digest: entry.digest,
-            state: if entry.result.is_some() { "succeeded" } else { "accepted" }.to_owned(),
-            result: entry.result.clone(),
-            at: entry.at,
-            saga: None,
+        let mut page: Vec<(KeyName, &Name, &Entry)> = self
+            .ledger
+            .iter()
+            .filter(|(_, entry)| is_older(entry.at, age, now))
+            .map(|(name, entry)| (key_name(name, entry), name, entry))
+            .filter(|(name, ..)| after.is_none_or(|after| name > after))
+            .collect();
+        page.sort_by(|(one, ..), (other, ..)| one.cmp(other));
+        page.truncate(limit);
+        let next = page.last().filter(|_| page.len() == limit).map(|(name, ..)| name.clone());
+        let gone = page.into_iter().filter(|(_, name, _)| !kept.contains(*name));
+        let shown = |(name, _, entry): (KeyName, &Name, &Entry)| {
+            let kept = Key {
+                scope: name.scope.clone(),
+                key: name.key.clone(),
+                digest: entry.digest,
+                state: if entry.result.is_some() { "succeeded" } else { "accepted" }.to_owned(),
+                result: entry.result.clone(),
+                at: entry.at,
+                saga: None,
+            };
+            OldKey { name, kept: Ok(kept) }
         };
-        gone.map(shown).take(limit).collect()
+        OldKeys { old: gone.map(shown).collect(), next }
     }
 
-    pub(super) fn remove_keys(&mut self, keys: &[Key]) -> u64 {
+    pub(super) fn remove_keys(&mut self, keys: &[KeyName]) -> u64 {
         let before = self.ledger.len();
-        self.ledger.retain(|(topic, name), entry| {
-            let is_it = |key: &Key| key.scope == scope(topic) && key.key == *name && key.at == entry.at;
-            !keys.iter().any(is_it)
-        });
+        self.ledger.retain(|name, entry| !keys.contains(&key_name(name, entry)));
         (before - self.ledger.len()) as u64
     }
 
@@ -362,7 +380,11 @@ impl Outbox {
     }
 }
 
-fn is_older(at: Timestamp, age: Duration, now: Timestamp) -> bool {
+fn key_name((topic, key): &Name, entry: &Entry) -> KeyName {
+    KeyName { at: entry.at, scope: scope(topic), key: key.clone() }
+}
+
+pub(super) fn is_older(at: Timestamp, age: Duration, now: Timestamp) -> bool {
     at.plus(age) < now
 }
 

@@ -44,7 +44,7 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
-use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
+use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas};
 use super::survey::{Footing, Survey};
 use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
@@ -344,20 +344,21 @@ impl Store for PostgresStore {
         status: super::outbox::Status,
         age: Duration,
         besides: Option<&str>,
+        after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<OldMessage>, Error> {
-        read!(self.sessions, |session| retention::old_messages(session, status, age, besides, limit))
+    ) -> Result<OldMessages, Error> {
+        read!(self.sessions, |session| retention::old_messages(session, status, age, besides, after, limit))
     }
 
     async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
         change!(self.sessions.to_ask(), |session| retention::remove_messages(session, messages))
     }
 
-    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
-        read!(self.sessions, |session| retention::old_keys(session, age, limit))
+    async fn old_keys(&self, age: Duration, after: Option<&KeyName>, limit: usize) -> Result<OldKeys, Error> {
+        read!(self.sessions, |session| retention::old_keys(session, age, after, limit))
     }
 
-    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+    async fn remove_keys(&self, keys: &[KeyName]) -> Result<u64, Error> {
         change!(self.sessions.to_ask(), |session| retention::remove_keys(session, keys))
     }
 

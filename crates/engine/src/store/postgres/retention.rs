@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, millis, time};
-use crate::store::retention::{Bulk, Gone, Key, OldMessage, OldSagas};
+use crate::store::retention::{Bulk, Gone, Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages, OldSagas};
 use crate::store::{Corrupt, Error, outbox};
 
 /// Whoever has it may keep it, and anybody may take it whose time is over.
@@ -91,24 +91,64 @@ pub(super) async fn old_messages(
     status: outbox::Status,
     age: Duration,
     besides: Option<&str>,
+    after: Option<i64>,
     rows: usize,
-) -> Result<Vec<OldMessage>, Error> {
-    let values = [&status.as_str() as _, &millis(age) as _, &limit(rows) as _, &besides as _];
-    let old = session.query(sql!("old_messages"), &values).await?;
-    let message =
-        |row| Ok(OldMessage { id: get(row, "id")?, bytes: get::<i64>(row, "bytes")?.unsigned_abs() });
-    old.iter().map(message).collect()
+) -> Result<OldMessages, Error> {
+    let after = after.unwrap_or_default();
+    let values = [&status.as_str() as _, &millis(age) as _, &limit(rows) as _, &besides as _, &after as _];
+    let page = session.query(sql!("old_messages"), &values).await?;
+    let mut found = OldMessages::default();
+    for row in &page {
+        if get(row, "old")? {
+            found
+                .old
+                .push(OldMessage { id: get(row, "id")?, bytes: get::<i64>(row, "bytes")?.unsigned_abs() });
+        }
+    }
+    if let Some(last) = page.last().filter(|_| page.len() == rows) {
+        found.next = Some(get(last, "id")?);
+    }
+    Ok(found)
 }
 
 pub(super) async fn remove_messages(session: &Session, messages: &[i64]) -> Result<u64, Error> {
     Ok(session.query(sql!("remove_messages"), &[&messages]).await?.len() as u64)
 }
 
-pub(super) async fn old_keys(session: &Session, age: Duration, rows: usize) -> Result<Vec<Key>, Error> {
-    session.query(sql!("old_keys"), &[&millis(age), &limit(rows)]).await?.iter().map(key).collect()
+pub(super) async fn old_keys(
+    session: &Session,
+    age: Duration,
+    after: Option<&KeyName>,
+    rows: usize,
+) -> Result<OldKeys, Error> {
+    let earliest = Timestamp::from_micros(i64::MIN);
+    let (at, scope, key) =
+        after.map_or((earliest, "", ""), |after| (after.at, after.scope.as_str(), after.key.as_str()));
+    let (age, at, rows) = (millis(age), time(at), limit(rows));
+    let page = session.query(sql!("old_keys"), &[&age, &at, &scope, &key, &rows]).await?;
+    let mut found = OldKeys::default();
+    for row in &page {
+        if !get::<bool>(row, "old")? {
+            continue;
+        }
+        let kept = match self::key(row) {
+            Ok(key) => Ok(key),
+            Err(Error::Corrupt(why)) => Err(why),
+            Err(error) => return Err(error),
+        };
+        found.old.push(OldKey { name: name(row)?, kept });
+    }
+    if let Some(last) = page.last().filter(|_| limit(page.len()) == rows) {
+        found.next = Some(name(last)?);
+    }
+    Ok(found)
 }
 
-pub(super) async fn remove_keys(session: &Session, keys: &[Key]) -> Result<u64, Error> {
+fn name(row: &Row) -> Result<KeyName, Error> {
+    Ok(KeyName { at: get_time(row, "at")?, scope: get(row, "scope")?, key: get(row, "key")? })
+}
+
+pub(super) async fn remove_keys(session: &Session, keys: &[KeyName]) -> Result<u64, Error> {
     let scopes: Vec<&str> = keys.iter().map(|key| key.scope.as_str()).collect();
     let names: Vec<&str> = keys.iter().map(|key| key.key.as_str()).collect();
     let times: Vec<_> = keys.iter().map(|key| time(key.at)).collect();

@@ -43,7 +43,7 @@ use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
 use super::product::{Database, Schema};
-use super::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
+use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
 use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::clock::Clock;
@@ -371,12 +371,13 @@ impl Store for SqliteStore {
         status: super::outbox::Status,
         age: Duration,
         besides: Option<&str>,
+        after: Option<i64>,
         limit: usize,
-    ) -> Result<Vec<OldMessage>, Error> {
-        let (besides, now) = (besides.map(str::to_owned), self.clock.now());
+    ) -> Result<OldMessages, Error> {
+        let (besides, before) = (besides.map(str::to_owned), retention::before(age, self.clock.now()));
         self.connections
             .read(move |connection| {
-                retention::old_messages(connection, status, age, besides.as_deref(), limit, now)
+                retention::old_messages(connection, status, before, besides.as_deref(), after, limit)
             })
             .await
     }
@@ -386,12 +387,12 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| retention::remove_messages(connection, &messages)).await
     }
 
-    async fn old_keys(&self, age: Duration, limit: usize) -> Result<Vec<Key>, Error> {
-        let now = self.clock.now();
-        self.connections.read(move |connection| retention::old_keys(connection, age, limit, now)).await
+    async fn old_keys(&self, age: Duration, after: Option<&KeyName>, limit: usize) -> Result<OldKeys, Error> {
+        let (after, now) = (after.cloned(), self.clock.now());
+        self.connections.read(move |connection| retention::old_keys(connection, age, after, limit, now)).await
     }
 
-    async fn remove_keys(&self, keys: &[Key]) -> Result<u64, Error> {
+    async fn remove_keys(&self, keys: &[KeyName]) -> Result<u64, Error> {
         let keys = keys.to_vec();
         self.connections.write(move |connection| retention::remove_keys(connection, &keys)).await
     }

@@ -12,13 +12,16 @@ use super::sagas;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::outbox;
-use crate::store::retention::{Bulk, Gone, Key, OldMessage, OldSagas, Shrunk};
+use crate::store::retention::{
+    Bulk, Gone, Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages, OldSagas, Shrunk,
+};
+use crate::store::{Corrupt, Error};
 
 /// Of this many pages one is left free, for the rows to come: a file that has just shrunk would have to grow again.
 const ROOM: u64 = 20;
 
 /// The last moment that is old enough.
-fn before(age: Duration, now: Timestamp) -> i64 {
+pub(super) fn before(age: Duration, now: Timestamp) -> i64 {
     now.as_micros().saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
 }
 
@@ -99,20 +102,26 @@ pub(super) fn remove_sagas(
 
 fn remove_belongings(connection: &Connection, saga: SagaId, gone: &mut Gone) -> Result<(), Fault> {
     let id = saga.0.as_bytes();
-    // Attributes are kept by name and value, which the first event tells.
-    if let Some(first) = sagas::log(connection, saga, 0, 1)?.pop()
-        && let Event::SagaStarted(started) = first.event
-    {
-        for (name, value) in &started.attributes {
-            connection
-                .prepare_cached(
-                    "delete from saga_attributes where name = ?1 and value = ?2 and saga_id = ?3",
-                )?
-                .execute(params![name, value, id])?;
-        }
-    }
     let remove =
         |statement| -> Result<u64, Fault> { Ok(connection.prepare_cached(statement)?.execute([id])? as u64) };
+    // Attributes are kept by name and value, which the first event tells.
+    match sagas::log(connection, saga, 0, 1).map(|mut log| log.pop().map(|first| first.event)) {
+        Ok(Some(Event::SagaStarted(started))) => {
+            for (name, value) in &started.attributes {
+                connection
+                    .prepare_cached(
+                        "delete from saga_attributes where name = ?1 and value = ?2 and saga_id = ?3",
+                    )?
+                    .execute(params![name, value, id])?;
+            }
+        }
+        // Where it cannot, all there are are gone through. That takes long, and happens to nobody whose rows are left alone.
+        Err(Fault::Store(Error::Corrupt(_))) => {
+            remove("delete from saga_attributes where saga_id = ?1")?;
+        }
+        Err(fault) => return Err(fault),
+        Ok(_) => {}
+    }
     gone.events += remove("delete from saga_events where saga_id = ?1")?;
     remove("delete from saga_inbox where saga_id = ?1")?;
     gone.jobs += remove("delete from jobs where saga_id = ?1 and status in ('Completed', 'Failed')")?;
@@ -123,20 +132,26 @@ fn remove_belongings(connection: &Connection, saga: SagaId, gone: &mut Gone) -> 
 pub(super) fn old_messages(
     connection: &Connection,
     status: outbox::Status,
-    age: Duration,
+    before: i64,
     besides: Option<&str>,
+    after: Option<i64>,
     at_most: usize,
-    now: Timestamp,
-) -> Result<Vec<OldMessage>, Fault> {
+) -> Result<OldMessages, Fault> {
     let mut statement = connection.prepare_cached(sql!("old_messages"))?;
-    let values = params![status.as_str(), before(age, now), limit(at_most), besides];
+    let values = params![status.as_str(), before, limit(at_most), besides, after.unwrap_or_default()];
     let mut rows = statement.query(values)?;
-    let mut old = Vec::new();
+    let mut found = OldMessages::default();
+    let mut seen = 0;
     while let Some(row) = rows.next()? {
         let row = Reading::of("outbox", &"?", row);
-        old.push(OldMessage { id: row.get(0, "id")?, bytes: row.count(1, "payload")? });
+        let id = row.get(0, "id")?;
+        if row.get(2, "updated_at")? {
+            found.old.push(OldMessage { id, bytes: row.count(1, "payload")? });
+        }
+        seen += 1;
+        found.next = Some(id).filter(|_| seen == at_most);
     }
-    Ok(old)
+    Ok(found)
 }
 
 pub(super) fn remove_messages(connection: &Connection, messages: &[i64]) -> Result<u64, Fault> {
@@ -153,10 +168,26 @@ pub(super) fn remove_messages(connection: &Connection, messages: &[i64]) -> Resu
 pub(super) fn old_keys(
     connection: &Connection,
     age: Duration,
+    after: Option<KeyName>,
     at_most: usize,
     now: Timestamp,
-) -> Result<Vec<Key>, Fault> {
-    keys(connection, sql!("old_keys"), params![before(age, now), limit(at_most)])
+) -> Result<OldKeys, Fault> {
+    let mut statement = connection.prepare_cached(sql!("old_keys"))?;
+    let (at, scope, key) = after
+        .map_or((i64::MIN, String::new(), String::new()), |name| (name.at.as_micros(), name.scope, name.key));
+    let mut rows = statement.query(params![before(age, now), at, scope, key, limit(at_most)])?;
+    let mut found = OldKeys::default();
+    let mut seen = 0;
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("idempotency_ledger", &"?", row);
+        let name = KeyName { at: row.time(5, "at")?, scope: row.get(0, "scope")?, key: row.get(1, "key")? };
+        if row.get(7, "key")? {
+            found.old.push(OldKey { kept: read_key(&row), name: name.clone() });
+        }
+        seen += 1;
+        found.next = Some(name).filter(|_| seen == at_most);
+    }
+    Ok(found)
 }
 
 fn keys(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Result<Vec<Key>, Fault> {
@@ -164,21 +195,24 @@ fn keys(connection: &Connection, sql: &str, values: impl rusqlite::Params) -> Re
     let mut rows = statement.query(values)?;
     let mut keys = Vec::new();
     while let Some(row) = rows.next()? {
-        let row = Reading::of("idempotency_ledger", &"?", row);
-        keys.push(Key {
-            scope: row.get(0, "scope")?,
-            key: row.get(1, "key")?,
-            digest: Digest(row.bytes(2, "digest")?),
-            state: row.get(3, "state")?,
-            result: row.optional_text(4, "result")?.map(|_| row.payload(4, "result")).transpose()?,
-            at: row.time(5, "at")?,
-            saga: row.get::<Option<[u8; 16]>>(6, "saga_id")?.map(|_| row.saga(6, "saga_id")).transpose()?,
-        });
+        keys.push(read_key(&Reading::of("idempotency_ledger", &"?", row))?);
     }
     Ok(keys)
 }
 
-pub(super) fn remove_keys(connection: &Connection, keys: &[Key]) -> Result<u64, Fault> {
+fn read_key(row: &Reading<'_>) -> Result<Key, Corrupt> {
+    Ok(Key {
+        scope: row.get(0, "scope")?,
+        key: row.get(1, "key")?,
+        digest: Digest(row.bytes(2, "digest")?),
+        state: row.get(3, "state")?,
+        result: row.optional_text(4, "result")?.map(|_| row.payload(4, "result")).transpose()?,
+        at: row.time(5, "at")?,
+        saga: row.get::<Option<[u8; 16]>>(6, "saga_id")?.map(|_| row.saga(6, "saga_id")).transpose()?,
+    })
+}
+
+pub(super) fn remove_keys(connection: &Connection, keys: &[KeyName]) -> Result<u64, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let mut removed = 0;
     for key in keys {

@@ -1,9 +1,7 @@
--- How many of the newest 10,000 (`COUNTED`) wait for somebody to requeue them.
+-- How many wait for somebody to requeue them, counted no further than 10,000 (`COUNTED`).
 select count(*)
 from (
     select saga_id
-    from dead_letters
-    order by created_at desc
+    from waiting_dead_letters
     limit 10000
-) as newest
-where not exists (select 1 from webhook_delivery_sagas where requeue_of = newest.saga_id)
+) as waiting
