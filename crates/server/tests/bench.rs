@@ -67,6 +67,18 @@ fn a_long_run_compares_its_beginning_with_its_end() {
 }
 
 #[test]
+fn sagas_are_measured_beside_the_removal_of_others() {
+    let server = std::env::var("BACKSTITCH_TEST_POSTGRES");
+    let server = server.unwrap_or_else(|why| panic!("this test needs PostgreSQL ({why}): run `./test`"));
+    for store in ["sqlite", &server] {
+        let report = &reports(&["--retention", "--store", store, "--concurrency", "8"])[0];
+        for figure in ["undisturbed_per_s", "beside_removal_per_s", "kept", "removed_per_s"] {
+            assert!(report[figure].as_f64().unwrap() > 0.0, "{figure} in {report}");
+        }
+    }
+}
+
+#[test]
 fn webhooks_are_measured_from_ingest_to_arrival_with_and_without_trouble() {
     let report = &reports(&["--webhooks", "400"])[0];
     assert_eq!(report["events"], 400);

@@ -12,12 +12,21 @@ use super::{Args, Failure, Variant};
 /// How the store in memory is called.
 const IN_MEMORY: &str = "memory";
 
+/// What the engine does besides running sagas.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Beside {
+    Nothing,
+    /// It removes those that have ended.
+    Removal,
+}
+
 /// Runs the load in another process of this program, and says what it showed.
 pub(super) async fn measured(
     target: &Target,
     variant: Variant,
     concurrency: usize,
     until: Until,
+    beside: Beside,
 ) -> Result<Measured, Failure> {
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["bench", "--load", target.address().as_deref().unwrap_or(IN_MEMORY)]);
@@ -26,6 +35,9 @@ pub(super) async fn measured(
         Until::After(time) => command.args(["--seconds", &time.as_secs().to_string()]),
         Until::Sagas(sagas) => command.args(["--sagas", &sagas.to_string()]),
     };
+    if beside == Beside::Removal {
+        command.arg("--removing");
+    }
     // What goes wrong it says itself, where this program would.
     let output = command.stdin(Stdio::null()).stderr(Stdio::inherit()).kill_on_drop(true).output().await?;
     if !output.status.success() {
@@ -40,7 +52,8 @@ pub(super) async fn run(args: &Args, address: &str) -> Result<(), Failure> {
         return Err("a load is of one variant and one concurrency".into());
     };
     let address = Some(address).filter(|address| *address != IN_MEMORY);
-    let measured = measure(address, variant, concurrency, Until::of(args)).await?;
+    let beside = if args.removing { Beside::Removal } else { Beside::Nothing };
+    let measured = measure(address, variant, concurrency, Until::of(args), beside).await?;
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())
 }

@@ -100,7 +100,7 @@ async fn round(args: &Args, concurrency: usize) -> Result<Figures, Failure> {
     let (count, millis) =
         (transitions as f64, |quantile| latencies.value_at_quantile(quantile) as f64 / 1000.0);
     Ok(Figures {
-        store: args.store.split([':', '/']).next().unwrap_or_default().to_owned(),
+        store: args.store_name(),
         concurrency,
         transitions_per_s: count / elapsed.as_secs_f64(),
         p50_ms: millis(0.5),

@@ -4,10 +4,12 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use backstitch::{Engine, Status};
+use backstitch::retention::{Retention, SagaAges};
+use backstitch::{Engine, Options, Status};
 use hdrhistogram::Histogram;
 use serde::{Deserialize, Serialize};
 
+use super::apart::Beside;
 use super::workload::{self, Order};
 use super::{Args, Failure, Variant};
 
@@ -41,6 +43,8 @@ pub(super) struct Measured {
     pub(super) last_to_first: Option<f64>,
     /// The most memory that the process has had at once, where the system tells.
     pub(super) peak_rss_mb: Option<f64>,
+    /// Sagas that were removed meanwhile.
+    pub(super) removed: u64,
 }
 
 /// Runs sagas on the store at this address, or in memory.
@@ -49,10 +53,12 @@ pub(super) async fn measure(
     variant: Variant,
     concurrency: usize,
     until: Until,
+    beside: Beside,
 ) -> Result<Measured, Failure> {
+    let options = Options { retention: retention(beside), ..Options::default() };
     let engine = match address {
-        Some(address) => Engine::open(address).await?,
-        None => Engine::in_memory().await?,
+        Some(address) => Engine::open_with(address, options).await?,
+        None => Engine::in_memory_with(options).await?,
     };
     engine.register(workload::saga(variant)?)?;
     let expected = if variant == Variant::Success { Status::Succeeded } else { Status::Compensated };
@@ -66,7 +72,7 @@ pub(super) async fn measure(
         user.await??;
     }
     let elapsed = clock.began.elapsed();
-    let after = engine.stats();
+    let (after, removed) = (engine.stats(), engine.removed().removed.values().sum());
     engine.shutdown().await?;
     let Seen { latency, ends } = clock.seen();
     Ok(Measured {
@@ -78,7 +84,17 @@ pub(super) async fn measure(
         transactions: after.transactions - before.transactions,
         last_to_first: last_to_first(ends),
         peak_rss_mb: peak_rss_mb(),
+        removed,
     })
+}
+
+/// Everything that has ended goes, as soon as can be.
+fn retention(beside: Beside) -> Retention {
+    let at_once = (beside == Beside::Removal).then_some(Duration::from_millis(1));
+    Retention {
+        sagas: SagaAges { succeeded: at_once, compensated: at_once, failed: at_once },
+        ..Retention::default()
+    }
 }
 
 fn peak_rss_mb() -> Option<f64> {

@@ -8,11 +8,13 @@ mod lifecycles;
 mod load;
 mod outbox;
 mod report;
+mod retention;
 mod stream;
 mod target;
 mod webhooks;
 mod workload;
 
+use apart::Beside;
 use clap::ValueEnum;
 
 pub(crate) use report::Report;
@@ -61,14 +63,25 @@ pub(crate) struct Args {
     /// Fill a store with so many sagas and much else, and measure how long each page of the console takes.
     #[arg(long, value_name = "SAGAS", num_args = 0..=1, default_missing_value = "1000000")]
     console: Option<u32>,
+    /// Remove sagas that have ended while others run, and measure how much those keep of their rate.
+    #[arg(long)]
+    retention: bool,
     /// The load alone, on the store at this address: what the rounds of a benchmark run as a process of its own.
     #[arg(long, value_name = "ADDRESS", hide = true)]
     load: Option<String>,
+    /// The load removes what has ended.
+    #[arg(long, requires = "load", hide = true)]
+    removing: bool,
     #[command(flatten)]
     http: http::OverHttp,
 }
 
 impl Args {
+    /// What kind of store it is.
+    fn store_name(&self) -> String {
+        self.store.split([':', '/']).next().unwrap_or_default().to_owned()
+    }
+
     /// Whether a server is loaded, instead of the engine in this process.
     pub(crate) fn is_over_http(&self) -> bool {
         self.http.is_asked()
@@ -107,6 +120,9 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if let Some(events) = args.webhooks {
         return webhooks::run(&args, events).await;
     }
+    if args.retention {
+        return retention::run(&args).await;
+    }
     if args.lifecycles {
         return lifecycles::run(&args).await;
     }
@@ -135,7 +151,9 @@ async fn rounds(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failure>
     for _ in 0..args.rounds {
         for (&variant, best) in args.variant.iter().zip(&mut best) {
             let target = target::Target::make(&args.store).await?;
-            let measured = apart::measured(&target, variant, concurrency, load::Until::of(args)).await?;
+            let measured =
+                apart::measured(&target, variant, concurrency, load::Until::of(args), Beside::Nothing)
+                    .await?;
             let mut report = Report::of(args, variant, concurrency, &measured);
             report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
             let floor = floor::measure(&target, &measured).await?;
@@ -179,7 +197,8 @@ async fn long_runs(args: &Args, concurrency: usize) -> Result<Vec<Report>, Failu
     let mut reports = Vec::new();
     for &variant in &args.variant {
         let target = target::Target::make(&args.store).await?;
-        let measured = apart::measured(&target, variant, concurrency, load::Until::of(args)).await?;
+        let measured =
+            apart::measured(&target, variant, concurrency, load::Until::of(args), Beside::Nothing).await?;
         let mut report = Report::of(args, variant, concurrency, &measured);
         report.bytes_per_saga = target.bytes().await?.map(|bytes| bytes / measured.sagas.max(1));
         target.remove().await?;

@@ -96,7 +96,7 @@ async fn round(args: &Args, messages: usize) -> Result<Figures, Failure> {
     #[expect(clippy::cast_precision_loss, reason = "a rate is shown with a few digits")]
     let rate = |time: Duration| messages as f64 / time.as_secs_f64();
     Ok(Figures {
-        store: args.store.split([':', '/']).next().unwrap_or_default().to_owned(),
+        store: args.store_name(),
         adapter: if args.nats.is_some() { "nats" } else { "log" },
         messages,
         published_per_s: rate(published),

@@ -29,7 +29,7 @@ pub(crate) struct Report {
 impl Report {
     pub(super) fn of(args: &Args, variant: Variant, concurrency: usize, measured: &Measured) -> Self {
         Self {
-            store: args.store.split([':', '/']).next().unwrap_or_default().to_owned(),
+            store: args.store_name(),
             variant: variant.name(),
             concurrency,
             sagas_per_s: rounded(rate(measured), 1),
@@ -70,11 +70,11 @@ pub(super) fn rate(measured: &Measured) -> f64 {
 }
 
 #[expect(clippy::cast_precision_loss, reason = "a latency is shown with a few digits")]
-fn micros(value: u64) -> f64 {
+pub(super) fn micros(value: u64) -> f64 {
     rounded(value as f64 / 1000.0, 3)
 }
 
-fn rounded(value: f64, digits: i32) -> f64 {
+pub(super) fn rounded(value: f64, digits: i32) -> f64 {
     let scale = 10_f64.powi(digits);
     (value * scale).round() / scale
 }

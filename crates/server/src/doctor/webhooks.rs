@@ -25,7 +25,9 @@ pub(super) struct Facts {
 }
 
 pub(super) fn judge(facts: &Facts, stuck_after: Duration) -> Vec<Finding> {
-    let grows = facts.growth.iter().filter(|growth| growth.lately > growth.before);
+    // Once all of them were sent again there is nothing left to do about them.
+    let left = facts.unrequeued > 0;
+    let grows = facts.growth.iter().filter(|growth| left && growth.lately > growth.before);
     let mut found: Vec<Finding> = grows.map(|growth| grown(growth, facts.unrequeued)).collect();
     found.extend(facts.backlogs.iter().map(|backlog| disabled(backlog, facts.now)));
     found.extend(facts.oldest.filter(|oldest| *oldest > stuck_after).map(|oldest| late(oldest, facts.sends)));
@@ -117,8 +119,11 @@ mod tests {
         for (lately, before, grows) in
             [(0, 0, false), (3, 3, false), (2, 9, false), (1, 0, true), (4, 3, true)]
         {
-            let found = judge(&Facts { growth: vec![growth(lately, before)], ..facts() }, LIMIT);
+            let growth = vec![growth(lately, before)];
+            let found = judge(&Facts { growth: growth.clone(), unrequeued: 1, ..facts() }, LIMIT);
             assert_eq!(found.len(), usize::from(grows), "{lately} after {before}");
+            let sent_again = Facts { growth, unrequeued: 0, ..facts() };
+            assert_eq!(judge(&sent_again, LIMIT), [], "all were sent again");
         }
         let found = judge(&Facts { growth: vec![growth(4, 3)], unrequeued: 10_000, ..facts() }, LIMIT);
         assert_eq!((found[0].check, found[0].severity), (Check::DeadLetters, Severity::Warning));

@@ -16,8 +16,8 @@ async fn after_an_orderly_end_the_file_alone_has_everything() {
     let mut sagas = Vec::new();
     for number in 0..5_u32 {
         let run = engine.start("order", &number).await.unwrap();
-        assert_eq!(run.outcome().await.unwrap().status, Status::Succeeded);
         sagas.push(run.id());
+        assert_eq!(run.outcome().await.unwrap().status, Status::Succeeded);
     }
     engine.shutdown().await.unwrap();
 

@@ -86,7 +86,7 @@ async fn round(args: &Args, events: usize) -> Result<Figures, Failure> {
     let latencies = paced(args, paced_at).await?;
     let millis = |quantile| Duration::from_micros(latencies.value_at_quantile(quantile)).as_secs_f64() * 1e3;
     Ok(Figures {
-        store: args.store.split([':', '/']).next().unwrap_or_default().to_owned(),
+        store: args.store_name(),
         events,
         deliveries_per_s: rate(events, well.all),
         bytes_per_delivery: bytes.map(|bytes| bytes / events.max(1) as u64),

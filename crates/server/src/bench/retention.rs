@@ -1,0 +1,88 @@
+//! Sagas a second while those that ended are removed beside them, against the same load without it.
+
+use serde::Serialize;
+
+use super::apart::{self, Beside};
+use super::load::{Measured, Until};
+use super::report::{micros, rate, rounded};
+use super::target::Target;
+use super::{Args, Failure, Variant};
+
+/// One run.
+#[derive(Serialize)]
+struct Figures {
+    store: String,
+    concurrency: usize,
+    undisturbed_per_s: f64,
+    undisturbed_p99_ms: f64,
+    beside_removal_per_s: f64,
+    beside_removal_p99_ms: f64,
+    /// The rate beside removal as a part of the other.
+    kept: f64,
+    removed_per_s: f64,
+}
+
+/// Fills a store with sagas, and then runs others there, in turn without and with removal beside them; the best of the rounds counts.
+pub(super) async fn run(args: &Args) -> Result<(), Failure> {
+    if !args.json {
+        println!(
+            "{:<9} {:>5} {:>12} {:>8} {:>14} {:>8} {:>6} {:>10}",
+            "store", "conc", "undisturbed", "p99 ms", "beside removal", "p99 ms", "kept", "removed/s"
+        );
+    }
+    for &concurrency in &args.concurrency {
+        let figures = compared(args, concurrency).await?;
+        if args.json {
+            println!("{}", serde_json::to_string(&figures)?);
+            continue;
+        }
+        println!(
+            "{:<9} {:>5} {:>12} {:>8} {:>14} {:>8} {:>6} {:>10}",
+            figures.store,
+            figures.concurrency,
+            figures.undisturbed_per_s,
+            figures.undisturbed_p99_ms,
+            figures.beside_removal_per_s,
+            figures.beside_removal_p99_ms,
+            figures.kept,
+            figures.removed_per_s
+        );
+    }
+    Ok(())
+}
+
+async fn compared(args: &Args, concurrency: usize) -> Result<Figures, Failure> {
+    let target = Target::make(&args.store).await?;
+    let until = Until::of(args);
+    let load = async |beside| apart::measured(&target, Variant::Success, concurrency, until, beside).await;
+    // What there is to remove.
+    load(Beside::Nothing).await?;
+    let (mut alone, mut beside): (Option<Measured>, Option<Measured>) = (None, None);
+    for _ in 0..args.rounds {
+        keep_faster(&mut alone, load(Beside::Nothing).await?);
+        keep_faster(&mut beside, load(Beside::Removal).await?);
+    }
+    let (Some(alone), Some(beside)) = (alone, beside) else { return Err("there was no round".into()) };
+    target.remove().await?;
+    Ok(Figures {
+        store: args.store_name(),
+        concurrency,
+        undisturbed_per_s: rounded(rate(&alone), 1),
+        undisturbed_p99_ms: micros(alone.p99_us),
+        beside_removal_per_s: rounded(rate(&beside), 1),
+        beside_removal_p99_ms: micros(beside.p99_us),
+        kept: rounded(rate(&beside) / rate(&alone), 3),
+        removed_per_s: removed_per_s(&beside),
+    })
+}
+
+fn keep_faster(best: &mut Option<Measured>, measured: Measured) {
+    if best.as_ref().is_none_or(|best| rate(best) < rate(&measured)) {
+        *best = Some(measured);
+    }
+}
+
+#[expect(clippy::cast_precision_loss, reason = "a rate is shown with a few digits")]
+fn removed_per_s(measured: &Measured) -> f64 {
+    rounded(measured.removed as f64 / measured.elapsed.as_secs_f64(), 1)
+}
