@@ -12,6 +12,17 @@ use super::{Args, Failure, Variant};
 /// How the store in memory is called.
 const IN_MEMORY: &str = "memory";
 
+/// What that process is asked for.
+#[derive(clap::Args)]
+pub(super) struct Asked {
+    /// The load alone, on the store at this address.
+    #[arg(long, value_name = "ADDRESS", hide = true)]
+    pub(super) load: Option<String>,
+    /// It removes what has ended.
+    #[arg(long, requires = "load", hide = true)]
+    removing: bool,
+}
+
 /// What the engine does besides running sagas.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Beside {
@@ -52,7 +63,7 @@ pub(super) async fn run(args: &Args, address: &str) -> Result<(), Failure> {
         return Err("a load is of one variant and one concurrency".into());
     };
     let address = Some(address).filter(|address| *address != IN_MEMORY);
-    let beside = if args.removing { Beside::Removal } else { Beside::Nothing };
+    let beside = if args.apart.removing { Beside::Removal } else { Beside::Nothing };
     let measured = measure(address, variant, concurrency, Until::of(args), beside).await?;
     println!("{}", serde_json::to_string(&measured)?);
     Ok(())

@@ -66,12 +66,8 @@ pub(crate) struct Args {
     /// Remove sagas that have ended while others run, and measure how much those keep of their rate.
     #[arg(long)]
     retention: bool,
-    /// The load alone, on the store at this address: what the rounds of a benchmark run as a process of its own.
-    #[arg(long, value_name = "ADDRESS", hide = true)]
-    load: Option<String>,
-    /// The load removes what has ended.
-    #[arg(long, requires = "load", hide = true)]
-    removing: bool,
+    #[command(flatten)]
+    apart: apart::Asked,
     #[command(flatten)]
     http: http::OverHttp,
 }
@@ -111,7 +107,7 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     if args.concurrency.contains(&0) || args.rounds == 0 || (args.seconds == 0 && args.sagas.is_none()) {
         return Err("concurrency, rounds and seconds must be at least 1".into());
     }
-    if let Some(address) = &args.load {
+    if let Some(address) = &args.apart.load {
         return apart::run(&args, address).await;
     }
     if let Some(messages) = args.outbox {

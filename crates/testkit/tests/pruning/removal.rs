@@ -226,8 +226,8 @@ async fn keys_go_only_where_messages_of_both_kinds_go_before_them() {
         (hour(2), hour(1), hour(2), false),
         (hour(3), None, None, false),
     ] {
-        let mut retention = Retention::default();
-        retention.messages = outbox::Retention { sent, aborted, keys, besides: None };
+        let messages = outbox::Retention { sent, aborted, keys, besides: None };
+        let retention = Retention { messages, ..Retention::default() };
         let refused = refusal(retention).await;
         assert_eq!(refused.is_some(), is_refused, "{sent:?} {aborted:?} {keys:?}: {refused:?}");
     }

@@ -113,15 +113,15 @@ mod tests {
         let file = Held::take(&folder.path().join("sagas.db")).unwrap();
         let connections =
             Arc::new(Connections::open(file, Timestamp::default()).map_err(Error::from).unwrap());
-        let (begin, mut begun) = tokio::sync::mpsc::unbounded_channel();
+        let (tell, mut begun) = tokio::sync::mpsc::unbounded_channel();
         let mut gates = Vec::new();
         for _ in 0..READERS {
             let (gate, open) = mpsc::channel::<()>();
             gates.push(gate);
-            let (connections, begin) = (connections.clone(), begin.clone());
+            let (connections, tell) = (connections.clone(), tell.clone());
             let caller = tokio::spawn(async move {
                 let work = move |_: &Connection| {
-                    begin.send(()).unwrap();
+                    tell.send(()).unwrap();
                     // Until the test lets go of the gate.
                     let _ = open.recv();
                     Ok(())
