@@ -25,6 +25,8 @@ pub(super) struct Ask {
     pub(super) machine: Arc<str>,
     pub(super) key: Arc<str>,
     pub(super) input: Input,
+    /// The number of the event after which this is meant, and after no other; whichever it is, unless told.
+    pub(super) after: Option<u64>,
     /// The id of what may begin with this.
     pub(super) id: SagaId,
     /// The job that this is a report about.
@@ -68,6 +70,8 @@ pub(super) enum NotMoved {
     },
     /// The report is not about a job that its sender has.
     Job(Option<lease::Refused>),
+    /// Something has happened since whoever asks looked.
+    MovedOn,
 }
 
 /// An action that this process performs.
@@ -188,6 +192,10 @@ impl Course<'_> {
     fn take(&mut self, ask: &Ask) -> Answer {
         let place = (ask.machine.clone(), ask.key.clone());
         let before = self.read.standing.get(&place).cloned();
+        let seq = before.as_ref().map(|standing| standing.instance.seq);
+        if ask.after.is_some() && ask.after != seq {
+            return Err(NotMoved::MovedOn);
+        }
         let version = match &before {
             Some(standing) => standing.version,
             None => match self.read.active.get(&ask.machine) {

@@ -278,6 +278,7 @@ impl Driver {
             machine: standing.machine.clone(),
             key: standing.key.clone(),
             input,
+            after: None,
             id,
             job: None,
             seat: Some(seat),

@@ -72,6 +72,14 @@ pub enum Error {
         /// The key.
         key: String,
     },
+    /// Something has happened since whoever decided looked; nothing has changed.
+    #[error("`{key}` of `{machine}` has moved on meanwhile: nothing was done; look again and decide anew")]
+    MovedOn {
+        /// Which machine.
+        machine: String,
+        /// Which one of it.
+        key: String,
+    },
     /// The machine does not allow it; nothing has changed.
     #[error("{why}")]
     Refused {

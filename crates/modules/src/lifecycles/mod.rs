@@ -99,6 +99,22 @@ pub struct Lifecycles {
     handed: Arc<Mutex<Option<mpsc::UnboundedReceiver<Held>>>>,
 }
 
+/// What somebody decides about one that they look at.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Wish {
+    /// Begins again.
+    Start,
+    /// Goes on.
+    Transition {
+        /// To this state.
+        to: String,
+        /// What later actions read of it.
+        data: Payload,
+    },
+    /// Gives it up.
+    Fail(Failure),
+}
+
 impl Lifecycles {
     /// Takes up lifecycles; outside workers may take their work from now on. Actions are performed by whoever
     /// [runs](Self::run) it.
@@ -142,15 +158,7 @@ impl Lifecycles {
     /// # Errors
     /// When there is no such machine, or it has ended; then nothing changes.
     pub async fn start(&self, machine: &str, key: &str, given: Given) -> Result<Moved, Error> {
-        if given.correlation_id.as_ref().is_some_and(|id| id.is_empty() || id.len() > MAX_LABEL) {
-            return Err(Error::invalid(
-                "correlation_id",
-                format!("must have 1 to {MAX_LABEL} bytes: shorten it, or leave it out"),
-            ));
-        }
-        text("correlation_id", given.correlation_id.as_deref())?;
-        size("input", given.input.as_ref())?;
-        self.tell(machine, key, Input::Start(given)).await
+        self.tell(machine, key, Input::Start(given), None).await
     }
 
     /// Goes on to another state.
@@ -164,8 +172,7 @@ impl Lifecycles {
         to: &str,
         data: Option<Payload>,
     ) -> Result<Moved, Error> {
-        size("data", data.as_ref())?;
-        self.tell(machine, key, Input::Transition { to: to.to_owned(), data }).await
+        self.tell(machine, key, Input::Transition { to: to.to_owned(), data }, None).await
     }
 
     /// Gives one up.
@@ -173,14 +180,20 @@ impl Lifecycles {
     /// # Errors
     /// When the machine does not allow it; then nothing changes.
     pub async fn fail(&self, machine: &str, key: &str, failure: Failure) -> Result<Moved, Error> {
-        if failure.message.len() > MAX_MESSAGE {
-            return Err(Error::invalid(
-                "message",
-                format!("must have {MAX_MESSAGE} bytes at most: shorten it"),
-            ));
-        }
-        text("message", Some(&failure.message))?;
-        self.tell(machine, key, Input::Fail(failure)).await
+        self.tell(machine, key, Input::Fail(failure), None).await
+    }
+
+    /// Does one of these, if nothing has happened since the event of this number: for whoever has looked and decided.
+    ///
+    /// # Errors
+    /// When something has happened since, or the machine does not allow it; then nothing changes.
+    pub async fn if_still_at(&self, machine: &str, key: &str, seq: u64, wish: Wish) -> Result<Moved, Error> {
+        let input = match wish {
+            Wish::Start => Input::Start(Given::default()),
+            Wish::Transition { to, data } => Input::Transition { to, data: Some(data) },
+            Wish::Fail(failure) => Input::Fail(failure),
+        };
+        self.tell(machine, key, input, Some(seq)).await
     }
 
     /// Everything that happens from now on in this process.
@@ -195,12 +208,14 @@ impl Lifecycles {
         self.base.is_shared()
     }
 
-    async fn tell(&self, machine: &str, key: &str, input: Input) -> Result<Moved, Error> {
+    async fn tell(&self, machine: &str, key: &str, input: Input, after: Option<u64>) -> Result<Moved, Error> {
         check_key(key)?;
+        check_input(&input)?;
         let ask = Ask {
             machine: machine.into(),
             key: key.into(),
             input,
+            after,
             id: self.base.new_id(),
             job: None,
             seat: None,
@@ -213,12 +228,40 @@ impl Lifecycles {
             }
             NotMoved::Refused { why, standing } => Error::Refused { why, standing },
             NotMoved::Job(_) => Error::Closed,
+            NotMoved::MovedOn => Error::MovedOn { machine: machine.to_owned(), key: key.to_owned() },
         })
     }
 }
 
 fn check_key(key: &str) -> Result<(), Error> {
     key_mistake(key).map_or(Ok(()), |why| Err(Error::invalid("key", why)))
+}
+
+fn check_input(input: &Input) -> Result<(), Error> {
+    match input {
+        Input::Start(given) => {
+            let id = given.correlation_id.as_deref();
+            if id.is_some_and(|id| id.is_empty() || id.len() > MAX_LABEL) {
+                return Err(Error::invalid(
+                    "correlation_id",
+                    format!("must have 1 to {MAX_LABEL} bytes: shorten it, or leave it out"),
+                ));
+            }
+            text("correlation_id", id)?;
+            size("input", given.input.as_ref())
+        }
+        Input::Transition { data, .. } => size("data", data.as_ref()),
+        Input::Fail(failure) => {
+            if failure.message.len() > MAX_MESSAGE {
+                return Err(Error::invalid(
+                    "message",
+                    format!("must have {MAX_MESSAGE} bytes at most: shorten it"),
+                ));
+            }
+            text("message", Some(&failure.message))
+        }
+        Input::Answered { .. } => Ok(()),
+    }
 }
 
 fn text(field: &'static str, text: Option<&str>) -> Result<(), Error> {

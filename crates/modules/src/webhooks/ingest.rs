@@ -11,6 +11,7 @@ use backstitch::store::postgres::Acting;
 use backstitch::store::{self, postgres};
 use backstitch::{Payload, Timestamp, outbox};
 use rusqlite::{OptionalExtension, Transaction, params};
+use serde_json::Value;
 use sha2::{Digest as _, Sha256};
 
 use super::base::{Base, Part, Side};
@@ -133,14 +134,36 @@ impl Ingest {
     }
 }
 
-/// What tells the same event from another one under its id: its type, and its payload as the outbox compares messages.
+/// What tells the same event from another one under its id: its type, and its payload as the outbox compares messages. Integers that
+/// a double cannot keep, which are all alike to the canonical form, are told apart besides.
 fn identity(kind: &str, payload: &Payload) -> Digest {
     let mut hash = Sha256::new();
     hash.update(kind.as_bytes());
     // No type holds a zero byte, so where it ends is clear.
     hash.update([0]);
     hash.update(outbox::digest(payload).0);
+    if let Ok(document) = payload.decode() {
+        add_large_integers(&mut hash, &document);
+    }
     Digest(hash.finalize().into())
+}
+
+/// The largest integer up to which a double keeps every one.
+const KEPT_BY_DOUBLES: u64 = 1 << 53;
+
+fn add_large_integers(hash: &mut Sha256, document: &Value) {
+    match document {
+        Value::Number(number) => {
+            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
+            if size.is_some_and(|size| size > KEPT_BY_DOUBLES) {
+                hash.update(number.to_string());
+                hash.update([0]);
+            }
+        }
+        Value::Array(items) => items.iter().for_each(|item| add_large_integers(hash, item)),
+        Value::Object(fields) => fields.values().for_each(|field| add_large_integers(hash, field)),
+        Value::Null | Value::Bool(_) | Value::String(_) => {}
+    }
 }
 
 async fn write(base: Arc<Base>, batch: Vec<Given>) -> Result<Vec<Outcome>, store::Error> {

@@ -22,7 +22,7 @@ fn performers() -> impl Strategy<Value = Performer> {
             Performer::Call(Payload::encode(&json!({ "http": http })).unwrap())
         },
     );
-    let workers = "[a-zä0-9._-]{1,12}".prop_map(|queue| Performer::Worker { queue });
+    let workers = "[a-zä0-9][a-zä0-9._-]{0,11}".prop_map(|queue| Performer::Worker { queue });
     prop_oneof![calls, workers]
 }
 
@@ -73,7 +73,7 @@ fn steps() -> impl Strategy<Value = DraftStep> {
 
 prop_compose! {
     fn drafts()(
-        name in "[a-zß0-9._-]{1,20}",
+        name in "[a-zß0-9][a-zß0-9._-]{0,19}",
         title in option::of("\\PC{0,20}"),
         metadata in option::of(prop_oneof![Just(json!(null)), Just(json!({"a": [1, -2, 2.5, "x", true]}))]),
         goes_on: bool,

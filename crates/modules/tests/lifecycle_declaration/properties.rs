@@ -34,7 +34,7 @@ fn performers() -> impl Strategy<Value = Performer> {
         let call = json!({"http": {"method": method, "url": url}});
         Performer::Call(Payload::encode(&call).unwrap())
     });
-    let workers = "[a-zä0-9._-]{1,12}".prop_map(|queue| Performer::Worker { queue });
+    let workers = "[a-zä0-9][a-zä0-9._-]{0,11}".prop_map(|queue| Performer::Worker { queue });
     prop_oneof![calls, workers]
 }
 
@@ -73,7 +73,7 @@ fn drawn() -> impl Strategy<Value = Drawn> {
 prop_compose! {
     /// A line of states to an end, with side ways that skip one, pauses beside it, and failures.
     fn drafts()(
-        name in "[a-zß0-9._-]{1,20}",
+        name in "[a-zß0-9][a-zß0-9._-]{0,19}",
         title in option::of("\\PC{0,20}"),
         subject in option::of("[a-z]{1,8}(\\.[a-z]{1,8}){0,2}"),
         kinds in prop::collection::btree_set("[a-z_]{3,9}", 0..4),

@@ -1,7 +1,8 @@
 //! Many at once on one key: one wins, the others are told, and the log has no gap.
 
+use backstitch::Payload;
 use backstitch_modules::lifecycles::sites::PATH;
-use backstitch_modules::lifecycles::{Error, Given, Lifecycles};
+use backstitch_modules::lifecycles::{Error, Failure, Given, Lifecycles, Wish};
 use tokio::task::JoinSet;
 
 use crate::stage::{SITES, Stage};
@@ -75,4 +76,29 @@ async fn what_many_begin_at_once_on_two_nodes_begins_once_and_counts_them_all() 
     }
     drop((nodes, other));
     other_engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn of_many_who_decide_about_what_they_saw_one_is_heeded() {
+    for stage in Stage::each().await {
+        stage.provide_sites().await;
+        stage.start("s").await;
+        let seq = stage.get("s").await.instance.seq;
+        let wishes = [
+            Wish::Start,
+            Wish::Transition { to: PATH[1].to_owned(), data: Payload::null() },
+            Wish::Fail(Failure { kind: "internal".to_owned(), message: "by hand".to_owned() }),
+        ];
+        let mut asking = JoinSet::new();
+        for number in 0..60 {
+            let (node, wish) = (stage.lifecycles.clone(), wishes[number % 3].clone());
+            asking.spawn(async move { node.if_still_at(SITES, "s", seq, wish).await });
+        }
+        let outcomes = asking.join_all().await;
+        let late = outcomes.iter().filter(|outcome| matches!(outcome, Err(Error::MovedOn { .. }))).count();
+        let heeded = outcomes.iter().filter(|outcome| outcome.is_ok()).count();
+        assert_eq!((heeded, late), (1, 59), "{outcomes:?}");
+        assert_eq!(stage.log("s").await.len(), 2);
+        stage.audit(SITES, "s").await;
+    }
 }

@@ -57,6 +57,9 @@ async fn s2_3_payloads_are_compared_by_their_canonical_form() {
             (r#"{"n": 0}"#, r#"{"n": null}"#, false),
             (r#"{"n": null}"#, "{}", false),
             ("[1, 2]", "[2, 1]", false),
+            (r#"{"id": 1794919190069040301}"#, r#"{"id":1794919190069040301}"#, true),
+            (r#"{"id": 1794919190069040301}"#, r#"{"id": 1794919190069040302}"#, false),
+            ("[-9007199254740993]", "[-9007199254740994]", false),
             (giant, "[1e401]", false),
         ]
         .into_iter()

@@ -124,7 +124,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             vec![number(0), number(LATER), number(10)],
             "idx_dead_letter_created",
         ),
-        (both!("sqlite", "unrequeued"), vec![], "idx_dead_letter_created"),
+        (both!("sqlite", "unrequeued"), vec![], "idx_waiting_letter_subscription"),
         (both!("sqlite", "disabled_backlogs"), vec![number(10)], "idx_subscription_disabled"),
         (
             both!("sqlite", "conditions"),
@@ -146,16 +146,15 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
 }
 
 /// What is read from its beginning to its end: what a query itself has put together, or as far as its limit goes.
-const READ_WHOLE: [(&str, &str); 9] = [
+const READ_WHOLE: [(&str, &str); 8] = [
     ("disabled_backlogs", "SCAN subscriptions USING INDEX idx_subscription_disabled"),
     ("disabled_backlogs", "SCAN counted"),
     ("lanes", "SCAN found"),
     ("next_subscription", "SCAN sqlite_sequence"),
     ("recent_dead_letters", "SCAN (subquery-1)"),
     ("results", "SCAN r"),
-    ("unrequeued", "SCAN newest"),
-    ("unrequeued", "SCAN dead_letters USING INDEX idx_dead_letter_created"),
-    ("unrequeued", "SCAN dead_letters USING COVERING INDEX idx_dead_letter_created"),
+    ("unrequeued", "SCAN waiting"),
+    ("unrequeued", "SCAN waiting_dead_letters USING COVERING INDEX idx_waiting_letter_subscription"),
 ];
 
 /// Every query there is in a dialect, with its name.
@@ -390,7 +389,7 @@ fn asked_by_the_doctor<'a>(
 ) -> [Question<'a>; 3] {
     [
         (both!("postgres", "recent_dead_letters"), vec![begin, middle, limit], &["idx_dead_letter_created"]),
-        (both!("postgres", "unrequeued"), vec![], &["idx_dead_letter_created", "uniq_saga_requeue"]),
+        (both!("postgres", "unrequeued"), vec![], &["idx_waiting_letter_subscription"]),
         (both!("postgres", "disabled_backlogs"), vec![limit], &["jobs_due_in_lane"]),
     ]
 }

@@ -37,7 +37,6 @@ pub(crate) use definitions::show::version_for as definition_for;
 pub(crate) use health::{Readiness, delivery_age, outbox_age};
 pub(crate) use lifecycles::address_of as lifecycle_address;
 pub(crate) use lifecycles::live_frame as lifecycle_frame;
-pub(crate) use lifecycles::start::{Begun, begin as begin_lifecycle};
 pub(crate) use lifecycles::written_for as machine_for;
 pub(crate) use lifecycles::{
     refuse_the_servers_own as refuse_the_servers_own_machine, told as told_of_lifecycle,

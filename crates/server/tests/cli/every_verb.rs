@@ -14,16 +14,16 @@ pub(crate) type Verb = (&'static [&'static str], &'static str);
 
 /// All of them.
 pub(crate) const VERBS: [Verb; 64] = [
-    (&["start", "order", "--follow", "--patience", "1ms"], ""),
+    (&["start", "order", "--follow", "--patience", "0s"], ""),
     (&["ps"], ""),
     (&["show", ID], ""),
     (&["log", ID], ""),
-    (&["follow", ID, "--patience", "1ms"], ""),
+    (&["follow", ID, "--patience", "0s"], ""),
     (&["cancel", ID], ""),
     (&["pause", ID], ""),
     (&["resume", ID], ""),
     (&["resolve", ID, "payment", "done", "--note", "n"], ""),
-    (&["orders", "start", "-", "--follow", "--patience", "1ms"], "{}"),
+    (&["orders", "start", "-", "--follow", "--patience", "0s"], "{}"),
     (&["orders", "show", ID], ""),
     (&["orders", "log", ID], ""),
     (&["orders", "services", "show"], ""),

@@ -240,3 +240,30 @@ async fn a_check_shows_the_plans_or_the_mistakes_and_declares_nothing() {
     let declared = server.client.get("/v1/definitions").await.json();
     assert_eq!(declared["items"], json!([]));
 }
+
+#[tokio::test]
+async fn what_services_are_called_with_is_shown_to_admins_only() {
+    let (server, [viewer, operator, admin]) = Running::with_keys(["viewer", "operator", "admin"]).await;
+    let call = json!({ "http": { "url": "http://127.0.0.1:9/pay", "headers": { "X-Secret": "sesame" } } });
+    let definition = json!({ "name": "paid", "steps": [{ "id": "pay", "action": call }] });
+    let machine = json!({
+        "name": "parcel", "initial": "packed", "states": ["packed", "sent"], "terminal": ["sent"],
+        "edges": [["packed", "sent"]],
+        "actions": { "packed": { "http": call["http"], "next": { "ok": "sent" } } },
+    });
+    let as_admin = server.client.with_key(&admin);
+    for (path, body) in [("/v1/definitions/paid", &definition), ("/v1/lifecycles/parcel", &machine)] {
+        let mut other = body.clone();
+        other["title"] = json!("another one, to be compared");
+        for (place, body) in [(format!("{path}?apply=true"), body), (path.to_owned(), &other)] {
+            let json = [("content-type", "application/json")];
+            let put = as_admin.send(Method::PUT, &place, &json, body.to_string()).await;
+            assert_eq!(put.status, 201, "{put:?}");
+        }
+        assert!(as_admin.get(path).await.json().to_string().contains("sesame"), "{path}");
+        for key in [&viewer, &operator] {
+            let shown = server.client.with_key(key).get(path).await.json().to_string();
+            assert!(shown.contains("X-Secret") && !shown.contains("sesame"), "{path}: {shown}");
+        }
+    }
+}

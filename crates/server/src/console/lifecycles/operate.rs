@@ -3,7 +3,7 @@
 use axum::extract::State;
 use axum::response::Response;
 use backstitch::Payload;
-use backstitch_modules::lifecycles::{Failure, Given};
+use backstitch_modules::lifecycles::{Failure, Wish};
 use serde_json::json;
 
 use super::instance::seen;
@@ -13,8 +13,8 @@ use crate::console::done::Done;
 use crate::console::form::Form;
 use crate::console::visitor::Visitor;
 use crate::http::LifecycleInPath;
-use crate::problem::{Kind, Problem};
-use crate::routes::{Begun, begin_lifecycle, told_of_lifecycle as told};
+use crate::problem::Problem;
+use crate::routes::told_of_lifecycle as told;
 
 /// Starts it again.
 pub(in crate::console) async fn start(
@@ -22,11 +22,8 @@ pub(in crate::console) async fn start(
     LifecycleInPath { machine, key }: LifecycleInPath,
     form: Form,
 ) -> Result<Response, Problem> {
-    as_it_was_seen(&app, &machine, &key, &form).await?;
-    match begin_lifecycle(&app, &machine, &key, Given::default()).await? {
-        Begun::Moved(_) => Ok(Done::Started.and_back_to(&place(&machine, &key))),
-        Begun::Ended(_, why) => Err(Problem::new(Kind::LifecycleEnded, why)),
-    }
+    decide(&app, &machine, &key, &form, Wish::Start).await?;
+    Ok(Done::Started.and_back_to(&place(&machine, &key)))
 }
 
 /// Moves it on to another state. What later actions read of it is said, or else who moved it and why.
@@ -44,8 +41,7 @@ pub(in crate::console) async fn transition(
         None => Payload::encode(&json!({ "by": visitor.name(), "note": form.text("note").trim() }))
             .map_err(|why| Problem::field("note", why.to_string()))?,
     };
-    as_it_was_seen(&app, &machine, &key, &form).await?;
-    told(&app, app.lifecycles.parts.transition(&machine, &key, to, Some(data)).await).await?;
+    decide(&app, &machine, &key, &form, Wish::Transition { to: to.to_owned(), data }).await?;
     Ok(Done::Moved.and_back_to(&place(&machine, &key)))
 }
 
@@ -58,12 +54,15 @@ pub(in crate::console) async fn fail(
 ) -> Result<Response, Problem> {
     let message = form.filled("message").ok_or_else(|| Problem::field("message", "is empty: say why"))?;
     let failure = Failure { kind: form.text("kind").to_owned(), message: visitor.note(message) };
-    as_it_was_seen(&app, &machine, &key, &form).await?;
-    told(&app, app.lifecycles.parts.fail(&machine, &key, failure).await).await?;
+    decide(&app, &machine, &key, &form, Wish::Fail(failure)).await?;
     Ok(Done::Failed.and_back_to(&place(&machine, &key)))
 }
 
-async fn as_it_was_seen(app: &App, machine: &str, key: &str, form: &Form) -> Result<(), Problem> {
-    let standing = told(app, app.lifecycles.parts.get(machine, key).await).await?;
-    form.was_made_for(&seen(&standing))
+/// Does what somebody has decided, if it is still as their page showed it: also when two send their forms at the same moment.
+async fn decide(app: &App, machine: &str, key: &str, form: &Form, wish: Wish) -> Result<(), Problem> {
+    let parts = &app.lifecycles.parts;
+    let standing = told(app, parts.get(machine, key).await).await?;
+    form.was_made_for(&seen(&standing))?;
+    let moved = parts.if_still_at(machine, key, standing.instance.seq, wish).await;
+    told(app, moved).await.map(|_| ())
 }

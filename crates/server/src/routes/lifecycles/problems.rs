@@ -29,6 +29,7 @@ impl From<Error> for Problem {
             Error::AnotherStaged { staged, .. } => Self::new(Kind::Raced, said).with("staged", &staged),
             Error::ChangedMeanwhile(_) => Self::new(Kind::Raced, said),
             Error::UnknownKey { .. } => Self::new(Kind::LifecycleNotFound, said),
+            Error::MovedOn { .. } => Self::new(Kind::StaleForm, said),
             Error::Refused { why, .. } => refused(why, said),
             Error::Invalid { field, why } => Self::field(field, why),
             Error::Work(error) => error.into(),
