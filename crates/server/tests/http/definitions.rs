@@ -248,7 +248,7 @@ async fn what_services_are_called_with_is_shown_to_admins_only() {
     let definition = json!({ "name": "paid", "steps": [{ "id": "pay", "action": call }] });
     let machine = json!({
         "name": "parcel", "initial": "packed", "states": ["packed", "sent"], "terminal": ["sent"],
-        "edges": [["packed", "sent"]],
+        "edges": [["packed", "sent"]], "can_fail": ["packed"],
         "actions": { "packed": { "http": call["http"], "next": { "ok": "sent" } } },
     });
     let as_admin = server.client.with_key(&admin);
