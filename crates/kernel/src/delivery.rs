@@ -60,8 +60,6 @@ pub struct Policy {
     pub retry: Retry,
     /// The longest that a receiver may put the next attempt off.
     pub max_delay: Duration,
-    /// Not attempted from then on.
-    pub expires_at: Option<Timestamp>,
 }
 
 /// What happened.
@@ -78,11 +76,6 @@ pub enum Input {
         job: i64,
         /// What came of it.
         outcome: Outcome,
-    },
-    /// An attempt was taken up and given back before anything was sent.
-    GivenBack {
-        /// The attempt.
-        job: i64,
     },
 }
 
@@ -136,13 +129,9 @@ pub fn decide(
         (Status::Pending | Status::PendingRetry, Input::Wake { .. }) if delivery.next_attempt_at > now => {
             Err(Rejected::NotDue)
         }
-        (Status::Pending | Status::PendingRetry, Input::Wake { job }) => {
-            Ok(attempted(delivery, job, policy, now))
-        }
+        (Status::Pending | Status::PendingRetry, Input::Wake { job }) => Ok(attempted(delivery, job, policy)),
         (Status::InProgress, Input::Wake { .. }) => Err(Rejected::UnderWay),
-        (Status::InProgress, Input::Reported { job, .. } | Input::GivenBack { job })
-            if job != delivery.job =>
-        {
+        (Status::InProgress, Input::Reported { job, .. }) if job != delivery.job => {
             Err(Rejected::NotThisAttempt)
         }
         (Status::InProgress, Input::Reported { outcome: Outcome::Arrived, .. }) => Ok(Delivery {
@@ -154,23 +143,12 @@ pub fn decide(
         (Status::InProgress, Input::Reported { outcome: Outcome::Failed { code, retry_after }, .. }) => {
             Ok(failed(delivery, code, retry_after, policy, seed, now))
         }
-        (Status::InProgress, Input::GivenBack { .. }) => Ok(Delivery {
-            status: if delivery.attempt_count == 0 { Status::Pending } else { Status::PendingRetry },
-            next_attempt_at: now,
-            ..delivery.clone()
-        }),
-        (Status::Pending | Status::PendingRetry, Input::Reported { .. } | Input::GivenBack { .. }) => {
-            Err(Rejected::NotThisAttempt)
-        }
+        (Status::Pending | Status::PendingRetry, Input::Reported { .. }) => Err(Rejected::NotThisAttempt),
     }
 }
 
-/// The next attempt begins, unless the limit was lowered meanwhile or the time is up.
-fn attempted(delivery: &Delivery, job: i64, policy: &Policy, now: Timestamp) -> Delivery {
-    if policy.is_expired(now) {
-        let final_error_code = Some(EXPIRED.to_owned());
-        return Delivery { status: Status::DeadLettered, final_error_code, ..delivery.clone() };
-    }
+/// The next attempt begins, unless the limit was lowered meanwhile.
+fn attempted(delivery: &Delivery, job: i64, policy: &Policy) -> Delivery {
     if policy.is_exhausted(delivery.attempt_count) {
         return Delivery { status: Status::DeadLettered, ..delivery.clone() };
     }
@@ -187,10 +165,10 @@ fn failed(
 ) -> Delivery {
     let attempt_count = delivery.attempt_count.saturating_add(1);
     let status = if policy.is_exhausted(attempt_count) { Status::DeadLettered } else { Status::PendingRetry };
-    let wait = policy.wait(attempt_count, retry_after, seed);
-    // One that will be too old by then is looked at as soon as it is.
-    let due = policy.expires_at.map_or(now.plus(wait), |expiry| now.plus(wait).min(expiry.max(now)));
-    let next_attempt_at = if status == Status::DeadLettered { delivery.next_attempt_at } else { due };
+    let next_attempt_at = match status {
+        Status::DeadLettered => delivery.next_attempt_at,
+        _ => now.plus(policy.wait(attempt_count, retry_after, seed)),
+    };
     Delivery { status, attempt_count, next_attempt_at, final_error_code: Some(code), ..delivery.clone() }
 }
 
@@ -199,7 +177,7 @@ impl Policy {
     #[must_use]
     pub fn exponential(max_attempts: u32, base_delay: Duration, max_delay: Duration) -> Self {
         let retry = Retry::exponential(max_attempts.saturating_sub(1), base_delay).with_cap(max_delay);
-        Self { max_attempts: Some(max_attempts), retry, max_delay, expires_at: None }
+        Self { max_attempts: Some(max_attempts), retry, max_delay }
     }
 
     /// These waits in turn, the last one serving whatever comes after, for so many attempts.
@@ -208,15 +186,11 @@ impl Policy {
         let max_delay = waits.iter().max().copied().unwrap_or(Duration::ZERO);
         let count = max_attempts.map_or(u32::MAX, |attempts| attempts.saturating_sub(1));
         let retry = Retry { count, backoff: Backoff::List(waits), jitter_percent: 0 };
-        Self { max_attempts, retry, max_delay, expires_at: None }
+        Self { max_attempts, retry, max_delay }
     }
 
     fn is_exhausted(&self, attempt_count: u32) -> bool {
         self.max_attempts.is_some_and(|limit| attempt_count >= limit)
-    }
-
-    fn is_expired(&self, now: Timestamp) -> bool {
-        self.expires_at.is_some_and(|expiry| expiry <= now)
     }
 
     /// The wait after the failure that brought the count there. A receiver may ask for more time, up to the longest
@@ -259,8 +233,6 @@ mod tests {
             reported(7, Outcome::Arrived),
             reported(7, failure("http_500", None)),
             reported(6, Outcome::Arrived),
-            Input::GivenBack { job: 7 },
-            Input::GivenBack { job: 6 },
         ]
     }
 
@@ -272,28 +244,14 @@ mod tests {
     fn every_input_has_an_answer_in_every_status() {
         use Rejected::{Ended, NotThisAttempt, UnderWay};
         use Status::{Completed, DeadLettered, InProgress, Pending, PendingRetry};
-        let waiting = [
-            Ok(InProgress),
-            Err(NotThisAttempt),
-            Err(NotThisAttempt),
-            Err(NotThisAttempt),
-            Err(NotThisAttempt),
-            Err(NotThisAttempt),
-        ];
-        let under_way = [
-            Err(UnderWay),
-            Ok(Completed),
-            Ok(PendingRetry),
-            Err(NotThisAttempt),
-            Ok(Pending),
-            Err(NotThisAttempt),
-        ];
+        let waiting = [Ok(InProgress), Err(NotThisAttempt), Err(NotThisAttempt), Err(NotThisAttempt)];
+        let under_way = [Err(UnderWay), Ok(Completed), Ok(PendingRetry), Err(NotThisAttempt)];
         for (status, expected) in [
             (Pending, waiting),
             (PendingRetry, waiting),
             (InProgress, under_way),
-            (Completed, [Err(Ended); 6]),
-            (DeadLettered, [Err(Ended); 6]),
+            (Completed, [Err(Ended); 4]),
+            (DeadLettered, [Err(Ended); 4]),
         ] {
             let found: Vec<_> = inputs().into_iter().map(|input| becomes(status, input)).collect();
             assert_eq!(found, expected, "{status:?}");
@@ -372,41 +330,6 @@ mod tests {
             let waiting = Delivery { attempt_count: count, ..delivery(Status::PendingRetry) };
             let woken = decide(&waiting, Input::Wake { job: 8 }, &policy(), 0, NOW).unwrap();
             assert_eq!((woken.status, woken.attempt_count), (status, count));
-        }
-    }
-
-    #[test]
-    fn what_is_too_old_is_given_up_before_it_is_attempted() {
-        let policy = Policy { expires_at: Some(NOW), ..policy() };
-        let expired = decide(&delivery(Status::Pending), Input::Wake { job: 8 }, &policy, 0, NOW).unwrap();
-        assert_eq!(expired.status, Status::DeadLettered);
-        assert_eq!(expired.final_error_code.as_deref(), Some(EXPIRED));
-        let before = Timestamp::from_micros(NOW.as_micros() - 1);
-        let early = Delivery { next_attempt_at: before, ..delivery(Status::Pending) };
-        let begun = decide(&early, Input::Wake { job: 8 }, &policy, 0, before).unwrap();
-        assert_eq!(begun.status, Status::InProgress, "the moment before it still goes");
-    }
-
-    #[test]
-    fn a_retry_that_would_come_too_late_is_looked_at_when_it_is() {
-        let due = |expires_at: Timestamp| {
-            let policy = Policy { expires_at: Some(expires_at), ..policy() };
-            let input = reported(7, failure("timeout", None));
-            decide(&delivery(Status::InProgress), input, &policy, 0, NOW).unwrap().next_attempt_at
-        };
-        assert_eq!(due(NOW.plus(secs(9))), NOW.plus(secs(5)));
-        assert_eq!(due(NOW.plus(secs(2))), NOW.plus(secs(2)));
-        assert_eq!(due(Timestamp::from_micros(0)), NOW, "never in the past");
-    }
-
-    #[test]
-    fn what_is_given_back_waits_as_before_and_is_due_at_once() {
-        for (count, status) in [(0, Status::Pending), (1, Status::PendingRetry)] {
-            let taken = Delivery { attempt_count: count, ..delivery(Status::InProgress) };
-            let later = NOW.plus(secs(1));
-            let back = decide(&taken, Input::GivenBack { job: 7 }, &policy(), 0, later).unwrap();
-            assert_eq!((back.status, back.attempt_count), (status, count));
-            assert_eq!(back.next_attempt_at, later);
         }
     }
 

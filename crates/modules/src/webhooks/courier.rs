@@ -10,7 +10,7 @@ use tokio::task::JoinSet;
 use tokio::time::Instant;
 
 use super::call::Uncallable;
-use super::dispatch::{Dispatch, Dispatched, Found, Which};
+use super::dispatch::{By, Dispatch, Dispatched, Found, Wanted, Which};
 use super::error::Error;
 use super::jobs::{Lane, Leased, Report};
 use super::observer::{Attempted, Observer};
@@ -121,10 +121,11 @@ impl Courier {
 
     async fn look(&self, which: &Which, looked_for_expired: &mut Instant) -> Result<Found, Error> {
         if looked_for_expired.elapsed() >= TICK {
-            self.dispatch.jobs.expire().await?;
+            self.dispatch.expire().await?;
             *looked_for_expired = Instant::now();
         }
-        self.dispatch.lease(which, BATCH, Duration::ZERO).await
+        let wanted = Wanted { most: BATCH, lease: Duration::ZERO, by: By::Itself };
+        self.dispatch.lease(which, wanted).await
     }
 
     /// Sends this to a subscription now, whatever its limits, and tells what came of it. It is no delivery: nothing of it

@@ -12,7 +12,7 @@ use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, 
 
 use tokio::time::Instant;
 
-use super::dispatch::{Dispatch, Dispatched, HandedOut, TO_REPORT, Which};
+use super::dispatch::{By, Dispatch, Dispatched, HandedOut, TO_REPORT, Wanted, Which};
 use super::error::Error;
 use super::jobs::{Answered, LEASE_EXPIRED, Report, Sent, Won};
 use super::lanes::{Place, Verdict};
@@ -24,6 +24,8 @@ use super::subscriptions::Subscriptions;
 pub const QUEUE: &str = "webhooks";
 /// How often is looked for workers that do not come back.
 const FREED_EVERY: Duration = Duration::from_secs(1);
+/// How often is looked for what waits for subscriptions that were deleted. Whoever asks for work, or sends, finds it at once.
+const CLOSED_EVERY: Duration = Duration::from_secs(5);
 /// The code of a failure that its worker gives none for.
 const WORKER_FAILED: &str = "worker_failed";
 
@@ -100,10 +102,18 @@ impl Counter {
         })
     }
 
-    /// Frees places for as long as it is polled, and keeps this node counted while workers have any.
+    /// Frees places for as long as it is polled, and keeps this node counted while workers have any. What waits for deleted
+    /// subscriptions is given up, although no worker asks.
     pub async fn run(&self) {
+        let mut closed = Instant::now();
         loop {
             tokio::time::sleep(FREED_EVERY).await;
+            if closed.elapsed() >= CLOSED_EVERY {
+                closed = Instant::now();
+                if let Err(error) = self.dispatch.close_deleted().await {
+                    tracing::warn!(%error, "what waits for deleted subscriptions cannot be given up");
+                }
+            }
             if self.held().is_empty() {
                 continue;
             }
@@ -122,7 +132,7 @@ impl Counter {
     /// # Errors
     /// When the database does not answer.
     pub async fn free_places(&self) -> Result<(), Error> {
-        self.dispatch.jobs.expire().await?;
+        self.dispatch.expire().await?;
         let jobs: HashMap<i64, i64> = self.held().iter().map(|(job, held)| (*job, held.token)).collect();
         if jobs.is_empty() {
             return Ok(());
@@ -151,6 +161,7 @@ impl Counter {
                 (held.lane, Some(held.sent))
             }
             Known::Elsewhere(handed_out) => {
+                self.dispatch.crew.look_again();
                 self.dispatch.lanes.hear(handed_out.lane, verdict, quiet_for);
                 (handed_out.lane, handed_out.sent)
             }
@@ -277,7 +288,8 @@ impl Desk for Counter {
 
     async fn lease(&self, _queues: &[&str], limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
         self.free_places().await.map_err(told)?;
-        let mut found = self.dispatch.lease(&Which::All, limit, lease).await.map_err(told)?.work;
+        let wanted = Wanted { most: limit, lease, by: By::Workers };
+        let mut found = self.dispatch.lease(&Which::All, wanted).await.map_err(told)?.work;
         // A worker is promised no lease that its request may outlive. Giving back takes time too.
         while let Some(late) = found.iter().position(|dispatched| !dispatched.is_in_time()) {
             self.dispatch.give_back(found.swap_remove(late)).await;

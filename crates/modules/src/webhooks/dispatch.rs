@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::call::{Call, Uncallable};
 use super::crew::Crew;
 use super::error::Error;
-use super::jobs::{Ask, Jobs, Lane, Leased, Sent};
+use super::jobs::{Ask, Expired, Jobs, Lane, Leased, Sent};
 use super::lanes::{Lanes, Limits, Place, Rate, Why};
 use super::vault::Vault;
 
@@ -72,6 +72,24 @@ pub(super) enum Which {
     All,
     /// Those of these in which something waits.
     These(Vec<i64>),
+}
+
+/// How much to lease, and for whom.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Wanted {
+    pub(super) most: usize,
+    /// Each is leased for as long as its request may take and then some, and at least for so long.
+    pub(super) lease: Duration,
+    pub(super) by: By,
+}
+
+/// Who makes the attempts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum By {
+    /// This process: what it has under way ends with it.
+    Itself,
+    /// Workers outside, who have what they got although this process ends.
+    Workers,
 }
 
 /// What one look gave.
@@ -135,6 +153,14 @@ impl Dispatch {
         Ok(Some(HandedOut { lane: id, shortest, sent: call.map(|call| call.sent().clone()) }))
     }
 
+    /// Puts back what nobody came back for.
+    pub(super) async fn expire(&self) -> Result<(), Error> {
+        if self.jobs.expire().await? != Expired::default() {
+            self.crew.look_again();
+        }
+        Ok(())
+    }
+
     /// Gives back what came too late to be made. Nothing was sent, so it costs no attempt and no lease.
     pub(super) async fn give_back(&self, late: Dispatched) {
         let Leased { job, token, .. } = late.leased;
@@ -144,14 +170,13 @@ impl Dispatch {
         }
     }
 
-    /// Leases up to so many from these lanes, each for as long as its request may take and then some, and at least for
-    /// `lease`.
-    pub(super) async fn lease(&self, which: &Which, most: usize, lease: Duration) -> Result<Found, Error> {
+    /// Leases what is wanted from these lanes.
+    pub(super) async fn lease(&self, which: &Which, wanted: Wanted) -> Result<Found, Error> {
         self.crew.show_up().await?;
         let mut found = Found::default();
         let looked = match which {
-            Which::All => self.look_at_all(most, lease, &mut found).await,
-            Which::These(lanes) => self.look_at(lanes, most, lease, &mut found).await,
+            Which::All => self.look_at_all(wanted, &mut found).await,
+            Which::These(lanes) => self.look_at(lanes, wanted, &mut found).await,
         };
         match looked {
             // What is leased is made all the same.
@@ -164,10 +189,10 @@ impl Dispatch {
         Ok(found)
     }
 
-    async fn look_at_all(&self, most: usize, lease: Duration, found: &mut Found) -> Result<(), Error> {
+    async fn look_at_all(&self, wanted: Wanted, found: &mut Found) -> Result<(), Error> {
         let begun_after = *held(&self.served);
         let (mut after, mut wrapped) = (begun_after, begun_after == 0);
-        while found.work.len() < most && self.lanes.free() > 0 {
+        while found.work.len() < wanted.most && self.lanes.free() > 0 {
             // Of very many lanes the parts may have changed since the first.
             self.crew.show_up().await?;
             let mut page = self.jobs.lanes(after, PAGE).await?;
@@ -180,7 +205,7 @@ impl Dispatch {
             for lane in page.deleted {
                 found.more |= self.jobs.close_lane(lane).await? > 0;
             }
-            if let Some(served) = self.lease_page(page.open, most, lease, found).await? {
+            if let Some(served) = self.lease_page(page.open, wanted, found).await? {
                 *held(&self.served) = served;
             }
             after = match page.next {
@@ -198,17 +223,24 @@ impl Dispatch {
         Ok(())
     }
 
-    async fn look_at(
-        &self,
-        lanes: &[i64],
-        most: usize,
-        lease: Duration,
-        found: &mut Found,
-    ) -> Result<(), Error> {
+    /// Gives up what waits for subscriptions that were deleted, although nobody asks for work.
+    pub(super) async fn close_deleted(&self) -> Result<(), Error> {
+        let mut after = Some(0);
+        while let Some(begin) = after {
+            let page = self.jobs.lanes(begin, PAGE).await?;
+            for lane in page.deleted {
+                while self.jobs.close_lane(lane).await? > 0 {}
+            }
+            after = page.next;
+        }
+        Ok(())
+    }
+
+    async fn look_at(&self, lanes: &[i64], wanted: Wanted, found: &mut Found) -> Result<(), Error> {
         if self.lanes.free() > 0 {
             let chosen = self.jobs.chosen_lanes(lanes).await?;
             found.seen += chosen.disabled.len();
-            self.lease_page(chosen.open, most, lease, found).await?;
+            self.lease_page(chosen.open, wanted, found).await?;
             found.complete = true;
         }
         Ok(())
@@ -218,8 +250,7 @@ impl Dispatch {
     async fn lease_page(
         &self,
         page: Vec<Lane>,
-        most: usize,
-        lease: Duration,
+        Wanted { most, lease, by }: Wanted,
         found: &mut Found,
     ) -> Result<Option<i64>, Error> {
         let wanted = most - found.work.len();
@@ -257,7 +288,11 @@ impl Dispatch {
             held_places.insert(id, (call, places, Instant::now() + lease));
             served = Some(id);
         }
-        for leased in self.jobs.lease(&asks).await? {
+        let leased = match by {
+            By::Itself => self.jobs.lease(&asks).await?,
+            By::Workers => self.jobs.hand_out(&asks, self.crew.id()).await?,
+        };
+        for leased in leased {
             let Some((call, places, ours_until)) = held_places.get_mut(&leased.lane) else { continue };
             let Some(place) = places.pop() else { continue };
             found.work.push(Dispatched { call: call.clone(), leased, place, ours_until: *ours_until });
@@ -374,11 +409,12 @@ mod tests {
         let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
         let lanes = Lanes::new(lanes::Settings::default());
         let dispatch = Dispatch::new(webhooks.jobs.clone(), crew, lanes, vault, clock);
-        let found = dispatch.lease(&Which::All, 10, Duration::ZERO).await.unwrap();
+        let wanted = Wanted { most: 10, lease: Duration::ZERO, by: By::Itself };
+        let found = dispatch.lease(&Which::All, wanted).await.unwrap();
         assert_eq!((found.seen, found.busy, found.work.len()), (3, vec![ids[1]], 1));
-        let found = dispatch.lease(&Which::All, 10, Duration::ZERO).await.unwrap();
+        let found = dispatch.lease(&Which::All, wanted).await.unwrap();
         assert_eq!((found.seen, found.complete), (2, true), "each once, wherever the look began");
-        let found = dispatch.lease(&Which::These(ids), 10, Duration::ZERO).await.unwrap();
+        let found = dispatch.lease(&Which::These(ids), wanted).await.unwrap();
         assert_eq!((found.seen, found.work.len()), (2, 0));
         engine.shutdown().await.unwrap();
     }

@@ -330,6 +330,18 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be written.
     pub async fn lease(&self, asks: &[Ask]) -> Result<Vec<Leased>, Error> {
+        self.lease_as(asks, None).await
+    }
+
+    /// The same for outside workers of this node: what they get is theirs although the node ends.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn hand_out(&self, asks: &[Ask], node: &str) -> Result<Vec<Leased>, Error> {
+        self.lease_as(asks, Some(node)).await
+    }
+
+    async fn lease_as(&self, asks: &[Ask], handed_out_by: Option<&str>) -> Result<Vec<Leased>, Error> {
         let mut seen = HashSet::new();
         let asks: Vec<_> = asks.iter().copied().filter(|ask| ask.most > 0 && seen.insert(ask.lane)).collect();
         if asks.is_empty() {
@@ -337,10 +349,13 @@ impl Jobs {
         }
         Ok(match self.base.side(Part::Worker)? {
             Side::Sqlite(file) => {
-                let now = self.base.now();
-                file.write_product(move |transaction| on_file::lease(transaction, &asks, now)).await?
+                let (now, handed_out_by) = (self.base.now(), handed_out_by.map(str::to_owned));
+                file.write_product(move |transaction| {
+                    on_file::lease(transaction, &asks, handed_out_by.as_deref(), now)
+                })
+                .await?
             }
-            Side::Postgres(server) => on_server::lease(server, &asks).await?,
+            Side::Postgres(server) => on_server::lease(server, &asks, handed_out_by).await?,
         })
     }
 

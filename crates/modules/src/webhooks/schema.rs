@@ -16,5 +16,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0002.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0002.sql"),
         },
+        Migration {
+            name: "handed_out_jobs",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0003.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0003.sql"),
+        },
     ],
 };

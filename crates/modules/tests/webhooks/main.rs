@@ -15,6 +15,7 @@ mod plans;
 mod retention;
 mod roles;
 mod stage;
+mod strays;
 mod subscriptions;
 mod tables;
 mod two_desks;

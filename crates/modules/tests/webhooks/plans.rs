@@ -116,6 +116,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
         (sqlite!("due_in_lane"), vec![number(4), number(LATER), number(100)], "jobs_due_in_lane"),
         (both!("sqlite", "lanes"), vec![number(0), number(100)], "jobs_due_in_lane"),
         (both!("sqlite", "chosen_lanes"), vec![text("[1,2]")], "jobs_due_in_lane"),
+        (both!("sqlite", "with_workers"), vec![text("x")], "jobs_handed_out"),
         (sqlite!("expired"), vec![text("deliver/webhooks"), number(LATER), number(100)], "jobs_leased"),
         (sqlite!("known_event"), vec![text("e-7")], "uniq_saga_event_subscription"),
         (both!("sqlite", "find_requeue"), vec![number(7)], "uniq_saga_requeue"),
@@ -146,7 +147,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
 }
 
 /// What is read from its beginning to its end: what a query itself has put together, or as far as its limit goes.
-const READ_WHOLE: [(&str, &str); 8] = [
+const READ_WHOLE: [(&str, &str); 9] = [
     ("disabled_backlogs", "SCAN subscriptions USING INDEX idx_subscription_disabled"),
     ("disabled_backlogs", "SCAN counted"),
     ("lanes", "SCAN found"),
@@ -155,6 +156,8 @@ const READ_WHOLE: [(&str, &str); 8] = [
     ("results", "SCAN r"),
     ("unrequeued", "SCAN waiting"),
     ("unrequeued", "SCAN waiting_dead_letters USING COVERING INDEX idx_waiting_letter_subscription"),
+    // What outside workers have, and nothing else.
+    ("with_workers", "SCAN jobs USING COVERING INDEX jobs_handed_out"),
 ];
 
 /// Every query there is in a dialect, with its name.
@@ -311,7 +314,12 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
             &["idx_saga_status_id"],
         ),
         (server!("results"), vec![&hundred], &["webhook_delivery_sagas_pkey"]),
-        (server!("lease"), vec![&ids, &ids, &ids], &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"]),
+        (
+            server!("lease"),
+            vec![&ids, &ids, &ids, &code],
+            &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"],
+        ),
+        (both!("postgres", "with_workers"), vec![&code], &["jobs_handed_out"]),
         (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
         (both!("postgres", "chosen_lanes"), vec![&chosen], &["jobs_due_in_lane"]),
         (server!("expire"), vec![&queue, &hundred, &fifth, &code], &["jobs_leased"]),

@@ -1,7 +1,7 @@
 //! Outside workers take deliveries from the queue `webhooks`, and call the endpoints themselves.
 
-use hyper::HeaderMap;
 use hyper::header::{HeaderName, HeaderValue};
+use hyper::{HeaderMap, Method};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
 
@@ -10,9 +10,16 @@ use crate::stage::{Open, expect, number, on_both_stores, with};
 const OUTSIDE: [(&str, &str); 1] = [("BACKSTITCH_WEBHOOKS_CONCURRENCY", "0")];
 
 async fn lease(open: &Open, lease_seconds: u64) -> Value {
-    let asked = json!({ "queues": ["webhooks"], "lease_seconds": lease_seconds, "wait_seconds": 20 });
+    lease_all(open, lease_seconds, 20).await[0].clone()
+}
+
+/// All that there is, once there is any or nobody waits any longer.
+async fn lease_all(open: &Open, lease_seconds: u64, wait_seconds: u64) -> Vec<Value> {
+    let asked = json!({
+        "queues": ["webhooks"], "limit": 100, "lease_seconds": lease_seconds, "wait_seconds": wait_seconds
+    });
     let leased = expect(&open.client.post("/v1/jobs/lease", &asked).await, 200);
-    leased["jobs"][0].clone()
+    leased["jobs"].as_array().unwrap().clone()
 }
 
 async fn report(open: &Open, job: &Value, what: &str, more: Value) -> crate::support::Answer {
@@ -82,6 +89,45 @@ async fn a_worker_whose_lease_ran_out_is_refused_and_costs_no_attempt() {
         assert_eq!(report(&open, &taken_over, "complete", json!({})).await.status, 200);
         let arrived = open.becomes(&told, "Completed").await;
         assert_eq!(arrived["attempt_count"], 1);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_workers_have_counts_among_the_requests_of_an_endpoint_after_a_crash_too() {
+    on_both_stores(async |stage| {
+        let open = stage.open_with(&OUTSIDE).await;
+        open.subscribe(&with(stage.terms("a"), json!({ "max_concurrency": 2 }))).await;
+        for order in ["o-1", "o-2", "o-3", "o-4"] {
+            open.tell(order).await;
+        }
+        let mut before = lease_all(&open, 120, 20).await;
+        while before.len() < 2 {
+            before.extend(lease_all(&open, 120, 20).await);
+        }
+        assert_eq!(before.len(), 2);
+        open.kill().await;
+        let open = stage.open_with(&OUTSIDE).await;
+        // Longer than other nodes wait for one that died.
+        assert!(lease_all(&open, 120, 13).await.is_empty());
+        assert_eq!(report(&open, &before[0], "complete", json!({})).await.status, 200);
+        assert_eq!(lease_all(&open, 120, 20).await.len(), 1);
+        assert!(lease_all(&open, 120, 1).await.is_empty(), "the other one is still on its way");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_waits_for_a_deleted_subscription_is_given_up_although_no_worker_asks() {
+    on_both_stores(async |stage| {
+        let open = stage.open_with(&OUTSIDE).await;
+        let made = open.subscribe(&stage.terms("a")).await;
+        let told = open.tell("o-1").await;
+        open.becomes(&told, "InProgress").await;
+        let path = format!("/v1/webhooks/subscriptions/{}", made["id"]);
+        assert_eq!(open.client.send(Method::DELETE, &path, &[], "").await.status, 204);
+        let dead = open.becomes(&told, "DeadLettered").await;
+        assert_eq!(dead["final_error_code"], "subscription_deleted");
     })
     .await;
 }

@@ -10,11 +10,17 @@
 //! under way then are not called back, so until they end there may be more of them than the limit says. A node that is not
 //! answered in time goes by what it knows for as long as the others count it.
 //!
-//! A file has one process, which is always alone.
+//! What outside workers have they keep when nodes come and go, and for long. So it stands in the database which node gave it to
+//! them, and whoever may have more by a change waits until they have less. Of the requests that a node itself makes, which end
+//! soon and with it, nothing is kept.
+//!
+//! A file has one process, which is always alone; what workers got from the ones before it counts all the same.
 
+mod outside;
 mod part;
 mod view;
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -27,12 +33,18 @@ use super::base::{Base, Part, Side};
 use super::error::Error;
 use super::jobs::Jobs;
 use super::lanes::Limits;
-use crate::question::column_unreadable;
+use crate::question::{Record, Statement, answered, column_unreadable};
+use outside::{Counts, Outside};
 use part::Standing;
 use view::View;
 
 /// A database that does not answer holds up what is handed out, or a shutdown, for no longer.
 const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+
+const WITH_WORKERS: Statement = Statement {
+    sqlite: include_str!("../../../queries/sqlite/webhooks/with_workers.sql"),
+    postgres: include_str!("../../../queries/postgres/webhooks/with_workers.sql"),
+};
 
 /// How often nodes tell of themselves, and for how long they are believed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -57,6 +69,7 @@ pub struct Crew {
     /// By what the others tell this node from another of the same name.
     id: String,
     view: Mutex<View>,
+    outside: Mutex<Outside>,
     /// Held by whoever tells the others of this node.
     telling: tokio::sync::Mutex<()>,
 }
@@ -72,25 +85,40 @@ impl Crew {
             settings,
             id,
             view: Mutex::new(View::new(settings)),
+            outside: Mutex::default(),
             telling: tokio::sync::Mutex::default(),
         }
     }
 
-    /// Tells the others of this node, and sees who they are, if it is time to. Whoever hands out attempts, or has some out,
-    /// says so as often as it looks.
+    /// By what this node is known.
+    pub(super) fn id(&self) -> &str {
+        &self.id
+    }
+
+    /// Tells the others of this node, and sees who they are and what their workers have, if it is time to. Whoever hands out
+    /// attempts, or has some out, says so as often as it looks.
     ///
     /// # Errors
     /// When the database does not answer and the others may count this node no more.
     pub(super) async fn show_up(&self) -> Result<(), Error> {
-        let Side::Postgres(server) = self.base.side(Part::Worker)? else { return Ok(()) };
+        let server = match self.base.side(Part::Worker)? {
+            Side::Postgres(server) => server,
+            Side::Sqlite(_) => return self.look_back().await,
+        };
         let _alone = self.telling.lock().await;
-        if !self.view().is_due(Instant::now()) {
+        let now = Instant::now();
+        let told = if self.view().is_due(now) {
+            self.view().try_now(now);
+            self.tell(server).await
+        } else if self.outside().is_due(now) {
+            let crew = self.outside().crew();
+            self.see_workers(server, crew).await
+        } else {
             return Ok(());
-        }
-        self.view().try_now(Instant::now());
-        match self.tell(server).await {
+        };
+        match told {
             Err(error) if self.view().is_good(Instant::now()) => {
-                tracing::warn!(%error, "other nodes that send webhooks could not be told of this one");
+                tracing::warn!(%error, "other nodes that send webhooks could not be told of this one, or be seen");
                 Ok(())
             }
             told => Ok(told?),
@@ -107,22 +135,49 @@ impl Crew {
             told = Instant::now();
             seen = self.beat(server).await?;
         }
-        let others = || seen.iter().filter(|id| **id != self.id);
-        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
-        let before = others().filter(|id| **id < self.id).count();
-        let standing = Standing::among(count(before), count(others().count()));
+        seen.insert(self.id.clone());
+        let standing = Standing::of(&self.id, &seen);
+        // Only now: of a node that goes meanwhile both its part is kept free and what it left.
+        self.see_workers(server, seen).await?;
         self.view().stand(standing, was_known, told, Instant::now());
         Ok(())
     }
 
     /// Renews this node's row; who was there before.
-    async fn beat(&self, server: &Acting) -> Result<Vec<String>, store::Error> {
-        let gone_after = i64::try_from(self.settings.gone_after.as_millis()).unwrap_or(i64::MAX);
-        let values: [&(dyn ToSql + Sync); 3] = [&self.id, &self.base.node, &gone_after];
+    async fn beat(&self, server: &Acting) -> Result<BTreeSet<String>, store::Error> {
+        let values: [&(dyn ToSql + Sync); 3] = [&self.id, &self.base.node, &self.gone_after()];
         let rows =
             server.query_within(ANSWERED_WITHIN, include_str!("../postgres/beat.sql"), &values).await?;
         let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>();
         ids.map_err(|why| column_unreadable(&why))
+    }
+
+    /// Sees what workers have from processes that had this file before.
+    async fn look_back(&self) -> Result<(), Error> {
+        if self.outside().is_due(Instant::now()) {
+            let rows = self.base.read(Part::Worker, WITH_WORKERS, vec![self.id.as_str().into()]).await?;
+            let crew = BTreeSet::from([self.id.clone()]);
+            self.outside().see(counts(&rows)?, crew, Instant::now());
+        }
+        Ok(())
+    }
+
+    /// Sees what workers have from other nodes, of which these share the limits.
+    async fn see_workers(&self, server: &Acting, crew: BTreeSet<String>) -> Result<(), store::Error> {
+        let rows = server.query_within(ANSWERED_WITHIN, WITH_WORKERS.postgres, &[&self.id]).await?;
+        self.outside().see(counts(&answered(&rows)?)?, crew, Instant::now());
+        Ok(())
+    }
+
+    /// What a worker did not get here was answered, or its lease is over: there may be room again for whoever waits for it.
+    pub(super) fn look_again(&self) {
+        if self.outside().look_again() {
+            self.base.work_soon();
+        }
+    }
+
+    fn gone_after(&self) -> i64 {
+        i64::try_from(self.settings.gone_after.as_millis()).unwrap_or(i64::MAX)
     }
 
     /// When this node takes its part, if it has just come and there are others.
@@ -132,10 +187,11 @@ impl Crew {
 
     /// What this node may take of the limits of a lane; nothing where it leaves the lane to the others.
     pub(super) fn part(&self, lane: i64, limits: &Limits) -> Option<Limits> {
-        match self.base.side(Part::Worker) {
+        let share = |limits: &Limits| match self.base.side(Part::Worker) {
             Ok(Side::Sqlite(_)) => Standing::ALONE.part(lane, limits),
             _ => self.view().part(lane, limits, Instant::now()),
-        }
+        };
+        self.outside().part(lane, limits, share)
     }
 
     /// Leaves its part to the others. Whoever hands out anything afterwards comes back by it.
@@ -155,4 +211,17 @@ impl Crew {
     fn view(&self) -> MutexGuard<'_, View> {
         self.view.lock().unwrap_or_else(PoisonError::into_inner)
     }
+
+    fn outside(&self) -> MutexGuard<'_, Outside> {
+        self.outside.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+fn counts(rows: &[Record]) -> Result<Counts, store::Error> {
+    let mut counts = Counts::new();
+    for row in rows {
+        let of_lane: &mut Vec<_> = counts.entry(row.integer(0)?).or_default();
+        of_lane.push((row.text(1)?, usize::try_from(row.integer(2)?).unwrap_or(usize::MAX)));
+    }
+    Ok(counts)
 }

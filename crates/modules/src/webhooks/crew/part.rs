@@ -1,5 +1,6 @@
 //! Which part of an endpoint's limits is a node's.
 
+use std::collections::BTreeSet;
 use std::num::NonZeroU32;
 
 use crate::webhooks::lanes::{Limits, Rate};
@@ -14,6 +15,13 @@ pub(super) struct Standing {
 impl Standing {
     /// The only one there is.
     pub(super) const ALONE: Self = Self { rank: 0, of: NonZeroU32::MIN };
+
+    /// One of these nodes.
+    pub(super) fn of(node: &str, crew: &BTreeSet<String>) -> Self {
+        let count = |number: usize| u32::try_from(number).unwrap_or(u32::MAX);
+        let before = crew.iter().take_while(|one| one.as_str() < node).count();
+        Self::among(count(before), count(crew.len().saturating_sub(1)))
+    }
 
     /// The one that so many of the others come before.
     pub(super) fn among(before: u32, others: u32) -> Self {

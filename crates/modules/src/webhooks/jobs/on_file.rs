@@ -20,10 +20,12 @@ struct Job {
 pub(super) fn lease(
     transaction: &Transaction<'_>,
     asks: &[Ask],
+    handed_out_by: Option<&str>,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Leased>> {
     let mut is_open = transaction.prepare_cached(include_str!("../sqlite/is_open.sql"))?;
     let mut due = transaction.prepare_cached(include_str!("../sqlite/due_in_lane.sql"))?;
+    let mut take = transaction.prepare_cached(include_str!("../sqlite/lease_job.sql"))?;
     let mut leased = Vec::new();
     for &Ask { lane, most, lease: duration } in asks {
         if !is_open.exists([lane])? {
@@ -33,7 +35,7 @@ pub(super) fn lease(
         let mut rows = due.query(params![lane, now.as_micros(), most])?;
         let mut jobs = Vec::new();
         while let Some(row) = rows.next()? {
-            let mut job = read(row)?;
+            let job = read(row)?;
             let Ok(lease) = job.found.lease.lease(duration, now) else { continue };
             let got = Leased {
                 job: job.id,
@@ -47,13 +49,13 @@ pub(super) fn lease(
                 kind: row.get(11)?,
                 payload: row.get(12)?,
             };
-            job.found.lease = lease;
-            jobs.push(job);
+            jobs.push((job.id, lease));
             leased.push(got);
         }
         // Only once they are all read: what is leased leaves the index that is being read.
-        for job in &jobs {
-            write(transaction, job)?;
+        for (job, lease) in jobs {
+            let (status, until) = (job_word(lease.status), lease.until.as_micros());
+            take.execute(params![job, status, lease.token, until, handed_out_by])?;
         }
     }
     Ok(leased)

@@ -16,11 +16,15 @@ use super::{
 use crate::job_words::{job_status, job_word};
 use crate::question::column_unreadable;
 
-pub(super) async fn lease(server: &Acting, asks: &[Ask]) -> Result<Vec<Leased>, store::Error> {
+pub(super) async fn lease(
+    server: &Acting,
+    asks: &[Ask],
+    handed_out_by: Option<&str>,
+) -> Result<Vec<Leased>, store::Error> {
     let lanes: Vec<i64> = asks.iter().map(|ask| ask.lane).collect();
     let most: Vec<i64> = asks.iter().map(|ask| i64::try_from(ask.most).unwrap_or(i64::MAX)).collect();
     let millis: Vec<i64> = asks.iter().map(|ask| millis(ask.lease)).collect();
-    let values: [&(dyn ToSql + Sync); 3] = [&lanes, &most, &millis];
+    let values: [&(dyn ToSql + Sync); 4] = [&lanes, &most, &millis, &handed_out_by];
     let rows = server.query(include_str!("../postgres/lease.sql"), &values).await?;
     let leased = |row: &Row| {
         Ok(Leased {

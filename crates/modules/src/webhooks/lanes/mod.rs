@@ -32,7 +32,7 @@ const SWEPT_EVERY: Duration = Duration::from_secs(60);
 const DOUBTED_EVERY: Duration = Duration::from_secs(1);
 
 /// What one endpoint gets.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Limits {
     /// Requests at once.
     pub concurrency: usize,

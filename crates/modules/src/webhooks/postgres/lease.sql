@@ -1,4 +1,5 @@
--- Each lane that is open gives its oldest, up to a number of its own, with what is to be sent.
+-- Each lane that is open gives its oldest, up to a number of its own, with what is to be sent; to an outside worker of this
+-- node if one is named.
 with
 open as (
     select w.lane, w.most, w.lease
@@ -20,7 +21,10 @@ due as (
 ),
 leased as (
     update jobs
-    set status = 'Leased', token = token + 1, until = clock() + due.lease * interval '1 ms'
+    set status = 'Leased',
+        token = token + 1,
+        until = clock() + due.lease * interval '1 ms',
+        handed_out_by = $4
     from due
     where jobs.id = due.id
     returning jobs.id, jobs.delivery_id, jobs.lane, jobs.token, jobs.until

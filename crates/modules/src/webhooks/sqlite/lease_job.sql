@@ -1,0 +1,3 @@
+update jobs
+set status = ?2, token = ?3, until = ?4, handed_out_by = ?5
+where id = ?1
