@@ -2,7 +2,7 @@
 
 use std::any::Any;
 use std::panic::AssertUnwindSafe;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
@@ -24,6 +24,9 @@ const MAX_BATCH: usize = 512;
 /// would take.
 const LINGER: usize = 200;
 
+/// How long a lone decision waits for that writer awake: longer than most disks take, so that neither has to be woken.
+const AWAKE: Duration = Duration::from_micros(400);
+
 /// How often that writer lets others go first before it writes.
 const PLACES_GIVEN_UP: usize = 8;
 
@@ -34,6 +37,8 @@ pub(crate) struct Committer {
     writers: TaskTracker,
     written: Arc<Written>,
     given_up: CancellationToken,
+    /// Decisions that wait for their answer, where there is a thread to wait for and a core to do so on.
+    waiting: Option<Arc<AtomicUsize>>,
 }
 
 /// How much has been written, and whether the last try failed.
@@ -123,7 +128,9 @@ impl Committer {
                 }
             }
         }
-        Ok(Self { tickets, writers, written, given_up })
+        let cores = std::thread::available_parallelism().map_or(1, usize::from);
+        let waits_awake = store.writers() == Writers::OwnThread && cores > 1;
+        Ok(Self { tickets, writers, written, given_up, waiting: waits_awake.then(Arc::default) })
     }
 
     /// Writes what is waiting and lets go of the store; whatever comes later is refused. What the store does not answer
@@ -146,9 +153,38 @@ impl Committer {
 
     /// Writes a decision; answers once it is on disk, or known not to be.
     pub(crate) async fn commit(&self, commit: Commit) -> Result<Answer, Stopped> {
-        let (answer, answered) = oneshot::channel();
+        let (answer, mut answered) = oneshot::channel();
         self.tickets.send(Ticket::Commit(commit, answer)).map_err(|_| Stopped)?;
+        if let Some(waiting) = &self.waiting {
+            let _present = Present::among(waiting);
+            stay_awake(waiting, &mut answered).await;
+            return answered.await.map_err(|_| Stopped);
+        }
         answered.await.map_err(|_| Stopped)
+    }
+}
+
+/// One of those who wait.
+struct Present<'a>(&'a AtomicUsize);
+
+impl<'a> Present<'a> {
+    fn among(waiting: &'a AtomicUsize) -> Self {
+        waiting.fetch_add(1, Ordering::Relaxed);
+        Self(waiting)
+    }
+}
+
+impl Drop for Present<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// Waits for an answer without sleeping, as long as nobody else waits and it is likely to come.
+async fn stay_awake(waiting: &AtomicUsize, answered: &mut oneshot::Receiver<Answer>) {
+    let until = Instant::now() + AWAKE;
+    while answered.is_empty() && waiting.load(Ordering::Relaxed) == 1 && Instant::now() < until {
+        tokio::task::yield_now().await;
     }
 }
 
