@@ -56,6 +56,7 @@ struct Tasks {
     courier: Option<JoinHandle<()>>,
     orchestrator: Option<JoinHandle<()>>,
     counter: Option<JoinHandle<()>>,
+    closer: Option<JoinHandle<()>>,
 }
 
 impl Hooks {
@@ -90,6 +91,8 @@ impl Hooks {
                 "webhooks are kept and not sent: set `secret`, which their signing secrets are encrypted with"
             );
         }
+        let jobs = parts.jobs.clone();
+        tasks.closer = Some(tokio::spawn(async move { jobs.close_lanes().await }));
         let orchestrator = parts.orchestrator.clone();
         tasks.orchestrator = Some(tokio::spawn(async move { orchestrator.run(&*observer).await }));
         engine.prune_with(parts.retention.at(config.retention.of_webhooks()));
@@ -106,7 +109,7 @@ impl Hooks {
             courier.abort();
             let _ = courier.await;
         }
-        for task in [tasks.orchestrator, tasks.counter].into_iter().flatten() {
+        for task in [tasks.orchestrator, tasks.counter, tasks.closer].into_iter().flatten() {
             task.abort();
             let _ = task.await;
         }

@@ -2,6 +2,8 @@
 
 -- Which node gave it to an outside worker; nothing where it makes the attempt itself, which then ends with it.
 alter table jobs add column handed_out_by text collate "C";
+-- The last change of its subscription that it was handed out after: what the worker calls is the subscription as of then.
+alter table jobs add column handed_out_as timestamptz;
 
 create index jobs_handed_out on jobs (lane, handed_out_by)
     where status = 'Leased' and handed_out_by is not null;
@@ -16,7 +18,7 @@ as $$
 begin
     perform grant_second_webhook_roles();
     if exists (select from pg_roles where rolname = 'backstitch_worker') then
-        grant update (handed_out_by) on jobs to backstitch_worker;
+        grant update (handed_out_by, handed_out_as) on jobs to backstitch_worker;
     end if;
 end;
 $$;

@@ -12,7 +12,7 @@ use backstitch::{Desk, Error as EngineError, Payload, Subject, Timestamp, Work, 
 
 use tokio::time::Instant;
 
-use super::dispatch::{By, Dispatch, Dispatched, HandedOut, TO_REPORT, Wanted, Which};
+use super::dispatch::{By, Dispatch, Dispatched, HandedOut, Wanted, Which, lease_for};
 use super::error::Error;
 use super::jobs::{Answered, LEASE_EXPIRED, Report, Sent, Won};
 use super::lanes::{Place, Verdict};
@@ -24,13 +24,14 @@ use super::subscriptions::Subscriptions;
 pub const QUEUE: &str = "webhooks";
 /// How often is looked for workers that do not come back.
 const FREED_EVERY: Duration = Duration::from_secs(1);
-/// How often is looked for what waits for subscriptions that were deleted. Whoever asks for work, or sends, finds it at once.
-const CLOSED_EVERY: Duration = Duration::from_secs(5);
 /// The code of a failure that its worker gives none for.
 const WORKER_FAILED: &str = "worker_failed";
 
 /// Hands deliveries to outside workers.
-pub struct Counter {
+pub struct Counter(Arc<Books>);
+
+/// What is handed out here, and what came of it.
+struct Books {
     dispatch: Arc<Dispatch>,
     subscriptions: Arc<Subscriptions>,
     observer: Arc<dyn Observer>,
@@ -44,8 +45,8 @@ struct Held {
     lane: i64,
     sent: Sent,
     place: Place,
-    /// The shortest lease that outlives its request.
-    shortest: Duration,
+    /// How long its request may take.
+    timeout: Duration,
     since: Instant,
 }
 
@@ -58,9 +59,24 @@ impl Counter {
         subscriptions: Arc<Subscriptions>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self { dispatch, subscriptions, observer, held: Mutex::default() }
+        Self(Arc::new(Books { dispatch, subscriptions, observer, held: Mutex::default() }))
     }
 
+    /// Frees places for as long as it is polled, and keeps this node counted while workers have any.
+    pub async fn run(&self) {
+        self.0.run().await;
+    }
+
+    /// Puts back what workers did not come back for, and frees their places; those too of whom another node has heard.
+    ///
+    /// # Errors
+    /// When the database does not answer.
+    pub async fn free_places(&self) -> Result<(), Error> {
+        self.0.free_places().await
+    }
+}
+
+impl Books {
     fn work(&self, Dispatched { call, leased, place, .. }: Dispatched) -> Result<Work, EngineError> {
         let refused = |why: String| EngineError::BadInput(why);
         let signed = call.signed_headers(&leased, self.dispatch.clock.now()).map_err(refused)?;
@@ -86,7 +102,7 @@ impl Counter {
             lane: lane.id,
             sent: call.sent().clone(),
             place,
-            shortest: lane.timeout + TO_REPORT,
+            timeout: lane.timeout,
             since: Instant::now(),
         };
         self.held().insert(leased.job, held);
@@ -102,18 +118,9 @@ impl Counter {
         })
     }
 
-    /// Frees places for as long as it is polled, and keeps this node counted while workers have any. What waits for deleted
-    /// subscriptions is given up, although no worker asks.
-    pub async fn run(&self) {
-        let mut closed = Instant::now();
+    async fn run(&self) {
         loop {
             tokio::time::sleep(FREED_EVERY).await;
-            if closed.elapsed() >= CLOSED_EVERY {
-                closed = Instant::now();
-                if let Err(error) = self.dispatch.close_deleted().await {
-                    tracing::warn!(%error, "what waits for deleted subscriptions cannot be given up");
-                }
-            }
             if self.held().is_empty() {
                 continue;
             }
@@ -127,11 +134,7 @@ impl Counter {
         }
     }
 
-    /// Puts back what workers did not come back for, and frees their places; those too of whom another node has heard.
-    ///
-    /// # Errors
-    /// When the database does not answer.
-    pub async fn free_places(&self) -> Result<(), Error> {
+    async fn free_places(&self) -> Result<(), Error> {
         self.dispatch.expire().await?;
         let jobs: HashMap<i64, i64> = self.held().iter().map(|(job, held)| (*job, held.token)).collect();
         if jobs.is_empty() {
@@ -140,7 +143,11 @@ impl Counter {
         let over = self.dispatch.jobs.over(&jobs).await?;
         let is_over =
             |job: &i64, held: &mut Held| jobs.get(job) == Some(&held.token) && over.contains_key(job);
-        for (job, held) in self.held().extract_if(is_over) {
+        let freed: Vec<_> = self.held().extract_if(is_over).collect();
+        if !freed.is_empty() {
+            self.dispatch.jobs.base.work_soon();
+        }
+        for (job, held) in freed {
             // How long the endpoint asked to be left alone, only the node knows that heard of it.
             let won = over.get(&job).and_then(Option::as_ref);
             held.place.leave(won.map_or(Verdict::Unknown, shown_by), None);
@@ -158,6 +165,7 @@ impl Counter {
         let (lane, sent) = match known {
             Known::Held(held) => {
                 held.place.leave(verdict, quiet_for);
+                self.dispatch.jobs.base.work_soon();
                 (held.lane, Some(held.sent))
             }
             Known::Elsewhere(handed_out) => {
@@ -199,9 +207,83 @@ impl Counter {
         }
     }
 
-    /// The shortest lease of what a worker has got here.
-    fn held_for(&self, job: i64) -> Option<Duration> {
-        self.held().get(&job).map(|held| held.shortest)
+    /// How long the request may take of what a worker has got here.
+    fn timeout_of(&self, job: i64) -> Option<Duration> {
+        self.held().get(&job).map(|held| held.timeout)
+    }
+
+    async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
+        self.free_places().await.map_err(told)?;
+        let wanted = Wanted { most: limit, lease, by: By::Workers };
+        let mut found = self.dispatch.lease(&Which::All, wanted).await.map_err(told)?.work;
+        // A worker is promised no lease that its request may outlive. Giving back takes time too.
+        while let Some(late) = found.iter().position(|dispatched| !dispatched.is_in_time()) {
+            self.dispatch.give_back(found.swap_remove(late)).await;
+        }
+        let mut work = Vec::with_capacity(found.len());
+        for dispatched in found {
+            let job = dispatched.leased.job;
+            match self.work(dispatched) {
+                Ok(one) => work.push(one),
+                // One that cannot be described must not keep the others from their worker; its lease runs out.
+                Err(error) => tracing::error!(job, %error, "this delivery cannot be handed out"),
+            }
+        }
+        Ok(work)
+    }
+
+    async fn extend(&self, job: i64, token: i64, lease: Duration) -> Result<Option<Timestamp>, EngineError> {
+        let timeout = match self.timeout_of(job) {
+            Some(timeout) => Some(timeout),
+            None => self.dispatch.handed_out(job).await.map_err(told)?.map(|known| known.timeout),
+        };
+        let lease = timeout.map_or(lease, |timeout| lease_for(timeout, lease));
+        match self.dispatch.jobs.extend(job, token, lease).await.map_err(told)? {
+            Ok(until) => Ok(Some(until)),
+            Err(Answered::Unknown) => Ok(None),
+            Err(Answered::Before(_)) => Err(EngineError::JobOver(job)),
+            Err(Answered::Stale(_) | Answered::Now) => Err(EngineError::StaleLease(job)),
+        }
+    }
+
+    async fn answer(
+        &self,
+        job: i64,
+        token: i64,
+        answer: &Answer,
+    ) -> Result<Option<backstitch::Answered>, EngineError> {
+        let known = self.known(job, token).await.map_err(told)?;
+        let sent = known.as_ref().and_then(Known::sent);
+        let mut report = Report { job, token, sent, ..Report::default() };
+        match answer {
+            Answer::Succeeded(result) => report.body = (result != "null").then(|| result.clone()),
+            Answer::Failed(error) => {
+                let code = error.code.as_deref().unwrap_or(WORKER_FAILED);
+                report.error_code = Some(code.to_owned());
+                report.response_code = status_in(code);
+                report.error = Some(error.message.clone());
+                report.retry_after = error.retry_after;
+            }
+        }
+        let answered = match self.dispatch.jobs.report(report.clone()).await {
+            Ok(answered) => answered,
+            Err(error) => {
+                self.keep(job, known);
+                return Err(told(error));
+            }
+        };
+        match known {
+            Some(known) if answered == Answered::Now => self.judge(known, &report).await,
+            // Whoever it belongs to, it is not this worker.
+            Some(Known::Held(held)) => held.place.leave(Verdict::Unknown, None),
+            _ => {}
+        }
+        match answered {
+            Answered::Now => Ok(Some(backstitch::Answered::Now)),
+            Answered::Before(_) => Ok(Some(backstitch::Answered::Before)),
+            Answered::Unknown => Ok(None),
+            Answered::Stale(_) => Err(EngineError::StaleLease(job)),
+        }
     }
 
     fn held(&self) -> MutexGuard<'_, HashMap<i64, Held>> {
@@ -278,45 +360,21 @@ impl Desk for Counter {
     }
 
     async fn get_ready(&self) -> Result<(), EngineError> {
-        self.dispatch.crew.show_up().await.map_err(told)?;
+        let Books { dispatch, .. } = &*self.0;
+        dispatch.crew.show_up().await.map_err(told)?;
         // A worker may not come again for long, and by then the others would not know this node any more.
-        if let Some(begins_at) = self.dispatch.crew.begins_at() {
+        if let Some(begins_at) = dispatch.crew.begins_at() {
             tokio::time::sleep_until(begins_at).await;
         }
         Ok(())
     }
 
     async fn lease(&self, _queues: &[&str], limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
-        self.free_places().await.map_err(told)?;
-        let wanted = Wanted { most: limit, lease, by: By::Workers };
-        let mut found = self.dispatch.lease(&Which::All, wanted).await.map_err(told)?.work;
-        // A worker is promised no lease that its request may outlive. Giving back takes time too.
-        while let Some(late) = found.iter().position(|dispatched| !dispatched.is_in_time()) {
-            self.dispatch.give_back(found.swap_remove(late)).await;
-        }
-        let mut work = Vec::with_capacity(found.len());
-        for dispatched in found {
-            let job = dispatched.leased.job;
-            match self.work(dispatched) {
-                Ok(one) => work.push(one),
-                // One that cannot be described must not keep the others from their worker; its lease runs out.
-                Err(error) => tracing::error!(job, %error, "this delivery cannot be handed out"),
-            }
-        }
-        Ok(work)
+        self.0.lease(limit, lease).await
     }
 
     async fn extend(&self, job: i64, token: i64, lease: Duration) -> Result<Option<Timestamp>, EngineError> {
-        let shortest = match self.held_for(job) {
-            Some(shortest) => shortest,
-            None => self.dispatch.handed_out(job).await.map_err(told)?.map_or(lease, |known| known.shortest),
-        };
-        match self.dispatch.jobs.extend(job, token, lease.max(shortest)).await.map_err(told)? {
-            Ok(until) => Ok(Some(until)),
-            Err(Answered::Unknown) => Ok(None),
-            Err(Answered::Before(_)) => Err(EngineError::JobOver(job)),
-            Err(Answered::Stale(_) | Answered::Now) => Err(EngineError::StaleLease(job)),
-        }
+        self.0.extend(job, token, lease).await
     }
 
     async fn answer(
@@ -325,38 +383,12 @@ impl Desk for Counter {
         token: i64,
         answer: &Answer,
     ) -> Result<Option<backstitch::Answered>, EngineError> {
-        let known = self.known(job, token).await.map_err(told)?;
-        let sent = known.as_ref().and_then(Known::sent);
-        let mut report = Report { job, token, sent, ..Report::default() };
-        match answer {
-            Answer::Succeeded(result) => report.body = (result != "null").then(|| result.clone()),
-            Answer::Failed(error) => {
-                let code = error.code.as_deref().unwrap_or(WORKER_FAILED);
-                report.error_code = Some(code.to_owned());
-                report.response_code = status_in(code);
-                report.error = Some(error.message.clone());
-                report.retry_after = error.retry_after;
-            }
-        }
-        let answered = match self.dispatch.jobs.report(report.clone()).await {
-            Ok(answered) => answered,
-            Err(error) => {
-                self.keep(job, known);
-                return Err(told(error));
-            }
-        };
-        match known {
-            Some(known) if answered == Answered::Now => self.judge(known, &report).await,
-            // Whoever it belongs to, it is not this worker.
-            Some(Known::Held(held)) => held.place.leave(Verdict::Unknown, None),
-            _ => {}
-        }
-        match answered {
-            Answered::Now => Ok(Some(backstitch::Answered::Now)),
-            Answered::Before(_) => Ok(Some(backstitch::Answered::Before)),
-            Answered::Unknown => Ok(None),
-            Answered::Stale(_) => Err(EngineError::StaleLease(job)),
-        }
+        // A worker that goes away meanwhile has answered all the same, and what it says of the endpoint counts.
+        let (books, answer) = (self.0.clone(), answer.clone());
+        let answered = tokio::spawn(async move { books.answer(job, token, &answer).await });
+        answered
+            .await
+            .unwrap_or_else(|why| Err(told(Error::Store(store::Error::Unavailable(why.to_string())))))
     }
 }
 

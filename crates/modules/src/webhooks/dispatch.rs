@@ -18,7 +18,9 @@ use super::vault::Vault;
 /// Lanes looked at with one question.
 const PAGE: usize = 500;
 /// A lease outlives its request by this much: time to report what came of it.
-pub(super) const TO_REPORT: Duration = Duration::from_secs(10);
+const TO_REPORT: Duration = Duration::from_secs(10);
+/// And by no more than this without a word: a worker that is lost takes its endpoint's place with it until then.
+const LONGEST_TO_REPORT: Duration = Duration::from_secs(300);
 /// How endpoints are called is forgotten when more than this are known.
 const MANY_CALLS: usize = 10_000;
 /// How often the log repeats that an endpoint cannot be called.
@@ -59,8 +61,8 @@ impl Dispatched {
 /// A delivery that some node has handed out.
 pub(super) struct HandedOut {
     pub(super) lane: i64,
-    /// The shortest lease that outlives its request.
-    pub(super) shortest: Duration,
+    /// How long its request may take.
+    pub(super) timeout: Duration,
     /// What was to be sent; nothing where the subscription may have been another at that time.
     pub(super) sent: Option<Sent>,
 }
@@ -78,7 +80,7 @@ pub(super) enum Which {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Wanted {
     pub(super) most: usize,
-    /// Each is leased for as long as its request may take and then some, and at least for so long.
+    /// Each is leased for so long, as far as that suits its request.
     pub(super) lease: Duration,
     pub(super) by: By,
 }
@@ -148,9 +150,9 @@ impl Dispatch {
     /// What is known of a delivery that another node has handed out, or this one in another life.
     pub(super) async fn handed_out(&self, job: i64) -> Result<Option<HandedOut>, Error> {
         let Some((lane, is_as_then)) = self.jobs.lane_of(job).await? else { return Ok(None) };
-        let (id, shortest) = (lane.id, lane.timeout + TO_REPORT);
+        let (id, timeout) = (lane.id, lane.timeout);
         let call = if is_as_then { self.call(lane).ok() } else { None };
-        Ok(Some(HandedOut { lane: id, shortest, sent: call.map(|call| call.sent().clone()) }))
+        Ok(Some(HandedOut { lane: id, timeout, sent: call.map(|call| call.sent().clone()) }))
     }
 
     /// Puts back what nobody came back for.
@@ -223,19 +225,6 @@ impl Dispatch {
         Ok(())
     }
 
-    /// Gives up what waits for subscriptions that were deleted, although nobody asks for work.
-    pub(super) async fn close_deleted(&self) -> Result<(), Error> {
-        let mut after = Some(0);
-        while let Some(begin) = after {
-            let page = self.jobs.lanes(begin, PAGE).await?;
-            for lane in page.deleted {
-                while self.jobs.close_lane(lane).await? > 0 {}
-            }
-            after = page.next;
-        }
-        Ok(())
-    }
-
     async fn look_at(&self, lanes: &[i64], wanted: Wanted, found: &mut Found) -> Result<(), Error> {
         if self.lanes.free() > 0 {
             let chosen = self.jobs.chosen_lanes(lanes).await?;
@@ -269,7 +258,7 @@ impl Dispatch {
                 found.busy.push(lane.id);
                 continue;
             }
-            let (id, timeout) = (lane.id, lane.timeout);
+            let (id, timeout, as_of) = (lane.id, lane.timeout, lane.updated_at);
             let places = self.places(id, &limits, share.min(wanted - taken), found);
             if places.is_empty() {
                 self.look_again_soon(id, found);
@@ -283,8 +272,8 @@ impl Dispatch {
                 }
             };
             taken += places.len();
-            let lease = lease.max(timeout + TO_REPORT);
-            asks.push(Ask { lane: id, most: places.len(), lease });
+            let lease = lease_for(timeout, lease);
+            asks.push(Ask { lane: id, most: places.len(), lease, as_of });
             held_places.insert(id, (call, places, Instant::now() + lease));
             served = Some(id);
         }
@@ -365,6 +354,11 @@ impl Dispatch {
             tracing::error!(subscription, %why, "its deliveries wait: the endpoint cannot be called");
         }
     }
+}
+
+/// How long an attempt is leased whose request may take so long, if so much is asked for.
+pub(super) fn lease_for(timeout: Duration, asked: Duration) -> Duration {
+    asked.clamp(timeout + TO_REPORT, timeout + LONGEST_TO_REPORT)
 }
 
 fn held<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

@@ -143,27 +143,39 @@ fn identity(kind: &str, payload: &Payload) -> Digest {
     hash.update([0]);
     hash.update(outbox::digest(payload).0);
     if let Ok(document) = payload.decode() {
-        add_large_integers(&mut hash, &document);
+        let mut numbers = Vec::new();
+        large_integers(&document, &mut numbers);
+        if numbers.iter().any(Option::is_some) {
+            numbers
+                .iter()
+                .for_each(|number| hash.update(format!("{}\0", number.as_deref().unwrap_or_default())));
+        }
     }
     Digest(hash.finalize().into())
 }
 
-/// The largest integer up to which a double keeps every one.
+/// The integer up to which a double keeps every one before it.
 const KEPT_BY_DOUBLES: u64 = 1 << 53;
 
-fn add_large_integers(hash: &mut Sha256, document: &Value) {
+/// All numbers in their places: those written out that a double may stand for together with others.
+fn large_integers(document: &Value, numbers: &mut Vec<Option<String>>) {
     match document {
-        Value::Number(number) => {
-            let size = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs));
-            if size.is_some_and(|size| size > KEPT_BY_DOUBLES) {
-                hash.update(number.to_string());
-                hash.update([0]);
-            }
-        }
-        Value::Array(items) => items.iter().for_each(|item| add_large_integers(hash, item)),
-        Value::Object(fields) => fields.values().for_each(|field| add_large_integers(hash, field)),
+        Value::Number(number) => numbers.push(large_integer(number)),
+        Value::Array(items) => items.iter().for_each(|item| large_integers(item, numbers)),
+        Value::Object(fields) => fields.values().for_each(|field| large_integers(field, numbers)),
         Value::Null | Value::Bool(_) | Value::String(_) => {}
     }
+}
+
+/// Alike for `100000000000000000` and `1e17`.
+fn large_integer(number: &serde_json::Number) -> Option<String> {
+    if let Some(size) = number.as_u64().or_else(|| number.as_i64().map(i64::unsigned_abs)) {
+        return (size >= KEPT_BY_DOUBLES).then(|| number.to_string());
+    }
+    let double = number.as_f64()?;
+    #[expect(clippy::cast_precision_loss, reason = "a power of two is kept exactly")]
+    let is_large = double.fract() == 0.0 && double.abs() >= KEPT_BY_DOUBLES as f64;
+    is_large.then(|| format!("{double:.0}"))
 }
 
 async fn write(base: Arc<Base>, batch: Vec<Given>) -> Result<Vec<Outcome>, store::Error> {

@@ -36,6 +36,8 @@ const MAYBE_SENT: &str = "the subscription was deleted while this attempt waited
                           never came back, so a request may have been made";
 /// Error codes longer than this are cut.
 const LONGEST_CODE: usize = 100;
+/// How often is looked for what waits for deleted subscriptions.
+const CLOSED_EVERY: Duration = Duration::from_secs(5);
 /// Jobs put back or given up in one transaction at most.
 const BATCH: u32 = 256;
 /// What is kept of an answer's body, and of what people read about an error.
@@ -78,6 +80,8 @@ pub struct Ask {
     pub most: usize,
     /// How long they are leased.
     pub lease: Duration,
+    /// The last change of the subscription that whoever asks knows of, and calls it by.
+    pub as_of: Timestamp,
 }
 
 impl Lane {
@@ -440,7 +444,7 @@ impl Jobs {
         Ok(all)
     }
 
-    /// The lane of a job, and whether it has been the same ever since the job was made.
+    /// The lane of a job, and whether it is the same as when the job was handed out.
     ///
     /// # Errors
     /// When the database cannot be read.
@@ -471,6 +475,25 @@ impl Jobs {
             }
         }
         Ok(over)
+    }
+
+    /// Gives up what waits for deleted subscriptions, for as long as it is polled. Whoever leases does so too, and at once; but
+    /// nobody may be leasing.
+    pub async fn close_lanes(&self) {
+        loop {
+            if let Err(error) = self.close_deleted().await {
+                tracing::warn!(%error, "what waits for deleted subscriptions cannot be given up yet");
+            }
+            tokio::time::sleep(CLOSED_EVERY).await;
+        }
+    }
+
+    async fn close_deleted(&self) -> Result<(), Error> {
+        let rows = self.base.read(Part::Worker, statement!("webhooks/deleted_lanes"), Vec::new()).await?;
+        for row in &rows {
+            while self.close_lane(row.integer(0)?).await? > 0 {}
+        }
+        Ok(())
     }
 
     /// Gives up some of what waits in the lane of a deleted subscription, as [`SUBSCRIPTION_DELETED`]; how much that was.

@@ -90,6 +90,22 @@ async fn outside_workers_get_no_more_at_once_than_the_endpoint_may_have() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn whoever_waits_for_a_place_is_told_when_a_worker_gives_it_back() {
+    for stage in Stage::each().await {
+        let counter = Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
+        stage.subscribe(&["*"], 8).await;
+        stage.tell("o-1").await;
+        stage.decide().await;
+        let work = counter.lease(&[QUEUE], 1, secs(30)).await.unwrap();
+        // What was offered before is no news.
+        while tokio::time::timeout(secs(0), stage.webhooks.jobs.offered()).await.is_ok() {}
+        let done = Answer::Succeeded("null".to_owned());
+        counter.answer(work[0].job, work[0].token, &done).await.unwrap();
+        tokio::time::timeout(secs(30), stage.webhooks.jobs.offered()).await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_place_is_free_again_whoever_hears_the_answer_and_when_nobody_does() {
     for stage in Stage::each().await {
         let lanes = Lanes::new(lanes::Settings::default());

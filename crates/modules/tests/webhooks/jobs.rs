@@ -225,7 +225,7 @@ async fn each_lane_is_leased_for_as_long_as_its_own_request_may_take() {
         let [quick, slow] = [stage.subscribe(&["*"], 8).await.id, stage.subscribe(&["*"], 8).await.id];
         stage.tell("o-1").await;
         stage.decide().await;
-        let ask = |lane, seconds| Ask { lane, most: 9, lease: secs(seconds) };
+        let ask = |lane, seconds| Ask { lane, most: 9, lease: secs(seconds), as_of: stage.now() };
         let leased = stage.webhooks.jobs.lease(&[ask(quick, 25), ask(slow, 3610)]).await.unwrap();
         let until = |lane| leased.iter().find(|leased| leased.lane == lane).unwrap().until;
         assert_eq!(until(quick), stage.now().plus(secs(25)));

@@ -115,6 +115,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
         (sqlite!("results"), vec![number(100)], "INTEGER PRIMARY KEY"),
         (sqlite!("due_in_lane"), vec![number(4), number(LATER), number(100)], "jobs_due_in_lane"),
         (both!("sqlite", "lanes"), vec![number(0), number(100)], "jobs_due_in_lane"),
+        (both!("sqlite", "deleted_lanes"), vec![], "jobs_due_in_lane"),
         (both!("sqlite", "chosen_lanes"), vec![text("[1,2]")], "jobs_due_in_lane"),
         (both!("sqlite", "with_workers"), vec![text("x")], "jobs_handed_out"),
         (sqlite!("expired"), vec![text("deliver/webhooks"), number(LATER), number(100)], "jobs_leased"),
@@ -147,9 +148,10 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
 }
 
 /// What is read from its beginning to its end: what a query itself has put together, or as far as its limit goes.
-const READ_WHOLE: [(&str, &str); 9] = [
+const READ_WHOLE: [(&str, &str); 10] = [
     ("disabled_backlogs", "SCAN subscriptions USING INDEX idx_subscription_disabled"),
     ("disabled_backlogs", "SCAN counted"),
+    ("deleted_lanes", "SCAN found"),
     ("lanes", "SCAN found"),
     ("next_subscription", "SCAN sqlite_sequence"),
     ("recent_dead_letters", "SCAN (subquery-1)"),
@@ -316,11 +318,12 @@ async fn s10_1_on_a_server_of_a_million_every_query_by_status_and_time_uses_its_
         (server!("results"), vec![&hundred], &["webhook_delivery_sagas_pkey"]),
         (
             server!("lease"),
-            vec![&ids, &ids, &ids, &code],
+            vec![&ids, &ids, &ids, &times, &code],
             &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"],
         ),
-        (both!("postgres", "with_workers"), vec![&code], &["jobs_handed_out"]),
+        (both!("postgres", "with_workers"), vec![], &["jobs_handed_out"]),
         (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
+        (both!("postgres", "deleted_lanes"), vec![], &["jobs_due_in_lane"]),
         (both!("postgres", "chosen_lanes"), vec![&chosen], &["jobs_due_in_lane"]),
         (server!("expire"), vec![&queue, &hundred, &fifth, &code], &["jobs_leased"]),
         (server!("close_lane"), vec![&none, &hundred, &code, &code, &code], &["jobs_due_in_lane"]),

@@ -240,13 +240,16 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_user_that_may_make_no_roles_migrates_all_the_same_and_runs_with_its_own_rights() {
+    // The roles are the whole server's, and there by now; what they may do is each database's own.
+    drop(Stage::postgres().await);
     let address = backstitch_testkit::postgres::fresh_database().await;
     let admin = session(&address).await;
     let name: String = admin.query_one("select current_database()::text", &[]).await.unwrap().get(0);
     let user = format!("{name}_plain");
     admin
         .batch_execute(&format!(
-            "create role \"{user}\" login; grant create on database \"{name}\" to \"{user}\""
+            "create role \"{user}\" login; grant create on database \"{name}\" to \"{user}\";
+             grant backstitch_worker to \"{user}\""
         ))
         .await
         .unwrap();
@@ -265,5 +268,11 @@ async fn a_user_that_may_make_no_roles_migrates_all_the_same_and_runs_with_its_o
     let accepted = webhooks.ingest.accept(crate::stage::order_created("o-1")).await.unwrap();
     assert_eq!(accepted.deliveries, 1);
     assert_eq!(webhooks.orchestrator.settle().await.unwrap().begun, 1);
+    let asks = crate::stage::asks(&[(1, 1)]);
+    assert_eq!(
+        webhooks.jobs.hand_out(&asks, "here").await.unwrap().len(),
+        1,
+        "it has one role, without rights"
+    );
     engine.shutdown().await.unwrap();
 }

@@ -297,5 +297,5 @@ fn vault() -> Vault {
 
 /// So many of each lane, for the usual time.
 pub(crate) fn asks(lanes: &[(i64, usize)]) -> Vec<Ask> {
-    lanes.iter().map(|&(lane, most)| Ask { lane, most, lease: LEASE }).collect()
+    lanes.iter().map(|&(lane, most)| Ask { lane, most, lease: LEASE, as_of: Timestamp::default() }).collect()
 }

@@ -114,6 +114,55 @@ async fn an_address_that_was_changed_meanwhile_is_not_taken_for_the_one_that_ans
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn an_address_that_was_changed_before_it_was_handed_out_is_the_one_that_answered() {
+    for stage in Stage::each().await {
+        let subscription = stage.subscribe(&["*"], 8).await;
+        stage.tell("o-1").await;
+        stage.decide().await;
+        stage.advance(secs(1)).await;
+        stage.webhooks.subscriptions.disable(subscription.id, "for a while").await.unwrap();
+        stage.webhooks.subscriptions.enable(subscription.id).await.unwrap();
+        let [here, there] = [Node::on(&stage).await, Node::on(&stage).await];
+        let work = here.counter.lease(&[QUEUE], 1, secs(30)).await.unwrap();
+        there.fail(&work[0], error("http_410")).await.unwrap();
+        let disabled = stage.webhooks.subscriptions.get(subscription.id).await.unwrap().disabled;
+        assert_eq!(disabled.unwrap().reason, GONE, "it waited longer than it has been so");
+        assert!(attempt_of(&stage, &work[0]).await.sent.is_some());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_goes_away_while_it_answers_has_answered() {
+    for stage in Stage::each().await {
+        let subscription = stage.subscribe(&["*"], 8).await;
+        let ([here, _there], work) = handed_out(&stage, 1).await;
+        {
+            let mut answering = std::pin::pin!(here.fail(&work[0], error("http_410")));
+            assert!(futures::poll!(answering.as_mut()).is_pending());
+        }
+        while stage.webhooks.subscriptions.get(subscription.id).await.unwrap().disabled.is_none() {
+            tokio::time::sleep(secs(1) / 200).await;
+        }
+        assert_eq!(here.heard().len(), 1, "and is counted");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lease_is_no_longer_than_a_lost_worker_may_hold_up_its_endpoint() {
+    for stage in Stage::each().await {
+        let timeout = stage.subscribe(&["*"], 8).await.terms.timeout;
+        stage.tell("o-1").await;
+        stage.decide().await;
+        let node = Node::on(&stage).await;
+        let work = node.counter.lease(&[QUEUE], 1, secs(86400)).await.unwrap();
+        let longest = stage.now().plus(timeout + secs(300));
+        assert_eq!(work[0].lease_until, longest);
+        let until = node.counter.extend(work[0].job, work[0].token, secs(86400)).await.unwrap();
+        assert_eq!(until, Some(longest));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_short_heartbeat_leaves_a_request_its_time_whichever_node_hears_it() {
     for stage in Stage::each().await {
         let subscription = stage.subscribe(&["*"], 8).await;

@@ -21,6 +21,8 @@ const MAY_BECOME: &str = "
                 oid,
                 case when current_setting('server_version_num')::integer >= 160000 then 'SET' else 'MEMBER' end
             )
+            -- One that was made and never given its rights is of no use.
+            and has_schema_privilege(oid, to_regnamespace('backstitch'), 'usage')
             from pg_roles
             where rolname = $1
         ),

@@ -138,7 +138,14 @@ impl Crew {
         seen.insert(self.id.clone());
         let standing = Standing::of(&self.id, &seen);
         // Only now: of a node that goes meanwhile both its part is kept free and what it left.
-        self.see_workers(server, seen).await?;
+        if let Err(error) = self.see_workers(server, seen.clone()).await {
+            if !was_known {
+                return Err(error);
+            }
+            // What it knew a moment ago is better than to stop although the others leave it its part.
+            self.outside().share_among(seen);
+            tracing::warn!(%error, "what workers have from other nodes could not be seen");
+        }
         self.view().stand(standing, was_known, told, Instant::now());
         Ok(())
     }
@@ -162,9 +169,9 @@ impl Crew {
         Ok(())
     }
 
-    /// Sees what workers have from other nodes, of which these share the limits.
+    /// Sees what workers have from which node, of which these share the limits.
     async fn see_workers(&self, server: &Acting, crew: BTreeSet<String>) -> Result<(), store::Error> {
-        let rows = server.query_within(ANSWERED_WITHIN, WITH_WORKERS.postgres, &[&self.id]).await?;
+        let rows = server.query_within(ANSWERED_WITHIN, WITH_WORKERS.postgres, &[]).await?;
         self.outside().see(counts(&answered(&rows)?)?, crew, Instant::now());
         Ok(())
     }
@@ -187,19 +194,20 @@ impl Crew {
 
     /// What this node may take of the limits of a lane; nothing where it leaves the lane to the others.
     pub(super) fn part(&self, lane: i64, limits: &Limits) -> Option<Limits> {
-        let share = |limits: &Limits| match self.base.side(Part::Worker) {
-            Ok(Side::Sqlite(_)) => Standing::ALONE.part(lane, limits),
-            _ => self.view().part(lane, limits, Instant::now()),
-        };
-        self.outside().part(lane, limits, share)
+        let shared = self.outside().shared(&self.id, lane, limits);
+        match (self.base.side(Part::Worker), shared) {
+            (Ok(Side::Sqlite(_)), None) => Standing::ALONE.part(lane, limits),
+            (Ok(Side::Sqlite(_)), Some(shared)) => shared.part,
+            (_, None) => self.view().part(lane, limits, Instant::now()),
+            (_, Some(shared)) => self.view().part_beside(lane, &shared, Instant::now()),
+        }
     }
 
     /// Leaves its part to the others. Whoever hands out anything afterwards comes back by it.
     pub(super) async fn leave(&self) {
         let _alone = self.telling.lock().await;
-        if !self.view().leave() {
-            return;
-        }
+        self.view().leave();
+        // Also where it is not known to have told of itself: it may have been about to.
         let Ok(Side::Postgres(server)) = self.base.side(Part::Worker) else { return };
         let left =
             server.query_within(ANSWERED_WITHIN, include_str!("../postgres/leave.sql"), &[&self.id]).await;

@@ -15,8 +15,8 @@ const EVERY: Duration = Duration::from_secs(1);
 pub(super) type Counts = HashMap<i64, Vec<(String, usize)>>;
 
 /// What is under way that no place of this node stands for. A worker has what it got until it answers or its lease is over,
-/// whatever becomes of the node that gave it to it: what a node gave that is gone by now is taken off the limits before they
-/// are shared, and what one gave that had a greater part before is taken off the parts of the others.
+/// whatever becomes of the node that gave it to it. So what a node gave that is gone by now is taken off the limits before they
+/// are shared; and so is what one gave that has more than its part, which then takes none.
 #[derive(Default)]
 pub(super) struct Outside {
     counts: Counts,
@@ -37,6 +37,11 @@ impl Outside {
         *self = Self { counts, crew, seen: Some(now), holds_back: false };
     }
 
+    /// These nodes share the limits from now on, and nothing else is known.
+    pub(super) fn share_among(&mut self, crew: BTreeSet<String>) {
+        self.crew = crew;
+    }
+
     /// The nodes that were there when it was last looked.
     pub(super) fn crew(&self) -> BTreeSet<String> {
         self.crew.clone()
@@ -50,28 +55,43 @@ impl Outside {
         self.holds_back
     }
 
-    /// This node's part of the limits of a lane, as `share` gives it of what is to be shared; nothing where no room is left.
-    pub(super) fn part(
-        &mut self,
-        lane: i64,
-        limits: &Limits,
-        share: impl FnOnce(&Limits) -> Option<Limits>,
-    ) -> Option<Limits> {
-        let Some(counts) = self.counts.get(&lane) else { return share(limits) };
-        let (here, gone): (Vec<_>, Vec<_>) = counts.iter().partition(|(node, _)| self.crew.contains(node));
-        let strays: usize = gone.iter().map(|(_, count)| count).sum();
-        let whole = Limits { concurrency: limits.concurrency.saturating_sub(strays), ..*limits };
-        let too_many = |(node, count): &&(String, usize)| {
-            let part =
-                if whole.concurrency > 0 { Standing::of(node, &self.crew).part(lane, &whole) } else { None };
-            count.saturating_sub(part.map_or(0, |part| part.concurrency))
+    /// How the limits of a lane are shared, if workers have anything in it.
+    pub(super) fn shared(&mut self, node: &str, lane: i64, limits: &Limits) -> Option<Shared> {
+        let counts = self.counts.get(&lane)?;
+        let mut crew = self.crew.clone();
+        let (here, gone): (Vec<_>, Vec<_>) = counts.iter().partition(|(node, _)| crew.contains(node));
+        let less = |whole: &Limits, count: usize| Limits {
+            concurrency: whole.concurrency.saturating_sub(count),
+            ..*whole
         };
-        let excess: usize = here.iter().map(too_many).sum();
-        self.holds_back |= strays + excess > 0;
-        let part = if whole.concurrency > 0 { share(&whole)? } else { return None };
-        let concurrency = part.concurrency.saturating_sub(excess);
-        (concurrency > 0).then_some(Limits { concurrency, ..part })
+        let whole = less(limits, gone.iter().map(|(_, count)| count).sum());
+        let mut rest = whole;
+        let part = loop {
+            let part_of = |node: &str| match rest.concurrency {
+                0 => None,
+                _ => Standing::of(node, &crew).part(lane, &rest),
+            };
+            let has_more = |(node, count): &&&(String, usize)| {
+                crew.contains(node) && *count > part_of(node).map_or(0, |part| part.concurrency)
+            };
+            let full: Vec<_> = here.iter().filter(has_more).collect();
+            if full.is_empty() || full.iter().any(|(one, _)| one == node) {
+                break part_of(node);
+            }
+            rest = less(&rest, full.iter().map(|(_, count)| count).sum());
+            crew.retain(|one| full.iter().all(|(node, _)| node != one));
+        };
+        self.holds_back |= rest != *limits;
+        Some(Shared { whole, part })
     }
+}
+
+/// How the limits of a lane are shared.
+pub(super) struct Shared {
+    /// What is shared: what is left of the limits by nodes that are gone.
+    pub(super) whole: Limits,
+    /// This node's part of it, beside those that have more than theirs.
+    pub(super) part: Option<Limits>,
 }
 
 #[cfg(test)]
@@ -79,70 +99,69 @@ mod tests {
     use super::*;
 
     const NODES: [&str; 3] = ["a", "b", "c"];
+    const LANE: i64 = 7;
 
     fn limits(concurrency: usize) -> Limits {
         Limits { concurrency, rate: None }
     }
 
-    /// What a node that is there sees of what they all have.
-    fn seen_by(node: &str, crew: &[&str], held: &[(&str, usize)]) -> Outside {
-        let others = held.iter().filter(|(one, _)| *one != node);
-        let counts = others.map(|&(one, count)| (one.to_owned(), count)).collect();
+    /// What is known of what these nodes gave to their workers while those share the limits.
+    fn outside(crew: &[&str], held: &[(&str, usize)]) -> Outside {
+        let counts = held.iter().filter(|(_, count)| *count > 0).map(|&(one, count)| (one.to_owned(), count));
         let mut outside = Outside::default();
         let crew = crew.iter().map(|&one| one.to_owned()).collect();
-        outside.see([(7, counts)].into(), crew, Instant::now());
+        outside.see([(LANE, counts.collect())].into(), crew, Instant::now());
         outside
     }
 
-    /// What it may have in all.
+    /// How many a node may have in all.
     fn may_have(node: &str, crew: &[&str], held: &[(&str, usize)], most: usize) -> usize {
-        let mut outside = seen_by(node, crew, held);
-        let standing = Standing::of(node, &outside.crew);
-        let part = outside.part(7, &limits(most), |limits| standing.part(7, limits));
-        part.map_or(0, |part| part.concurrency)
+        let shared = outside(crew, held).shared(node, LANE, &limits(most)).unwrap();
+        shared.part.map_or(0, |part| part.concurrency)
     }
 
     #[test]
-    fn whatever_workers_have_all_nodes_together_give_no_more_than_the_limit() {
-        for most in 1..9 {
-            for (a, b, c) in (0..most + 1).flat_map(|a| (0..most + 1).map(move |b| (a, b, most / 2))) {
+    fn whatever_workers_have_all_nodes_together_give_what_is_left_of_the_limit() {
+        for (most, a) in (1..9).flat_map(|most| (0..=most).map(move |a| (most, a))) {
+            for (b, c) in (0..=most).flat_map(|b| (0..=most).map(move |c| (b, c))) {
                 for crew in [&NODES[..], &NODES[..2], &NODES[1..], &NODES[1..2]] {
                     let held = [("a", a), ("b", b), ("c", c)];
-                    let under_way: usize = held.iter().map(|(_, count)| count).sum();
-                    let of =
-                        |node: &str| held.iter().find(|(one, _)| *one == node).map_or(0, |(_, count)| *count);
-                    let new: usize = crew
-                        .iter()
-                        .map(|node| may_have(node, crew, &held, most).saturating_sub(of(node)))
-                        .sum();
-                    let said = format!("{crew:?} with {held:?} of {most}: {new} more");
-                    assert!(new == 0 || under_way + new <= most, "{said}");
+                    let new = |node: &&str| {
+                        let has = held.iter().find(|(one, _)| one == node).map_or(0, |(_, count)| *count);
+                        may_have(node, crew, &held, most).saturating_sub(has)
+                    };
+                    let all: usize = crew.iter().map(new).sum();
+                    let said = format!("{all} by {crew:?} with {held:?} of {most}");
+                    assert_eq!(all, most.saturating_sub(a + b + c), "{said}");
                 }
             }
         }
     }
 
     #[test]
-    fn what_is_left_is_given() {
+    fn what_is_left_is_shared() {
         assert_eq!(may_have("b", &["b"], &[("a", 2)], 3), 1, "from a node that is gone");
         assert_eq!(may_have("b", &["b"], &[("a", 3)], 3), 0);
         assert_eq!(may_have("b", &["a", "b"], &[("a", 2)], 4), 2, "the other has its part");
         assert_eq!(may_have("b", &["a", "b"], &[("a", 3)], 4), 1, "the other has more");
-        assert_eq!(may_have("b", &["a", "b"], &[("a", 4)], 4), 0);
-        assert_eq!(may_have("b", &["a", "b", "c"], &[], 6), 2);
+        assert_eq!(may_have("a", &["a", "b"], &[("a", 3)], 4), 2, "and gets no more than its part");
+        assert_eq!(may_have("b", &["a", "b", "c"], &[("a", 8)], 16), 4);
+        assert!(
+            outside(&["a"], &[("a", 1)]).shared("a", LANE + 1, &limits(3)).is_none(),
+            "nothing in that lane"
+        );
     }
 
     #[test]
     fn it_is_looked_at_again_while_somebody_waits_for_it() {
         let now = Instant::now();
         assert!(Outside::default().is_due(now), "nobody has looked yet");
-        let mut outside = seen_by("b", &["b"], &[("a", 1)]);
+        let mut outside = outside(&["b"], &[("a", 1)]);
         assert!(!outside.look_again(), "nobody was given less");
-        assert!(outside.part(7, &limits(1), |limits| Some(*limits)).is_none());
+        assert!(outside.shared("b", LANE, &limits(1)).unwrap().part.is_none());
         assert!(!outside.is_due(now) && outside.is_due(now + 2 * EVERY));
         assert!(outside.look_again() && outside.is_due(now));
         outside.see(Counts::new(), BTreeSet::new(), now);
         assert!(!outside.look_again() && !outside.is_due(now + 2 * EVERY));
-        assert_eq!(outside.part(7, &limits(1), |limits| Some(*limits)), Some(limits(1)));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use tokio::time::Instant;
 
 use super::Settings;
+use super::outside::Shared;
 use super::part::Standing;
 use crate::webhooks::lanes::{Limits, Rate};
 
@@ -58,10 +59,10 @@ impl View {
         (self.standing, self.told) = (Some(standing), Some(told));
     }
 
-    /// The others need not know of this node any more; whether they did.
-    pub(super) fn leave(&mut self) -> bool {
+    /// The others need not know of this node any more.
+    pub(super) fn leave(&mut self) {
         self.before.clear();
-        self.standing.take().is_some()
+        self.standing = None;
     }
 
     /// When a node that has just come takes its part.
@@ -74,11 +75,24 @@ impl View {
     /// time to see that too; what it loses is gone at once.
     pub(super) fn part(&self, lane: i64, limits: &Limits, now: Instant) -> Option<Limits> {
         let standing = self.standing.filter(|_| self.is_good(now))?;
-        let unseen =
-            self.before.iter().filter(|(_, at)| now.saturating_duration_since(*at) < self.settings.every);
+        let unseen = self.before.iter().filter(|(_, at)| self.is_unseen(*at, now));
         unseen.map(|(before, _)| *before).try_fold(standing.part(lane, limits)?, |part, before| {
             Some(lesser(&part, &before?.part(lane, limits)?))
         })
+    }
+
+    /// The same where workers have something: this is its part by what they have, of the whole that is left to be shared. Until
+    /// all have seen a change it is no more than its part would be without that.
+    pub(super) fn part_beside(&self, lane: i64, shared: &Shared, now: Instant) -> Option<Limits> {
+        let usual = self.part(lane, &shared.whole, now);
+        if self.is_good(now) && !self.before.iter().any(|(_, at)| self.is_unseen(*at, now)) {
+            return shared.part;
+        }
+        Some(lesser(&usual?, &shared.part?))
+    }
+
+    fn is_unseen(&self, at: Instant, now: Instant) -> bool {
+        now.saturating_duration_since(at) < self.settings.every
     }
 }
 
@@ -131,7 +145,7 @@ mod tests {
         assert!(
             !view.is_due(start + Duration::from_millis(999)) && view.is_due(start + Duration::from_secs(1))
         );
-        assert!(view.leave() && !view.leave());
+        view.leave();
         assert_eq!((takes(&view, start, 0), view.is_due(start)), (0, true));
     }
 

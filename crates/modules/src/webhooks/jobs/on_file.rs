@@ -27,7 +27,7 @@ pub(super) fn lease(
     let mut due = transaction.prepare_cached(include_str!("../sqlite/due_in_lane.sql"))?;
     let mut take = transaction.prepare_cached(include_str!("../sqlite/lease_job.sql"))?;
     let mut leased = Vec::new();
-    for &Ask { lane, most, lease: duration } in asks {
+    for &Ask { lane, most, lease: duration, as_of } in asks {
         if !is_open.exists([lane])? {
             continue;
         }
@@ -55,7 +55,8 @@ pub(super) fn lease(
         // Only once they are all read: what is leased leaves the index that is being read.
         for (job, lease) in jobs {
             let (status, until) = (job_word(lease.status), lease.until.as_micros());
-            take.execute(params![job, status, lease.token, until, handed_out_by])?;
+            let as_of = handed_out_by.map(|_| as_of.as_micros());
+            take.execute(params![job, status, lease.token, until, handed_out_by, as_of])?;
         }
     }
     Ok(leased)

@@ -24,7 +24,8 @@ pub(super) async fn lease(
     let lanes: Vec<i64> = asks.iter().map(|ask| ask.lane).collect();
     let most: Vec<i64> = asks.iter().map(|ask| i64::try_from(ask.most).unwrap_or(i64::MAX)).collect();
     let millis: Vec<i64> = asks.iter().map(|ask| millis(ask.lease)).collect();
-    let values: [&(dyn ToSql + Sync); 4] = [&lanes, &most, &millis, &handed_out_by];
+    let as_of: Vec<SystemTime> = asks.iter().map(|ask| time(ask.as_of)).collect();
+    let values: [&(dyn ToSql + Sync); 5] = [&lanes, &most, &millis, &as_of, &handed_out_by];
     let rows = server.query(include_str!("../postgres/lease.sql"), &values).await?;
     let leased = |row: &Row| {
         Ok(Leased {

@@ -2,13 +2,13 @@
 -- node if one is named.
 with
 open as (
-    select w.lane, w.most, w.lease
-    from unnest($1::bigint[], $2::bigint[], $3::bigint[]) as w (lane, most, lease)
+    select w.lane, w.most, w.lease, w.as_of
+    from unnest($1::bigint[], $2::bigint[], $3::bigint[], $4::timestamptz[]) as w (lane, most, lease, as_of)
         join webhook_subscriptions as p on p.id = w.lane
     where p.disabled_at is null and p.deleted_at is null
 ),
 due as (
-    select oldest.id, open.lease
+    select oldest.id, open.lease, open.as_of
     from open
         cross join lateral (
             select id
@@ -24,7 +24,8 @@ leased as (
     set status = 'Leased',
         token = token + 1,
         until = clock() + due.lease * interval '1 ms',
-        handed_out_by = $4
+        handed_out_by = $5,
+        handed_out_as = case when $5::text is not null then due.as_of end
     from due
     where jobs.id = due.id
     returning jobs.id, jobs.delivery_id, jobs.lane, jobs.token, jobs.until
