@@ -144,13 +144,14 @@ impl Books {
         let is_over =
             |job: &i64, held: &mut Held| jobs.get(job) == Some(&held.token) && over.contains_key(job);
         let freed: Vec<_> = self.held().extract_if(is_over).collect();
-        if !freed.is_empty() {
-            self.dispatch.jobs.base.work_soon();
-        }
+        let room = !freed.is_empty();
         for (job, held) in freed {
             // How long the endpoint asked to be left alone, only the node knows that heard of it.
             let won = over.get(&job).and_then(Option::as_ref);
             held.place.leave(won.map_or(Verdict::Unknown, shown_by), None);
+        }
+        if room {
+            self.dispatch.jobs.base.work_soon();
         }
         Ok(())
     }
