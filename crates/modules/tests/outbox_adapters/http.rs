@@ -101,6 +101,8 @@ async fn a_success_counts_whatever_its_body_is_like() {
         b"HTTP/1.1 200 OK\r\nContent-Length: 10\r\n\r\n{}".to_vec(),
         b"HTTP/1.1 200 OK\r\nContent-Length: 6\r\n\r\n<html>".to_vec(),
         b"HTTP/1.1 202 OK\r\nContent-Length: 3\r\n\r\n\"\xff\"".to_vec(),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 8\r\n\r\n\"\\ud800\"".to_vec(),
+        b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n1e400".to_vec(),
         b"HTTP/1.1 204 OK\r\n\r\n".to_vec(),
     ] {
         let service = Service::always(move || Reply::Last(reply.clone())).await;
