@@ -1,6 +1,7 @@
 //! What all parts of webhooks stand on: the database under each part's own role, the clock, and who is woken by whom.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use backstitch::clock::{Clock, Ids};
@@ -90,6 +91,7 @@ pub(super) struct Base {
     pub(super) jobs: Notify,
     /// The same for outside workers.
     offers: Offers,
+    offered: AtomicU64,
 }
 
 /// The database of a part.
@@ -121,6 +123,7 @@ impl Base {
             reported: Notify::new(),
             jobs: Notify::new(),
             offers: engine.offers(),
+            offered: AtomicU64::new(0),
         })
     }
 
@@ -161,8 +164,14 @@ impl Base {
         self.reported.notify_one();
     }
 
+    /// How often whoever makes attempts was woken.
+    pub(super) fn offered(&self) -> u64 {
+        self.offered.load(Ordering::Relaxed)
+    }
+
     /// Wakes whoever makes attempts.
     pub(super) fn work_soon(&self) {
+        self.offered.fetch_add(1, Ordering::Relaxed);
         self.jobs.notify_one();
         self.offers.tell();
     }

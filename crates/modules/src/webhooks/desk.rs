@@ -1,5 +1,7 @@
 //! Deliveries for outside workers, who lease them as `webhooks` and call the endpoints themselves.
 
+mod turns;
+
 use std::borrow::Cow;
 use std::collections::hash_map::Entry;
 use std::collections::{BTreeMap, HashMap};
@@ -19,6 +21,7 @@ use super::lanes::{Place, Verdict};
 use super::observer::{Attempted, Observer};
 use super::sender::{is_gone, refuses_one_event, wants_quiet};
 use super::subscriptions::Subscriptions;
+use turns::Turns;
 
 /// The queue that workers name.
 pub const QUEUE: &str = "webhooks";
@@ -37,6 +40,7 @@ struct Books {
     observer: Arc<dyn Observer>,
     /// What workers have got here and not answered here, by job.
     held: Mutex<HashMap<i64, Held>>,
+    turns: Turns,
 }
 
 /// What a worker holds.
@@ -59,7 +63,13 @@ impl Counter {
         subscriptions: Arc<Subscriptions>,
         observer: Arc<dyn Observer>,
     ) -> Self {
-        Self(Arc::new(Books { dispatch, subscriptions, observer, held: Mutex::default() }))
+        Self(Arc::new(Books {
+            dispatch,
+            subscriptions,
+            observer,
+            held: Mutex::default(),
+            turns: Turns::new(),
+        }))
     }
 
     /// Frees places for as long as it is polled, and keeps this node counted while workers have any.
@@ -214,6 +224,9 @@ impl Books {
     }
 
     async fn lease(&self, limit: usize, lease: Duration) -> Result<Vec<Work>, EngineError> {
+        let Some(turn) = self.turns.take(|| self.dispatch.jobs.base.offered()).await else {
+            return Ok(Vec::new());
+        };
         self.free_places().await.map_err(told)?;
         let wanted = Wanted { most: limit, lease, by: By::Workers };
         let mut found = self.dispatch.lease(&Which::All, wanted).await.map_err(told)?.work;
@@ -229,6 +242,9 @@ impl Books {
                 // One that cannot be described must not keep the others from their worker; its lease runs out.
                 Err(error) => tracing::error!(job, %error, "this delivery cannot be handed out"),
             }
+        }
+        if work.is_empty() && limit > 0 {
+            turn.was_in_vain();
         }
         Ok(work)
     }
