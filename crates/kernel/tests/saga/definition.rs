@@ -354,6 +354,9 @@ fn a_draft_survives_its_written_form_and_refuses_unknown_fields() {
     draft.steps[2].action = Performer::Call(Payload::parse(r#"{"http": {"url": "x"}}"#).unwrap());
     let written = serde_json::to_string(&draft).unwrap();
     assert_eq!(serde_json::from_str::<Draft>(&written).unwrap(), draft);
+    let steps = &serde_json::from_str::<serde_json::Value>(&written).unwrap()["steps"];
+    let said = [&steps[0], &steps[0]["compensate"], &steps[1]].map(|written| written.get("action").is_some());
+    assert_eq!(said, [false, true, true], "who performs it is written unless the program does");
     for unknown in [
         r#"{"name": "n", "steps": [], "stesp": []}"#,
         r#"{"name": "n", "steps": [{"id": "a", "depend_on": []}]}"#,
