@@ -10,6 +10,7 @@ mod ingest;
 mod jobs;
 mod late_leases;
 mod machine;
+mod migrations;
 mod orchestrators;
 mod plans;
 mod retention;

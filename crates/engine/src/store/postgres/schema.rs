@@ -1,8 +1,10 @@
 //! The schema and how a database gets to it.
 
 use std::collections::BTreeMap;
+use std::time::Duration;
 
-use deadpool_postgres::{GenericClient, Object};
+use deadpool_postgres::{GenericClient, Object, Transaction};
+use tokio_postgres::error::SqlState;
 
 use super::fault;
 use super::session::Session;
@@ -32,6 +34,11 @@ const PRODUCT_VERSION: &str =
 
 /// Whoever migrates holds this lock of the database; the number is "backstit" in ASCII.
 const LOCK: i64 = 0x6261_636b_7374_6974;
+
+/// A change of a table that is in use is tried so often, with so much time for others in between: for ten minutes.
+const ATTEMPTS: u32 = 400;
+const WAIT_FOR_A_MOMENT: &str = "set local lock_timeout = '500ms'";
+const PAUSE: Duration = Duration::from_secs(1);
 
 /// The oldest server that has everything the schema uses.
 pub(super) const OLDEST_SERVER: i32 = 130_000;
@@ -64,7 +71,7 @@ pub(super) async fn products(session: &Session) -> Result<BTreeMap<String, i64>,
 pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
     let server = client.query_one("select current_setting('server_version_num')::integer", &[]).await;
     supported(server.and_then(|row| row.try_get(0)).map_err(told)?)?;
-    let transaction = client.transaction().await.map_err(told)?;
+    let mut transaction = client.transaction().await.map_err(told)?;
     let wait_for_others = format!(
         "set local statement_timeout = 0;
          set local lock_timeout = 0;
@@ -83,7 +90,7 @@ pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
         return Err(Error::NewerSchema { found, known });
     }
     for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
-        transaction.batch_execute(migration.sql).await.map_err(told)?;
+        apply(&mut transaction, migration.sql).await?;
         let done = "insert into backstitch.schema_migrations (version, name) values ($1, $2)";
         transaction.execute(done, &[&version, &migration.name]).await.map_err(told)?;
     }
@@ -92,7 +99,7 @@ pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
 
 /// Brings the tables of a product to their newest form, whole or not at all, one process at a time.
 pub(super) async fn migrate_product(client: &mut Object, schema: &Schema) -> Result<(), Error> {
-    let transaction = client.transaction().await.map_err(told)?;
+    let mut transaction = client.transaction().await.map_err(told)?;
     let prepare = format!(
         "set local statement_timeout = 0;
          set local lock_timeout = 0;
@@ -113,11 +120,33 @@ pub(super) async fn migrate_product(client: &mut Object, schema: &Schema) -> Res
         return Err(Error::NewerSchema { found, known });
     }
     for (version, migration) in (1..).zip(schema.migrations).filter(|(version, _)| *version > found) {
-        transaction.batch_execute(migration.postgres).await.map_err(told)?;
+        apply(&mut transaction, migration.postgres).await?;
         let done = "insert into backstitch.product_migrations (product, version, name) values ($1, $2, $3)";
         transaction.execute(done, &[&schema.product, &version, &migration.name]).await.map_err(told)?;
     }
     transaction.commit().await.map_err(told)
+}
+
+/// Makes one change once nobody is in its way. Everybody else waits behind a change that waits for a table, be it for a backup
+/// that reads it for an hour; so it waits for moments only, and lets them go first in between.
+async fn apply(transaction: &mut Transaction<'_>, migration: &str) -> Result<(), Error> {
+    let mut attempts_left = ATTEMPTS;
+    loop {
+        let attempt = transaction.transaction().await.map_err(told)?;
+        attempt.batch_execute(WAIT_FOR_A_MOMENT).await.map_err(told)?;
+        let Err(why) = attempt.batch_execute(migration).await else {
+            return attempt.commit().await.map_err(told);
+        };
+        attempts_left -= 1;
+        if why.code() != Some(&SqlState::LOCK_NOT_AVAILABLE) || attempts_left == 0 {
+            return Err(told(why));
+        }
+        attempt.rollback().await.map_err(told)?;
+        tracing::warn!(
+            "the tables are in use and cannot be changed yet: this node starts once they are free"
+        );
+        tokio::time::sleep(PAUSE).await;
+    }
 }
 
 /// Whether there is nothing to do for a product.
