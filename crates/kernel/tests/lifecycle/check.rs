@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::lifecycle::draft::Allowed;
+use backstitch_kernel::lifecycle::draft::{Allowed, MAX_EDGES, MAX_ERROR_KINDS, MAX_STATES};
 use backstitch_kernel::lifecycle::{Draft, DraftAction};
 use backstitch_kernel::{Performer, Retry};
 
@@ -255,6 +255,24 @@ fn sizes_have_limits() {
     for limit in ["states: has 309 states; the limit is 200", "edges: has 3008", "error_kinds: has 205"] {
         assert!(found.iter().any(|problem| problem.contains(limit)), "nothing says {limit:?}");
     }
+}
+
+#[test]
+fn as_much_as_the_limits_say_is_not_too_much() {
+    let found = problems(|draft| {
+        let fill = |all: &mut Vec<String>, what: &str, most: usize| {
+            all.extend((all.len()..most).map(|number| format!("{what}{number}")));
+        };
+        fill(&mut draft.states, "s", MAX_STATES);
+        fill(&mut draft.error_kinds, "e", MAX_ERROR_KINDS);
+        let pairs = (0..MAX_STATES).flat_map(|one| (0..MAX_STATES).map(move |other| (one, other)));
+        let pairs = pairs.filter(|(one, other)| one != other && *one > 20 && *other > 20);
+        let edges = pairs.map(|(one, other)| edge(&format!("s{one}"), &format!("s{other}")));
+        draft.edges.extend(edges.take(MAX_EDGES - draft.edges.len()));
+        assert_eq!((draft.states.len(), draft.error_kinds.len()), (MAX_STATES, MAX_ERROR_KINDS));
+        assert_eq!(draft.edges.len(), MAX_EDGES);
+    });
+    assert!(found.iter().all(|problem| !problem.contains("the limit is")), "{found:#?}");
 }
 
 #[test]

@@ -40,6 +40,14 @@ fn every_event_is_read_as_it_was_written() {
 }
 
 #[test]
+fn a_restart_that_was_given_nothing_has_nothing_to_write() {
+    let log = lives().remove(0).log;
+    let restarts = log.iter().filter(|recorded| matches!(recorded.event, Event::Restarted { .. }));
+    let written: Vec<bool> = restarts.map(|recorded| codec::data(&recorded.event).is_some()).collect();
+    assert!(written.contains(&true) && written.contains(&false), "{written:?}");
+}
+
+#[test]
 fn numbers_in_payloads_keep_their_digits() {
     let life = lives().remove(0);
     let data: Vec<String> = life.log.iter().filter_map(|recorded| codec::data(&recorded.event)).collect();
