@@ -3,10 +3,12 @@
 use std::time::Duration;
 
 use backstitch_kernel::lifecycle::draft::Allowed;
-use backstitch_kernel::lifecycle::{Event, Given, Input, Instance, Refused};
-use backstitch_kernel::{Payload, Retry, StepError};
+use backstitch_kernel::lifecycle::{
+    Draft, DraftAction, Event, Given, Input, Instance, Machine, Offer, Refused, decide,
+};
+use backstitch_kernel::{Payload, Performer, Retry, StepError, Timestamp};
 
-use crate::support::{Life, at, driven, driven_site, start, to};
+use crate::support::{Life, at, call, driven, driven_site, start, to};
 
 fn begun() -> Life {
     let mut life = Life::of(driven());
@@ -21,6 +23,47 @@ fn a_state_in_which_nothing_is_done_is_passed_in_the_same_decision() {
     assert_eq!(&*begun.instance.state, "source_resolving");
     assert_eq!(begun.events.len(), 2, "the start, and the way to what is to be done");
     assert_eq!(begun.instance.due_at, Some(at(1)), "at once");
+}
+
+/// A machine whose one thing to do is the first.
+fn doing(performer: Performer, retry: Retry) -> Machine {
+    let mut draft = Draft::new("errand", "doing");
+    draft.states.push("done".to_owned());
+    draft.terminal = vec!["done".to_owned()];
+    draft.edges = vec![("doing".to_owned(), "done".to_owned())];
+    draft.can_fail = vec!["doing".to_owned()];
+    let action = DraftAction { retry, ..DraftAction::performed_by(performer, "done") };
+    draft.actions.insert("doing".to_owned(), action);
+    draft.check().unwrap()
+}
+
+#[test]
+fn a_worker_is_offered_what_a_thing_begins_with() {
+    let performer = Performer::Worker { queue: "errands".to_owned() };
+    let mut life = Life::of(doing(performer, Retry::none()));
+    let begun = life.tell(start()).unwrap();
+    assert_eq!(begun.events.len(), 1);
+    assert_eq!(begun.offer, Some(Offer { queue: "errands".to_owned(), attempt: 1, due_at: at(1) }));
+}
+
+#[test]
+fn neighbours_wait_differently_and_each_the_same_each_time() {
+    let retry = Retry::fixed(3, Duration::from_secs(100)).with_jitter(50);
+    let machine = doing(call(), retry.clone());
+    let mut waits = Vec::new();
+    for entered in [3, 3, 1_000_003] {
+        let entered = Timestamp::from_micros(entered);
+        let begun = decide(&machine, "errand-1", None, start(), entered).unwrap().instance;
+        let Instance { entry, token, .. } = begun;
+        let outcome = Err(StepError::failed("try later"));
+        let answer = Input::Answered { entry, attempt: 1, token: Some(token), outcome };
+        let failed = decide(&machine, "errand-1", Some(&begun), answer, at(60)).unwrap().instance;
+        let wait = failed.due_at.unwrap().since(at(60));
+        assert_eq!(wait, retry.wait(1, entered.as_micros().unsigned_abs() ^ entry));
+        waits.push(wait);
+    }
+    assert_eq!(waits[0], waits[1]);
+    assert_ne!(waits[0], waits[2]);
 }
 
 #[test]

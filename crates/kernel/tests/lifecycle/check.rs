@@ -38,6 +38,28 @@ fn the_machines_of_the_seed_make_sense() {
 }
 
 #[test]
+fn what_is_not_written_has_its_default() {
+    let draft: Draft = serde_json::from_str(
+        r#"{"name": "m", "states": ["a", "b"], "initial": "a", "terminal": ["b"], "edges": [["a", "b"]],
+            "actions": {"a": {"next": {"ok": "b"}}}}"#,
+    )
+    .unwrap();
+    assert_eq!((draft.version, draft.actions["a"].timeout), (1, Duration::from_secs(60)));
+    assert_eq!(draft.actions["a"].retry, Retry::fixed(2, Duration::from_secs(5)));
+}
+
+#[test]
+fn a_machine_is_known_by_its_name_version_and_topics() {
+    let mut draft = site();
+    draft.version = 7;
+    let machine = draft.check().unwrap();
+    assert_eq!((machine.name(), machine.version()), ("site-provisioning", 7));
+    assert_eq!(machine.topic("live"), "lifecycles.site-provisioning.live");
+    let draft = Draft { subject: Some("sites.made".to_owned()), ..site() };
+    assert_eq!(draft.check().unwrap().topic("live"), "sites.made.live");
+}
+
+#[test]
 fn all_mistakes_are_told_at_once() {
     let found = problems(|draft| {
         draft.name = "site provisioning".to_owned();

@@ -31,6 +31,7 @@ stateDiagram-v2
 fn answers_and_whoever_gives_them_are_shown() {
     let drawn = driven().diagram();
     assert!(drawn.contains("source_resolving --> awaiting_github : no_github_token\n"), "{drawn}");
+    assert!(drawn.contains("source_resolving --> source_resolved\n"), "what leads elsewhere is not: {drawn}");
     assert!(drawn.contains("note right of hook_creating : worker of hooks\n"), "{drawn}");
     assert!(drawn.contains("note right of vercel_creating : call\n"), "{drawn}");
 }
