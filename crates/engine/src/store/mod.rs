@@ -165,6 +165,10 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written; the lease's end then does the same.
     async fn leave(&self, epoch: Epoch) -> Result<(), Error>;
 
+    /// Puts everything where whoever keeps the store from now on looks for it, as far as nobody is in the way. Nothing is
+    /// lost where that cannot be done.
+    async fn put_away(&self) {}
+
     /// Takes over up to `limit` sagas whose owner is dead or that are due and unowned, of these definitions only,
     /// appending `saga.adopted` to each log in the same transaction that changes its owner.
     ///

@@ -185,6 +185,10 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.leave(epoch).await
     }
 
+    async fn put_away(&self) {
+        self.store.put_away().await;
+    }
+
     async fn adopt(
         &self,
         node: &Node,
