@@ -400,10 +400,19 @@ async fn a_note_that_is_too_long_is_refused_and_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
+    one_bad_saga_does_not_keep_its_neighbours_from_running(Fault::Unreadable, "scribbled over").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_saga_that_the_store_never_answers_for_does_not_keep_its_neighbours_from_running() {
+    one_bad_saga_does_not_keep_its_neighbours_from_running(Fault::Unanswered, "disk I/O error").await;
+}
+
+async fn one_bad_saga_does_not_keep_its_neighbours_from_running(fault: impl Fn(SagaId) -> Fault, why: &str) {
     let (bench, trace) = (Bench::new(), Trace::default());
     let sagas = bench.left_behind(5).await;
     let bad = sagas[2];
-    let (engine, faulty) = bench.open_faulty_with(Fault::Unreadable(bad), quick(&trace)).await;
+    let (engine, faulty) = bench.open_faulty_with(fault(bad), quick(&trace)).await;
     for saga in sagas.into_iter().filter(|saga| *saga != bad) {
         assert!(end_of(&engine, saga, FOUND).await.succeeded());
     }
@@ -411,7 +420,7 @@ async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
     assert!(faulty.fired() > 0);
     assert_eq!((trace.count("do a"), engine.active()), (4, 0), "what cannot be read takes no room");
     let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
-    assert!(undriven.saga == bad && undriven.why.contains("scribbled over"), "{undriven:?}");
+    assert!(undriven.saga == bad && undriven.why.contains(why), "{undriven:?}");
     assert_eq!(stuck_at(&engine).await, [bad], "it is ours, and nothing will move it");
     let run = engine.start("s", &()).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
@@ -554,6 +563,26 @@ impl Watch for Away {
             return Err(store::Error::Unavailable("not now".to_owned()));
         }
         Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_that_wait_for_a_store_to_come_back_are_none_that_cannot_be_driven_and_count_as_stuck() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let mut sagas = bench.left_behind(3).await;
+    let store = Arc::new(Watched::new(bench.store.clone(), Away::default()));
+    store.from_now.store(true, Ordering::SeqCst);
+    let engine = bench.open_on(store.clone()).await;
+    engine.register(quick(&trace)).unwrap();
+    tokio::time::sleep(LONG).await;
+    assert_eq!((engine.undriven(), engine.active()), (vec![], 0));
+    let mut told = stuck_at(&engine).await;
+    (told.sort(), sagas.sort());
+    assert_eq!(told, sagas, "since when they wait is not forgotten");
+
+    store.from_now.store(false, Ordering::SeqCst);
+    for saga in sagas {
+        assert!(end_of(&engine, saga, FOUND).await.succeeded());
     }
 }
 

@@ -24,12 +24,19 @@ impl Backlog {
 
     /// Queues a saga, unless it is queued already.
     pub(crate) fn push(&self, saga: SagaId) {
-        let now = self.clock.now();
+        self.put_back(saga, self.clock.now());
+    }
+
+    /// The same for one that was taken from the queue for nothing: it has waited since before.
+    pub(crate) fn put_back(&self, saga: SagaId, since: Timestamp) {
         let mut fresh = false;
-        self.queued().entry(saga).or_insert_with(|| {
+        let mut queued = self.queued();
+        let waits = queued.entry(saga).or_insert_with(|| {
             fresh = true;
-            now
+            since
         });
+        *waits = since.min(*waits);
+        drop(queued);
         if fresh {
             // Nobody takes it only when the engine has stopped.
             let _ = self.queue.send(saga);
@@ -46,9 +53,9 @@ impl Backlog {
         waiting.into_iter().map(|(_, saga)| saga).take(limit).collect()
     }
 
-    /// Notes that a saga has been taken from the queue.
-    pub(crate) fn taken(&self, saga: SagaId) {
-        self.queued().remove(&saga);
+    /// Notes that a saga has been taken from the queue, and says since when it was there.
+    pub(crate) fn taken(&self, saga: SagaId) -> Timestamp {
+        self.queued().remove(&saga).unwrap_or_else(|| self.clock.now())
     }
 
     fn queued(&self) -> MutexGuard<'_, HashMap<SagaId, Timestamp>> {

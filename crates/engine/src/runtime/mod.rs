@@ -25,6 +25,7 @@ use futures::FutureExt;
 use tokio::sync::{Mutex, Notify, Semaphore, broadcast, mpsc, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
+use uuid::Uuid;
 
 use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
@@ -277,6 +278,11 @@ impl Shared {
     fn cannot_drive(&self, saga: SagaId, why: String) {
         tracing::error!(%saga, why, "this saga cannot be driven and stays as it is");
         self.undriven.note(saga, why, self.options.clock.now());
+    }
+
+    /// Whether sagas can be read at all: where one that nobody has cannot be looked for, none is to blame that is not read.
+    async fn can_read_sagas(&self) -> bool {
+        self.store.load(&[SagaId(Uuid::nil())]).await.is_ok()
     }
 
     /// Runs something beside the loops.
