@@ -12,6 +12,7 @@ use backstitch::clock::TokioClock;
 use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::memory::MemoryStore;
+use backstitch::store::outbox::Listing;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::store::{self, Store};
 use backstitch::{
@@ -599,6 +600,29 @@ async fn a_store_that_cannot_be_read_costs_a_hook_none_of_its_tries() {
     assert!(store.refused.load(Ordering::SeqCst) > 10 && trace.count("told failed") == 0);
     store.from_now.store(false, Ordering::SeqCst);
     trace.until("told failed", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_whose_saga_alone_cannot_be_read_is_given_up_with_an_alert() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let engine = bench.open_with(stuck(&trace, Err(StepError::failed("busy"))).build().unwrap()).await;
+    let saga = engine.start("s", &()).await.unwrap().id();
+    trace.until("told failed", 1).await;
+    shut_down(engine).await;
+
+    let (engine, faulty) =
+        bench.open_faulty_with(Fault::Unanswered(saga), stuck(&trace, Ok(())).build().unwrap()).await;
+    tokio::time::sleep(LONG).await;
+    assert!(faulty.fired() < 20, "it is not asked for ever: {}", faulty.fired());
+    assert_eq!(trace.count("told failed"), 1);
+    let given_up = |alert: &Value| alert["alert"] == "hook_failed";
+    let alerts = bench.store.messages(&Listing::default(), 10).await.unwrap();
+    let alerts: Vec<Value> = alerts.iter().map(|kept| kept.message.payload.decode().unwrap()).collect();
+    let [alert] = &alerts.iter().filter(|alert| given_up(alert)).collect::<Vec<_>>()[..] else {
+        panic!("nobody is told: {alerts:?}")
+    };
+    assert!(alert["error"].to_string().contains("disk I/O error"), "{alert}");
+    shut_down(engine).await;
 }
 
 #[tokio::test(start_paused = true)]
