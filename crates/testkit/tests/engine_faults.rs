@@ -506,6 +506,44 @@ async fn an_engine_whose_last_decision_could_not_be_written_says_so() {
     engine.writable().await.unwrap();
 }
 
+/// Takes no decision but the first for as long as it is told not to.
+struct Refusing {
+    on: AtomicBool,
+    refused: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Watch for Refusing {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        if matches!(moment, Moment::BeforeCommit(2..)) && self.on.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(store::Error::Refused("permission denied".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_a_decision_is_asked_ever_more_rarely_and_that_is_told() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let refusing = Refusing { on: true.into(), refused: AtomicUsize::new(0) };
+    let store = Arc::new(Watched::new(bench.store.clone(), refusing));
+    let engine = bench.open_on(store.clone()).await;
+    engine.register(quick(&trace)).unwrap();
+    let saga = engine.start("s", &()).await.unwrap().id();
+    tokio::time::sleep(LONG).await;
+    let tries = store.refused.load(Ordering::SeqCst);
+    assert!((100..3600).contains(&tries), "{tries} tries");
+    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
+    assert!(undriven.saga == saga && undriven.why.contains("permission denied"), "{undriven:?}");
+    assert_eq!(stuck_at(&engine).await, [saga]);
+
+    store.on.store(false, Ordering::SeqCst);
+    assert!(end_of(&engine, saga, FOUND).await.succeeded());
+    assert_eq!(trace.count("do a"), 1, "what was done is not done again");
+    assert_eq!((engine.undriven(), stuck_at(&engine).await), (vec![], vec![]));
+}
+
 /// Breaks down in every write from this one on, once or for as long as it is told to.
 struct Panicky {
     from: u64,

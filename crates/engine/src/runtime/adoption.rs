@@ -9,8 +9,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
-use super::driver::STORE_RETRY;
-use super::{Driver, Seat, Shared};
+use super::{Driver, STORE_RETRY, Seat, Shared};
 use crate::registry::Runnable;
 use crate::store::nodes::Notice;
 use crate::store::{self, Stored};

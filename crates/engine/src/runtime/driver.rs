@@ -3,7 +3,6 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
-use std::time::Duration;
 
 use backstitch_kernel::saga::{
     Decision, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
@@ -15,7 +14,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
-use super::{Seat, Shared, attempt};
+use super::{Patience, Seat, Shared, attempt};
 use crate::call::Call;
 use crate::inbox::Received;
 use crate::live::End;
@@ -23,11 +22,8 @@ use crate::planting::{self, Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::NewMessage;
-use crate::store::{Commit, Verdict};
+use crate::store::{self, Commit, Verdict};
 use crate::work::{self, Offered};
-
-/// Waits between two looks at a store that does not answer.
-pub(crate) const STORE_RETRY: Duration = Duration::from_millis(200);
 
 /// Runs one saga.
 pub(crate) struct Driver {
@@ -52,6 +48,8 @@ pub(crate) struct Driver {
     inbox_consumed: u64,
     /// A message came in that changed nothing: if the saga was only woken for that, it can be let go again.
     came_to_nothing: bool,
+    /// With a store that does not do what it is asked.
+    patience: Patience,
     _room: OwnedSemaphorePermit,
 }
 
@@ -122,6 +120,7 @@ impl Driver {
             inbox_seen: 0,
             inbox_consumed: 0,
             came_to_nothing: false,
+            patience: Patience::default(),
             _room: room,
         }
     }
@@ -250,12 +249,10 @@ impl Driver {
                         return !ours;
                     }
                 }
-                Err(error) => {
-                    tracing::warn!(saga = %self.saga, %error, "cannot let go of a saga that waits");
-                }
+                Err(error) => self.tell("a saga that waits cannot be let go", &error),
             }
             // Nobody knows whose it is, and whoever decided about it now might do so beside its next owner.
-            tokio::time::sleep(STORE_RETRY).await;
+            self.patience.wait(&self.shared).await;
             if self.shared.is_stopping() || self.epoch != self.shared.epoch() {
                 return true;
             }
@@ -270,7 +267,7 @@ impl Driver {
                 stored.summary.owner == Some(self.epoch) && stored.log.len() as u64 == self.state.seq
             })),
             Err(error) => {
-                tracing::warn!(saga = %self.saga, %error, "cannot read whose a saga is");
+                self.tell("it cannot be read whose a saga is", &error);
                 None
             }
         }
@@ -312,14 +309,15 @@ impl Driver {
     async fn fetch_mail(&mut self) -> Vec<Received> {
         match self.shared.answer(self.shared.store.load(&[self.saga])).await {
             Ok(found) => {
+                self.is_heard();
                 let waiting = found.into_iter().flat_map(|stored| stored.inbox);
                 let new: Vec<_> = waiting.filter(|received| received.seq > self.inbox_seen).collect();
                 self.saw_mail(new.last().map_or(self.inbox_seen, |newest| newest.seq));
                 new
             }
             Err(error) => {
-                tracing::warn!(saga = %self.saga, %error, "cannot read the inbox");
-                tokio::time::sleep(STORE_RETRY).await;
+                self.tell("the inbox cannot be read", &error);
+                self.patience.wait(&self.shared).await;
                 self.seat.live().nudge_for_mail();
                 Vec::new()
             }
@@ -376,6 +374,7 @@ impl Driver {
             let Some((commit, verdict)) = self.commit(commit).await else {
                 return Flow::LetGo;
             };
+            self.is_heard();
             match verdict {
                 Verdict::Applied => {
                     self.shared.told(&commit.messages);
@@ -461,7 +460,7 @@ impl Driver {
                     return Some((commit, verdict));
                 }
                 Ok(verdict) => return Some((commit, verdict)),
-                Err(error) => tracing::warn!(saga = %self.saga, %error, "a decision is not on disk yet"),
+                Err(error) => self.tell("a decision is not on disk yet", &error),
             }
             in_doubt = true;
             if let Some(verdict) = self.look_whether_applied(&commit.events).await? {
@@ -474,7 +473,7 @@ impl Driver {
     async fn look_whether_applied(&mut self, events: &[Recorded]) -> Option<Option<Verdict>> {
         let fence = events.first().map_or(1, |event| event.seq) - 1;
         loop {
-            tokio::time::sleep(STORE_RETRY).await;
+            self.patience.wait(&self.shared).await;
             if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
                 return None;
             }
@@ -482,8 +481,27 @@ impl Driver {
                 Ok(found) if found.is_empty() => return Some(None),
                 Ok(found) if found == events => return Some(Some(Verdict::Applied)),
                 Ok(_) => return Some(Some(Verdict::Fenced)),
-                Err(error) => tracing::warn!(saga = %self.saga, %error, "cannot read the log"),
+                Err(error) => self.tell("the log cannot be read", &error),
             }
+        }
+    }
+
+    /// The store did not do what it was asked. What does not go by itself has to be seen to: the saga stands still until
+    /// then.
+    fn tell(&mut self, what: &'static str, error: &store::Error) {
+        if self.patience.is_news(what, error) {
+            tracing::warn!(saga = %self.saga, %error, what, "the store is asked again");
+        }
+        if !matches!(error, store::Error::Unavailable(_)) {
+            let now = self.shared.options.clock.now();
+            self.shared.undriven.note(self.saga, format!("{what}: {error}"), now);
+        }
+    }
+
+    /// The store has done what it was asked.
+    fn is_heard(&mut self) {
+        if self.patience.is_over() {
+            self.shared.undriven.driven(self.saga);
         }
     }
 

@@ -8,9 +8,8 @@ use backstitch_kernel::saga::State;
 use backstitch_kernel::{Retry, SagaId};
 use tokio::sync::Semaphore;
 
-use super::driver::STORE_RETRY;
 use super::guarded::{self, Ended};
-use super::{Shared, attempt};
+use super::{STORE_RETRY, Shared, attempt};
 use crate::store::jobs::{Job, Report, Settlement};
 use crate::store::{self, Stored};
 use crate::view::SagaState;

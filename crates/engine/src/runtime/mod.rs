@@ -9,6 +9,7 @@ pub(crate) mod guarded;
 mod hooks;
 mod launch;
 mod liveness;
+mod patience;
 mod plan;
 mod seat;
 pub(crate) mod signal;
@@ -18,6 +19,7 @@ mod undriven;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
@@ -40,15 +42,19 @@ use crate::store::{self, Store};
 use crate::work::Desks;
 
 use backlog::Backlog;
-pub(crate) use driver::{Driver, STORE_RETRY};
+pub(crate) use driver::Driver;
 pub(crate) use launch::Launch;
 use liveness::Liveness;
+pub(crate) use patience::Patience;
 pub(crate) use plan::{Circumstances, Planned, plan};
 pub(crate) use seat::Seat;
 use signal::Signal;
 use supervision::keep_going;
 pub use undriven::Undriven;
 use undriven::UndrivenSagas;
+
+/// Waits between two looks at a store that does not answer.
+const STORE_RETRY: Duration = Duration::from_millis(200);
 
 /// Live events that a slow reader may fall behind before it misses some.
 const FEED_DEPTH: usize = 4096;
