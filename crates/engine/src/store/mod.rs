@@ -159,6 +159,15 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written; the caller must assume the worst once its lease is over.
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error>;
 
+    /// Finds out whether decisions can be written, by a write that leaves nothing behind; false when nobody knows this
+    /// node. Where everything is written in one place, the heartbeat shows it.
+    ///
+    /// # Errors
+    /// Why none can be.
+    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
+        self.heartbeat(epoch).await
+    }
+
     /// Gives back everything this incarnation owns, due at once, and strikes it off.
     ///
     /// # Errors
