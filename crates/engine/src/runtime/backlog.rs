@@ -43,14 +43,15 @@ impl Backlog {
         }
     }
 
-    /// Up to `limit` sagas that have waited since before this time, longest first.
-    pub(crate) fn since(&self, since: Timestamp, limit: usize) -> Vec<SagaId> {
+    /// Up to `limit` sagas that have waited since before this time, each with since when, longest first.
+    pub(crate) fn since(&self, since: Timestamp, limit: usize) -> Vec<(Timestamp, SagaId)> {
         let queued = self.queued();
         let mut waiting: Vec<(Timestamp, SagaId)> =
             queued.iter().filter(|(_, from)| **from <= since).map(|(saga, from)| (*from, *saga)).collect();
         drop(queued);
         waiting.sort_unstable();
-        waiting.into_iter().map(|(_, saga)| saga).take(limit).collect()
+        waiting.truncate(limit);
+        waiting
     }
 
     /// Notes that a saga has been taken from the queue, and says since when it was there.

@@ -2,7 +2,8 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 use backstitch_kernel::saga::{
     Decision, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
@@ -25,6 +26,9 @@ use crate::store::outbox::NewMessage;
 use crate::store::{self, Commit, Verdict};
 use crate::work::{self, Offered};
 
+/// An attempt that begins so soon after its decision has not waited for anything.
+const AT_ONCE: Duration = Duration::from_secs(1);
+
 /// Runs one saga.
 pub(crate) struct Driver {
     shared: Arc<Shared>,
@@ -35,8 +39,8 @@ pub(crate) struct Driver {
     seat: Seat,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     rollback: watch::Sender<bool>,
-    /// Attempts that run here, and when the time of each is over.
-    running: Vec<(usize, Phase, Timestamp)>,
+    /// Attempts that run here.
+    running: Vec<Running>,
     /// Limited steps for which room was asked.
     admitting: Vec<usize>,
     /// Room that was given and is about to be used.
@@ -51,6 +55,14 @@ pub(crate) struct Driver {
     /// With a store that does not do what it is asked.
     patience: Patience,
     _room: OwnedSemaphorePermit,
+}
+
+/// An attempt that runs here.
+struct Running {
+    position: usize,
+    phase: Phase,
+    /// When its time is over, in microseconds: counted from its decision, or from when it could begin if that took long.
+    until: Arc<AtomicI64>,
 }
 
 /// Something that ran beside the saga has ended.
@@ -194,7 +206,7 @@ impl Driver {
                 Next::Nudged => self.look_around().await,
                 Next::Due => self.process(Input::Wake, Vec::new()).await,
                 Next::Done(Done::Attempt { position, step, phase, attempt, outcome, outgoing }) => {
-                    self.running.retain(|(at, of, _)| (*at, *of) != (position, phase));
+                    self.running.retain(|it| (it.position, it.phase) != (position, phase));
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
@@ -277,7 +289,8 @@ impl Driver {
         let now = self.shared.options.clock.now();
         // A step that waits for room is due already; only room lets it go on.
         let attempt = self.state.next_attempt_besides(&self.admitting);
-        let ends = self.running.iter().map(|(_, _, until)| *until);
+        let until = |it: &Running| Timestamp::from_micros(it.until.load(Ordering::Relaxed));
+        let ends = self.running.iter().map(until);
         self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
         self.shared.undriven.driven(self.saga);
         // While draining nothing becomes due: whoever has the saga next will see to it.
@@ -382,6 +395,10 @@ impl Driver {
                         self.shared.work.notify_waiters();
                     }
                     self.inbox_consumed = commit.consume_inbox_through.unwrap_or(self.inbox_consumed);
+                    // To take a saga up, or to begin what has been tried before, is no step forward.
+                    if mail.is_some() || matches!(input, Input::Finished { .. }) {
+                        self.shared.undriven.moved(self.saga);
+                    }
                     self.applied(decision, commit.events);
                 }
                 Verdict::MailWaiting => {
@@ -555,11 +572,21 @@ impl Driver {
         });
         let shared = self.shared.clone();
         let room = self.admitted.take();
-        if let Some(timeout) = self.definition.definition.steps()[position].timeout_of(phase) {
-            self.running.push((position, phase, self.state.at.plus(timeout)));
-        }
+        let begins = self.definition.definition.steps()[position].timeout_of(phase).map(|timeout| {
+            let ends = self.state.at.plus(timeout);
+            let until = Arc::new(AtomicI64::new(ends.as_micros()));
+            self.running.push(Running { position, phase, until: until.clone() });
+            let (shared, live) = (shared.clone(), self.seat.live().clone());
+            move || {
+                let now_ends = shared.options.clock.now().plus(timeout);
+                if now_ends.since(ends) > AT_ONCE {
+                    until.store(now_ends.as_micros(), Ordering::Relaxed);
+                    live.nudge();
+                }
+            }
+        });
         self.work.push(planting::begun(async move {
-            let outcome = attempt::run(&shared, call.clone()).await;
+            let outcome = attempt::run(&shared, call.clone(), begins).await;
             drop(room);
             let step = call.step().clone();
             // Only what succeeded has anything to tell.
