@@ -605,6 +605,32 @@ impl Watch for Away {
     }
 }
 
+/// Refuses to read any saga.
+struct Closed;
+
+#[async_trait::async_trait]
+impl Watch for Closed {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        match moment {
+            Moment::BeforeLoad(_) => Err(store::Error::Refused("permission denied".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_that_the_store_refuses_to_read_are_told_each_of_them() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let mut sagas = bench.left_behind(3).await;
+    let engine = bench.open_on(Arc::new(Watched::new(bench.store.clone(), Closed))).await;
+    engine.register(quick(&trace)).unwrap();
+    tokio::time::sleep(LONG).await;
+    let mut told: Vec<SagaId> = engine.undriven().iter().map(|undriven| undriven.saga).collect();
+    told.sort();
+    sagas.sort();
+    assert_eq!(told, sagas);
+}
+
 #[tokio::test(start_paused = true)]
 async fn sagas_that_wait_for_a_store_to_come_back_are_none_that_cannot_be_driven_and_count_as_stuck() {
     let (bench, trace) = (Bench::new(), Trace::default());
@@ -616,7 +642,8 @@ async fn sagas_that_wait_for_a_store_to_come_back_are_none_that_cannot_be_driven
     tokio::time::sleep(LONG).await;
     assert_eq!((engine.undriven(), engine.active()), (vec![], 0));
     let mut told = stuck_at(&engine).await;
-    (told.sort(), sagas.sort());
+    told.sort();
+    sagas.sort();
     assert_eq!(told, sagas, "since when they wait is not forgotten");
 
     store.from_now.store(false, Ordering::SeqCst);

@@ -125,9 +125,10 @@ async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>, erro
     tracing::warn!(%error, "cannot read sagas that are due");
     let mut unanswered: Vec<(SagaId, Place, String)> =
         entered.into_iter().map(|(saga, place)| (saga, place, error.to_string())).collect();
+    // First: each of them might wait for a store that is away until that is given up.
+    let mut is_there = shared.answers_about_sagas().await;
     for _ in 0..ASKED_ALONE {
-        // First: each of them might wait for a store that is away until that is given up.
-        if !shared.can_read_sagas().await {
+        if !is_there {
             break;
         }
         unanswered = resume_readable(shared, unanswered).await;
@@ -135,8 +136,9 @@ async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>, erro
             return;
         }
         tokio::time::sleep(STORE_RETRY).await;
+        is_there = shared.answers_about_sagas().await;
     }
-    if shared.can_read_sagas().await {
+    if is_there {
         for (saga, _, why) in unanswered {
             // The sweep tries it again.
             shared.cannot_drive(saga, why);

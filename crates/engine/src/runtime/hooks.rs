@@ -129,7 +129,7 @@ async fn call_hook(shared: &Shared, job: &Job) -> Result<(), Failed> {
 /// back the second time.
 async fn read(shared: &Shared, saga: SagaId) -> Result<Vec<Stored>, Failed> {
     match shared.store.load(&[saga]).await {
-        Err(store::Error::Unavailable(why)) if !shared.can_read_sagas().await => Err(Failed::Away(why)),
+        Err(store::Error::Unavailable(why)) if !shared.answers_about_sagas().await => Err(Failed::Away(why)),
         Err(store::Error::Unavailable(_)) => Ok(shared.store.load(&[saga]).await?),
         read => Ok(read?),
     }

@@ -286,9 +286,11 @@ impl Shared {
         self.undriven.note(saga, why, self.options.clock.now());
     }
 
-    /// Whether sagas can be read at all: where one that nobody has cannot be looked for, none is to blame that is not read.
-    async fn can_read_sagas(&self) -> bool {
-        self.store.load(&[SagaId(Uuid::nil())]).await.is_ok()
+    /// Whether the store answers whoever asks for a saga, be it with a refusal. Where it does not for one that nobody has,
+    /// none is to blame that is not read.
+    async fn answers_about_sagas(&self) -> bool {
+        let asked = self.store.load(&[SagaId(Uuid::nil())]).await;
+        !matches!(asked, Err(store::Error::Unavailable(_)))
     }
 
     /// Runs something beside the loops.
