@@ -291,7 +291,7 @@ impl Engine {
     }
 
     /// Whether decisions can be written, as far as is known without writing any. Where the last one could not be, a write
-    /// that changes nothing is tried, every two seconds at most.
+    /// that leaves nothing behind is tried, every two seconds at most.
     ///
     /// # Errors
     /// Why nothing can be written: the disk is full, for one.
@@ -302,7 +302,7 @@ impl Engine {
         if failure.at.elapsed() < TRIED_AGAIN_AFTER {
             return Err(failure.error.into());
         }
-        match shared.store.heartbeat(shared.epoch()).await {
+        match shared.store.try_writing(shared.epoch()).await {
             Ok(true) => {
                 written.worked();
                 Ok(())

@@ -1,5 +1,6 @@
 //! Reading sagas back.
 
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 
 use backstitch_kernel::saga::{Definition, Draft, State};
@@ -21,19 +22,28 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 
 /// Up to `limit` sagas that have been active since before this time with nothing due, longest first. What those wait for
 /// that this process has is known here; a short wait, or the time of an attempt, is not in the row, which would be written
-/// for it twice. What it has and cannot drive waits for nothing. What another process has that lives is told there.
+/// for it twice. What it has and cannot drive waits for nothing, however often it was taken up meanwhile. What another
+/// process has that lives is told there.
 pub(crate) async fn stuck(shared: &Shared, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
-    let mut ours = shared.live.still(since, shared.options.clock.now(), limit);
-    ours.extend(shared.backlog.since(since, limit));
+    let mut still = shared.live.still(since, shared.options.clock.now(), limit);
+    still.extend(shared.backlog.since(since, limit));
+    let still: HashMap<SagaId, Timestamp> = still.into_iter().map(|(from, saga)| (saga, from)).collect();
     let undriven = shared.undriven.first(limit).into_iter().filter(|undriven| undriven.since <= since);
-    ours.extend(undriven.map(|undriven| undriven.saga));
-    let mut stuck = rows(shared, &ours).await?;
-    stuck.retain(|row| !row.status.is_terminal() && !row.paused && row.updated_at <= since);
-    stuck.extend(shared.store.stuck(since, limit).await?);
-    stuck.sort_by_key(|row| (row.updated_at, row.id));
-    stuck.dedup_by_key(|row| row.id);
+    let undriven: HashMap<SagaId, Timestamp> = undriven.map(|it| (it.saga, it.since)).collect();
+    let ours: HashSet<SagaId> = still.keys().chain(undriven.keys()).copied().collect();
+    let rows = rows(shared, &Vec::from_iter(ours)).await?;
+    let rows = rows.into_iter().filter(|row| !row.status.is_terminal() && !row.paused);
+    let ours = rows.filter_map(|row| {
+        let still = still.get(&row.id).filter(|_| row.updated_at <= since);
+        Some((*still.into_iter().chain(undriven.get(&row.id)).min()?, row))
+    });
+    let mut stuck: Vec<(Timestamp, Summary)> = ours.collect();
+    stuck.extend(shared.store.stuck(since, limit).await?.into_iter().map(|row| (row.updated_at, row)));
+    stuck.sort_by_key(|(from, row)| (*from, row.id));
+    let mut told = HashSet::new();
+    stuck.retain(|(_, row)| told.insert(row.id));
     stuck.truncate(limit);
-    Ok(stuck)
+    Ok(stuck.into_iter().map(|(_, row)| row).collect())
 }
 
 /// The rows of these sagas that can be read. One that cannot is one that cannot be driven: that is told with its reason.

@@ -172,8 +172,9 @@ impl LiveSagas {
         }
     }
 
-    /// Up to `limit` sagas to which nothing has happened since before this time and nothing is bound to, longest first.
-    pub(crate) fn still(&self, since: Timestamp, now: Timestamp, limit: usize) -> Vec<SagaId> {
+    /// Up to `limit` sagas to which nothing has happened since before this time and nothing is bound to, each
+    /// with since when, longest first.
+    pub(crate) fn still(&self, since: Timestamp, now: Timestamp, limit: usize) -> Vec<(Timestamp, SagaId)> {
         let mut still = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
@@ -181,7 +182,8 @@ impl LiveSagas {
             still.extend(stand.filter(|(stood, _)| *stood <= since));
         }
         still.sort_unstable();
-        still.into_iter().map(|(_, saga)| saga).take(limit).collect()
+        still.truncate(limit);
+        still
     }
 
     pub(crate) fn count(&self) -> usize {

@@ -18,7 +18,7 @@ use crate::error::Error;
 use crate::inbox::{Answer, Message};
 use crate::inspect::{self, Found};
 use crate::runtime::attempt::bounded;
-use crate::runtime::{STORE_RETRY, Shared};
+use crate::runtime::{Patience, Shared};
 use crate::store::jobs::{self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal};
 
 /// The queue of jobs that workers of `queue` take; hooks have queues of their own.
@@ -321,14 +321,17 @@ pub(crate) async fn withdraw(shared: Arc<Shared>, saga: SagaId, offered: Offered
         never_leased: offered.withdrawn(false),
         leased_before: offered.withdrawn(true),
     };
+    let mut patience = Patience::default();
     loop {
         match shared.store.withdraw_job(&withdrawal, shared.options.clock.now()).await {
             Ok(withdrawn) => return withdrawn,
             Err(error) => {
-                tracing::warn!(%saga, %error, "an attempt that nobody wants any more is still offered");
+                if patience.is_news("withdrawal", &error) {
+                    tracing::warn!(%saga, %error, "an attempt that nobody wants any more is still offered");
+                }
             }
         }
-        tokio::time::sleep(STORE_RETRY).await;
+        patience.wait(&shared).await;
     }
 }
 

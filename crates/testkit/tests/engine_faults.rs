@@ -12,6 +12,7 @@ use backstitch::clock::TokioClock;
 use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::memory::MemoryStore;
+use backstitch::store::outbox::Listing;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::store::{self, Store};
 use backstitch::{
@@ -400,10 +401,19 @@ async fn a_note_that_is_too_long_is_refused_and_changes_nothing() {
 
 #[tokio::test(start_paused = true)]
 async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
+    one_bad_saga_does_not_keep_its_neighbours_from_running(Fault::Unreadable, "scribbled over").await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn one_saga_that_the_store_never_answers_for_does_not_keep_its_neighbours_from_running() {
+    one_bad_saga_does_not_keep_its_neighbours_from_running(Fault::Unanswered, "disk I/O error").await;
+}
+
+async fn one_bad_saga_does_not_keep_its_neighbours_from_running(fault: impl Fn(SagaId) -> Fault, why: &str) {
     let (bench, trace) = (Bench::new(), Trace::default());
     let sagas = bench.left_behind(5).await;
     let bad = sagas[2];
-    let (engine, faulty) = bench.open_faulty_with(Fault::Unreadable(bad), quick(&trace)).await;
+    let (engine, faulty) = bench.open_faulty_with(fault(bad), quick(&trace)).await;
     for saga in sagas.into_iter().filter(|saga| *saga != bad) {
         assert!(end_of(&engine, saga, FOUND).await.succeeded());
     }
@@ -411,7 +421,7 @@ async fn one_unreadable_saga_does_not_keep_its_neighbours_from_running() {
     assert!(faulty.fired() > 0);
     assert_eq!((trace.count("do a"), engine.active()), (4, 0), "what cannot be read takes no room");
     let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
-    assert!(undriven.saga == bad && undriven.why.contains("scribbled over"), "{undriven:?}");
+    assert!(undriven.saga == bad && undriven.why.contains(why), "{undriven:?}");
     assert_eq!(stuck_at(&engine).await, [bad], "it is ours, and nothing will move it");
     let run = engine.start("s", &()).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
@@ -496,6 +506,44 @@ async fn an_engine_whose_last_decision_could_not_be_written_says_so() {
     engine.writable().await.unwrap();
 }
 
+/// Takes no decision but the first for as long as it is told not to.
+struct Refusing {
+    on: AtomicBool,
+    refused: AtomicUsize,
+}
+
+#[async_trait::async_trait]
+impl Watch for Refusing {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        if matches!(moment, Moment::BeforeCommit(2..)) && self.on.load(Ordering::SeqCst) {
+            self.refused.fetch_add(1, Ordering::SeqCst);
+            return Err(store::Error::Refused("permission denied".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_store_that_refuses_a_decision_is_asked_ever_more_rarely_and_that_is_told() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let refusing = Refusing { on: true.into(), refused: AtomicUsize::new(0) };
+    let store = Arc::new(Watched::new(bench.store.clone(), refusing));
+    let engine = bench.open_on(store.clone()).await;
+    engine.register(quick(&trace)).unwrap();
+    let saga = engine.start("s", &()).await.unwrap().id();
+    tokio::time::sleep(LONG).await;
+    let tries = store.refused.load(Ordering::SeqCst);
+    assert!((100..3600).contains(&tries), "{tries} tries");
+    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
+    assert!(undriven.saga == saga && undriven.why.contains("permission denied"), "{undriven:?}");
+    assert_eq!(stuck_at(&engine).await, [saga]);
+
+    store.on.store(false, Ordering::SeqCst);
+    assert!(end_of(&engine, saga, FOUND).await.succeeded());
+    assert_eq!(trace.count("do a"), 1, "what was done is not done again");
+    assert_eq!((engine.undriven(), stuck_at(&engine).await), (vec![], vec![]));
+}
+
 /// Breaks down in every write from this one on, once or for as long as it is told to.
 struct Panicky {
     from: u64,
@@ -557,6 +605,53 @@ impl Watch for Away {
     }
 }
 
+/// Refuses to read any saga.
+struct Closed;
+
+#[async_trait::async_trait]
+impl Watch for Closed {
+    async fn at(&self, moment: Moment<'_>) -> Result<(), store::Error> {
+        match moment {
+            Moment::BeforeLoad(_) => Err(store::Error::Refused("permission denied".to_owned())),
+            _ => Ok(()),
+        }
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_that_the_store_refuses_to_read_are_told_each_of_them() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let mut sagas = bench.left_behind(3).await;
+    let engine = bench.open_on(Arc::new(Watched::new(bench.store.clone(), Closed))).await;
+    engine.register(quick(&trace)).unwrap();
+    tokio::time::sleep(LONG).await;
+    let mut told: Vec<SagaId> = engine.undriven().iter().map(|undriven| undriven.saga).collect();
+    told.sort();
+    sagas.sort();
+    assert_eq!(told, sagas);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_that_wait_for_a_store_to_come_back_are_none_that_cannot_be_driven_and_count_as_stuck() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let mut sagas = bench.left_behind(3).await;
+    let store = Arc::new(Watched::new(bench.store.clone(), Away::default()));
+    store.from_now.store(true, Ordering::SeqCst);
+    let engine = bench.open_on(store.clone()).await;
+    engine.register(quick(&trace)).unwrap();
+    tokio::time::sleep(LONG).await;
+    assert_eq!((engine.undriven(), engine.active()), (vec![], 0));
+    let mut told = stuck_at(&engine).await;
+    told.sort();
+    sagas.sort();
+    assert_eq!(told, sagas, "since when they wait is not forgotten");
+
+    store.from_now.store(false, Ordering::SeqCst);
+    for saga in sagas {
+        assert!(end_of(&engine, saga, FOUND).await.succeeded());
+    }
+}
+
 #[tokio::test(start_paused = true)]
 async fn a_store_that_cannot_be_read_costs_a_hook_none_of_its_tries() {
     let (bench, trace) = (Bench::new(), Trace::default());
@@ -570,6 +665,29 @@ async fn a_store_that_cannot_be_read_costs_a_hook_none_of_its_tries() {
     assert!(store.refused.load(Ordering::SeqCst) > 10 && trace.count("told failed") == 0);
     store.from_now.store(false, Ordering::SeqCst);
     trace.until("told failed", 1).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_whose_saga_alone_cannot_be_read_is_given_up_with_an_alert() {
+    let (bench, trace) = (Bench::new(), Trace::default());
+    let engine = bench.open_with(stuck(&trace, Err(StepError::failed("busy"))).build().unwrap()).await;
+    let saga = engine.start("s", &()).await.unwrap().id();
+    trace.until("told failed", 1).await;
+    shut_down(engine).await;
+
+    let (engine, faulty) =
+        bench.open_faulty_with(Fault::Unanswered(saga), stuck(&trace, Ok(())).build().unwrap()).await;
+    tokio::time::sleep(LONG).await;
+    assert!(faulty.fired() < 20, "it is not asked for ever: {}", faulty.fired());
+    assert_eq!(trace.count("told failed"), 1);
+    let given_up = |alert: &Value| alert["alert"] == "hook_failed";
+    let alerts = bench.store.messages(&Listing::default(), 10).await.unwrap();
+    let alerts: Vec<Value> = alerts.iter().map(|kept| kept.message.payload.decode().unwrap()).collect();
+    let [alert] = &alerts.iter().filter(|alert| given_up(alert)).collect::<Vec<_>>()[..] else {
+        panic!("nobody is told: {alerts:?}")
+    };
+    assert!(alert["error"].to_string().contains("disk I/O error"), "{alert}");
+    shut_down(engine).await;
 }
 
 #[tokio::test(start_paused = true)]

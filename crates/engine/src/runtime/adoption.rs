@@ -4,13 +4,12 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Event, Recorded, State};
+use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
-use super::driver::STORE_RETRY;
-use super::{Driver, Seat, Shared};
+use super::{Driver, STORE_RETRY, Seat, Shared};
 use crate::registry::Runnable;
 use crate::store::nodes::Notice;
 use crate::store::{self, Stored};
@@ -19,6 +18,8 @@ use crate::store::{self, Stored};
 const ADOPT_BATCH: usize = 1000;
 /// Sagas read at once before they are run.
 const LOAD_BATCH: usize = 64;
+/// How often a saga is read alone before it is what keeps the store from answering.
+const ASKED_ALONE: usize = 2;
 /// How long a saga waits that could not be taken up at once.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
 /// How often it is checked that everything that is ours is driven.
@@ -113,32 +114,69 @@ pub(super) async fn drive_backlog(shared: Arc<Shared>, waiting: Arc<Mutex<mpsc::
         let sagas: Vec<SagaId> = entered.keys().copied().collect();
         match shared.store.load(&sagas).await {
             Ok(found) => resume_all(&shared, entered, found),
-            Err(error @ store::Error::Unavailable(_)) => {
-                tracing::warn!(%error, "cannot read sagas that are due");
-                drop(entered);
-                for saga in sagas {
-                    shared.backlog.push(saga);
-                }
-                tokio::time::sleep(STORE_RETRY).await;
-            }
             // What cannot be read, be it a row or its page, must not keep its neighbours from running.
-            Err(_) => resume_each(&shared, entered).await,
+            Err(error) => resume_each(&shared, entered, &error).await,
         }
     }
 }
 
-async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>) {
-    for (saga, place) in entered {
+/// Runs on what can be read alone. A saga that cannot be, while others can, is told; while the store is away, all wait.
+async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>, error: &store::Error) {
+    tracing::warn!(%error, "cannot read sagas that are due");
+    let mut unanswered: Vec<(SagaId, Place, String)> =
+        entered.into_iter().map(|(saga, place)| (saga, place, error.to_string())).collect();
+    // First: each of them might wait for a store that is away until that is given up.
+    let mut is_there = shared.answers_about_sagas().await;
+    for _ in 0..ASKED_ALONE {
+        if !is_there {
+            break;
+        }
+        unanswered = resume_readable(shared, unanswered).await;
+        if unanswered.is_empty() || shared.is_stopping() {
+            return;
+        }
+        tokio::time::sleep(STORE_RETRY).await;
+        is_there = shared.answers_about_sagas().await;
+    }
+    if is_there {
+        for (saga, _, why) in unanswered {
+            // The sweep tries it again.
+            shared.cannot_drive(saga, why);
+        }
+    } else {
+        for (saga, place, _) in unanswered {
+            let since = place.since;
+            drop(place);
+            shared.backlog.put_back(saga, since);
+        }
+        tokio::time::sleep(STORE_RETRY).await;
+    }
+}
+
+/// Reads each alone and runs on what can be read; those are left for which the store has no answer now.
+async fn resume_readable(
+    shared: &Arc<Shared>,
+    sagas: Vec<(SagaId, Place, String)>,
+) -> Vec<(SagaId, Place, String)> {
+    let mut unanswered = Vec::new();
+    for (saga, place, _) in sagas {
+        if shared.is_stopping() {
+            break;
+        }
         match shared.store.load(&[saga]).await {
             Ok(found) => resume_all(shared, HashMap::from([(saga, place)]), found),
+            Err(error @ store::Error::Unavailable(_)) => unanswered.push((saga, place, error.to_string())),
             // The sweep tries it again.
             Err(error) => shared.cannot_drive(saga, error.to_string()),
         }
     }
+    unanswered
 }
 
 /// A saga's place among those under way.
 struct Place {
+    /// Since when it has waited for it.
+    since: Timestamp,
     seat: Seat,
     room: OwnedSemaphorePermit,
 }
@@ -158,13 +196,13 @@ async fn enter(
             return std::future::pending().await;
         };
         loop {
-            shared.backlog.taken(saga);
+            let since = shared.backlog.taken(saga);
             match Seat::take(shared, saga) {
                 Some(seat) => {
-                    entered.insert(saga, Place { seat, room });
+                    entered.insert(saga, Place { since, seat, room });
                 }
                 // Its former driver here is about to leave.
-                None => try_again(shared, saga),
+                None => try_again(shared, saga, since),
             }
             if entered.len() >= LOAD_BATCH {
                 break;
@@ -178,11 +216,11 @@ async fn enter(
 }
 
 /// Puts a saga back after a moment.
-fn try_again(shared: &Arc<Shared>, saga: SagaId) {
+fn try_again(shared: &Arc<Shared>, saga: SagaId, since: Timestamp) {
     let later = shared.clone();
     shared.spawn(async move {
         tokio::time::sleep(AGAIN_AFTER).await;
-        later.backlog.push(saga);
+        later.backlog.put_back(saga, since);
     });
 }
 

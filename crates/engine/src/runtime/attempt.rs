@@ -16,8 +16,8 @@ pub(super) const MAX_MESSAGE: usize = 4096;
 /// What is kept of an error's code, in bytes.
 const MAX_CODE: usize = 256;
 
-/// Runs the attempt to its end.
-pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
+/// Runs the attempt to its end; `begins` is called when its time does.
+pub(super) async fn run(shared: &Shared, call: Arc<Call>, begins: Option<impl FnOnce()>) -> Outcome {
     let definition = call.definition.clone();
     let step = &definition.definition.steps()[call.position];
     let handlers = &definition.handlers[call.position];
@@ -42,6 +42,9 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>) -> Outcome {
     };
     // Only now: whoever has waited may have been taken for dead meanwhile.
     shared.liveness.permitted().await;
+    if let Some(begins) = begins {
+        begins();
+    }
     match guarded::run(timeout, async { handler(call).await }).await {
         Ended::Answered(Ok(result)) if result.len() > shared.options.max_payload => {
             let (size, limit) = (result.len(), shared.options.max_payload);

@@ -24,31 +24,39 @@ impl Backlog {
 
     /// Queues a saga, unless it is queued already.
     pub(crate) fn push(&self, saga: SagaId) {
-        let now = self.clock.now();
+        self.put_back(saga, self.clock.now());
+    }
+
+    /// The same for one that was taken from the queue for nothing: it has waited since before.
+    pub(crate) fn put_back(&self, saga: SagaId, since: Timestamp) {
         let mut fresh = false;
-        self.queued().entry(saga).or_insert_with(|| {
+        let mut queued = self.queued();
+        let waits = queued.entry(saga).or_insert_with(|| {
             fresh = true;
-            now
+            since
         });
+        *waits = since.min(*waits);
+        drop(queued);
         if fresh {
             // Nobody takes it only when the engine has stopped.
             let _ = self.queue.send(saga);
         }
     }
 
-    /// Up to `limit` sagas that have waited since before this time, longest first.
-    pub(crate) fn since(&self, since: Timestamp, limit: usize) -> Vec<SagaId> {
+    /// Up to `limit` sagas that have waited since before this time, each with since when, longest first.
+    pub(crate) fn since(&self, since: Timestamp, limit: usize) -> Vec<(Timestamp, SagaId)> {
         let queued = self.queued();
         let mut waiting: Vec<(Timestamp, SagaId)> =
             queued.iter().filter(|(_, from)| **from <= since).map(|(saga, from)| (*from, *saga)).collect();
         drop(queued);
         waiting.sort_unstable();
-        waiting.into_iter().map(|(_, saga)| saga).take(limit).collect()
+        waiting.truncate(limit);
+        waiting
     }
 
-    /// Notes that a saga has been taken from the queue.
-    pub(crate) fn taken(&self, saga: SagaId) {
-        self.queued().remove(&saga);
+    /// Notes that a saga has been taken from the queue, and says since when it was there.
+    pub(crate) fn taken(&self, saga: SagaId) -> Timestamp {
+        self.queued().remove(&saga).unwrap_or_else(|| self.clock.now())
     }
 
     fn queued(&self) -> MutexGuard<'_, HashMap<SagaId, Timestamp>> {

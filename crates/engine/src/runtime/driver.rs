@@ -2,7 +2,7 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use backstitch_kernel::saga::{
@@ -15,7 +15,7 @@ use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
-use super::{Seat, Shared, attempt};
+use super::{Patience, Seat, Shared, attempt};
 use crate::call::Call;
 use crate::inbox::Received;
 use crate::live::End;
@@ -23,11 +23,11 @@ use crate::planting::{self, Bug, is_planted};
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::NewMessage;
-use crate::store::{Commit, Verdict};
+use crate::store::{self, Commit, Verdict};
 use crate::work::{self, Offered};
 
-/// Waits between two looks at a store that does not answer.
-pub(crate) const STORE_RETRY: Duration = Duration::from_millis(200);
+/// An attempt that begins so soon after its decision has not waited for anything.
+const AT_ONCE: Duration = Duration::from_secs(1);
 
 /// Runs one saga.
 pub(crate) struct Driver {
@@ -39,8 +39,8 @@ pub(crate) struct Driver {
     seat: Seat,
     work: FuturesUnordered<BoxFuture<'static, Done>>,
     rollback: watch::Sender<bool>,
-    /// Attempts that run here, and when the time of each is over.
-    running: Vec<(usize, Phase, Timestamp)>,
+    /// Attempts that run here.
+    running: Vec<Running>,
     /// Limited steps for which room was asked.
     admitting: Vec<usize>,
     /// Room that was given and is about to be used.
@@ -52,7 +52,17 @@ pub(crate) struct Driver {
     inbox_consumed: u64,
     /// A message came in that changed nothing: if the saga was only woken for that, it can be let go again.
     came_to_nothing: bool,
+    /// With a store that does not do what it is asked.
+    patience: Patience,
     _room: OwnedSemaphorePermit,
+}
+
+/// An attempt that runs here.
+struct Running {
+    position: usize,
+    phase: Phase,
+    /// When its time is over, in microseconds: counted from its decision, or from when it could begin if that took long.
+    until: Arc<AtomicI64>,
 }
 
 /// Something that ran beside the saga has ended.
@@ -122,6 +132,7 @@ impl Driver {
             inbox_seen: 0,
             inbox_consumed: 0,
             came_to_nothing: false,
+            patience: Patience::default(),
             _room: room,
         }
     }
@@ -195,7 +206,7 @@ impl Driver {
                 Next::Nudged => self.look_around().await,
                 Next::Due => self.process(Input::Wake, Vec::new()).await,
                 Next::Done(Done::Attempt { position, step, phase, attempt, outcome, outgoing }) => {
-                    self.running.retain(|(at, of, _)| (*at, *of) != (position, phase));
+                    self.running.retain(|it| (it.position, it.phase) != (position, phase));
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
                 Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
@@ -250,12 +261,10 @@ impl Driver {
                         return !ours;
                     }
                 }
-                Err(error) => {
-                    tracing::warn!(saga = %self.saga, %error, "cannot let go of a saga that waits");
-                }
+                Err(error) => self.tell("a saga that waits cannot be let go", &error),
             }
             // Nobody knows whose it is, and whoever decided about it now might do so beside its next owner.
-            tokio::time::sleep(STORE_RETRY).await;
+            self.patience.wait(&self.shared).await;
             if self.shared.is_stopping() || self.epoch != self.shared.epoch() {
                 return true;
             }
@@ -270,7 +279,7 @@ impl Driver {
                 stored.summary.owner == Some(self.epoch) && stored.log.len() as u64 == self.state.seq
             })),
             Err(error) => {
-                tracing::warn!(saga = %self.saga, %error, "cannot read whose a saga is");
+                self.tell("it cannot be read whose a saga is", &error);
                 None
             }
         }
@@ -280,7 +289,8 @@ impl Driver {
         let now = self.shared.options.clock.now();
         // A step that waits for room is due already; only room lets it go on.
         let attempt = self.state.next_attempt_besides(&self.admitting);
-        let ends = self.running.iter().map(|(_, _, until)| *until);
+        let until = |it: &Running| Timestamp::from_micros(it.until.load(Ordering::Relaxed));
+        let ends = self.running.iter().map(until);
         self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
         self.shared.undriven.driven(self.saga);
         // While draining nothing becomes due: whoever has the saga next will see to it.
@@ -312,14 +322,15 @@ impl Driver {
     async fn fetch_mail(&mut self) -> Vec<Received> {
         match self.shared.answer(self.shared.store.load(&[self.saga])).await {
             Ok(found) => {
+                self.is_heard();
                 let waiting = found.into_iter().flat_map(|stored| stored.inbox);
                 let new: Vec<_> = waiting.filter(|received| received.seq > self.inbox_seen).collect();
                 self.saw_mail(new.last().map_or(self.inbox_seen, |newest| newest.seq));
                 new
             }
             Err(error) => {
-                tracing::warn!(saga = %self.saga, %error, "cannot read the inbox");
-                tokio::time::sleep(STORE_RETRY).await;
+                self.tell("the inbox cannot be read", &error);
+                self.patience.wait(&self.shared).await;
                 self.seat.live().nudge_for_mail();
                 Vec::new()
             }
@@ -376,6 +387,7 @@ impl Driver {
             let Some((commit, verdict)) = self.commit(commit).await else {
                 return Flow::LetGo;
             };
+            self.is_heard();
             match verdict {
                 Verdict::Applied => {
                     self.shared.told(&commit.messages);
@@ -383,6 +395,10 @@ impl Driver {
                         self.shared.work.notify_waiters();
                     }
                     self.inbox_consumed = commit.consume_inbox_through.unwrap_or(self.inbox_consumed);
+                    // To take a saga up, or to begin what has been tried before, is no step forward.
+                    if mail.is_some() || matches!(input, Input::Finished { .. }) {
+                        self.shared.undriven.moved(self.saga);
+                    }
                     self.applied(decision, commit.events);
                 }
                 Verdict::MailWaiting => {
@@ -461,7 +477,7 @@ impl Driver {
                     return Some((commit, verdict));
                 }
                 Ok(verdict) => return Some((commit, verdict)),
-                Err(error) => tracing::warn!(saga = %self.saga, %error, "a decision is not on disk yet"),
+                Err(error) => self.tell("a decision is not on disk yet", &error),
             }
             in_doubt = true;
             if let Some(verdict) = self.look_whether_applied(&commit.events).await? {
@@ -474,7 +490,7 @@ impl Driver {
     async fn look_whether_applied(&mut self, events: &[Recorded]) -> Option<Option<Verdict>> {
         let fence = events.first().map_or(1, |event| event.seq) - 1;
         loop {
-            tokio::time::sleep(STORE_RETRY).await;
+            self.patience.wait(&self.shared).await;
             if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
                 return None;
             }
@@ -482,8 +498,27 @@ impl Driver {
                 Ok(found) if found.is_empty() => return Some(None),
                 Ok(found) if found == events => return Some(Some(Verdict::Applied)),
                 Ok(_) => return Some(Some(Verdict::Fenced)),
-                Err(error) => tracing::warn!(saga = %self.saga, %error, "cannot read the log"),
+                Err(error) => self.tell("the log cannot be read", &error),
             }
+        }
+    }
+
+    /// The store did not do what it was asked. What does not go by itself has to be seen to: the saga stands still until
+    /// then.
+    fn tell(&mut self, what: &'static str, error: &store::Error) {
+        if self.patience.is_news(what, error) {
+            tracing::warn!(saga = %self.saga, %error, what, "the store is asked again");
+        }
+        if !matches!(error, store::Error::Unavailable(_)) {
+            let now = self.shared.options.clock.now();
+            self.shared.undriven.note(self.saga, format!("{what}: {error}"), now);
+        }
+    }
+
+    /// The store has done what it was asked.
+    fn is_heard(&mut self) {
+        if self.patience.is_over() {
+            self.shared.undriven.driven(self.saga);
         }
     }
 
@@ -537,11 +572,21 @@ impl Driver {
         });
         let shared = self.shared.clone();
         let room = self.admitted.take();
-        if let Some(timeout) = self.definition.definition.steps()[position].timeout_of(phase) {
-            self.running.push((position, phase, self.state.at.plus(timeout)));
-        }
+        let begins = self.definition.definition.steps()[position].timeout_of(phase).map(|timeout| {
+            let ends = self.state.at.plus(timeout);
+            let until = Arc::new(AtomicI64::new(ends.as_micros()));
+            self.running.push(Running { position, phase, until: until.clone() });
+            let (shared, live) = (shared.clone(), self.seat.live().clone());
+            move || {
+                let now_ends = shared.options.clock.now().plus(timeout);
+                if now_ends.since(ends) > AT_ONCE {
+                    until.store(now_ends.as_micros(), Ordering::Relaxed);
+                    live.nudge();
+                }
+            }
+        });
         self.work.push(planting::begun(async move {
-            let outcome = attempt::run(&shared, call.clone()).await;
+            let outcome = attempt::run(&shared, call.clone(), begins).await;
             drop(room);
             let step = call.step().clone();
             // Only what succeeded has anything to tell.

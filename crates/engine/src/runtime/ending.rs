@@ -7,7 +7,8 @@ use tokio::time::timeout;
 use super::{Phase, Shared};
 use crate::store;
 
-/// How long a stopped engine waits for each of these: whatever runs, the last commit, and the store's farewell.
+/// How long a stopped engine waits for each of these: whatever runs, the last commit, the node's farewell, and that the
+/// store is put away.
 const LAST_WAIT: Duration = Duration::from_secs(5);
 
 impl Shared {
@@ -35,7 +36,14 @@ impl Shared {
                 "the store does not answer: this node's sagas are taken up once its lease is over"
             );
             Err(store::Error::Unavailable(format!("no answer within {LAST_WAIT:?} to a node that leaves")))
-        })
+        })?;
+        // Whatever becomes of this, everything is given back.
+        if timeout(LAST_WAIT, self.store.put_away()).await.is_err() {
+            tracing::warn!(
+                "the store is still being put away: what it keeps in several files belongs together"
+            );
+        }
+        Ok(())
     }
 
     /// Waits for the store, but not beyond the engine's own end.

@@ -4,15 +4,14 @@ use std::fmt::Display;
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::Retry;
 use backstitch_kernel::saga::State;
+use backstitch_kernel::{Retry, SagaId};
 use tokio::sync::Semaphore;
 
-use super::driver::STORE_RETRY;
 use super::guarded::{self, Ended};
-use super::{Shared, attempt};
-use crate::store;
+use super::{STORE_RETRY, Shared, attempt};
 use crate::store::jobs::{Job, Report, Settlement};
+use crate::store::{self, Stored};
 use crate::view::SagaState;
 
 /// How long a hook may take.
@@ -75,12 +74,11 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
             return Settlement { id: job.id, token: job.lease.token, report: Report::Completed };
         }
         // The hook was not called, so this is none of its tries.
-        Ended::Answered(Err(Failed::Unread(store::Error::Unavailable(why)))) => {
+        Ended::Answered(Err(Failed::Away(why))) => {
             tracing::warn!(saga = %job.saga, why, "cannot read the saga of a hook");
             tokio::time::sleep(STORE_RETRY).await;
             return given_back(job);
         }
-        Ended::Answered(Err(Failed::Unread(error))) => error.to_string(),
         Ended::Answered(Err(Failed::Said(error))) => error,
         Ended::Panicked(panic) => format!("the hook panicked: {}", guarded::text(panic.as_ref())),
         Ended::TimedOut => format!("no answer within {} s", TIMEOUT.as_secs()),
@@ -101,8 +99,8 @@ fn given_back(job: &Job) -> Settlement {
 
 /// Why a hook has not done its work.
 enum Failed {
-    /// Its saga could not be read.
-    Unread(store::Error),
+    /// No saga can be read now.
+    Away(String),
     Said(String),
 }
 
@@ -113,8 +111,7 @@ impl<T: Display> From<T> for Failed {
 }
 
 async fn call_hook(shared: &Shared, job: &Job) -> Result<(), Failed> {
-    let stored = shared.store.load(&[job.saga]).await.map_err(Failed::Unread)?;
-    let stored = stored.into_iter().next().ok_or("the saga is gone")?;
+    let stored = read(shared, job.saga).await?.into_iter().next().ok_or("the saga is gone")?;
     let row = &stored.summary;
     let definition = shared.registry.version(&row.definition, row.version).ok_or("the definition is gone")?;
     // As it was when it came to the end that this is about.
@@ -126,4 +123,14 @@ async fn call_hook(shared: &Shared, job: &Job) -> Result<(), Failed> {
     let hook = hook.as_ref().ok_or("the definition has no such hook any more")?;
     hook(SagaState::of(job.saga, &definition.definition, &state)).await?;
     Ok(())
+}
+
+/// A saga that cannot be read while others can is not asked for without end; a store that is away for a moment may be
+/// back the second time.
+async fn read(shared: &Shared, saga: SagaId) -> Result<Vec<Stored>, Failed> {
+    match shared.store.load(&[saga]).await {
+        Err(store::Error::Unavailable(why)) if !shared.answers_about_sagas().await => Err(Failed::Away(why)),
+        Err(store::Error::Unavailable(_)) => Ok(shared.store.load(&[saga]).await?),
+        read => Ok(read?),
+    }
 }

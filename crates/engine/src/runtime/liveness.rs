@@ -61,10 +61,7 @@ pub(super) async fn keep_alive(shared: Arc<Shared>) {
         let sent = Instant::now();
         let mut pause = between;
         match shared.store.heartbeat(shared.epoch()).await {
-            Ok(true) => {
-                shared.liveness.renew(sent);
-                shared.committer.written().worked();
-            }
+            Ok(true) => shared.liveness.renew(sent),
             Ok(false) => rejoin(&shared).await,
             Err(error) => {
                 tracing::warn!(%error, "heartbeat failed");

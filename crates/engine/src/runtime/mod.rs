@@ -9,6 +9,7 @@ pub(crate) mod guarded;
 mod hooks;
 mod launch;
 mod liveness;
+mod patience;
 mod plan;
 mod seat;
 pub(crate) mod signal;
@@ -18,6 +19,7 @@ mod undriven;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Recorded;
@@ -25,6 +27,7 @@ use futures::FutureExt;
 use tokio::sync::{Mutex, Notify, Semaphore, broadcast, mpsc, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
+use uuid::Uuid;
 
 use crate::committer::Committer;
 use crate::live::{Live, LiveSagas};
@@ -39,15 +42,19 @@ use crate::store::{self, Store};
 use crate::work::Desks;
 
 use backlog::Backlog;
-pub(crate) use driver::{Driver, STORE_RETRY};
+pub(crate) use driver::Driver;
 pub(crate) use launch::Launch;
 use liveness::Liveness;
+pub(crate) use patience::Patience;
 pub(crate) use plan::{Circumstances, Planned, plan};
 pub(crate) use seat::Seat;
 use signal::Signal;
 use supervision::keep_going;
 pub use undriven::Undriven;
 use undriven::UndrivenSagas;
+
+/// Waits between two looks at a store that does not answer.
+const STORE_RETRY: Duration = Duration::from_millis(200);
 
 /// Live events that a slow reader may fall behind before it misses some.
 const FEED_DEPTH: usize = 4096;
@@ -277,6 +284,13 @@ impl Shared {
     fn cannot_drive(&self, saga: SagaId, why: String) {
         tracing::error!(%saga, why, "this saga cannot be driven and stays as it is");
         self.undriven.note(saga, why, self.options.clock.now());
+    }
+
+    /// Whether the store answers whoever asks for a saga, be it with a refusal. Where it does not for one that nobody has,
+    /// none is to blame that is not read.
+    async fn answers_about_sagas(&self) -> bool {
+        let asked = self.store.load(&[SagaId(Uuid::nil())]).await;
+        !matches!(asked, Err(store::Error::Unavailable(_)))
     }
 
     /// Runs something beside the loops.

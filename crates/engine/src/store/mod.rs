@@ -159,11 +159,24 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be written; the caller must assume the worst once its lease is over.
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error>;
 
+    /// Finds out whether decisions can be written, by a write that leaves nothing behind; false when nobody knows this
+    /// node. Where everything is written in one place, the heartbeat shows it.
+    ///
+    /// # Errors
+    /// Why none can be.
+    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
+        self.heartbeat(epoch).await
+    }
+
     /// Gives back everything this incarnation owns, due at once, and strikes it off.
     ///
     /// # Errors
     /// When the store cannot be written; the lease's end then does the same.
     async fn leave(&self, epoch: Epoch) -> Result<(), Error>;
+
+    /// Puts everything where whoever keeps the store from now on looks for it, as far as nobody is in the way. Nothing is
+    /// lost where that cannot be done.
+    async fn put_away(&self) {}
 
     /// Takes over up to `limit` sagas whose owner is dead or that are due and unowned, of these definitions only,
     /// appending `saga.adopted` to each log in the same transaction that changes its owner.

@@ -181,8 +181,16 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.heartbeat(epoch).await
     }
 
+    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
+        self.admitted().await?.try_writing(epoch).await
+    }
+
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
         self.admitted().await?.leave(epoch).await
+    }
+
+    async fn put_away(&self) {
+        self.store.put_away().await;
     }
 
     async fn adopt(

@@ -5,11 +5,12 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
+use backstitch::kernel::saga::draft::Performer;
 use backstitch::store::Store as _;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{
-    Context, Cursor, Engine, Filter, Retry, STUCK_AFTER, Saga, SagaId, Status, Step, StepError, StepStatus,
-    secs, store,
+    Attempt, Caller, Context, Cursor, Engine, Filter, Payload, Place, Retry, STUCK_AFTER, Saga, SagaId,
+    Status, Step, StepError, StepStatus, secs, store,
 };
 
 use crate::support::*;
@@ -207,6 +208,58 @@ async fn a_saga_that_slept_for_long_is_not_stuck_before_it_has_waited_for_a_plac
     assert_eq!(named(&engine).await, [], "it has come due ten seconds ago");
     tokio::time::sleep(secs(601)).await;
     assert_eq!(named(&engine).await, [sleeps]);
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_has_been_stuck_for_longest_is_named_first_and_not_what_has_slept_for_longest() {
+    let trace = Trace::default();
+    let bench = Bench::with(|options| options.max_active = 2);
+    let engine = bench.open_with(one_at_a_time(&trace)).await;
+    let busy = acting("b", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(2, secs(3600)));
+    engine.register(Saga::builder("busy").step(busy).build().unwrap()).unwrap();
+    let sleeps = start(&engine, "busy").await.id();
+    eventually("it is let go", async || engine.active() == 0).await;
+    start(&engine, "s").await;
+    let waits = start(&engine, "s").await.id();
+    tokio::time::sleep(secs(3600 + 700)).await;
+    assert_eq!(named(&engine).await, [waits, sleeps]);
+}
+
+/// Lets a call that undoes something wait for its turn for an hour.
+struct Late(Calls);
+
+#[async_trait]
+impl Caller for Late {
+    async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError> {
+        self.0.call(call, attempt).await
+    }
+
+    async fn admit_compensation(&self, _: &Payload, _: &Attempt<'_>) -> Place {
+        tokio::time::sleep(secs(3600)).await;
+        None
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_attempt_that_had_to_wait_for_its_turn_has_all_of_its_time_from_then_on() {
+    let calls = Calls::answering(|call, _| match call {
+        "do no" => Err(StepError::refused("no")),
+        _ => Ok(serde_json::Value::Null),
+    });
+    let bench = Bench::with(|options| options.caller = Some(Arc::new(Late(calls.clone()))));
+    let engine = bench.open().await;
+    let mut hangs = calling("a");
+    let undo = hangs.compensate.as_mut().unwrap();
+    undo.action = Performer::Call(Payload::encode("undo hangs").unwrap());
+    undo.timeout = secs(3600);
+    put(&engine, written("s", [hangs, calling("no")])).await;
+    let saga = start(&engine, "s").await.id();
+    tokio::time::sleep(secs(3590)).await;
+    assert_eq!(named(&engine).await, [], "by what is known, its time runs");
+    tokio::time::sleep(secs(1800)).await;
+    assert_eq!(calls.trace.count("undo hangs"), 1);
+    assert_eq!(named(&engine).await, [], "it has begun half an hour ago and has an hour");
+    assert!(engine.load(saga).await.unwrap().unwrap().status == Status::Compensating);
 }
 
 #[tokio::test(start_paused = true)]

@@ -31,6 +31,8 @@ pub enum Fault {
     LoseFirstAdoptionAnswer,
     /// Whoever asks for this saga, be it among others, hears that a row cannot be read.
     Unreadable(SagaId),
+    /// The same, but what is heard is that the store does not answer now, as with a bad spot on a disk.
+    Unanswered(SagaId),
 }
 
 /// A fault, and how it goes.
@@ -144,6 +146,10 @@ impl Watch for Faulty {
             (Fault::Unreadable(saga), Moment::BeforeLoad(sagas)) if sagas.contains(&saga) => {
                 self.fire();
                 Err(Corrupt::of("saga_events", "data", saga, &"it was scribbled over").into())
+            }
+            (Fault::Unanswered(saga), Moment::BeforeLoad(sagas)) if sagas.contains(&saga) => {
+                self.fire();
+                Err(Error::Unavailable("disk I/O error".to_owned()))
             }
             _ => Ok(()),
         }

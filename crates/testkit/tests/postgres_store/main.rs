@@ -17,3 +17,4 @@ mod schema;
 mod silence;
 mod skewed_outbox;
 mod support;
+mod writable;

@@ -22,7 +22,7 @@ const COMMIT: &str = include_str!("commit.sql");
 const FIND_CLAIM: &str = super::sql!("find_claim");
 
 /// More than the server's own limit for a committer's statement, so that it is the server who gives up first.
-const ANSWER_WITHIN: Duration = Duration::from_secs(20);
+pub(super) const ANSWER_WITHIN: Duration = Duration::from_secs(20);
 
 /// The server takes messages of up to a gigabyte.
 const MAX_BYTES: usize = 256 << 20;

@@ -1,18 +1,21 @@
 //! Wake-ups from other processes.
 
 use std::future::poll_fn;
+use std::panic::AssertUnwindSafe;
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
+use futures::FutureExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinHandle;
 use tokio::time::{sleep, timeout};
 use tokio_postgres::{AsyncMessage, Client};
-use tracing::{info, warn};
+use tracing::{error, info, warn};
 
 use super::dial::Dialler;
 use super::fault;
 use super::session::WAIT_WITHIN;
+use crate::runtime::guarded;
 use crate::store::Error;
 use crate::store::nodes::Notice;
 
@@ -32,15 +35,28 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(5);
 pub(super) async fn listen(dialler: Dialler) -> Result<mpsc::Receiver<Notice>, Error> {
     let (notices, receiver) = mpsc::channel(KEPT);
     let first = connect(&dialler, &notices).await?;
-    tokio::spawn(stay_connected(dialler, notices, first));
+    tokio::spawn(keep_listening(dialler, notices, first));
     Ok(receiver)
 }
 
-async fn stay_connected(dialler: Dialler, notices: mpsc::Sender<Notice>, mut line: Line) {
+/// Whatever breaks down here, somebody listens: without it everything would come late, and nobody would know why.
+async fn keep_listening(dialler: Dialler, notices: mpsc::Sender<Notice>, first: Line) {
+    let mut line = Some(first);
+    while let Err(panic) =
+        AssertUnwindSafe(stay_connected(&dialler, &notices, line.take())).catch_unwind().await
+    {
+        error!(why = guarded::text(panic.as_ref()), "what hears of messages broke down and is started again");
+        sleep(LONGEST_PAUSE).await;
+    }
+}
+
+async fn stay_connected(dialler: &Dialler, notices: &mpsc::Sender<Notice>, mut line: Option<Line>) {
     loop {
-        tokio::select! {
-            _ = &mut line.ended => {}
-            () = notices.closed() => return,
+        if let Some(heard) = &mut line {
+            tokio::select! {
+                _ = &mut heard.ended => {}
+                () = notices.closed() => return,
+            }
         }
         warn!("the connection that hears of messages is lost: connecting again");
         let mut pause = FIRST_PAUSE;
@@ -49,8 +65,8 @@ async fn stay_connected(dialler: Dialler, notices: mpsc::Sender<Notice>, mut lin
                 () = sleep(pause) => {}
                 () = notices.closed() => return,
             }
-            match connect(&dialler, &notices).await {
-                Ok(line) => break line,
+            match connect(dialler, notices).await {
+                Ok(line) => break Some(line),
                 Err(why) => warn!(%why, "cannot hear of messages yet"),
             }
             pause = (pause * 2).min(LONGEST_PAUSE);

@@ -26,6 +26,7 @@ mod session;
 mod settle;
 mod survey;
 mod tls;
+mod trial;
 mod value;
 
 use std::time::Duration;
@@ -195,6 +196,14 @@ impl Store for PostgresStore {
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
         change!(self.sessions.to_beat(), |session| nodes::heartbeat(session, epoch))
+    }
+
+    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
+        let lives = self.heartbeat(epoch).await?;
+        if lives {
+            trial::write_in_vain(&self.sessions, epoch).await?;
+        }
+        Ok(lives)
     }
 
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {

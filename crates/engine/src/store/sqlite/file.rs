@@ -19,6 +19,9 @@ pub(super) const OLDEST_SQLITE: i32 = 3_051_003;
 /// How long a connection waits for another program's write before it gives up.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// How long somebody who reads old pages may hold up that the log is emptied: an end waits for it.
+const READ_OUT: Duration = Duration::from_millis(500);
+
 /// Statements kept ready on a connection: all that never change, those of products too, and the most usual lists.
 const STATEMENTS: usize = 160;
 
@@ -106,9 +109,17 @@ impl Held {
     }
 }
 
-/// Moves everything from the write-ahead log into the file, as far as nobody reads older pages from it.
-pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<()> {
-    connection.query_row("pragma wal_checkpoint(truncate)", [], |_| Ok(()))
+/// Moves everything from the write-ahead log into the file, as far as nobody reads older pages; says whether the file
+/// alone has everything now.
+pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
+    connection.busy_timeout(READ_OUT)?;
+    // Somebody in the way is no error here: the row says so.
+    let emptied = connection.query_row("pragma wal_checkpoint(truncate)", [], |row| {
+        let (busy, logged, moved): (bool, i64, i64) = (row.get(0)?, row.get(1)?, row.get(2)?);
+        Ok(!busy || (logged >= 0 && moved == logged))
+    });
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    emptied
 }
 
 /// What every connection needs.
@@ -171,6 +182,21 @@ mod tests {
         supported(OLDEST_SQLITE).unwrap();
         let refused = supported(3_050_004).unwrap_err().to_string();
         assert!(refused.contains("3.50.4") && refused.contains("3.51.3"), "{refused}");
+    }
+
+    #[test]
+    fn whether_the_file_alone_has_everything_is_known() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Held::take(&folder.path().join("sagas.db")).unwrap();
+        let (writer, reader) = (file.writer(Timestamp::default()).unwrap(), file.reader().unwrap());
+        let write = || writer.execute_batch("insert into nodes values (null, 'n', 0, 0, 1)").unwrap();
+        write();
+        reader.execute_batch("begin; select count(*) from nodes").unwrap();
+        assert!(empty_log(&writer).unwrap(), "whoever reads the newest pages is in nobody's way");
+        write();
+        assert!(!empty_log(&writer).unwrap());
+        reader.execute_batch("rollback").unwrap();
+        assert!(empty_log(&writer).unwrap());
     }
 
     #[test]

@@ -194,12 +194,22 @@ impl Store for SqliteStore {
 
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
         let now = self.clock.now();
-        self.connections.write(move |connection| nodes::leave(connection, epoch, now)).await?;
+        self.connections.write(move |connection| nodes::leave(connection, epoch, now)).await
+    }
+
+    async fn put_away(&self) {
         // What is still in the log beside the file goes into it: whoever keeps the file after this has everything.
-        if let Err(error) = self.connections.write(|connection| Ok(file::empty_log(connection)?)).await {
-            tracing::warn!(%error, "the log beside the file could not be emptied: keep both together");
+        match self.connections.write(|connection| Ok(file::empty_log(connection)?)).await {
+            Ok(true) => {}
+            Ok(false) => {
+                tracing::warn!(
+                    "somebody reads the file, so the log beside it could not be emptied: keep both together"
+                );
+            }
+            Err(error) => {
+                tracing::warn!(%error, "the log beside the file could not be emptied: keep both together");
+            }
         }
-        Ok(())
     }
 
     async fn adopt(
