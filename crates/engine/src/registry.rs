@@ -5,9 +5,10 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use backstitch_kernel::Payload;
 use backstitch_kernel::saga::{Definition, Performer};
-use tokio::sync::{OnceCell, Semaphore};
+use tokio::sync::OnceCell;
 
 use crate::error::Error;
+use crate::limit::Limit;
 use crate::saga::{Handlers, Hook, Saga};
 use crate::store::nodes::{self, Known};
 use crate::store::{self, Store};
@@ -20,7 +21,7 @@ pub(crate) struct Registered {
     pub(crate) on_success: Option<Hook>,
     pub(crate) on_failure: Option<Hook>,
     /// Room for limited steps, shared by all versions.
-    pub(crate) limits: Vec<Option<Arc<Semaphore>>>,
+    pub(crate) limits: Vec<Option<Limit>>,
     kept: OnceCell<()>,
 }
 
@@ -74,6 +75,11 @@ impl Registered {
         self.kept.initialized()
     }
 
+    /// How many attempts of a step may run at once, if it says so.
+    fn room_of(&self, step: &str) -> Option<u32> {
+        self.definition.draft().steps.iter().find(|found| found.id == step)?.concurrency
+    }
+
     pub(crate) fn has_hooks(&self) -> bool {
         self.on_success.is_some() || self.on_failure.is_some()
     }
@@ -99,7 +105,6 @@ pub(crate) struct Runnable {
 #[derive(Default)]
 pub(crate) struct Registry {
     sagas: RwLock<HashMap<Arc<str>, Versions>>,
-    limits: RwLock<HashMap<StepName, Arc<Semaphore>>>,
 }
 
 /// What is registered under one name.
@@ -107,6 +112,30 @@ pub(crate) struct Registry {
 struct Versions {
     all: BTreeMap<u32, Arc<Registered>>,
     current: Current,
+    /// The room of limited steps.
+    limits: HashMap<String, Limit>,
+}
+
+impl Versions {
+    /// The one that new sagas take.
+    fn current(&self) -> Option<&Arc<Registered>> {
+        match self.current {
+            Current::Declared(active) => self.all.get(&active?),
+            Current::Newest => self.all.values().next_back(),
+        }
+    }
+
+    /// Gives limited steps the room that the current version says; one that it does not limit has what the newest
+    /// before it says.
+    fn make_room(&self) {
+        let current = self.current().map_or(u32::MAX, |current| current.definition.version());
+        for (step, limit) in &self.limits {
+            let mut versions = self.all.range(..=current).rev();
+            if let Some(room) = versions.find_map(|(_, saga)| saga.room_of(step)) {
+                limit.resize(room);
+            }
+        }
+    }
 }
 
 /// The version that new sagas take.
@@ -119,21 +148,21 @@ enum Current {
     Declared(Option<u32>),
 }
 
-/// A definition's name and the id of one of its steps.
-type StepName = (Arc<str>, String);
-
 impl Registry {
     pub(crate) fn add(&self, saga: Saga) -> Result<Arc<Registered>, Error> {
         let name: Arc<str> = saga.definition.name().into();
         let version = saga.definition.version();
-        let limits = saga.definition.draft().steps.iter();
-        let limits =
-            limits.map(|step| step.concurrency.map(|room| self.limit(&name, &step.id, room))).collect();
         let mut sagas = self.sagas.write().unwrap_or_else(PoisonError::into_inner);
         let versions = sagas.entry(name.clone()).or_default();
         if versions.all.contains_key(&version) {
             return Err(Error::AlreadyRegistered { definition: name.to_string(), version });
         }
+        let steps = saga.definition.draft().steps.iter();
+        let limits = steps.map(|step| {
+            let room = step.concurrency?;
+            Some(versions.limits.entry(step.id.clone()).or_insert_with(|| Limit::of(room)).clone())
+        });
+        let limits = limits.collect();
         let registered = Arc::new(Registered {
             name,
             definition: saga.definition,
@@ -144,24 +173,15 @@ impl Registry {
             kept: OnceCell::new(),
         });
         versions.all.insert(version, registered.clone());
+        versions.make_room();
         Ok(registered)
-    }
-
-    fn limit(&self, name: &Arc<str>, step: &str, room: u32) -> Arc<Semaphore> {
-        let mut limits = self.limits.write().unwrap_or_else(PoisonError::into_inner);
-        let key = (name.clone(), step.to_owned());
-        limits.entry(key).or_insert_with(|| Arc::new(Semaphore::new(room as usize))).clone()
     }
 
     /// The version under this name that new sagas take: the active one of those that were declared, otherwise the
     /// newest.
     pub(crate) fn current(&self, name: &str) -> Option<Arc<Registered>> {
         let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
-        let versions = sagas.get(name)?;
-        match versions.current {
-            Current::Declared(active) => versions.all.get(&active?).cloned(),
-            Current::Newest => versions.all.values().next_back().cloned(),
-        }
+        sagas.get(name)?.current().cloned()
     }
 
     /// Says which version of a declared saga new ones take. It only ever goes up, so that whoever read an older one a
@@ -174,6 +194,7 @@ impl Registry {
             Current::Newest => None,
         };
         versions.current = Current::Declared(active.max(before));
+        versions.make_room();
     }
 
     /// Whether a program has registered a saga of this name that it performs itself.

@@ -416,7 +416,8 @@ impl<I, R> Step<I, R> {
         self
     }
 
-    /// How many attempts of this action an engine runs at a time.
+    /// How many attempts of this action an engine runs at a time, over all sagas and versions that limit it. The number of
+    /// the version that new sagas take counts, also for those under way; what runs already is let finish.
     #[must_use]
     pub fn concurrency(mut self, limit: u32) -> Self {
         self.inner.concurrency = Some(limit);
