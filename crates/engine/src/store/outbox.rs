@@ -16,6 +16,17 @@ pub const SAGAS: &str = "backstitch.sagas";
 /// Why a message that was not sent in time is given up.
 pub const TOO_LATE: &str = "it was not sent before it expired";
 
+/// The error code of a message that is given up because it cannot be read.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+const UNREADABLE: &str = "UNREADABLE";
+
+/// Tells of a message that cannot be read; how it ends.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn unreadable(id: i64, lock: i64, why: &dyn std::fmt::Display) -> Sent {
+    tracing::error!(message = id, %why, "an outbox message cannot be read: it is aborted");
+    Sent { id, lock, report: Report::Aborted(Undelivered::new(UNREADABLE, why.to_string())) }
+}
+
 /// The number that stands for a message that was removed for its age.
 pub const REMOVED: i64 = 0;
 
