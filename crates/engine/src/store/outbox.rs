@@ -1,5 +1,6 @@
 //! Messages to the world, written with the decision that causes them and sent afterwards.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use backstitch_kernel::idempotency::Digest;
@@ -58,6 +59,17 @@ pub struct Publication {
     pub message: NewMessage,
     /// What tells the same request from another one.
     pub digest: Digest,
+    /// It is given up this long after it is written, by the store's clock; without it, when the message says.
+    pub expires_in: Option<Duration>,
+}
+
+impl Publication {
+    /// The message as it is written now, in a store that goes by the clock of this process.
+    pub(crate) fn written(&self, now: Timestamp) -> Cow<'_, NewMessage> {
+        self.expires_in.map_or(Cow::Borrowed(&self.message), |time| {
+            Cow::Owned(NewMessage { expires_at: Some(now.plus(time)), ..self.message.clone() })
+        })
+    }
 }
 
 /// What became of a publication.

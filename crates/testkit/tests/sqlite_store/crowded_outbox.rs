@@ -61,7 +61,7 @@ async fn publish_much(fixture: &SqliteFixture) {
         let (topic, idempotency_key) = (format!("busy.{}", nth % BUSY_TOPICS), nth.to_string());
         let payload = payload.clone();
         let message = NewMessage { topic, idempotency_key, ordering_key: None, payload, expires_at: None };
-        Publication { message, digest }
+        Publication { message, digest, expires_in: None }
     });
     fixture.store().publish(&batch.collect::<Vec<_>>(), fixture.now()).await.unwrap();
 }
