@@ -39,6 +39,8 @@ from (
         -- Until the end of its lease it had somebody.
         where owners.owner not in (
             select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > least($1, clock())
+            union all
+            select epoch from struck_nodes where lease_ended_at > $1
         )
         limit 1000
     )
