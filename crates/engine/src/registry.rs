@@ -1,17 +1,22 @@
 //! The sagas this engine can run.
 
 use std::collections::{BTreeMap, HashMap};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, PoisonError, RwLock};
+use std::time::Duration;
 
 use backstitch_kernel::Payload;
-use backstitch_kernel::saga::{Definition, Performer};
+use backstitch_kernel::saga::{Definition, Draft, Performer};
 use tokio::sync::OnceCell;
+use tokio::time::Instant;
 
 use crate::error::Error;
 use crate::limit::Limit;
 use crate::saga::{Handlers, Hook, Saga};
 use crate::store::nodes::{self, Known};
 use crate::store::{self, Store};
+
+/// After how long the store is asked again about a saga of which it held something else.
+const ASKED_AGAIN: Duration = Duration::from_secs(60);
 
 /// A registered saga.
 pub(crate) struct Registered {
@@ -22,7 +27,33 @@ pub(crate) struct Registered {
     pub(crate) on_failure: Option<Hook>,
     /// Room for limited steps, shared by all versions.
     pub(crate) limits: Vec<Option<Limit>>,
-    kept: OnceCell<()>,
+    kept: OnceCell<KeptHooks>,
+    /// When the store was last found to hold something else under this name or version.
+    refused: Mutex<Option<Instant>>,
+}
+
+/// What is called at the end of a saga.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum HookKind {
+    Success,
+    Failure,
+}
+
+impl HookKind {
+    const ALL: [Self; 2] = [Self::Success, Self::Failure];
+
+    pub(crate) fn as_str(self) -> &'static str {
+        match self {
+            Self::Success => "on_success",
+            Self::Failure => "on_failure",
+        }
+    }
+}
+
+/// The hooks that whoever wrote this version down first has.
+struct KeptHooks {
+    on_success: bool,
+    on_failure: bool,
 }
 
 impl Registered {
@@ -40,10 +71,10 @@ impl Registered {
 
     /// Sees to it that the store has this version, and the same one. Only the first call asks the store.
     pub(crate) async fn keep(&self, store: &dyn Store) -> Result<(), Error> {
-        self.kept.get_or_try_init(|| self.compare(store)).await.copied()
+        self.kept.get_or_try_init(|| self.compare(store)).await.map(|_| ())
     }
 
-    async fn compare(&self, store: &dyn Store) -> Result<(), Error> {
+    async fn compare(&self, store: &dyn Store) -> Result<KeptHooks, Error> {
         if self.is_code() && !store.declared(Some(&self.name)).await?.is_empty() {
             return Err(Error::DeclaredElsewhere(self.name.to_string()));
         }
@@ -56,7 +87,24 @@ impl Registered {
             body,
         };
         let kept = store.register(&mine).await?;
-        self.is_not_another(Some(&kept))
+        self.is_not_another(Some(&kept))?;
+        // One that cannot be read says nothing of hooks.
+        let draft = kept.body.decode::<Draft>().ok();
+        let says = |hook: fn(&Draft) -> bool| draft.as_ref().is_some_and(hook);
+        Ok(KeptHooks {
+            on_success: says(|draft| draft.on_success),
+            on_failure: says(|draft| draft.on_failure),
+        })
+    }
+
+    /// Whether the store held something else a while ago, which is not worth another question yet.
+    fn was_refused_lately(&self) -> bool {
+        let refused = *self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        refused.is_some_and(|at| at.elapsed() < ASKED_AGAIN)
+    }
+
+    fn note_refusal(&self) {
+        *self.refused.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     /// Compares this version with what is kept under it, if anything is.
@@ -81,17 +129,46 @@ impl Registered {
     }
 
     pub(crate) fn has_hooks(&self) -> bool {
-        self.on_success.is_some() || self.on_failure.is_some()
+        HookKind::ALL.into_iter().any(|kind| self.hook(kind).is_some())
     }
 
-    /// The queue of jobs that call this saga's hooks.
-    pub(crate) fn hook_queue(&self) -> String {
-        hook_queue(&self.name, self.definition.version())
+    fn hook(&self, kind: HookKind) -> Option<&Hook> {
+        match kind {
+            HookKind::Success => self.on_success.as_ref(),
+            HookKind::Failure => self.on_failure.as_ref(),
+        }
     }
-}
 
-pub(crate) fn hook_queue(definition: &str, version: u32) -> String {
-    format!("hook/{definition}/{version}")
+    /// Whether this hook is to be called, by whichever node has it.
+    pub(crate) fn wants_hook(&self, kind: HookKind) -> bool {
+        let kept = self.kept.get().is_some_and(|kept| match kind {
+            HookKind::Success => kept.on_success,
+            HookKind::Failure => kept.on_failure,
+        });
+        kept || self.hook(kind).is_some()
+    }
+
+    /// The queue of jobs that call this hook: only a node that has it takes them.
+    pub(crate) fn hook_queue(&self, kind: HookKind) -> String {
+        format!("{}/{}", self.queue_of_all_hooks(), kind.as_str())
+    }
+
+    /// Where the jobs of both hooks were until each had a queue of its own.
+    fn queue_of_all_hooks(&self) -> String {
+        format!("hook/{}/{}", self.name, self.definition.version())
+    }
+
+    /// The queues of the hooks that can be called here. What is still in the queue of all is left to a node that has them
+    /// all.
+    fn hook_queues(&self) -> Vec<String> {
+        let here = HookKind::ALL.into_iter().filter(|kind| self.hook(*kind).is_some());
+        let mut queues: Vec<_> = here.map(|kind| self.hook_queue(kind)).collect();
+        let has_all = HookKind::ALL.iter().all(|kind| self.hook(*kind).is_some() || !self.wants_hook(*kind));
+        if !queues.is_empty() && has_all {
+            queues.push(self.queue_of_all_hooks());
+        }
+        queues
+    }
 }
 
 /// What a node can run.
@@ -171,6 +248,7 @@ impl Registry {
             on_failure: saga.on_failure,
             limits,
             kept: OnceCell::new(),
+            refused: Mutex::default(),
         });
         versions.all.insert(version, registered.clone());
         versions.make_room();
@@ -216,12 +294,15 @@ impl Registry {
     /// Everything that may be run here: registered, and the same as what the store holds under that version.
     pub(crate) async fn runnable(&self, store: &dyn Store) -> Runnable {
         let mut runnable = Runnable { known: Vec::new(), complete: true };
-        for saga in self.all() {
+        for saga in self.all().into_iter().filter(|saga| !saga.was_refused_lately()) {
             match saga.keep(store).await {
                 Ok(()) => runnable.known.push(saga.known()),
                 Err(error) => {
                     let judged = matches!(error, Error::VersionTaken { .. } | Error::DeclaredElsewhere(_));
                     runnable.complete &= judged;
+                    if judged {
+                        saga.note_refusal();
+                    }
                     tracing::error!(definition = %saga.name, %error, "sagas of this definition wait");
                 }
             }
@@ -230,10 +311,44 @@ impl Registry {
     }
 
     pub(crate) fn hook_queues(&self) -> Vec<String> {
-        self.all()
-            .iter()
-            .filter(|saga| saga.has_hooks() && saga.is_kept())
-            .map(|saga| saga.hook_queue())
-            .collect()
+        self.all().iter().filter(|saga| saga.is_kept()).flat_map(|saga| saga.hook_queues()).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::TokioClock;
+    use crate::context::Context;
+    use crate::saga::Step;
+    use crate::store::memory::MemoryStore;
+
+    /// The queues that a node asks which has these hooks, where the first one had others.
+    async fn queues(store: &MemoryStore, on_success: bool, on_failure: bool) -> Vec<String> {
+        let step = Step::new("a", |_: Context<()>| async { Ok(()) });
+        let mut saga = Saga::builder("s").step(step);
+        if on_success {
+            saga = saga.on_success(|_| async { Ok(()) });
+        }
+        if on_failure {
+            saga = saga.on_failure(|_| async { Ok(()) });
+        }
+        let registry = Registry::default();
+        registry.add(saga.build().unwrap()).unwrap();
+        assert!(registry.hook_queues().is_empty(), "nothing is known of what others have");
+        assert!(registry.runnable(store).await.complete);
+        registry.hook_queues()
+    }
+
+    #[tokio::test]
+    async fn a_node_asks_for_the_hooks_it_has_and_for_those_of_old_if_it_has_them_all() {
+        let store = MemoryStore::new(Arc::new(TokioClock::default()));
+        let all = ["hook/s/1/on_success", "hook/s/1/on_failure", "hook/s/1"];
+        assert_eq!(queues(&store, true, true).await, all);
+        assert_eq!(queues(&store, true, false).await, all[..1]);
+        assert_eq!(queues(&store, false, true).await, all[1..2]);
+        assert!(queues(&store, false, false).await.is_empty());
+        let store = MemoryStore::new(Arc::new(TokioClock::default()));
+        assert_eq!(queues(&store, false, true).await, all[1..], "it is all there is");
     }
 }
