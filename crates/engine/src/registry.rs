@@ -351,4 +351,25 @@ mod tests {
         let store = MemoryStore::new(Arc::new(TokioClock::default()));
         assert_eq!(queues(&store, false, true).await, all[1..], "it is all there is");
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_version_that_is_somebody_elses_is_asked_about_now_and_then_only() {
+        let store = MemoryStore::new(Arc::new(TokioClock::default()));
+        let saga = |step: &str| {
+            let step = Step::new(step, |_: Context<()>| async { Ok(()) });
+            Saga::builder("s").step(step).build().unwrap()
+        };
+        let first = Registry::default();
+        first.add(saga("a")).unwrap();
+        assert_eq!(first.runnable(&store).await.known.len(), 1);
+        let other = Registry::default();
+        let refused = other.add(saga("b")).unwrap();
+        for _ in 0..2 {
+            let runnable = other.runnable(&store).await;
+            assert!(runnable.known.is_empty() && runnable.complete);
+            assert!(refused.was_refused_lately());
+            tokio::time::advance(ASKED_AGAIN).await;
+            assert!(!refused.was_refused_lately());
+        }
+    }
 }
