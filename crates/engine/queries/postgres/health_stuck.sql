@@ -40,7 +40,8 @@ from (
         where owners.owner not in (
             select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > least($1, clock())
             union all
-            select epoch from struck_nodes where lease_ended_at > $1
+            -- Those who were struck off.
+            select substr(what, 6)::bigint from turns where starts_with(what, 'node/') and until > $1
         )
         limit 1000
     )
