@@ -40,6 +40,14 @@ pub enum Error {
     /// The input cannot be kept.
     #[error("the input has no JSON form: {0}")]
     BadInput(String),
+    /// A key, id, topic or name of an attribute that nothing can be found by.
+    #[error("{what} {why}")]
+    BadName {
+        /// What.
+        what: &'static str,
+        /// What is wrong with it, and what to do.
+        why: &'static str,
+    },
     /// The input is too large.
     #[error(
         "the input has {size} bytes, the limit is {limit}: pass a reference to where the data is instead"
@@ -51,7 +59,7 @@ pub enum Error {
         limit: usize,
     },
     /// A key, id or attribute is too long.
-    #[error("{what} has {size} bytes, the limit is {limit}")]
+    #[error("{what} has {size} bytes, the limit is {limit}: shorten it")]
     TooLong {
         /// What.
         what: &'static str,
@@ -105,10 +113,12 @@ pub enum Error {
     #[error("the engine's settings cannot work: {0}")]
     BadOptions(String),
     /// There is no such saga.
-    #[error("there is no saga {0}")]
+    #[error("there is no saga {0}: check its id; one that ended long ago may have been removed for its age")]
     NotFound(SagaId),
     /// The saga is at its end.
-    #[error("saga {saga} is already {status}")]
+    #[error(
+        "saga {saga} is already {status}: nothing changes it any more; look at it before you start another"
+    )]
     Ended {
         /// The saga.
         saga: SagaId,
@@ -155,13 +165,13 @@ pub enum Error {
         staged: Option<u32>,
     },
     /// There is no such job for workers.
-    #[error("there is no job {0}")]
+    #[error("there is no job {0}: check its number, and drop its result if it was removed with its saga")]
     NoSuchJob(i64),
     /// Somebody else has the job.
     #[error("the lease on job {0} is stale: it ran out and the job was leased again; drop this result")]
     StaleLease(i64),
     /// The job has its result.
-    #[error("job {0} already has its result")]
+    #[error("job {0} already has its result: drop this one")]
     JobOver(i64),
     /// The saga does not wait for this attempt any more.
     #[error("job {job}: saga {saga} has given up this attempt of step `{step}`; drop its result")]

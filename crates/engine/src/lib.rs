@@ -56,6 +56,7 @@ mod in_transaction;
 pub mod inbox;
 mod insight;
 mod inspect;
+mod limit;
 mod live;
 mod onlookers;
 mod options;

@@ -165,7 +165,8 @@ impl Builder {
         self
     }
 
-    /// Called at least once after the saga succeeded, from any node that has it registered.
+    /// Called at least once after the saga succeeded, from any node that has it registered, whichever node ended the saga. It
+    /// belongs to the version under which it was first registered: give the saga a new version to take it away.
     #[must_use]
     pub fn on_success<F, Fut>(mut self, hook: F) -> Self
     where
@@ -176,8 +177,8 @@ impl Builder {
         self
     }
 
-    /// Called at least once after the saga was rolled back, or its rollback failed. An error has it called again, a
-    /// few times with growing waits.
+    /// Called at least once after the saga was rolled back, or its rollback failed, as [`on_success`](Self::on_success) is.
+    /// An error has it called again, a few times with growing waits.
     ///
     /// ```
     /// # use backstitch::{Context, Saga, Step, Status};
@@ -416,7 +417,8 @@ impl<I, R> Step<I, R> {
         self
     }
 
-    /// How many attempts of this action an engine runs at a time.
+    /// How many attempts of this action an engine runs at a time, over all sagas and versions that limit it. The number of
+    /// the version that new sagas take counts, also for those under way; what runs already is let finish.
     #[must_use]
     pub fn concurrency(mut self, limit: u32) -> Self {
         self.inner.concurrency = Some(limit);

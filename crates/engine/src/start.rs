@@ -186,9 +186,8 @@ pub(crate) fn check_label(what: &'static str, text: &str) -> Result<(), Error> {
         return Err(Error::TooLong { what, size, limit });
     }
     if text.contains('\0') {
-        return Err(Error::BadInput(format!(
-            "{what} contains a NUL character, which not every store can hold"
-        )));
+        let why = "contains a NUL character, which not every store can hold: leave it out";
+        return Err(Error::BadName { what, why });
     }
     Ok(())
 }
@@ -196,7 +195,7 @@ pub(crate) fn check_label(what: &'static str, text: &str) -> Result<(), Error> {
 /// Checks a text that must say something: whoever forgot it would share it with all others who did.
 pub(crate) fn check_name(what: &'static str, text: &str) -> Result<(), Error> {
     if text.is_empty() {
-        return Err(Error::BadInput(format!("{what} is empty: give one, or none at all")));
+        return Err(Error::BadName { what, why: "is empty: give one, or none at all" });
     }
     check_label(what, text)
 }

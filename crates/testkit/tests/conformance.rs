@@ -261,6 +261,11 @@ macro_rules! sql_store {
                 an_active_saga_is_never_deleted
                 a_status_that_does_not_exist_is_refused
             }
+            unreadable {
+                a_message_that_cannot_be_read_holds_up_no_other
+                a_job_that_cannot_be_read_holds_up_no_other
+                a_products_job_that_cannot_be_read_is_left_to_the_product
+            }
         }
     };
 }

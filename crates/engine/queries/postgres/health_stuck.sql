@@ -39,6 +39,9 @@ from (
         -- Until the end of its lease it had somebody.
         where owners.owner not in (
             select epoch from nodes where heartbeat_at + lease_ms * interval '1 ms' > least($1, clock())
+            union all
+            -- Those who were struck off.
+            select substr(what, 6)::bigint from turns where starts_with(what, 'node/') and until > $1
         )
         limit 1000
     )

@@ -102,7 +102,7 @@ impl Publishing {
         self
     }
 
-    /// Given up if it is not sent this long after it was published.
+    /// Given up if it is not sent this long after it was published, by the clock of the store.
     pub fn expires_in(mut self, time: Duration) -> Self {
         self.expires_in = Some(time);
         self
@@ -116,7 +116,7 @@ impl Publishing {
     #[cfg(feature = "sqlite")]
     pub fn in_sqlite(self, transaction: &rusqlite::Transaction<'_>) -> Result<Receiving, Error> {
         let now = self.shared.options.clock.now();
-        let publication = self.publication(now)?.1;
+        let publication = self.publication()?.1;
         received(store::sqlite::publish_in(transaction, &publication, now)?, &publication)
     }
 
@@ -131,17 +131,14 @@ impl Publishing {
         transaction: &tokio_postgres::Transaction<'_>,
     ) -> Result<Receiving, Error> {
         let now = self.shared.options.clock.now();
-        let publication = self.publication(now)?.1;
+        let publication = self.publication()?.1;
         received(store::postgres::publish_in(transaction, &publication, now).await?, &publication)
     }
 
-    fn publication(self, now: Timestamp) -> Result<(Arc<Shared>, Publication), Error> {
-        let mut message = self.message?;
-        if let Some(time) = self.expires_in {
-            message.expires_at = Some(now.plus(time));
-        }
+    fn publication(self) -> Result<(Arc<Shared>, Publication), Error> {
+        let message = self.message?;
         let digest = digest(&message.payload);
-        Ok((self.shared, Publication { message, digest }))
+        Ok((self.shared, Publication { message, digest, expires_in: self.expires_in }))
     }
 }
 
@@ -151,8 +148,7 @@ impl IntoFuture for Publishing {
 
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
-            let now = self.shared.options.clock.now();
-            let (shared, publication) = self.publication(now)?;
+            let (shared, publication) = self.publication()?;
             received(shared.publisher.publish(publication.clone()).await?, &publication)
         })
     }

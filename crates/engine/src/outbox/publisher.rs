@@ -1,11 +1,14 @@
 //! Messages that programs ask for, written in groups: while one group is on its way to the disk, the next one gathers.
 
+use std::any::Any;
+use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 
+use futures::FutureExt as _;
 use tokio::sync::{Mutex, mpsc, oneshot};
 
 use crate::error::Error;
-use crate::runtime::Shared;
+use crate::runtime::{Shared, guarded};
 use crate::store;
 use crate::store::outbox::{Publication, Published};
 
@@ -65,7 +68,10 @@ async fn write(shared: &Shared, tickets: &mut Vec<Ticket>) {
     let _busy = shared.busy();
     let (batch, answers): (Vec<_>, Vec<_>) =
         tickets.drain(..).map(|ticket| (ticket.publication, ticket.answer)).unzip();
-    let written = shared.store.publish(&batch, shared.options.clock.now()).await.map_err(Arc::new);
+    // Whatever broke down in the middle, nobody knows what it wrote, and the next ones are to be written all the same.
+    let publishing = AssertUnwindSafe(shared.store.publish(&batch, shared.options.clock.now()));
+    let written = publishing.catch_unwind().await;
+    let written = written.unwrap_or_else(|panic| Err(broken_down(panic.as_ref()))).map_err(Arc::new);
     let mut accepted = false;
     for (place, (publication, answer)) in batch.iter().zip(answers).enumerate() {
         let published = match &written {
@@ -84,4 +90,10 @@ async fn write(shared: &Shared, tickets: &mut Vec<Ticket>) {
     if accepted {
         shared.outbox.nudge();
     }
+}
+
+fn broken_down(panic: &(dyn Any + Send)) -> store::Error {
+    let why = guarded::text(panic);
+    tracing::error!(why, "the store broke down while it published");
+    store::Error::Unavailable(format!("the store broke down while it published: {why}"))
 }

@@ -16,7 +16,8 @@ use crate::store::outbox::{Expired, Outgoing, Share, TOO_LATE, Waiting};
 
 /// Messages looked after at a time that nobody else looks after.
 const RESCUED_AT_ONCE: usize = 1000;
-/// When to look again after a look that found nothing to take although something was due.
+/// When to look again after a look that found nothing to take although something was due, and how long after the last
+/// rescue there is another where one is needed.
 const SOON: Duration = Duration::from_millis(10);
 /// Lanes that are kept though they have nothing to send. A pattern means any number of topics, and whoever publishes names
 /// them.
@@ -41,6 +42,8 @@ struct Relay {
     finished: mpsc::UnboundedSender<Finished>,
     ended: mpsc::UnboundedReceiver<Finished>,
     rescued: Option<Instant>,
+    /// Something may be in the way that only a rescue removes.
+    obstructed: bool,
     /// When to look even if nobody says that there is something.
     next_look: Instant,
 }
@@ -48,7 +51,8 @@ struct Relay {
 impl Relay {
     fn new(shared: Arc<Shared>) -> Self {
         let (finished, ended) = mpsc::unbounded_channel();
-        Self { shared, lanes: HashMap::new(), finished, ended, rescued: None, next_look: Instant::now() }
+        let (lanes, next_look) = (HashMap::new(), Instant::now());
+        Self { shared, lanes, finished, ended, rescued: None, obstructed: false, next_look }
     }
 
     async fn run(mut self) {
@@ -96,6 +100,9 @@ impl Relay {
         }
         let waiting = self.shared.store.waiting_topics().await?;
         self.next_look = self.look_again_for(&waiting);
+        if self.obstructed {
+            self.next_look = self.next_look.min(Instant::now() + SOON);
+        }
         let due = waiting.iter().filter(|waiting| waiting.due_in.is_zero()).map(|waiting| &waiting.topic);
         let shares: Vec<Share> = due.filter_map(|topic| self.lane(topic)?.wants(topic)).collect();
         if shares.is_empty() {
@@ -107,8 +114,6 @@ impl Relay {
         let claimed = self.shared.store.claim_outbox(&shares, &self.shared.options.node).await?;
         self.next_look = Instant::now();
         if claimed.is_empty() {
-            // What is due and not to be had is too old, or was behind others and is put aside now.
-            self.rescued = None;
             self.next_look += SOON;
         }
         let mut by_topic: HashMap<String, Vec<Outgoing>> = HashMap::new();
@@ -118,6 +123,9 @@ impl Relay {
             }
             by_topic.entry(outgoing.message.topic.clone()).or_default().push(outgoing);
         }
+        // What is due and not to be had is too old, or was behind others and is put aside now. A topic waits for the rescue
+        // of its own, however much the others have to send.
+        self.obstructed |= shares.iter().any(|share| !by_topic.contains_key(&share.topic));
         for (topic, claimed) in by_topic {
             if let Some(lane) = self.lanes.get_mut(&topic) {
                 lane.send(claimed, since);
@@ -145,12 +153,16 @@ impl Relay {
     /// What a sender took and never settled, and what is too old, is looked for first of all and then now and then.
     async fn rescue_now_and_then(&mut self) -> Result<(), store::Error> {
         let shortest = self.lanes.values().map(Lane::lease).min();
-        let every = shortest.unwrap_or(Duration::from_secs(60)) / 4;
-        if self.rescued.is_some_and(|at| at.elapsed() < every.max(self.shared.options.tick)) {
+        let every = (shortest.unwrap_or(Duration::from_secs(60)) / 4).max(self.shared.options.tick);
+        let every = if self.obstructed { SOON } else { every };
+        if self.rescued.is_some_and(|at| at.elapsed() < every) {
             return Ok(());
         }
         self.rescued = Some(Instant::now());
         let rescued = self.shared.store.rescue_outbox(RESCUED_AT_ONCE).await?;
+        // There may be more than there was room for.
+        self.obstructed =
+            rescued.expired.len() >= RESCUED_AT_ONCE || rescued.abandoned >= RESCUED_AT_ONCE as u64;
         let observer = &self.shared.options.observer;
         if rescued.abandoned > 0 {
             tracing::warn!(

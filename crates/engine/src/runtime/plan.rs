@@ -8,7 +8,7 @@ use serde_json::json;
 
 use crate::outbox::Announced;
 use crate::planting::{Bug, is_planted};
-use crate::registry::Registered;
+use crate::registry::{HookKind, Registered};
 use crate::store::jobs::NewJob;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::{ALERTS, NewMessage};
@@ -150,14 +150,15 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
 }
 
 fn hook(on: &Circumstances<'_>, recorded: &Recorded) -> Option<NewJob> {
-    let hook = match &recorded.event {
-        Event::SagaSucceeded if on.definition.on_success.is_some() => "on_success",
-        Event::SagaCompensated | Event::SagaFailed { .. } if on.definition.on_failure.is_some() => {
-            "on_failure"
-        }
+    let kind = match &recorded.event {
+        Event::SagaSucceeded => HookKind::Success,
+        Event::SagaCompensated | Event::SagaFailed { .. } => HookKind::Failure,
         _ => return None,
     };
-    let queue = on.definition.hook_queue();
+    if !on.definition.wants_hook(kind) {
+        return None;
+    }
+    let (queue, hook) = (on.definition.hook_queue(kind), kind.as_str());
     let alert = json!({
         "alert": "hook_failed",
         "saga_id": on.saga,

@@ -9,7 +9,7 @@ pub enum Error {
     #[error("the database is not available: {0}; the work goes on once it is back")]
     Unavailable(String),
     /// It refused for a reason that trying again will not change.
-    #[error("the database refused: {0}")]
+    #[error("the database refused: {0}; it refuses the same again until that is put right")]
     Refused(String),
     /// The disk is full.
     #[error("the disk is full: {0}; free some space, nothing acknowledged is lost")]
@@ -43,7 +43,7 @@ pub enum Error {
 
 /// A row that nobody can have written.
 #[derive(Debug, thiserror::Error)]
-#[error("{table}.{column} of {id} cannot be read: {why}")]
+#[error("{table}.{column} of {id} cannot be read: {why}; put the row right, or restore it from a backup")]
 pub struct Corrupt {
     /// The table.
     pub table: &'static str,

@@ -81,6 +81,13 @@ pub(crate) fn loss() -> Value {
     json!({"ask": "answered", "answer": inbox::Answer::Failed(nobody_brings_it_back())})
 }
 
+/// Tells of a job that cannot be read; why it is given up, as it is kept with the job.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn unreadable(id: i64, queue: &str, why: &dyn std::fmt::Display) -> String {
+    tracing::error!(job = id, queue, %why, "a job cannot be read: nobody gets it");
+    why.to_string()
+}
+
 /// What came of asking for jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leasing {

@@ -1,5 +1,6 @@
 //! Messages to the world, written with the decision that causes them and sent afterwards.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use backstitch_kernel::idempotency::Digest;
@@ -15,6 +16,17 @@ pub const SAGAS: &str = "backstitch.sagas";
 
 /// Why a message that was not sent in time is given up.
 pub const TOO_LATE: &str = "it was not sent before it expired";
+
+/// The error code of a message that is given up because it cannot be read.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+const UNREADABLE: &str = "UNREADABLE";
+
+/// Tells of a message that cannot be read; how it ends.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(crate) fn unreadable(id: i64, lock: i64, why: &dyn std::fmt::Display) -> Sent {
+    tracing::error!(message = id, %why, "an outbox message cannot be read: it is aborted");
+    Sent { id, lock, report: Report::Aborted(Undelivered::new(UNREADABLE, why.to_string())) }
+}
 
 /// The number that stands for a message that was removed for its age.
 pub const REMOVED: i64 = 0;
@@ -47,6 +59,17 @@ pub struct Publication {
     pub message: NewMessage,
     /// What tells the same request from another one.
     pub digest: Digest,
+    /// It is given up this long after it is written, by the store's clock; without it, when the message says.
+    pub expires_in: Option<Duration>,
+}
+
+impl Publication {
+    /// The message as it is written now, in a store that goes by the clock of this process.
+    pub(crate) fn written(&self, now: Timestamp) -> Cow<'_, NewMessage> {
+        self.expires_in.map_or(Cow::Borrowed(&self.message), |time| {
+            Cow::Owned(NewMessage { expires_at: Some(now.plus(time)), ..self.message.clone() })
+        })
+    }
 }
 
 /// What became of a publication.

@@ -108,6 +108,7 @@ impl Stage {
     /// The saga with its handlers watched, one of them sabotaged, and nothing to wait for.
     fn rig(&self, saga: Saga) -> Result<Saga, String> {
         let mut draft = saga.definition.draft().clone();
+        (draft.on_success, draft.on_failure) = (false, false);
         for step in &mut draft.steps {
             step.retry = quick(&step.retry);
             if let Some(undo) = &mut step.compensate {

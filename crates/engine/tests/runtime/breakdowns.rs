@@ -68,3 +68,15 @@ async fn a_loop_that_panics_is_started_again() {
     eventually("its message is sent", async || post.topics() == ["t"]).await;
     tokio::time::timeout(secs(5), engine.shutdown()).await.unwrap().unwrap();
 }
+
+#[tokio::test(start_paused = true)]
+async fn whoever_publishes_while_the_store_breaks_down_is_told_so_and_can_ask_again() {
+    let (trap, bench) = (Trap::default(), Bench::new());
+    let store = Arc::new(Watched::new(bench.store.clone(), trap.clone()));
+    let engine = Engine::on_store(store, bench.options.clone()).await.unwrap();
+    trap.armed.store(true, Ordering::SeqCst);
+    let told = engine.publish("t", "k", &1).await.unwrap_err();
+    assert!(told.to_string().contains("the store broke down"), "{told}");
+    trap.armed.store(false, Ordering::SeqCst);
+    engine.publish("t", "k", &1).await.unwrap();
+}

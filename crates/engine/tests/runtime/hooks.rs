@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use backstitch::store::Store as _;
 use backstitch::{Resolution, Retry, Saga, Status, StepError, secs};
 use tokio::time::Instant;
 
@@ -156,4 +157,49 @@ async fn a_hook_that_the_process_did_not_live_to_call_is_called_by_the_next() {
     eventually("the hook is called again", async || trace.count("told") == 2).await;
     tokio::time::sleep(secs(3600)).await;
     assert_eq!(trace.count("told"), 2);
+}
+
+/// A saga that fails, with the hooks that a program may have or not; `on_failure` succeeds from its second call on.
+fn failing(trace: &Trace, on_success: bool, on_failure: bool) -> Saga {
+    let mut saga = Saga::builder("s").step(refusing("no", &Trace::default()));
+    if on_success {
+        saga = saga.on_success(|_| async { Ok(()) });
+    }
+    if on_failure {
+        let told = trace.clone();
+        saga = saga.on_failure(move |_| {
+            told.say("told");
+            let busy = told.count("told") == 1;
+            async move { if busy { Err(StepError::failed("busy")) } else { Ok(()) } }
+        });
+    }
+    saga.build().unwrap()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_waits_for_a_process_that_has_it_and_costs_no_tries_elsewhere() {
+    let (trace, bench) = (Trace::default(), Bench::new());
+    let engine = bench.open_with(failing(&trace, true, true)).await;
+    execute(&engine, "s").await;
+    eventually("it is told", async || trace.count("told") == 1).await;
+    drop(engine);
+    let without = bench.open_with(failing(&trace, true, false)).await;
+    tokio::time::sleep(secs(24 * 3600)).await;
+    drop(without);
+    let _engine = bench.open_with(failing(&trace, true, true)).await;
+    eventually("it is told again", async || trace.count("told") == 2).await;
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_hook_is_called_though_the_process_that_ended_the_saga_does_not_have_it() {
+    let (trace, bench) = (Trace::default(), Bench::new());
+    let first = bench.open_with(failing(&trace, false, true)).await;
+    eventually("it is written down", async || bench.store.definition("s", Some(1)).await.unwrap().is_some())
+        .await;
+    drop(first);
+    let without = bench.open_with(failing(&trace, false, false)).await;
+    execute(&without, "s").await;
+    drop(without);
+    let _engine = bench.open_with(failing(&trace, false, true)).await;
+    eventually("it is told", async || trace.count("told") == 2).await;
 }

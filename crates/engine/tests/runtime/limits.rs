@@ -33,6 +33,12 @@ impl Gauge {
     fn most(&self) -> usize {
         self.0.lock().unwrap().1
     }
+
+    /// Counts anew, from those who are inside.
+    fn forget_the_most(&self) {
+        let mut inside = self.0.lock().unwrap();
+        inside.1 = inside.0;
+    }
 }
 
 async fn run_many(engine: &Engine, count: usize) {
@@ -103,6 +109,61 @@ async fn a_step_runs_only_so_many_times_at_once_across_sagas_and_versions() {
     }
     assert_eq!(limited.most(), 2);
     assert!(free.most() >= 5);
+}
+
+/// The most that are inside at once after the second version has come, with sagas of the first under way or not.
+async fn most_after_a_change(before: u32, after: u32, under_way: usize) -> usize {
+    let (old, new) = (Gauge::default(), Gauge::default());
+    let saga = |version, gauge: &Gauge, room| {
+        let limited = gauge.step("limited").concurrency(room);
+        Saga::builder("s").version(version).step(limited).build().unwrap()
+    };
+    let engine = engine_with(saga(1, &old, before)).await;
+    let old: Vec<_> = futures::future::join_all((0..under_way).map(|_| start(&engine, "s"))).await;
+    if let Some(first) = old.first() {
+        wait_for_start_of(first, "limited").await;
+    }
+    engine.register(saga(2, &new, after)).unwrap();
+    let waiting: Vec<_> = futures::future::join_all((0..8).map(|_| start(&engine, "s"))).await;
+    eventually("some run and others wait", async || new.most() > 0).await;
+    // One that says the same changes nothing, whatever the first one said.
+    engine.register(saga(3, &new, after)).unwrap();
+    run_many(&engine, 8).await;
+    for run in old.into_iter().chain(waiting) {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+    new.most()
+}
+
+#[tokio::test(start_paused = true)]
+async fn a_steps_room_grows_and_shrinks_with_the_newest_version() {
+    for under_way in [0, 6] {
+        assert_eq!(most_after_a_change(1, 3, under_way).await, 3, "{under_way} under way");
+        assert_eq!(most_after_a_change(3, 1, under_way).await, 1, "{under_way} under way");
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn what_runs_beyond_a_smaller_room_is_let_finish_and_counts() {
+    let gauge = Gauge::default();
+    let saga = |version, room| {
+        let limited = gauge.step("limited").concurrency(room);
+        Saga::builder("s").version(version).step(limited).build().unwrap()
+    };
+    let engine = engine_with(saga(1, 3)).await;
+    let old: Vec<_> = futures::future::join_all((0..3).map(|_| start(&engine, "s"))).await;
+    eventually("all run", async || gauge.most() == 3).await;
+    engine.register(saga(2, 1)).unwrap();
+    engine.register(saga(3, 2)).unwrap();
+    gauge.forget_the_most();
+    run_many(&engine, 6).await;
+    for run in old {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+    assert_eq!(gauge.most(), 3, "nobody came in before one of the three was gone");
+    gauge.forget_the_most();
+    run_many(&engine, 6).await;
+    assert_eq!(gauge.most(), 2);
 }
 
 #[tokio::test(start_paused = true)]

@@ -52,9 +52,12 @@ fn remedy(queue: &str) -> String {
         )
     };
     match queue.split_once('/') {
-        Some(("hook", definition)) => {
-            format!("start a node that has the definition and version `{definition}`: it runs this hook")
-        }
+        Some(("hook", name)) => match name.rsplit_once('/') {
+            Some((definition, hook @ ("on_success" | "on_failure"))) => {
+                format!("start a node that has the definition and version `{definition}` with its `{hook}`")
+            }
+            _ => format!("start a node that has the definition and version `{name}` with its hooks"),
+        },
         Some(("deliver", _)) => {
             "start a node with webhooks.concurrency above 0 and with `secret` set, or a worker for the queue `webhooks`"
                 .to_owned()
@@ -96,7 +99,8 @@ mod tests {
         for (name, word) in [
             ("work/mail", "\"mail\""),
             ("lifecycle/dns", "\"dns\""),
-            ("hook/deploy/3", "`deploy/3`"),
+            ("hook/deploy/3", "`deploy/3` with its hooks"),
+            ("hook/deploy/3/on_failure", "`deploy/3` with its `on_failure`"),
             ("deliver/webhooks", "webhooks.concurrency"),
             ("strange", "\"strange\""),
         ] {

@@ -68,7 +68,9 @@ impl From<Error> for Problem {
             Error::Definition(problems) => {
                 Self::mistakes(problems, "the definition has mistakes: correct them all")
             }
-            Error::BadInput(_) | Error::TooLong { .. } => Self::new(Kind::InvalidFields, said),
+            Error::BadInput(_) | Error::BadName { .. } | Error::TooLong { .. } => {
+                Self::new(Kind::InvalidFields, said)
+            }
             Error::NoteMissing => Self::field("note", "say who did what, and why; it stays in the log"),
             Error::InputTooLarge { limit, .. } => Self::new(Kind::TooLarge, said).with("limit", &limit),
             Error::KeyConflict { saga, at } => {

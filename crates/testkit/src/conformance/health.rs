@@ -80,8 +80,13 @@ pub async fn only_what_no_living_node_has_is_called_stuck_by_the_store(fixture: 
     fixture.advance(LEASE + A_MOMENT).await;
     let living = store.join(&node()).await.unwrap();
     apply(&*store, owned(saga(2), began, living)).await;
-    assert_eq!(stuck(&*store, since).await, [], "it has been without anybody for a moment only");
-    assert_eq!(stuck(&*store, fixture.now()).await, [saga(1)]);
+    let adopting = node();
+    for _ in 0..2 {
+        assert_eq!(stuck(&*store, since).await, [], "it has been without anybody for a moment only");
+        assert_eq!(stuck(&*store, fixture.now()).await, [saga(1)]);
+        // Whoever looks for what a dead node left strikes it off, be there nothing to take.
+        assert_eq!(store.adopt(&adopting, living, &[], fixture.now(), 10).await.unwrap(), []);
+    }
 }
 
 /// Rows are found by their ids.

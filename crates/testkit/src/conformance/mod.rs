@@ -24,6 +24,7 @@ mod postgres_fixture;
 pub mod retention;
 pub mod rules;
 pub mod survey;
+pub mod unreadable;
 pub mod work;
 
 pub use fixture::{Fixture, MemoryFixture, SqlFixture, SqliteFixture};

@@ -38,18 +38,28 @@ impl PostgresFixture {
     pub async fn open() -> Self {
         let address = fresh_database().await;
         let store = PostgresStore::connect(&address).await.unwrap();
-        let (session, connection) = tokio_postgres::connect(&address, NoTls).await.unwrap();
-        tokio::spawn(connection);
+        let session = connected(&address).await;
         session.batch_execute(CLOCK).await.unwrap();
         let fixture = Self { address, clock: some_day(), session, store: Mutex::new(Some(Arc::new(store))) };
         fixture.show_time().await;
         fixture
     }
 
+    /// A connection beside the store's.
+    pub async fn beside(&self) -> Client {
+        connected(&self.address).await
+    }
+
     async fn show_time(&self) {
         let now = self.clock.now().as_micros();
         self.session.execute("update test_clock set micros = $1", &[&now]).await.unwrap();
     }
+}
+
+async fn connected(address: &str) -> Client {
+    let (client, connection) = tokio_postgres::connect(address, NoTls).await.unwrap();
+    tokio::spawn(connection);
+    client
 }
 
 #[async_trait]

@@ -89,6 +89,34 @@ async fn a_message_expires_by_the_databases_clock_whatever_its_sender_shows() {
     engine.shutdown().await.unwrap();
 }
 
+/// Publishes a message that has a minute, from a node whose clock is this far from the database's, in both ways.
+async fn lives_a_minute_on_a_node_off_by(micros: i64) {
+    let fixture = PostgresFixture::open().await;
+    let shown = Timestamp::from_micros(fixture.now().as_micros() + micros);
+    let options = Options {
+        clock: Arc::new(ManualClock::at(shown)),
+        routes: Routes::none(),
+        tick: Duration::from_millis(20),
+        ..Options::default()
+    };
+    let engine = Engine::on_store(fixture.store(), options).await.unwrap();
+    engine.publish("t", "k", &1).expires_in(MINUTE).await.unwrap();
+    let in_a_minute = Some(fixture.now().plus(MINUTE));
+    assert_eq!(until(&engine, Status::Pending).await.message.expires_at, in_a_minute);
+    let mut client = fixture.beside().await;
+    let transaction = client.transaction().await.unwrap();
+    let id = engine.publish("t", "k2", &1).expires_in(MINUTE).in_postgres(&transaction).await.unwrap().id();
+    transaction.commit().await.unwrap();
+    assert_eq!(engine.message(id).await.unwrap().unwrap().message.expires_at, in_a_minute);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_has_its_time_by_the_databases_clock_whatever_its_publisher_shows() {
+    lives_a_minute_on_a_node_off_by(-SKEW_MICROS).await;
+    lives_a_minute_on_a_node_off_by(SKEW_MICROS).await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_node_that_is_minutes_behind_keeps_waits_and_sends_what_is_due() {
     sent_by_a_node_off_by(-SKEW_MICROS).await;

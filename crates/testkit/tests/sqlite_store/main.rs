@@ -2,6 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
+mod crowded_outbox;
 mod ending;
 mod faults;
 mod flat_list;

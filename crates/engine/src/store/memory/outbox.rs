@@ -91,7 +91,7 @@ impl Outbox {
     }
 
     pub(super) fn publish(&mut self, publication: &Publication, at: Timestamp) -> Published {
-        let Publication { message, digest } = publication;
+        let (message, digest) = (&*publication.written(at), &publication.digest);
         if let Some(entry) = self.ledger.get(&name(message)) {
             let id = self.newest(&message.topic, &message.idempotency_key).map_or(REMOVED, |kept| kept.id);
             return match idempotency::judge(Some(&entry.digest), digest) {

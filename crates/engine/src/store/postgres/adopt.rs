@@ -16,8 +16,23 @@ use crate::store::Error;
 use crate::store::nodes::{Epoch, Known, Node};
 use crate::store::outbox::NewMessage;
 
-/// Whoever is struck off can never come back, so from then on its sagas can be taken.
-const STRIKE: &str = "delete from nodes where heartbeat_at + lease_ms * interval '1 ms' <= clock()";
+/// Whoever is struck off can never come back, so from then on its sagas can be taken. Until when its life
+/// was its turn is kept, for longer than anybody waits before they call its sagas stuck.
+const STRIKE: &str = "
+    with
+    struck as (
+        delete from nodes
+        where heartbeat_at + lease_ms * interval '1 ms' <= clock()
+        returning epoch, name, heartbeat_at + lease_ms * interval '1 ms' as lease_ended_at
+    ),
+    forgotten as (
+        delete from turns
+        where starts_with(what, 'node/') and until <= clock() - interval '30 days'
+    )
+    insert into turns (what, until, holder)
+    select 'node/' || epoch, lease_ended_at, name
+    from struck
+    on conflict do nothing";
 
 const ADOPT: &str = include_str!("adopt.sql");
 

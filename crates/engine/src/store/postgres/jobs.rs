@@ -13,7 +13,7 @@ use super::sql;
 use super::value::{get, get_time, is_text, limit, micros, millis, readable, time};
 use crate::store::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, OUTSIDE, Report, Settled, Settlement,
-    Withdrawal, loss,
+    Withdrawal, loss, unreadable,
 };
 use crate::store::{Corrupt, Error};
 
@@ -29,11 +29,35 @@ pub(super) async fn lease(
     let values: [&(dyn ToSql + Sync); 6] =
         [&queues, &fifth, &OUTSIDE, &loss().to_string(), &OF_PRODUCTS, &LEASE_EXPIRED];
     let told = session.query(sql!("expired_jobs"), &values).await?;
-    let leased = session.query(sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
+    let due = session.query(sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
     Ok(Leasing {
-        leased: leased.iter().map(|row| job(row).map(|job| Leased { job })).collect::<Result<_, _>>()?,
+        leased: readable_jobs(session, &due).await?,
         told: told.iter().map(|row| get(row, "saga_id").map(SagaId)).collect::<Result<_, _>>()?,
     })
+}
+
+/// What cannot be read is given up, so that it is in nobody's way. What its product is to give up stays leased to nobody,
+/// until its product finds that nobody brings it back.
+async fn readable_jobs(session: &Session, rows: &[Row]) -> Result<Vec<Leased>, Error> {
+    let (mut leased, mut given_up) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in rows {
+        match job(row) {
+            Ok(job) => leased.push(Leased { job }),
+            Err(why) => {
+                let (id, queue): (i64, &str) = (get(row, "id")?, get(row, "queue")?);
+                let error = unreadable(id, queue, &why);
+                if !queue.starts_with(OF_PRODUCTS) {
+                    let report = Report::Failed { error, retry_after: None };
+                    given_up.push(Settlement { id, token: get(row, "token")?, report });
+                }
+            }
+        }
+    }
+    if let Err(error) = settle(session, &given_up).await {
+        // The others are taken all the same; these are met again when their leases have ended.
+        tracing::warn!(%error, "jobs that cannot be read are still there");
+    }
+    Ok(leased)
 }
 
 pub(super) async fn load(session: &Session, id: i64) -> Result<Option<Job>, Error> {

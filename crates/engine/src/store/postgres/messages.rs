@@ -12,7 +12,7 @@ use super::fault;
 use super::outbox::{message, payload};
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, is_text, limit, time, timestamp};
+use super::value::{get, get_time, is_text, limit, micros, time, timestamp};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, reading};
 use crate::store::{Corrupt, Error};
@@ -134,25 +134,27 @@ struct Rows<'a> {
     payloads: Vec<&'a str>,
     digests: Vec<&'a [u8]>,
     expiries: Vec<Option<SystemTime>>,
+    lifetimes: Vec<Option<i64>>,
 }
 
 impl<'a> Rows<'a> {
     fn of(publications: impl Iterator<Item = &'a Publication>) -> Self {
         let mut rows = Self::default();
-        for Publication { message, digest } in publications {
+        for Publication { message, digest, expires_in } in publications {
             rows.topics.push(&message.topic);
             rows.keys.push(&message.idempotency_key);
             rows.ordering_keys.push(message.ordering_key.as_deref());
             rows.payloads.push(message.payload.as_str());
             rows.digests.push(&digest.0);
             rows.expiries.push(message.expires_at.map(time));
+            rows.lifetimes.push(expires_in.map(micros));
         }
         rows
     }
 
-    fn values<'v>(&'v self, at: &'v SystemTime, counted: &'v bool) -> [&'v (dyn ToSql + Sync); 8] {
-        let Self { topics, keys, ordering_keys, payloads, digests, expiries } = self;
-        [topics, keys, ordering_keys, payloads, digests, expiries, at, counted]
+    fn values<'v>(&'v self, at: &'v SystemTime, counted: &'v bool) -> [&'v (dyn ToSql + Sync); 9] {
+        let Self { topics, keys, ordering_keys, payloads, digests, expiries, lifetimes } = self;
+        [topics, keys, ordering_keys, payloads, digests, expiries, at, counted, lifetimes]
     }
 }
 

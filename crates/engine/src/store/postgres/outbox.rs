@@ -11,7 +11,7 @@ use super::sql;
 use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Ages, Expired, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting,
+    Ages, Expired, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting, unreadable,
 };
 use crate::store::{Corrupt, Error};
 
@@ -25,13 +25,31 @@ pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
     rows.iter().map(waiting).collect()
 }
 
-pub(super) async fn claim(session: &Session, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
+/// What cannot be read is aborted, so that it is in nobody's way.
+pub(super) async fn claim(
+    session: &mut Session,
+    shares: &[Share],
+    sender: &str,
+) -> Result<Vec<Outgoing>, Error> {
     let topics: Vec<&str> = shares.iter().map(|share| share.topic.as_str()).collect();
     let limits: Vec<i64> = shares.iter().map(|share| limit(share.limit)).collect();
     let leases: Vec<i64> = shares.iter().map(|share| millis(share.lease)).collect();
     let values: [&(dyn ToSql + Sync); 4] = [&topics, &limits, &leases, &readable(sender)];
-    let claimed = session.query(sql!("due_messages"), &values).await?;
-    claimed.iter().map(outgoing).collect()
+    let rows = session.query(sql!("due_messages"), &values).await?;
+    let (mut claimed, mut unread) = (Vec::with_capacity(rows.len()), Vec::new());
+    for row in &rows {
+        match outgoing(row) {
+            Ok(outgoing) => claimed.push(outgoing),
+            Err(why) => unread.push(unreadable(get(row, "id")?, get(row, "lock")?, &why)),
+        }
+    }
+    if !unread.is_empty()
+        && let Err(error) = settle(session, &unread).await
+    {
+        // The others are taken all the same; these are met again when their leases have ended.
+        tracing::warn!(%error, "messages that cannot be read are still there");
+    }
+    Ok(claimed)
 }
 
 pub(super) async fn settle(session: &mut Session, sent: &[Sent]) -> Result<(), Error> {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::lease::{Lease, Refused, Status};
+use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 
@@ -13,7 +13,8 @@ use super::values::{Reading, limit};
 use crate::inbox::Posted;
 use crate::store::Corrupt;
 use crate::store::jobs::{
-    Answer, Job, LEASE_EXPIRED, Leased, Leasing, Report, Settled, Settlement, Withdrawal,
+    Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, Report, Settled, Settlement, Withdrawal,
+    unreadable,
 };
 use crate::store::outbox::ALERTS;
 
@@ -29,7 +30,12 @@ pub(super) fn lease(
     for queue in queues {
         told.extend(expire(&transaction, queue, now)?);
         let values = params![queue, now.as_micros(), limit(at_most)];
-        due.extend(select(&transaction, sql!("due_jobs"), values)?);
+        for found in select(&transaction, sql!("due_jobs"), values)? {
+            match found {
+                Ok(job) => due.push(job),
+                Err(unread) => set_aside(&transaction, queue, &unread, now.plus(duration), now)?,
+            }
+        }
     }
     due.sort_by_key(|job| (job.lease.until, job.id));
     due.truncate(at_most);
@@ -48,7 +54,14 @@ pub(super) fn lease(
 /// Puts back what was lost, and says which sagas were told that nobody brings it back.
 fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<Vec<SagaId>, Fault> {
     let mut told = Vec::new();
-    for mut job in select(connection, sql!("expired_jobs"), params![queue, now.as_micros()])? {
+    for found in select(connection, sql!("expired_jobs"), params![queue, now.as_micros()])? {
+        let mut job = match found {
+            Ok(job) => job,
+            Err(unread) => {
+                put_back(connection, queue, &unread, now)?;
+                continue;
+            }
+        };
         if let Some(lease) = job.lease.expire(now) {
             let given_up = lease.status == Status::Failed;
             if given_up && job.is_of_a_product() {
@@ -149,15 +162,66 @@ pub(super) fn withdraw(
 }
 
 pub(super) fn job(connection: &Connection, id: i64) -> Result<Option<Job>, Fault> {
-    Ok(select(connection, sql!("load_job"), [id])?.pop())
+    let found = select(connection, sql!("load_job"), [id])?.pop();
+    Ok(found.transpose().map_err(|unread| unread.why)?)
 }
 
-fn select(connection: &Connection, sql: &str, values: impl Params) -> Result<Vec<Job>, Fault> {
+/// A job that cannot be read.
+struct Unread {
+    id: i64,
+    why: Corrupt,
+}
+
+/// Gives up what nobody can be given, so that it is in nobody's way. What its product is to give up is leased to nobody
+/// instead, until its product finds that nobody brings it back.
+fn set_aside(
+    connection: &Connection,
+    queue: &str,
+    unread: &Unread,
+    until: Timestamp,
+    now: Timestamp,
+) -> Result<(), Fault> {
+    if !queue.starts_with(OF_PRODUCTS) {
+        return give_up(connection, queue, unread, now);
+    }
+    unreadable(unread.id, queue, &unread.why);
+    let lease = "update jobs set status = 'Leased', token = token + 1, until = ?2 where id = ?1";
+    connection.prepare_cached(lease)?.execute(params![unread.id, until.as_micros()])?;
+    Ok(())
+}
+
+/// The same for one that was leased and never brought back.
+fn put_back(connection: &Connection, queue: &str, unread: &Unread, now: Timestamp) -> Result<(), Fault> {
+    if !queue.starts_with(OF_PRODUCTS) {
+        return give_up(connection, queue, unread, now);
+    }
+    let put_back = "update jobs set status = 'Pending', expiries = expiries + 1, until = ?2, last_error = ?3
+                    where id = ?1 and expiries + 1 < ?4";
+    let values = params![unread.id, now.as_micros(), LEASE_EXPIRED, MAX_EXPIRIES];
+    connection.prepare_cached(put_back)?.execute(values)?;
+    Ok(())
+}
+
+fn give_up(connection: &Connection, queue: &str, unread: &Unread, now: Timestamp) -> Result<(), Fault> {
+    let error = unreadable(unread.id, queue, &unread.why);
+    let give_up =
+        "update jobs set status = 'Failed', token = token + 1, attempts = attempts + 1, last_error = ?2
+                   where id = ?1";
+    connection.prepare_cached(give_up)?.execute(params![unread.id, error])?;
+    tell_given_up(connection, unread.id, now)
+}
+
+fn select(
+    connection: &Connection,
+    sql: &str,
+    values: impl Params,
+) -> Result<Vec<Result<Job, Unread>>, Fault> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut rows = statement.query(values)?;
     let mut jobs = Vec::new();
     while let Some(row) = rows.next()? {
-        jobs.push(read(row)?);
+        let id = row.get(0)?;
+        jobs.push(read(row).map_err(|why| Unread { id, why }));
     }
     Ok(jobs)
 }
@@ -206,11 +270,13 @@ fn write(connection: &Connection, job: &Job, now: Timestamp) -> Result<(), Fault
         job.last_error
     ])?;
     if job.lease.status == Status::Failed {
-        connection.prepare_cached(include_str!("tell_given_up.sql"))?.execute(params![
-            job.id,
-            ALERTS,
-            now.as_micros()
-        ])?;
+        tell_given_up(connection, job.id, now)?;
     }
+    Ok(())
+}
+
+fn tell_given_up(connection: &Connection, job: i64, now: Timestamp) -> Result<(), Fault> {
+    let values = params![job, ALERTS, now.as_micros()];
+    connection.prepare_cached(include_str!("tell_given_up.sql"))?.execute(values)?;
     Ok(())
 }

@@ -49,7 +49,7 @@ fn publish_one(
     counted: bool,
     at: Timestamp,
 ) -> Result<Published, Fault> {
-    let Publication { message, digest } = publication;
+    let (message, digest) = (&*publication.written(at), &publication.digest);
     if let Some((first, came)) = ledger(connection, message)? {
         let kept = newest(connection, message)?;
         return Ok(match idempotency::judge(Some(&first), digest) {

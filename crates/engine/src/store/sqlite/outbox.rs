@@ -9,6 +9,7 @@ use super::values::{Reading, limit};
 use crate::store::Corrupt;
 use crate::store::outbox::{
     Ages, Expired, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting, scope,
+    unreadable,
 };
 
 /// How many messages are looked at to find one that may go, when others of their ordering keys are ahead.
@@ -60,15 +61,29 @@ fn claim_of(
     for _ in 0..LOOKED_AT {
         let due = due(connection, &share.topic, now, room)?;
         let met = due.len();
-        for (mut outgoing, is_behind) in due {
+        let mut unread = Vec::new();
+        for Due { id, lock: before, is_behind, outgoing } in due {
             if is_behind {
-                put_aside.execute([outgoing.id])?;
-            } else if outgoing.message.expires_at.is_none_or(|expiry| expiry > now) {
-                lock.execute(params![outgoing.id, sender, now.as_micros(), until])?;
-                outgoing.lock += 1;
-                claimed.push(outgoing);
-                room -= 1;
+                put_aside.execute([id])?;
+                continue;
             }
+            if let Ok(Outgoing { message: NewMessage { expires_at: Some(expiry), .. }, .. }) = &outgoing
+                && *expiry <= now
+            {
+                continue;
+            }
+            lock.execute(params![id, sender, now.as_micros(), until])?;
+            match outgoing {
+                Ok(outgoing) => {
+                    claimed.push(Outgoing { lock: before + 1, ..outgoing });
+                    room -= 1;
+                }
+                Err(corrupt) => unread.push(unreadable(id, before + 1, &corrupt)),
+            }
+        }
+        // Only then are those put aside that may go now.
+        for sent in unread {
+            settle_one(connection, &sent, now)?;
         }
         if room == 0 || met < share.limit {
             break;
@@ -77,18 +92,22 @@ fn claim_of(
     Ok(())
 }
 
-/// Messages that are due, and whether each is behind another one of its ordering key.
-fn due(
-    connection: &Connection,
-    topic: &str,
-    now: Timestamp,
-    at_most: usize,
-) -> Result<Vec<(Outgoing, bool)>, Fault> {
+/// A message that is due, if it can be read.
+struct Due {
+    id: i64,
+    lock: i64,
+    /// Another one of its ordering key is ahead of it.
+    is_behind: bool,
+    outgoing: Result<Outgoing, Corrupt>,
+}
+
+fn due(connection: &Connection, topic: &str, now: Timestamp, at_most: usize) -> Result<Vec<Due>, Fault> {
     let mut statement = connection.prepare_cached(sql!("due_messages"))?;
     let mut rows = statement.query(params![topic, now.as_micros(), limit(at_most)])?;
     let mut due = Vec::new();
     while let Some(row) = rows.next()? {
-        due.push((outgoing(row)?, row.get(10)?));
+        let outgoing = outgoing(row);
+        due.push(Due { id: row.get(0)?, lock: row.get(7)?, is_behind: row.get(10)?, outgoing });
     }
     Ok(due)
 }
@@ -153,7 +172,10 @@ fn settle_one(connection: &Connection, sent: &Sent, now: Timestamp) -> Result<()
             Report::Aborted(error) => Some(error.as_result()),
             Report::Retry { .. } | Report::GivenBack => None,
         };
-        over(connection, &Over::read(row)?, status, answer.as_ref(), now)?;
+        match Over::read(row) {
+            Ok(message) => over(connection, &message, status, answer.as_ref(), now)?,
+            Err(why) => tell_unread(&why),
+        }
     }
     Ok(())
 }
@@ -183,6 +205,11 @@ impl Over {
             ordering_key: row.get(2, "ordering_key")?,
         })
     }
+}
+
+/// Nobody can be told of the end of a message whose names cannot be read, and it holds up no other.
+fn tell_unread(why: &Corrupt) {
+    tracing::error!(%why, "an outbox message has ended, and nothing follows from it");
 }
 
 /// What follows from the end of a message: the ledger knows, and the next one of its ordering key may go.
@@ -229,7 +256,10 @@ fn expired(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Ve
     let mut rows = statement.query(params![now.as_micros(), delivery::EXPIRED, TOO_LATE, limit(at_most)])?;
     let mut expired = Vec::new();
     while let Some(row) = rows.next()? {
-        expired.push((Over::read(row)?, row.get(3)?, row.get(4)?));
+        match Over::read(row) {
+            Ok(message) => expired.push((message, row.get(3)?, row.get(4)?)),
+            Err(why) => tell_unread(&why),
+        }
     }
     Ok(expired)
 }

@@ -159,7 +159,12 @@ pub(super) fn remove_messages(connection: &Connection, messages: &[i64]) -> Resu
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let removed = {
         let mut statement = transaction.prepare_cached(sql!("remove_messages"))?;
-        statement.query_map([format!("[{}]", ids.join(","))], |_| Ok(()))?.count() as u64
+        let mut rows = statement.query([format!("[{}]", ids.join(","))])?;
+        let mut removed = 0;
+        while rows.next()?.is_some() {
+            removed += 1;
+        }
+        removed
     };
     transaction.commit()?;
     Ok(removed)

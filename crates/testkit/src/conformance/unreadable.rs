@@ -1,0 +1,79 @@
+//! Rows that nobody can have written: they are told of, and are in nobody's way.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+use backstitch::store::Commit;
+use backstitch::store::jobs::{Job, OF_PRODUCTS};
+use backstitch::store::outbox::{NewMessage, Report, Sent};
+use backstitch_kernel::Payload;
+
+use super::SqlFixture;
+use super::make::{A_MOMENT, LEASE, apply, claim_messages, job, message, saga, started};
+
+async fn allowed(fixture: &dyn SqlFixture, statement: &str) {
+    assert_eq!(fixture.execute(statement).await, Ok(1), "{statement}");
+}
+
+async fn lease(fixture: &dyn SqlFixture, queues: &[&str]) -> Vec<Job> {
+    let queues: Vec<_> = queues.iter().map(|queue| (*queue).to_owned()).collect();
+    let leased = fixture.store().lease_jobs(&queues, LEASE, 10).await.unwrap();
+    leased.leased.into_iter().map(|leased| leased.job).collect()
+}
+
+/// The others are sent, those behind it in its order and those of other topics too.
+pub async fn a_message_that_cannot_be_read_holds_up_no_other(fixture: &dyn SqlFixture) {
+    let ordered = |key: &str| NewMessage { ordering_key: Some("o".to_owned()), ..message(key) };
+    let elsewhere = NewMessage { topic: "bills".to_owned(), ..message("k3") };
+    let messages = vec![ordered("k1"), ordered("k2"), elsewhere, message("k4")];
+    let store = fixture.store();
+    apply(&*store, Commit { messages, ..started(saga(1), fixture.now()) }).await;
+    allowed(fixture, "update outbox set payload = '{' where idempotency_key = 'k1'").await;
+    let mut sent = Vec::new();
+    for _ in 0..2 {
+        for outgoing in claim_messages(&*store, 10).await {
+            sent.push(outgoing.message.idempotency_key.clone());
+            let report = Report::Delivered(None);
+            store.settle_outbox(&[Sent { id: outgoing.id, lock: outgoing.lock, report }]).await.unwrap();
+        }
+    }
+    sent.sort_unstable();
+    assert_eq!(sent, ["k2", "k3", "k4"]);
+    let aborted = "update outbox set id = id where idempotency_key = 'k1' and status = 'aborted'";
+    assert!(fixture.execute(aborted).await.is_err(), "it is settled, so it never changes");
+    assert!(claim_messages(&*store, 10).await.is_empty());
+}
+
+/// The others are worked on, and whoever looks after the installation is told of it.
+pub async fn a_job_that_cannot_be_read_holds_up_no_other(fixture: &dyn SqlFixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let mut jobs = vec![job("hooks", "a", now), job("hooks", "b", now), job("mail", "c", now)];
+    jobs[0].alert = Some(Payload::parse(r#"{"alert":"hook_failed"}"#).unwrap());
+    apply(&*store, Commit { jobs, ..started(saga(1), now) }).await;
+    allowed(fixture, "update jobs set payload = '{' where subject = 'a'").await;
+    let mut subjects: Vec<_> =
+        lease(fixture, &["hooks", "mail"]).await.into_iter().map(|job| job.subject).collect();
+    subjects.sort_unstable();
+    assert_eq!(subjects, ["b", "c"]);
+    let given_up = "update jobs set id = id where subject = 'a' and status = 'Failed'";
+    assert!(fixture.execute(given_up).await.is_err(), "it is finished, so it never changes");
+    let [alert] = &claim_messages(&*store, 10).await[..] else { panic!("there is one alert") };
+    let told = alert.message.payload.as_str();
+    assert!(told.contains("hook_failed") && told.contains("jobs.payload"), "{told}");
+}
+
+/// A product finds its job as one that nobody brings back, after as many leases as any other.
+pub async fn a_products_job_that_cannot_be_read_is_left_to_the_product(fixture: &dyn SqlFixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let queue = format!("{OF_PRODUCTS}x");
+    let jobs = vec![job(&queue, "a", now), job(&queue, "b", now)];
+    apply(&*store, Commit { jobs, ..started(saga(1), now) }).await;
+    allowed(fixture, "update jobs set payload = '{' where subject = 'a'").await;
+    let leased = lease(fixture, &[&queue]).await;
+    assert_eq!(leased.iter().map(|job| &*job.subject).collect::<Vec<_>>(), ["b"]);
+    for _ in 0..6 {
+        fixture.advance(LEASE + A_MOMENT).await;
+        assert!(lease(fixture, &[&queue]).await.iter().all(|job| job.subject == "b"));
+    }
+    let left = "update jobs set subject = 'left' where subject = 'a' and status = 'Leased' and expiries = 4";
+    allowed(fixture, left).await;
+}
