@@ -24,14 +24,14 @@ fn what_has_happened_is_undone_backwards_and_what_runs_is_awaited() {
 
 #[test]
 fn a_long_saga_is_previewed_to_its_first_step() {
-    let names: Vec<String> = (0..100).map(|number| format!("s{number}")).collect();
+    let names: Vec<String> = (0..30).map(|number| format!("s{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut saga = Play::start(sequence(&names));
-    for name in &names[..99] {
+    for name in &names[..29] {
         saga.done(name);
     }
     let backwards: Vec<&str> = names.iter().rev().copied().collect();
-    assert_eq!(told(&said(&saga)), ["s99".to_owned(), backwards.join(" "), String::new()]);
+    assert_eq!(told(&said(&saga)), ["s29".to_owned(), backwards.join(" "), String::new()]);
 }
 
 #[test]

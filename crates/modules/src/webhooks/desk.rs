@@ -16,7 +16,7 @@ use tokio::time::Instant;
 
 use super::dispatch::{By, Dispatch, Dispatched, HandedOut, Wanted, Which, lease_for};
 use super::error::Error;
-use super::jobs::{Answered, LEASE_EXPIRED, Report, Sent, Won};
+use super::jobs::{Answered, LEASE_EXPIRED, Report, Sent, Won, code_kept};
 use super::lanes::{Place, Verdict};
 use super::observer::{Attempted, Observer};
 use super::sender::{is_gone, refuses_one_event, wants_quiet};
@@ -72,7 +72,8 @@ impl Counter {
         }))
     }
 
-    /// Frees places for as long as it is polled, and keeps this node counted while workers have any.
+    /// Frees places for as long as it is polled. What workers have the other nodes see, so none of them has to keep a part for a
+    /// node that nobody asks.
     pub async fn run(&self) {
         self.0.run().await;
     }
@@ -136,10 +137,6 @@ impl Books {
             }
             if let Err(error) = self.free_places().await {
                 tracing::warn!(%error, "who still has deliveries cannot be found out");
-            }
-            // What workers have is part of what the endpoints have, also while none of them asks for more.
-            if let Err(error) = self.dispatch.crew.show_up().await {
-                tracing::warn!(%error, "other nodes may give endpoints what workers of this one have");
             }
         }
     }
@@ -297,6 +294,8 @@ impl Books {
         }
         match answered {
             Answered::Now => Ok(Some(backstitch::Answered::Now)),
+            // It was given up meanwhile, or said otherwise before: whoever says this is not to think that it counts.
+            Answered::Before(won) if !says(&report, &won) => Err(EngineError::JobOver(job)),
             Answered::Before(_) => Ok(Some(backstitch::Answered::Before)),
             Answered::Unknown => Ok(None),
             Answered::Stale(_) => Err(EngineError::StaleLease(job)),
@@ -336,6 +335,15 @@ fn verdict_on(error_code: Option<&str>) -> Verdict {
     match error_code {
         Some(code) if !status_in(code).is_some_and(refuses_one_event) => Verdict::Ill,
         _ => Verdict::Well,
+    }
+}
+
+/// Whether this is what counted.
+fn says(report: &Report, won: &Won) -> bool {
+    match (won, report.error_code.as_deref()) {
+        (Won::Completed, None) => true,
+        (Won::Failed(counted), Some(code)) => *counted == code_kept(code),
+        _ => false,
     }
 }
 

@@ -368,8 +368,7 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be written; nobody knows then whether it counts, and reporting again is safe.
     pub async fn report(&self, mut report: Report) -> Result<Answered, Error> {
-        let code = report.error_code.as_deref().map(|code| tidied(code).chars().take(LONGEST_CODE).collect());
-        report.error_code = code;
+        report.error_code = report.error_code.as_deref().map(code_kept);
         let cut = |text: &str, longest| tidied(text).chars().take(longest).collect();
         report.error = report.error.as_deref().map(|error| cut(error, LONGEST_ERROR));
         report.body = report.body.as_deref().map(|body| cut(body, LONGEST_BODY));
@@ -524,6 +523,11 @@ async fn write(base: Arc<Base>, batch: Vec<Report>) -> Result<Vec<Answered>, sto
         }
         Side::Postgres(server) => on_server::report(server, &batch).await,
     }
+}
+
+/// What is kept of an error's code.
+pub(super) fn code_kept(code: &str) -> String {
+    tidied(code).chars().take(LONGEST_CODE).collect()
 }
 
 fn millis(duration: Duration) -> i64 {

@@ -101,6 +101,37 @@ async fn what_another_node_handed_out_is_judged_by_whoever_hears_the_answer() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_has_handed_out_nothing_yet_leaves_alone_whoever_asked_for_it() {
+    for stage in Stage::each().await {
+        stage.subscribe(&["*"], 8).await;
+        let ([_here, there], work) = handed_out(&stage, 1).await;
+        stage.tell("o-2").await;
+        stage.decide().await;
+        there.fail(&work[0], error("http_503").with_retry_after(secs(60))).await.unwrap();
+        assert!(there.counter.lease(&[QUEUE], 1, secs(30)).await.unwrap().is_empty());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn whoever_says_otherwise_than_what_counted_is_told_that_it_is_over() {
+    for stage in Stage::each().await {
+        let subscription = stage.subscribe(&["*"], 8).await;
+        let ([here, _there], work) = handed_out(&stage, 2).await;
+        here.fail(&work[0], error("http_500")).await.unwrap();
+        here.fail(&work[0], error("http_500")).await.unwrap();
+        stage.webhooks.subscriptions.delete(subscription.id).await.unwrap();
+        stage.advance(secs(60)).await;
+        here.counter.free_places().await.unwrap();
+        assert_eq!(stage.webhooks.jobs.close_lane(subscription.id).await.unwrap(), 1);
+        for work in &work {
+            let done = Answer::Succeeded("null".to_owned());
+            let over = here.counter.answer(work.job, work.token, &done).await.unwrap_err();
+            assert!(matches!(over, backstitch::Error::JobOver(_)), "{over}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn an_address_that_was_changed_meanwhile_is_not_taken_for_the_one_that_answered() {
     for stage in Stage::each().await {
         let subscription = stage.subscribe(&["*"], 8).await;

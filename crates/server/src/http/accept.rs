@@ -11,6 +11,8 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, Bytes};
 use axum::extract::Request;
+use axum::response::{IntoResponse, Response};
+use futures::future::Either;
 use hyper::body::{Frame, Incoming, SizeHint};
 use hyper::server::conn::{http1, http2};
 use hyper::service::service_fn;
@@ -41,6 +43,16 @@ const OUT_OF_SOCKETS: Duration = Duration::from_millis(100);
 const HTTP_1_BUFFER: usize = 32 * 1024;
 /// Streams of one HTTP/2 connection at once.
 const HTTP_2_STREAMS: u32 = 256;
+
+/// Whether what is asked for is done although whoever asked goes away: it was sent as a whole, and somebody may rely on it. Work is
+/// leased only to a worker that is there to get it.
+fn goes_on_alone<B>(request: &Request<B>) -> bool {
+    !request.method().is_safe() && request.uri().path() != "/v1/jobs/lease"
+}
+
+fn cut_short() -> Response {
+    Problem::new(Kind::Internal, "the request was cut short: ask again").into_response()
+}
 
 /// Where a request comes from.
 #[derive(Clone, Copy, Debug)]
@@ -149,12 +161,17 @@ impl Acceptor {
         let service = service_fn(|request: Request<Incoming>| {
             let answering = activity.answering();
             let may_go_on = long_answer::may_follow(&request);
+            let goes_on = goes_on_alone(&request);
             let mut request = request.map(Body::new);
             request.extensions_mut().insert(Peer(peer));
             let answer = self.router.clone().call(request);
+            let answer = if goes_on { Either::Left(self.open.spawn(answer)) } else { Either::Right(answer) };
             let activity = activity.clone();
             async move {
-                let mut response = answer.await?;
+                let mut response = match answer {
+                    Either::Left(answer) => answer.await.unwrap_or_else(|_| Ok(cut_short()))?,
+                    Either::Right(answer) => answer.await?,
+                };
                 if may_go_on && long_answer::goes_on(&response) {
                     let body = std::mem::replace(response.body_mut(), nothing_more());
                     if let Err(body) = activity.write_elsewhere(body) {

@@ -170,7 +170,9 @@ fn key(path: &RawPathParams, name: &str) -> Result<String, Problem> {
 
 fn number(path: &RawPathParams, of: &str) -> Result<i64, Problem> {
     let text = named(path, "id").unwrap_or_default();
-    text.parse().map_err(|_| Problem::new(Kind::BadId, format!("`{text}` is not the number of {of}")))
+    // As it is written everywhere, so that one thing has one address.
+    let number = text.parse().ok().filter(|number: &i64| number.to_string() == text);
+    number.ok_or_else(|| Problem::new(Kind::BadId, format!("`{text}` is not the number of {of}")))
 }
 
 fn named<'a>(path: &'a RawPathParams, name: &str) -> Option<&'a str> {

@@ -4,6 +4,8 @@ use hyper::header::{HeaderName, HeaderValue};
 use hyper::{HeaderMap, Method};
 use serde_json::{Value, json};
 use standardwebhooks::Webhook;
+use tokio::io::AsyncWriteExt;
+use tokio::net::TcpStream;
 
 use crate::stage::{Open, expect, number, on_both_stores, with};
 
@@ -128,6 +130,30 @@ async fn what_waits_for_a_deleted_subscription_is_given_up_although_no_worker_as
         assert_eq!(open.client.send(Method::DELETE, &path, &[], "").await.status, 204);
         let dead = open.becomes(&told, "DeadLettered").await;
         assert_eq!(dead["final_error_code"], "subscription_deleted");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_that_hangs_up_once_its_report_is_sent_has_reported() {
+    on_both_stores(async |stage| {
+        let open = stage.open_with(&OUTSIDE).await;
+        open.subscribe(&stage.terms("a")).await;
+        for number in 0..5 {
+            let told = open.tell(&format!("o-{number}")).await;
+            let job = lease(&open, 30).await;
+            let body = json!({ "token": job["token"] }).to_string();
+            let head = format!(
+                "POST /v1/jobs/{}/complete HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n\
+                 Content-Length: {}\r\n\r\n",
+                job["job_id"],
+                body.len()
+            );
+            let mut stream = TcpStream::connect(open.client.address).await.unwrap();
+            stream.write_all((head + &body).as_bytes()).await.unwrap();
+            drop(stream);
+            open.becomes(&told, "Completed").await;
+        }
     })
     .await;
 }

@@ -164,9 +164,11 @@ impl Lane {
     pub(super) fn as_of(&mut self, changed_at: Timestamp) {
         // Whoever looked earlier may say so later.
         if self.changed_at.is_none_or(|known| known < changed_at) {
-            self.changed_at = Some(changed_at);
-            self.breaker.forgive();
-            self.quiet_until = Duration::ZERO;
+            // Of one that was heard of before it was looked at, nothing says that it has changed since.
+            if self.changed_at.replace(changed_at).is_some() {
+                self.breaker.forgive();
+                self.quiet_until = Duration::ZERO;
+            }
         }
     }
 
