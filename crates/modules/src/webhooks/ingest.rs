@@ -146,9 +146,10 @@ fn identity(kind: &str, payload: &Payload) -> Digest {
         let mut numbers = Vec::new();
         large_integers(&document, &mut numbers);
         if numbers.iter().any(Option::is_some) {
-            numbers
-                .iter()
-                .for_each(|number| hash.update(format!("{}\0", number.as_deref().unwrap_or_default())));
+            for number in numbers {
+                hash.update(number.unwrap_or_default());
+                hash.update([0]);
+            }
         }
     }
     Digest(hash.finalize().into())
