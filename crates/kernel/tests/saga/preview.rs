@@ -23,7 +23,7 @@ fn what_has_happened_is_undone_backwards_and_what_runs_is_awaited() {
 }
 
 #[test]
-fn a_long_saga_is_previewed_to_its_first_step() {
+fn a_long_or_wide_saga_is_previewed_to_its_first_step() {
     let names: Vec<String> = (0..30).map(|number| format!("s{number}")).collect();
     let names: Vec<&str> = names.iter().map(String::as_str).collect();
     let mut saga = Play::start(sequence(&names));
@@ -32,6 +32,9 @@ fn a_long_saga_is_previewed_to_its_first_step() {
     }
     let backwards: Vec<&str> = names.iter().rev().copied().collect();
     assert_eq!(told(&said(&saga)), ["s29".to_owned(), backwards.join(" "), String::new()]);
+    let wide: Vec<(&str, &[&str])> = names.iter().map(|name| (*name, &[] as &[&str])).collect();
+    let all = said(&Play::start(graph(&wide)));
+    assert_eq!((all.awaited.len(), all.undone.len()), (30, 30), "each is awaited and then undone");
 }
 
 #[test]
