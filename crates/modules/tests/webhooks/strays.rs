@@ -8,6 +8,7 @@ use backstitch_modules::webhooks::crew::{Crew, Settings};
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::{Counter, Dispatch, Nobody, QUEUE};
 use backstitch_testkit::service::{Reply, Service};
+use tokio_util::task::AbortOnDropHandle;
 
 use crate::couriers::{subscribe, work};
 use crate::stage::{LEASE, Stage, asks};
@@ -41,14 +42,16 @@ async fn waiting(stage: &Stage, orders: usize, max_concurrency: u32) {
 struct Node {
     counter: Counter,
     dispatch: Arc<Dispatch>,
+    lanes: Lanes,
 }
 
 impl Node {
     async fn on(stage: &Stage) -> Self {
         let webhooks = stage.another().await;
         let crew = Arc::new(Crew::of(&webhooks.jobs, Settings { every: secs(0), ..Settings::default() }));
-        let dispatch = stage.dispatch_as(crew, &webhooks, Lanes::new(lanes::Settings::default()));
-        Self { counter: counter(stage, dispatch.clone()), dispatch }
+        let lanes = Lanes::new(lanes::Settings::default());
+        let dispatch = stage.dispatch_as(crew, &webhooks, lanes.clone());
+        Self { counter: counter(stage, dispatch.clone()), dispatch, lanes }
     }
 }
 
@@ -149,6 +152,27 @@ async fn of_a_node_that_left_the_others_count_what_its_workers_have() {
     assert_eq!(leased_by(&others).await, 2);
     complete(&one.counter, &work[0]).await;
     assert_eq!(leased_by(&others).await, 1);
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_node_that_nobody_asks_takes_no_part_although_workers_have_something_from_it() {
+    let stage = Stage::postgres().await;
+    waiting(&stage, 8, 4).await;
+    let [asked_once, other] = [Node::on(&stage).await, Node::on(&stage).await];
+    let work = lease(&asked_once.counter, 3).await;
+    let lanes = asked_once.lanes.clone();
+    let _running = AbortOnDropHandle::new(tokio::spawn(async move { asked_once.counter.run().await }));
+    stage.advance(secs(GONE)).await;
+    // Twice: what it does after it has seen to its places the first time is done by then.
+    for work in &work[..2] {
+        let free = lanes.free();
+        complete(&other.counter, work).await;
+        while lanes.free() == free {
+            tokio::time::sleep(secs(1) / 200).await;
+        }
+    }
+    assert_eq!(leased_by(&[&other]).await, 3, "all but what the last worker has");
+    assert_eq!(stage.number("select count(*) from webhook_senders").await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
