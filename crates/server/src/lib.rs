@@ -22,16 +22,14 @@
 //! # }
 //! ```
 
+pub mod admin;
 mod app;
 mod audience;
 mod audit;
 mod auth;
-mod cli;
-pub mod commands;
 pub mod config;
 mod console;
 mod database;
-pub mod demo;
 mod doctor;
 mod feed;
 mod followers;
@@ -41,7 +39,6 @@ mod problem;
 mod routes;
 mod server;
 pub mod telemetry;
-mod time;
 mod webhooks;
 
 pub use config::Config;

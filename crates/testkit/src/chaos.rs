@@ -12,9 +12,3 @@ pub mod process;
 pub mod rounds;
 pub mod sagas;
 mod tally;
-
-/// A setting of long runs, from the environment; the default is what the test suite uses.
-#[must_use]
-pub fn setting<T: std::str::FromStr>(name: &str, default: T) -> T {
-    std::env::var(name).ok().and_then(|text| text.parse().ok()).unwrap_or(default)
-}

@@ -1,14 +1,20 @@
 //! Test support.
 
+use std::time::Duration;
+
 pub mod browser;
 pub mod chaos;
 pub mod conformance;
 pub mod nats;
 pub mod oracle;
 pub mod postgres;
+pub mod scale;
 pub mod service;
 pub mod shelf;
 pub mod simulate;
 pub mod smtp;
 mod throwaway;
 pub mod webhook;
+
+/// How long a test waits for something that must happen, however busy the machine is. Only a failing test waits this long.
+pub const PATIENCE: Duration = Duration::from_secs(120);

@@ -1,10 +1,10 @@
-//! Throwaway `PostgreSQL` servers: real ones, on a free port of the loopback interface, with every
-//! durability switch on, gone without a trace when the test is over.
+//! Throwaway `PostgreSQL` servers on a free loopback port, removed when they are dropped.
 //!
-//! Most tests want a database and no more: [`fresh_database`] makes one on the server that `./test`
-//! starts for the whole run. A test that stops, suspends or crashes its server brings its own with
-//! [`ThrowawayPostgres::start`].
+//! Most tests need a database and no more: [`fresh_database`] creates one on the server that `./test`
+//! starts for the whole run, without `fsync`. A test that stops, suspends or crashes its server starts
+//! its own with [`ThrowawayPostgres::start`], with every durability switch on.
 
+mod databases;
 mod install;
 pub(crate) mod processes;
 
@@ -14,14 +14,12 @@ use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, chown};
 use std::os::unix::process::CommandExt as _;
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, Stdio};
-use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
-use tokio_postgres::NoTls;
-use tokio_postgres::error::SqlState;
 
 use crate::throwaway;
+pub use databases::{database_from, empty_database, fresh_database, migrated_database, shared_url};
 use install::{Account, Binaries};
 pub use processes::{Signal, send_signal};
 
@@ -109,7 +107,17 @@ pub struct ThrowawayPostgres {
     account: Option<Account>,
     port: u16,
     speaks_tls: bool,
+    durability: Durability,
     directory: TempDir,
+}
+
+/// Whether a server survives a crash of the machine.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Durability {
+    /// As in production.
+    Synced,
+    /// Never waits for the disk. For servers that are never crashed: it makes the tests faster.
+    Unsynced,
 }
 
 #[derive(Debug)]
@@ -125,7 +133,20 @@ impl ThrowawayPostgres {
     ///
     /// When `PostgreSQL` is not installed, or does not start.
     pub fn start() -> Result<Self, Error> {
-        let mut postgres = Self::prepared()?;
+        Self::start_as(Durability::Synced)
+    }
+
+    /// The same without waiting for the disk, for databases that are thrown away after a crash anyway.
+    ///
+    /// # Errors
+    ///
+    /// When `PostgreSQL` is not installed, or does not start.
+    pub fn start_unsynced() -> Result<Self, Error> {
+        Self::start_as(Durability::Unsynced)
+    }
+
+    fn start_as(durability: Durability) -> Result<Self, Error> {
+        let mut postgres = Self::prepared(durability)?;
         postgres.launch_on(|| throwaway::free_port().map_err(Error::io("find a free port")))?;
         Ok(postgres)
     }
@@ -136,7 +157,7 @@ impl ThrowawayPostgres {
     ///
     /// When `PostgreSQL` is not installed, or does not start.
     pub fn start_with_tls(certificate: &str, key: &str) -> Result<Self, Error> {
-        let mut postgres = Self::prepared()?;
+        let mut postgres = Self::prepared(Durability::Synced)?;
         for (name, content) in [(CERTIFICATE, certificate), (KEY, key)] {
             let path = postgres.directory().join(name);
             fs::write(&path, content).map_err(Error::io("write the server's certificate"))?;
@@ -153,14 +174,15 @@ impl ThrowawayPostgres {
         Ok(postgres)
     }
 
-    fn prepared() -> Result<Self, Error> {
+    fn prepared(durability: Durability) -> Result<Self, Error> {
         let binaries = Binaries::find().ok_or(Error::NotInstalled)?;
         let directory = tempfile::Builder::new()
             .prefix("backstitch-postgres-")
             .tempdir()
             .map_err(Error::io("make a temporary directory"))?;
         let account = give_away_if_root(directory.path())?;
-        let postgres = Self { running: None, binaries, account, port: 0, speaks_tls: false, directory };
+        let postgres =
+            Self { running: None, binaries, account, port: 0, speaks_tls: false, durability, directory };
         postgres.initdb()?;
         Ok(postgres)
     }
@@ -177,7 +199,7 @@ impl ThrowawayPostgres {
     ///
     /// When the server cannot be reached or refuses.
     pub async fn create_database(&self) -> Result<String, Error> {
-        create_database_beside(&self.url("postgres")).await
+        databases::create(&self.url("postgres"), None).await
     }
 
     /// The process id of the server (its postmaster), unless it is stopped.
@@ -315,11 +337,16 @@ impl ThrowawayPostgres {
             format!("unix_socket_directories={socket_directory}"),
             "listen_addresses=127.0.0.1".to_owned(),
             "max_connections=200".to_owned(),
-            // The defaults, spelled out: a test server that loses data proves nothing.
-            "fsync=on".to_owned(),
-            "synchronous_commit=on".to_owned(),
-            "full_page_writes=on".to_owned(),
         ];
+        settings.extend(match self.durability {
+            // The defaults, spelled out: a crash test on a server that loses data proves nothing.
+            Durability::Synced => {
+                ["fsync=on", "synchronous_commit=on", "full_page_writes=on"].map(str::to_owned)
+            }
+            Durability::Unsynced => {
+                ["fsync=off", "synchronous_commit=on", "full_page_writes=off"].map(str::to_owned)
+            }
+        });
         if self.speaks_tls {
             settings.push("ssl=on".to_owned());
             settings.push(format!("ssl_cert_file={socket_directory}/{CERTIFICATE}"));
@@ -358,65 +385,6 @@ impl Drop for ThrowawayPostgres {
         {
             eprintln!("a throwaway PostgreSQL did not stop: {error}");
         }
-    }
-}
-
-/// The address of the server that all tests of this run share.
-///
-/// # Panics
-///
-/// When there is none, because a missing `PostgreSQL` must fail a test, never skip it.
-#[must_use]
-pub fn shared_url() -> String {
-    std::env::var(SHARED_URL_VARIABLE).unwrap_or_else(|error| {
-        panic!(
-            "{SHARED_URL_VARIABLE}: {error}. This test needs PostgreSQL: run `./test`, which starts one \
-             (`./test -p CRATE TEST_NAME` for a single test)"
-        )
-    })
-}
-
-/// Creates an empty database on the shared server and returns its address.
-///
-/// # Panics
-///
-/// When there is no shared server, or it refuses.
-pub async fn fresh_database() -> String {
-    let shared = shared_url();
-    match create_database_beside(&shared).await {
-        Ok(url) => url,
-        Err(error) => panic!("{SHARED_URL_VARIABLE}={shared}: {error:?}"),
-    }
-}
-
-async fn create_database_beside(url: &str) -> Result<String, Error> {
-    static COUNTER: AtomicU32 = AtomicU32::new(1);
-    let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
-    let connection = tokio::spawn(connection);
-    let name = loop {
-        let number = COUNTER.fetch_add(1, Ordering::Relaxed);
-        let name = format!("test_{}_{number}", std::process::id());
-        match client.batch_execute(&format!("create database {name}")).await {
-            Ok(()) => break name,
-            // Left by an earlier process with the same id.
-            Err(error) if error.code() == Some(&SqlState::DUPLICATE_DATABASE) => {}
-            Err(error) => return Err(error.into()),
-        }
-    };
-    // Let the session end before the test begins, so that tests which count sessions can.
-    drop(client);
-    connection.await.ok();
-    Ok(with_database(url, &name))
-}
-
-/// The same address, but for the database.
-fn with_database(url: &str, database: &str) -> String {
-    let (address, parameters) = url.split_once('?').map_or((url, None), |(a, p)| (a, Some(p)));
-    let authority = address.find("://").map_or(0, |scheme| scheme + "://".len());
-    let server = address[authority..].find('/').map_or(address, |slash| &address[..authority + slash]);
-    match parameters {
-        Some(parameters) => format!("{server}/{database}?{parameters}"),
-        None => format!("{server}/{database}"),
     }
 }
 
@@ -476,21 +444,5 @@ fn poll<T>(
             return Err(Error::TimedOut { awaited });
         }
         std::thread::sleep(POLL_INTERVAL);
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::with_database;
-
-    #[test]
-    fn a_database_name_replaces_the_one_in_the_address() {
-        for (url, expected) in [
-            ("postgres://postgres@127.0.0.1:5432/postgres", "postgres://postgres@127.0.0.1:5432/x"),
-            ("postgres://postgres@127.0.0.1:5432", "postgres://postgres@127.0.0.1:5432/x"),
-            ("postgres://u:p@db.example/a?sslmode=disable", "postgres://u:p@db.example/x?sslmode=disable"),
-        ] {
-            assert_eq!(with_database(url, "x"), expected);
-        }
     }
 }

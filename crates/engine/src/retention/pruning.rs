@@ -22,6 +22,8 @@ const REST: u32 = 4;
 const EVERY: Duration = Duration::from_secs(60);
 /// How long a process that has the turn may go unheard of before another one takes it.
 const TURN: Duration = Duration::from_secs(15);
+/// How long a shutdown waits for the store to release the turn.
+const RELEASE_WITHIN: Duration = Duration::from_secs(1);
 /// How many reasons are told why something is not removed.
 const TROUBLES: usize = 5;
 /// Pages given back to the file system at a time, a quarter of a megabyte.
@@ -203,6 +205,7 @@ pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
             () = shared.pruners.came.notified() => {}
         }
     }
+    Turn::of(&shared).release().await;
 }
 
 /// How far a round got.
@@ -298,6 +301,15 @@ impl<'a> Turn<'a> {
     fn of(shared: &'a Shared) -> Self {
         let holder = format!("{}/{}", shared.node().name, shared.epoch());
         Self { shared, holder, asked: None }
+    }
+
+    /// Lets the next process prune at once instead of when this one's turn expires.
+    async fn release(&self) {
+        let releasing = self.shared.store.take_turn(&self.holder, Duration::ZERO);
+        // A store that does not answer must not hold up a shutdown: then the turn expires by itself.
+        if let Ok(Err(error)) = tokio::time::timeout(RELEASE_WITHIN, releasing).await {
+            tracing::debug!(%error, "retention turn not released; it expires by itself");
+        }
     }
 
     /// Where that cannot be found out, it is not.

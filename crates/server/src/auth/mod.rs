@@ -19,7 +19,7 @@ pub(crate) use gate::{Gate, forbidden, guard};
 pub(crate) use keyring::{Holder, Keyring};
 pub(crate) use leave::{Leave, Leaves, Right, watch_leaves};
 pub(crate) use rates::{Rates, Who, is_limited};
-pub(crate) use role::Role;
+pub use role::Role;
 pub(crate) use secret::{Hasher, random, server_secret};
 pub(crate) use session::{LIFETIME, Session, is_open_form_token, open_form_token};
 pub(crate) use signed::signed;

@@ -5,7 +5,7 @@ use std::str::FromStr;
 
 /// What the holder of a key may do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) enum Role {
+pub enum Role {
     /// Reads.
     Viewer,
     /// Also starts and cancels.
@@ -21,7 +21,9 @@ pub(crate) enum Role {
 impl Role {
     pub(crate) const ALL: [Self; 5] = [Self::Viewer, Self::Client, Self::Worker, Self::Operator, Self::Admin];
 
-    pub(crate) fn as_str(self) -> &'static str {
+    /// Its name.
+    #[must_use]
+    pub fn as_str(self) -> &'static str {
         match self {
             Self::Viewer => "viewer",
             Self::Client => "client",

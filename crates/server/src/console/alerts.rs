@@ -85,7 +85,7 @@ pub(super) async fn acknowledge(
         let detail = format!(
             "{} looks after it since {}: nothing was done, and what you wrote was not kept; look again and decide anew",
             first.by,
-            crate::time::rfc3339(first.at)
+            backstitch_api::time::rfc3339(first.at)
         );
         return Err(Problem::new(Kind::StaleForm, detail));
     }

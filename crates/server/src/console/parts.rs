@@ -10,7 +10,7 @@ use backstitch::store::outbox;
 use backstitch::{Status, StepStatus, Timestamp};
 use percent_encoding::{AsciiSet, NON_ALPHANUMERIC, utf8_percent_encode};
 
-use crate::time::rfc3339;
+use backstitch_api::time::rfc3339;
 
 /// What cannot stand in an address as it is.
 const UNSAFE: &AsciiSet = &NON_ALPHANUMERIC.remove(b'-').remove(b'.').remove(b'_').remove(b'~');

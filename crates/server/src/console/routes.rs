@@ -105,7 +105,7 @@ mod tests {
     use crate::routes::assemble;
 
     /// What the tests over HTTP go through with every role.
-    const TRIED: &str = include_str!("../../tests/console/routes.txt");
+    const TRIED: &str = include_str!("../../../cli/tests/it/console/routes.txt");
 
     #[test]
     fn every_page_and_form_is_among_those_that_are_tried_with_every_role() {

@@ -3,7 +3,7 @@
 use serde::Serialize;
 
 use super::check::Check;
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 /// Findings of one check that are told one by one.
 pub(super) const LISTED: usize = 10;

@@ -31,7 +31,7 @@ use examination::Look;
 pub(crate) use finding::{Diagnosis, Severity};
 
 use crate::app::App;
-use crate::time::rfc3339;
+use backstitch_api::time::rfc3339;
 use sagas::LeftKey;
 
 /// How long one diagnosis is given to whoever asks, where the look was short.

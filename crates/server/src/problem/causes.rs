@@ -4,7 +4,7 @@ use backstitch::kernel::saga::Rejected;
 use backstitch::{Error, Problems, store};
 
 use super::{Kind, Mistake, Problem};
-use crate::time;
+use backstitch_api::time;
 
 impl Problem {
     /// A store that failed: its words stay in the log.

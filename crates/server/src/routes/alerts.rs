@@ -12,7 +12,7 @@ use crate::app::App;
 use crate::auth::Holder;
 use crate::http::{AlertInPath, JsonOrNothing, Query, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 100;
 const MOST: usize = 1000;

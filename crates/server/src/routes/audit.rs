@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::audit::{self, Recorded};
 use crate::http::{Query, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 100;
 const MOST: usize = 1000;

@@ -15,7 +15,7 @@ use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{JobInPath, Json, Query, json};
 use crate::problem::{Described, Kind, Mistake, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const QUEUES: usize = 100;
 const JOBS: usize = 100;

@@ -35,7 +35,6 @@ pub(crate) use alerts::acknowledged as acknowledge_alert;
 pub(crate) use definitions::refuse_the_servers_own as refuse_the_servers_own_definition;
 pub(crate) use definitions::show::version_for as definition_for;
 pub(crate) use health::{Readiness, delivery_age, outbox_age};
-pub(crate) use lifecycles::address_of as lifecycle_address;
 pub(crate) use lifecycles::live_frame as lifecycle_frame;
 pub(crate) use lifecycles::written_for as machine_for;
 pub(crate) use lifecycles::{

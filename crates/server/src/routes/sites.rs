@@ -17,7 +17,7 @@ use super::lifecycles::told;
 use crate::app::App;
 use crate::http::{Json, Query, SiteInPath, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// A site that somebody wants. Whatever else there is, its actions can read.
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use serde_json::Value;
 use utoipa::ToSchema;
 
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 /// Where a saga stands.
 #[derive(ToSchema)]

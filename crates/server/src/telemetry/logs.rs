@@ -2,9 +2,10 @@
 
 use opentelemetry_sdk::trace::SdkTracerProvider;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
+use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::util::SubscriberInitExt;
-use tracing_subscriber::{EnvFilter, Layer, fmt};
+use tracing_subscriber::{Layer, fmt};
 
 use super::traces;
 use crate::config::{Config, LogFormat};
@@ -31,10 +32,7 @@ impl Drop for Telling {
 /// # Errors
 /// When the level or the collector's address cannot be read.
 pub fn tell(config: &Config) -> Result<Telling, String> {
-    let level = &config.log.level;
-    let filter = EnvFilter::try_new(level).map_err(|why| {
-        format!("log.level `{level}` cannot be read: {why}; use a level like info, or info,backstitch=debug")
-    })?;
+    let filter = filter(&config.log.level)?;
     // A thread of its own writes: nobody waits for a terminal or a pipe.
     let writing = NonBlockingBuilder::default().buffered_lines_limit(LINES);
     let (writer, log) = writing.finish(std::io::stderr());
@@ -50,4 +48,58 @@ pub fn tell(config: &Config) -> Result<Telling, String> {
         .try_init()
         .map_err(|why| format!("logs are set up already: {why}"))?;
     Ok(Telling { traces, _log: log })
+}
+
+/// Not with the parser of `Targets`: it takes a misspelt level for a module and would silence the log.
+fn filter(setting: &str) -> Result<Targets, String> {
+    let mut targets = Targets::new();
+    for part in setting.split(',').map(str::trim) {
+        let (module, level) =
+            part.split_once('=').map_or((None, part), |(module, level)| (Some(module), level));
+        // The level's parser takes nothing for `error`.
+        let level = level.parse::<LevelFilter>().ok().filter(|_| !level.is_empty());
+        targets = match (module, level) {
+            (None, Some(level)) => targets.with_default(level),
+            (Some(module), Some(level)) if !module.is_empty() => targets.with_target(module, level),
+            _ => {
+                return Err(format!(
+                    "log.level `{setting}` cannot be read: `{part}` is neither a level nor module=level; \
+                     use a level like info, or info,backstitch=debug"
+                ));
+            }
+        };
+    }
+    Ok(targets)
+}
+
+#[cfg(test)]
+mod tests {
+    use tracing::Level;
+
+    use super::filter;
+
+    #[test]
+    fn levels_apply_to_all_modules_or_to_one() {
+        let filter = filter("info, backstitch=debug").unwrap();
+        assert!(filter.would_enable("hyper", &Level::INFO));
+        assert!(!filter.would_enable("hyper", &Level::DEBUG));
+        assert!(filter.would_enable("backstitch::engine", &Level::DEBUG));
+    }
+
+    #[test]
+    fn unknown_levels_are_refused_with_a_hint() {
+        for setting in [
+            "",
+            "verbose",
+            "info,",
+            "info,backstitch",
+            "info,backstitch=loud",
+            "backstitch=",
+            "=info",
+            "a=b=c",
+        ] {
+            let why = filter(setting).unwrap_err();
+            assert!(why.contains("use a level like info"), "{setting}: {why}");
+        }
+    }
 }

@@ -33,7 +33,7 @@ async fn run() -> Result<ExitCode, Box<dyn Error>> {
     let mut interrupt = signal(SignalKind::interrupt())?;
     let mut hangup = signal(SignalKind::hangup())?;
 
-    let server = ThrowawayPostgres::start()?;
+    let server = ThrowawayPostgres::start_unsynced()?;
     let mut child = Command::new(&program)
         .args(arguments)
         .env(SHARED_URL_VARIABLE, server.url("postgres"))

@@ -1,7 +1,7 @@
 //! Very many unfinished sagas, as a process leaves them that dies in the middle of its work.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backstitch::clock::{Clock as _, Ids as _, RandomIds, SystemClock};
 use backstitch::kernel::Payload;
@@ -11,6 +11,10 @@ use backstitch::store::{Commit, NewRow, RowWrite, Store, Verdict};
 use backstitch::{Announced, Context, Saga, SagaId, Step, StepError};
 
 use super::check::Failure;
+
+/// A node that adopts no saga for this long has stopped adopting.
+const STALLED_AFTER: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Decisions written as one transaction.
 const BATCH: usize = 500;
@@ -53,6 +57,26 @@ pub async fn leave_behind(store: &dyn Store, count: usize, lease: Duration) -> R
         left -= size;
     }
     Ok(epoch)
+}
+
+/// Waits until `remaining`, which counts the sagas of the dead owner, is 0.
+///
+/// # Errors
+/// When no saga is adopted for a minute.
+pub async fn all_adopted(mut remaining: impl AsyncFnMut() -> i64) -> Result<(), Failure> {
+    let (mut fewest, mut progressed) = (i64::MAX, Instant::now());
+    loop {
+        let left = remaining().await;
+        if left == 0 {
+            return Ok(());
+        }
+        if left < fewest {
+            (fewest, progressed) = (left, Instant::now());
+        } else if progressed.elapsed() > STALLED_AFTER {
+            return Err(format!("{left} sagas still belong to a dead process").into());
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
+    }
 }
 
 fn unfinished(definition: &Definition, ids: &RandomIds, epoch: Epoch) -> Commit {

@@ -6,17 +6,14 @@ use std::time::Duration;
 
 use super::check::{self, Acknowledged, Failure, Report, Terms};
 use super::process::{Node, Settings};
-use super::setting;
-
-/// Kills in one run of the test suite. Half of them come for sure under load.
-const KILLS: usize = 100;
+use crate::scale;
 
 /// A node is killed between this long and ...
 const EARLIEST_KILL_MICROS: u64 = 20_000;
 /// ... this long after it began to work.
 const LATEST_KILL_MICROS: u64 = 300_000;
 /// How long a node may take to start on a busy machine.
-const START_WITHIN: Duration = Duration::from_secs(30);
+const START_WITHIN: Duration = crate::PATIENCE;
 
 /// Numbers that look random and follow from a seed.
 #[derive(Clone, Debug)]
@@ -70,8 +67,8 @@ impl fmt::Display for Killed {
 /// # Panics
 /// When anything is lost, or the kills came at moments that show nothing.
 pub async fn assert_kills_lose_nothing(settings: Settings, seed: u64) -> Result<(usize, Report), Failure> {
-    let kills = setting("BACKSTITCH_KILLS", KILLS);
-    let seed = setting("BACKSTITCH_SEED", seed);
+    let kills = scale::kills();
+    let seed = scale::seed(seed);
     let Settings { address, folder, lease, .. } = settings.clone();
     let killed = tokio::task::spawn_blocking(move || kill_in_a_loop(&settings, seed, kills)).await??;
     let report = check::address(&address, &folder, Terms::promised(lease), &killed.acknowledged).await?;

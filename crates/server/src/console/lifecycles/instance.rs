@@ -163,7 +163,7 @@ pub(super) fn told_of(event: &Event) -> (String, String) {
         }
         Event::ActionRetry { max_attempts, error, retry_at, .. } => (
             format!("{state}, attempt {} of {max_attempts}", event.attempt()),
-            format!("{error}; again at {}", crate::time::rfc3339(*retry_at)),
+            format!("{error}; again at {}", backstitch_api::time::rfc3339(*retry_at)),
         ),
     }
 }

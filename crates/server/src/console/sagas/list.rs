@@ -35,7 +35,7 @@ impl List {
     }
 
     fn time(at: Option<&backstitch::Timestamp>) -> String {
-        at.map(|at| crate::time::rfc3339(*at).to_string()).unwrap_or_default()
+        at.map(|at| backstitch_api::time::rfc3339(*at).to_string()).unwrap_or_default()
     }
 }
 

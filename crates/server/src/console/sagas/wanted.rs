@@ -9,7 +9,7 @@ use crate::console::address::address;
 use crate::console::form::Form;
 use crate::http::Query;
 use crate::problem::Problem;
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 /// Sagas that are looked at one by one for those of a time, before the page is as full as it gets.
 const MOST_LOOKS: usize = 4;

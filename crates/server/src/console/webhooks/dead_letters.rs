@@ -15,7 +15,7 @@ use crate::console::visitor::Visitor;
 use crate::http::{Query, bad_query};
 use crate::problem::Problem;
 use crate::routes::within_reach;
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 const LIMIT: usize = 50;
 const TIMES: &str = "write it in RFC 3339, like 2030-01-31T12:00:00Z";

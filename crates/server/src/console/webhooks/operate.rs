@@ -17,7 +17,7 @@ use crate::console::visitor::Visitor;
 use crate::http::SubscriptionInPath;
 use crate::problem::Problem;
 use crate::routes::{Tried, try_webhook, within_reach};
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 /// Calls that look at so many events each, for one form.
 const CALLS: usize = 20;

@@ -17,7 +17,7 @@ use crate::console::parts::When;
 use crate::console::visitor::Visitor;
 use crate::http::{Query, SubscriptionInPath};
 use crate::problem::Problem;
-use crate::time::rfc3339;
+use backstitch_api::time::rfc3339;
 
 /// Deliveries that are listed with it.
 const LISTED: usize = 20;

@@ -11,7 +11,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 20;
 /// Each may be as large as a message.

@@ -7,7 +7,7 @@ use serde::Serialize;
 
 use super::super::streams::sse::frame;
 use super::super::vocabulary;
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// What happened to a lifecycle. Which members there are depends on the type.
 #[derive(Default, Serialize, utoipa::ToSchema)]

@@ -9,7 +9,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::Problem;
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 100;
 const MOST: usize = 1000;

@@ -1,6 +1,5 @@
 //! Lifecycles: the machines that are declared, and what each of their instances is asked and told.
 
-mod address;
 pub(super) mod apply;
 pub(super) mod dead_letters;
 mod event;
@@ -21,7 +20,6 @@ use backstitch_modules::lifecycles::{Error, sites};
 
 use crate::problem::Problem;
 
-pub(crate) use address::of as address_of;
 pub(crate) use event::live_frame;
 pub(crate) use problems::told;
 pub(crate) use show::written_for;

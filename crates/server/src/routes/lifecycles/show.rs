@@ -20,7 +20,7 @@ use crate::app::App;
 use crate::auth::Holder;
 use crate::http::{MachineInPath, Query, bad_query, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 50;
 const MOST: usize = 500;

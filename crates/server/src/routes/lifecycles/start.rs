@@ -4,11 +4,12 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Payload;
+use backstitch_api::path::lifecycle_path;
 use backstitch_modules::lifecycles::{Error, Given, Moved, Refused, Standing};
 use serde::Deserialize;
 
+use super::told;
 use super::view::Change;
-use super::{address, told};
 use crate::app::App;
 use crate::http::{JsonOrNothing, LifecycleInPath, Query, json, located};
 use crate::problem::{Described, Problem};
@@ -72,5 +73,5 @@ pub(in crate::routes) async fn start(
         Begun::Moved(moved) => json(StatusCode::ACCEPTED, &Change::of(&moved)),
         Begun::Ended(standing, why) => json(StatusCode::OK, &Change::none(&standing, &why)),
     };
-    Ok(located(&address::of(&machine, &key), answer))
+    Ok(located(&lifecycle_path(&machine, &key), answer))
 }

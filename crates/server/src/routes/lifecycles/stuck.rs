@@ -5,7 +5,7 @@ use backstitch_modules::lifecycles::{Error, Stuck};
 use serde::Serialize;
 
 use crate::app::App;
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// How many are listed.
 const LISTED: usize = 100;

@@ -4,7 +4,7 @@ use backstitch::SagaId;
 use backstitch_modules::lifecycles::{Moved, Standing};
 use serde::Serialize;
 
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// A lifecycle as it stands.
 #[derive(Serialize, utoipa::ToSchema)]

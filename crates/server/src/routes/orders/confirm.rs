@@ -35,7 +35,7 @@ pub(crate) struct OrderRequest {
 pub(crate) struct OrderItem {
     #[schema(min_length = 1, max_length = 512, example = "book")]
     sku: String,
-    #[schema(minimum = 1, example = 1)]
+    #[schema(value_type = i64, minimum = 1, maximum = 4_294_967_295_i64, example = 1)]
     quantity: u32,
 }
 

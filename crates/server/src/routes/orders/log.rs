@@ -11,7 +11,7 @@ use super::super::vocabulary::TransactionCode;
 use crate::app::App;
 use crate::http::{OrderInPath, Query, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// Events read at once.
 const PAGE: usize = 1000;

@@ -16,7 +16,7 @@ use super::publish::refuse_unknown_topic;
 use crate::app::App;
 use crate::http::{Json, Query, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::time::rfc3339;
+use backstitch_api::time::rfc3339;
 
 /// An order request, whatever it holds besides its key.
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -10,7 +10,7 @@ use serde::Serialize;
 use crate::app::App;
 use crate::http::{MessageInPath, Query, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// Where a message stands.
 #[derive(utoipa::ToSchema)]

@@ -11,7 +11,7 @@ use super::message::Item;
 use crate::app::App;
 use crate::http::{Json, Query, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 /// A message to be sent.
 #[derive(Deserialize, utoipa::ToSchema)]

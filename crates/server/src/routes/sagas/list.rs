@@ -10,7 +10,7 @@ use super::super::vocabulary::SagaStatus;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 50;
 const MOST: usize = 500;

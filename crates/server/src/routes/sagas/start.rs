@@ -17,7 +17,7 @@ use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{Json, Query, idempotency_key, json, located};
 use crate::problem::{Described, Problem};
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 /// What a saga is started with.
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -6,7 +6,7 @@ use backstitch::{ErrorView, Payload, SagaId, SagaState, StepId, StepStatus, Step
 use serde::Serialize;
 
 use super::super::vocabulary;
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// Everything about a saga.
 #[derive(Serialize, utoipa::ToSchema)]

@@ -11,7 +11,7 @@ use super::page::{Asked, Page, number};
 use crate::app::App;
 use crate::http::{DeadLetterInPath, Query, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// A delivery that was given up.
 #[derive(Serialize, utoipa::ToSchema)]

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 use crate::app::App;
 use crate::http::{EventInPath, Json, Query, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// Something that happened.
 #[derive(Deserialize, utoipa::ToSchema)]

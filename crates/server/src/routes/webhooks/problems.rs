@@ -3,7 +3,7 @@
 use backstitch_modules::webhooks::{self, BadTerms, Error};
 
 use crate::problem::{Kind, Mistake, Problem};
-use crate::time::rfc3339;
+use backstitch_api::time::rfc3339;
 
 impl From<Error> for Problem {
     fn from(error: Error) -> Self {

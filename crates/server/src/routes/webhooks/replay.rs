@@ -11,7 +11,7 @@ use super::dead_letters::within_reach;
 use crate::app::App;
 use crate::http::{Json, Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
-use crate::time::Time;
+use backstitch_api::time::Time;
 
 /// Which events are sent once more.
 #[derive(Deserialize, utoipa::ToSchema)]

@@ -13,7 +13,7 @@ use crate::app::App;
 use crate::audit::{filtered, said};
 use crate::http::{DeadLetterInPath, Json, Query, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 const LIMIT: usize = 1_000;
 const MOST: usize = 10_000;

@@ -14,7 +14,7 @@ use super::page::{Asked, Page};
 use crate::app::App;
 use crate::http::{Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
-use crate::time::{Time, rfc3339};
+use backstitch_api::time::{Time, rfc3339};
 
 /// A subscription as it stands.
 #[derive(Serialize, utoipa::ToSchema)]

@@ -16,7 +16,7 @@ use super::sending;
 use crate::app::App;
 use crate::http::{JsonOrNothing, Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
-use crate::time::rfc3339;
+use backstitch_api::time::rfc3339;
 
 const TYPE: &str = "backstitch.test";
 /// Somebody waits for the answer.

@@ -1,0 +1,24 @@
+//! `backstitch migrate`
+
+use std::sync::Arc;
+
+use backstitch::clock::{Clock, SystemClock};
+use backstitch_server::admin;
+
+use super::{Failure, Sources};
+
+/// Which database is migrated.
+#[derive(Debug, clap::Args)]
+pub(crate) struct Args {
+    #[command(flatten)]
+    sources: Sources,
+}
+
+/// Migrates the tables of the engine, of its products and of the server.
+pub(crate) async fn run(args: Args) -> Result<(), Failure> {
+    let config = args.sources.gather(Vec::new())?;
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    admin::migrate(&config, &clock).await?;
+    println!("the schema is up to date");
+    Ok(())
+}

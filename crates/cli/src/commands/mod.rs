@@ -1,0 +1,126 @@
+//! The subcommands of the binary, except `bench`.
+
+mod alerts;
+mod audit;
+pub(crate) mod check;
+pub(crate) mod completions;
+mod dead_letters;
+mod declared;
+mod definitions;
+pub(crate) mod demo;
+mod doctor;
+mod follow;
+mod health;
+pub(crate) mod help;
+pub(crate) mod keys;
+mod lifecycles;
+mod log;
+pub(crate) mod man;
+pub(crate) mod migrate;
+mod operate;
+mod orders;
+mod outbox;
+mod ps;
+mod remote;
+mod resolve;
+pub(crate) mod serve;
+mod show;
+mod signals;
+mod sites;
+mod start;
+mod webhooks;
+
+use std::path::Path;
+use std::str::FromStr;
+
+use backstitch_modules::randomness::{Randomness as _, SystemRandomness};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use crate::cli::{client, output};
+
+pub(crate) use remote::Remote;
+pub(crate) use signals::Signals;
+
+/// What a command fails with: it is shown to a person and ends the program.
+pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
+
+/// Whether a command ended because nobody reads its output any more, as when it is piped into `head`.
+pub(crate) fn nobody_reads(why: &Failure) -> bool {
+    matches!(why.downcast_ref(), Some(output::Error::ReaderGone))
+}
+
+/// Where the settings come from.
+#[derive(Clone, Debug, clap::Args)]
+pub(crate) struct Sources {
+    /// A file of settings, in TOML.
+    #[arg(long, global = true, value_name = "FILE", env = "BACKSTITCH_CONFIG")]
+    config: Option<std::path::PathBuf>,
+    /// `sqlite:PATH` or `postgres://…`; `sqlite:backstitch.db` unless given.
+    #[arg(long, global = true, value_name = "ADDRESS")]
+    db: Option<String>,
+}
+
+impl Sources {
+    /// The settings, with those that were given as flags on top.
+    fn gather(self, flags: Vec<(&'static str, String)>) -> Result<backstitch_server::Config, Failure> {
+        let mut overrides = backstitch_server::config::Overrides::from_environment();
+        overrides.flags = self.db.map(|db| ("db", db)).into_iter().chain(flags).collect();
+        for (name, meant) in overrides.unknown_variables() {
+            let advice = meant.map_or_else(
+                || "docs/configuration.md lists them all".to_owned(),
+                |meant| format!("did you mean {meant}?"),
+            );
+            eprintln!("backstitch: {name} names no setting and is ignored: {advice}");
+        }
+        Ok(backstitch_server::Config::gather(self.config.as_deref(), &overrides)?)
+    }
+}
+
+/// `NAME=VALUE`, as it is given on the command line.
+#[derive(Clone, Debug)]
+struct Attribute(String, String);
+
+impl FromStr for Attribute {
+    type Err = &'static str;
+
+    fn from_str(written: &str) -> Result<Self, Self::Err> {
+        match written.split_once('=') {
+            Some((name, value)) if !name.is_empty() => Ok(Self(name.to_owned(), value.to_owned())),
+            _ => Err("write it like tenant=acme"),
+        }
+    }
+}
+
+/// The JSON of a file, byte by byte; `-` is standard input.
+fn json_in(file: &Path) -> Result<Box<RawValue>, Failure> {
+    let bytes = crate::cli::in_file(file)?;
+    serde_json::from_slice(&bytes).map_err(|why| format!("{} is not JSON: {why}", file.display()).into())
+}
+
+/// A key under which the same request can be sent again, and nothing is done twice.
+fn fresh_key(what: &str) -> Result<String, Failure> {
+    let mut random = [0; 16];
+    SystemRandomness.fill(&mut random)?;
+    Ok(format!("cli-{what}-{}", uuid::Uuid::from_bytes(random).simple()))
+}
+
+/// Why there is no answer; where nobody knows whether it was done, with how to be sure.
+fn under_key(error: client::Error, key: &str) -> Failure {
+    if error.is_in_doubt() {
+        let again = "ask again with the same input and";
+        return format!("{error}\n  to be sure, {again} --key {key}: nothing is done twice").into();
+    }
+    error.into()
+}
+
+/// A name with its version: `order v3`.
+fn versioned(of: &Value, name: &str, version: &str) -> String {
+    let name = of[name].as_str().unwrap_or_default();
+    of[version].as_u64().map_or_else(|| name.to_owned(), |version| format!("{name} v{version}"))
+}
+
+/// A mistake repeats what its author wrote, which may hold line breaks and worse.
+fn on_one_line(problem: &backstitch::Problem) -> String {
+    crate::cli::text::shown(&format!("{}: {}", problem.place, problem.message))
+}

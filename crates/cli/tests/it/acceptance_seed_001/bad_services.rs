@@ -1,0 +1,75 @@
+//! Services that answer nonsense, or not at all.
+
+use serde_json::json;
+
+use crate::acceptance_seed_001::stage::on_both_stores;
+
+#[tokio::test]
+async fn sc_004_every_order_that_fails_is_rolled_back_by_itself_however_its_service_fails() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        shop.change("timeouts", &json!({"payment": "2s", "inventory": "2s", "logistics": "2s"})).await;
+        let mut orders = Vec::new();
+        for kind in ["refuse", "fail", "busy", "hang", "garbage", "giant", "redirect", "drop"] {
+            for service in ["payment", "inventory", "logistics"] {
+                orders.push(shop.confirm(&[&format!("{kind}:{service}")]).await);
+            }
+        }
+        for tx in &orders {
+            shop.ends(tx, "failed_refunded").await;
+            assert_eq!(shop.log(tx).await.last().unwrap(), "D");
+        }
+        assert!(stage.services.applied().is_empty(), "{:?}", stage.services.applied());
+        assert!(shop.alerts().await.is_empty(), "nobody had to do anything");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn an_answer_that_leaves_doubt_has_its_service_rolled_back_too_and_a_plain_no_has_not() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let begun = ["U payment", "S payment", "U inventory", "F inventory"];
+        for (kind, undone) in [
+            ("fail", &["R inventory", "R payment", "D"][..]),
+            ("garbage", &["R inventory", "R payment", "D"]),
+            ("giant", &["R inventory", "R payment", "D"]),
+            ("redirect", &["R inventory", "R payment", "D"]),
+            ("drop", &["R inventory", "R payment", "D"]),
+            ("refuse", &["R payment", "D"]),
+            ("busy", &["R payment", "D"]),
+        ] {
+            let tx = shop.run(&[&format!("{kind}:inventory")], "failed_refunded").await;
+            assert_eq!(shop.log(&tx).await, [&begun, undone].concat(), "{kind}");
+        }
+        assert!(stage.services.applied().is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_service_that_is_not_there_fails_its_order_and_only_what_was_done_is_undone() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let nowhere = json!({"url": "http://127.0.0.1:1/do", "rollback_url": "http://127.0.0.1:1/undo"});
+        shop.change("services", &json!({"endpoints": {"logistics": nowhere}})).await;
+        let tx = shop.run(&[], "failed_refunded").await;
+        assert_eq!(shop.log(&tx).await[4..], ["U logistics", "F logistics", "R inventory", "R payment", "D"]);
+        assert!(stage.in_effect(&tx).is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn a_rollback_is_tried_again_however_a_service_fails_to_undo() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        for kind in ["refuse", "fail", "garbage", "giant", "redirect", "drop"] {
+            let tx =
+                shop.run(&["refuse:inventory", &format!("{kind}-undo:payment:2x")], "failed_refunded").await;
+            assert_eq!(stage.called_so_far(&tx)[2..], ["undo payment"; 3], "{kind}");
+            assert!(stage.in_effect(&tx).is_empty());
+        }
+    })
+    .await;
+}

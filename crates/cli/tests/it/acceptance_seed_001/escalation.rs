@@ -1,0 +1,197 @@
+//! User story 4: a rollback that cannot be finished reaches an administrator.
+
+use backstitch_demo::services::{Behaviour, Phase, Service};
+use backstitch_testkit::smtp::{Setup, SmtpServer};
+use backstitch_testkit::webhook::Receiver;
+use serde_json::{Value, json};
+
+use crate::acceptance_seed_001::shop::Shop;
+use crate::acceptance_seed_001::stage::{Stage, on_both_stores};
+use crate::support::within;
+
+const STUCK: [&str; 2] = ["refuse:inventory", "fail-undo:payment"];
+
+/// Waits until the newest alert says that somebody was told.
+async fn notified(shop: &Shop) -> Value {
+    within(async {
+        loop {
+            let alerts = shop.alerts().await;
+            if let Some(alert) = alerts.into_iter().find(|alert| !alert["notified_at"].is_null()) {
+                return alert;
+            }
+        }
+    })
+    .await
+}
+
+/// Waits until the one alert there is says of each of these channels when it had it, and gives those times.
+async fn notified_over(shop: &Shop, channels: &[&str]) -> Vec<String> {
+    let at = |alert: &Value, channel: &str| {
+        let notice = alert["notices"].as_array()?.iter().find(|notice| notice["channel"] == channel)?;
+        notice["notified_at"].as_str().map(str::to_owned)
+    };
+    within(async {
+        loop {
+            let alerts = shop.alerts().await;
+            let times: Option<_> = channels.iter().map(|channel| at(&alerts[0], channel)).collect();
+            if let Some(times) = times {
+                return times;
+            }
+        }
+    })
+    .await
+}
+
+fn undo_attempts(stage: &Stage, tx: &str) -> Vec<u32> {
+    let undos = stage.calls(tx).into_iter().filter(|call| call.phase == Phase::Undo);
+    undos
+        .inspect(|call| assert_eq!(call.key, format!("{tx}:payment:undo")))
+        .map(|call| call.attempt)
+        .collect()
+}
+
+#[tokio::test]
+async fn us4_1_fr_011_fr_016_a_rollback_is_retried_five_times_and_then_recorded_as_failed_with_its_error() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let tx = shop.run(&STUCK, "rollback_failed").await;
+        assert_eq!(undo_attempts(&stage, &tx), [1, 2, 3, 4, 5, 6], "five retries, under one key");
+        let log = ["U payment", "S payment", "U inventory", "F inventory", "RF payment"];
+        assert_eq!(shop.log(&tx).await, log);
+        let failed = shop.entries(&tx).await.pop().unwrap();
+        assert!(failed["error"].as_str().unwrap().contains("something went wrong here"), "{failed}");
+        let messages = shop.messages(&tx).await;
+        assert_eq!(messages.last().unwrap(), "Order Failed - Support has been told");
+        let order = shop.order(&tx).await;
+        assert_eq!(
+            (&order["status"], &order["steps"][0]["status"]),
+            (&json!("failed"), &json!("compensation_failed"))
+        );
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fr_016_how_often_a_rollback_is_retried_can_be_configured() {
+    on_both_stores(async |stage| {
+        let shop = stage.open_with(&[("BACKSTITCH_ORDERS_ROLLBACK_RETRIES", "2")]).await;
+        let tx = shop.run(&STUCK, "rollback_failed").await;
+        assert_eq!(undo_attempts(&stage, &tx), [1, 2, 3]);
+        let mended = shop.run(&["refuse:inventory", "fail-undo:payment:2x"], "failed_refunded").await;
+        assert_eq!(undo_attempts(&stage, &mended), [1, 2, 3], "the last retry can still succeed");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us4_2_us4_3_fr_020_fr_021_sc_006_the_administrator_gets_mail_and_webhook_and_when_is_kept() {
+    on_both_stores(async |stage| {
+        let mut smtp = SmtpServer::start(&Setup::default()).await;
+        let mut receiver = Receiver::answering(&["204 No Content"]).await;
+        let shop = stage
+            .open_with(&[
+                ("BACKSTITCH_ALERTS_EMAIL_HOST", "127.0.0.1"),
+                ("BACKSTITCH_ALERTS_EMAIL_PORT", &smtp.port().to_string()),
+                ("BACKSTITCH_ALERTS_EMAIL_SECURITY", "none"),
+                ("BACKSTITCH_ALERTS_EMAIL_FROM", "shop@example.com"),
+                ("BACKSTITCH_ALERTS_EMAIL_TO", "admin@example.com"),
+                ("BACKSTITCH_ALERTS_WEBHOOK_URL", &receiver.url()),
+            ])
+            .await;
+        let tx = shop.run(&STUCK, "rollback_failed").await;
+        let mail = within(smtp.next_mail()).await;
+        assert_eq!(mail.recipients, ["admin@example.com"]);
+        for expected in [&tx, "payment", "something went wrong here"] {
+            assert!(mail.text.contains(expected), "{expected} is missing: {}", mail.text);
+        }
+        assert!(mail.header("subject").contains(&tx) && mail.header("subject").contains("payment"));
+        let webhook = within(receiver.next()).await;
+        assert!(webhook.line.starts_with("POST /hook"), "{}", webhook.line);
+        assert_eq!((&webhook.body["tx_id"], &webhook.body["service"]), (&json!(tx), &json!("payment")));
+        let said = webhook.body["error"]["message"].as_str().unwrap();
+        assert!(said.contains("something went wrong here"), "{said}");
+
+        let alert = notified(&shop).await;
+        assert_eq!((&alert["tx_id"], &alert["service"]), (&json!(tx), &json!("payment")));
+        assert_eq!(webhook.header("idempotency-key"), alert["key"]);
+        assert!(alert["error"].as_str().unwrap().contains("something went wrong here"), "{alert}");
+        let (occurred, told) =
+            (alert["occurred_at"].as_str().unwrap(), alert["notified_at"].as_str().unwrap());
+        assert!(occurred <= told && told.ends_with('Z'), "{alert}");
+        let channels = ["email", "webhook"];
+        let times = notified_over(&shop, &channels).await;
+        assert!(times.iter().any(|at| at == told), "{alert}: {times:?}");
+        for (channel, at) in channels.iter().zip(&times) {
+            assert!(occurred <= at.as_str() && at.ends_with('Z'), "{channel}: {at}");
+            for change in ["attempts = 7", "notified_at = null"] {
+                let sql = format!("update alert_notices set {change} where channel = '{channel}'");
+                let refused = stage.refusal(&sql).await;
+                assert!(refused.contains("never changes"), "{sql}: {refused}");
+            }
+        }
+        assert_eq!(notified_over(&shop, &channels).await, times, "when each of them was told is kept");
+        assert_eq!(shop.alerts().await.len(), 1);
+        assert!(smtp.stop().await.is_empty() && receiver.is_idle(), "each was told once");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us4_2_without_any_channel_the_alert_is_in_the_log_and_in_the_list() {
+    on_both_stores(async |stage| {
+        let mut shop = stage.open().await;
+        let tx = shop.run(&STUCK, "rollback_failed").await;
+        let line = shop.program.logs(&tx).await;
+        assert!(
+            line.contains("rollback failed: payment") && line.contains("something went wrong here"),
+            "{line}"
+        );
+        let alert = notified(&shop).await;
+        assert_eq!((&alert["tx_id"], &alert["channel"]), (&json!(tx), &json!("log")));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us4_an_administrator_can_intervene_and_the_order_is_refunded_after_all() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        stage.services.set(Service::Payment, Phase::Undo, Behaviour::Fail);
+        let tx = shop.run(&["refuse:inventory"], "rollback_failed").await;
+        stage.services.set(Service::Payment, Phase::Undo, Behaviour::Succeed);
+        let path = format!("/v1/sagas/{tx}/steps/payment/resolve");
+        let resolved =
+            shop.client.post(&path, &json!({"action": "retry", "note": "ada: the bank is back"})).await;
+        assert_eq!(resolved.status, 202, "{resolved:?}");
+        shop.ends(&tx, "failed_refunded").await;
+        assert_eq!(shop.log(&tx).await[4..], ["RF payment", "R payment", "D"], "what was recorded stays");
+        assert!(stage.in_effect(&tx).is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us4_a_customer_whose_refund_was_skipped_is_not_told_of_a_refund() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        stage.services.set(Service::Payment, Phase::Undo, Behaviour::Fail);
+        for (action, outcome, told) in [
+            ("skip", "failed_not_refunded", "Order Failed - Not Refunded"),
+            ("done", "failed_refunded", "Order Failed - Refunded"),
+        ] {
+            let tx = shop.run(&["refuse:inventory"], "rollback_failed").await;
+            let path = format!("/v1/sagas/{tx}/steps/payment/resolve");
+            let resolved =
+                shop.client.post(&path, &json!({"action": action, "note": "ada: as agreed"})).await;
+            assert_eq!(resolved.status, 202, "{resolved:?}");
+            shop.ends(&tx, outcome).await;
+            assert_eq!(shop.messages(&tx).await.last().unwrap(), told);
+            // Whoever comes back for the last event alone reads the same.
+            let last = shop.history(&tx).await.len() as u64 - 1;
+            let rest = shop.follow(&tx, Some(last)).await.rest().await;
+            assert_eq!(rest.last().unwrap().data["message"], told);
+            assert_eq!(shop.log(&tx).await.last().unwrap(), "D", "what is recorded stays the same");
+        }
+    })
+    .await;
+}

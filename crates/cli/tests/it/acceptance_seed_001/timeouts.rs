@@ -1,0 +1,120 @@
+//! User story 3: a service that takes too long is given up, and its order rolled back.
+
+use backstitch_demo::services::Service;
+use serde_json::{Value, json};
+
+use crate::acceptance_seed_001::shop::Shop;
+use crate::acceptance_seed_001::stage::on_both_stores;
+
+/// The entry that says what became of a service.
+async fn failure(shop: &Shop, tx: &str) -> Value {
+    shop.entries(tx).await.into_iter().find(|entry| entry["status"] == "F").unwrap()
+}
+
+/// How long a service that was called once had been called when it was given up, in microseconds.
+async fn waited(shop: &Shop, tx: &str, service: &str) -> i64 {
+    let entries = shop.entries(tx).await;
+    let at = |status: &str| {
+        let entry = entries.iter().find(|entry| entry["status"] == status && entry["service"] == service);
+        let at = entry.unwrap()["at"].as_str().unwrap().parse::<jiff::Timestamp>();
+        at.unwrap().as_microsecond()
+    };
+    at("F") - at("U")
+}
+
+#[tokio::test]
+async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_order_rolled_back() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        shop.change("timeouts", &json!({"payment": "300ms"})).await;
+        let tx = shop.run(&["hang:payment"], "failed_refunded").await;
+        assert_eq!(shop.log(&tx).await, ["U payment", "F payment", "R payment", "D"]);
+        let failure = failure(&shop, &tx).await;
+        assert!(failure["error"].as_str().unwrap().contains("300 ms"), "{failure}");
+        let waited = waited(&shop, &tx, "payment").await;
+        assert!(waited >= 300_000, "it was given up after {waited} µs");
+        let messages = shop.messages(&tx).await;
+        assert!(messages.iter().any(|message| message == "Payment did not answer in time"), "{messages:?}");
+        assert_eq!(messages.last().unwrap(), "Order Failed - Refunded");
+        assert!(stage.in_effect(&tx).is_empty());
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us3_2_a_service_that_timed_out_is_rolled_back_itself_and_then_those_before_it() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        shop.change("timeouts", &json!({"inventory": "300ms"})).await;
+        let tx = shop.run(&["hang:inventory"], "failed_refunded").await;
+        let log = ["U payment", "S payment", "U inventory", "F inventory", "R inventory", "R payment", "D"];
+        assert_eq!(shop.log(&tx).await, log);
+        assert_eq!(stage.called_so_far(&tx)[2..], ["undo inventory", "undo payment"]);
+        assert!(stage.in_effect(&tx).is_empty(), "what it did without a word is undone as well");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us3_3_each_service_is_held_to_its_own_timeout() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        shop.change("timeouts", &json!({"logistics": "300ms"})).await;
+        let timeouts = json!({"payment": "30s", "inventory": "60s", "logistics": "300ms"});
+        assert_eq!(shop.config("timeouts").await["active"], timeouts);
+        let paying = shop.confirm(&["hang:payment", "refuse:inventory"]).await;
+        let reserving = shop.confirm(&["hang:inventory", "refuse:logistics"]).await;
+        stage.asked_to_do(&paying, Service::Payment).await;
+        stage.asked_to_do(&reserving, Service::Inventory).await;
+        let shipping = shop.run(&["hang:logistics"], "failed_refunded").await;
+        let failure_of_shipping = failure(&shop, &shipping).await;
+        assert_eq!(failure_of_shipping["service"], "logistics");
+        assert!(failure_of_shipping["error"].as_str().unwrap().contains("300 ms"), "{failure_of_shipping}");
+        // The others have waited for longer than that, and are within their own.
+        assert_eq!(shop.log(&paying).await, ["U payment"]);
+        assert_eq!(shop.log(&reserving).await, ["U payment", "S payment", "U inventory"]);
+        stage.services.release();
+        for (tx, last) in [(&paying, "S payment"), (&reserving, "S inventory")] {
+            shop.ends(tx, "failed_refunded").await;
+            assert!(shop.log(tx).await.contains(&last.to_owned()));
+        }
+        shop.change("timeouts", &json!({"payment": "400ms"})).await;
+        let paying = shop.run(&["hang:payment"], "failed_refunded").await;
+        let failure_of_paying = failure(&shop, &paying).await;
+        assert!(failure_of_paying["error"].as_str().unwrap().contains("400 ms"), "{failure_of_paying}");
+        for (tx, service, least) in [(&shipping, "logistics", 300_000), (&paying, "payment", 400_000)] {
+            let waited = waited(&shop, tx, service).await;
+            assert!(waited >= least, "{service} was given up after {waited} µs");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn fr_019_an_order_at_its_end_is_watched_no_longer() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        shop.change("timeouts", &json!({"payment": "4s", "inventory": "4s", "logistics": "4s"})).await;
+        let complete = shop.run(&[], "complete").await;
+        let refunded = shop.run(&["refuse:inventory"], "failed_refunded").await;
+        let stuck = shop.run(&["refuse:inventory", "fail-undo:payment"], "rollback_failed").await;
+        let orders = [complete, refunded, stuck];
+        let mut before = Vec::new();
+        for tx in &orders {
+            before.push((shop.history(tx).await, stage.called_so_far(tx)));
+        }
+        // When these have run out of their time, so would have all calls of those that were confirmed earlier.
+        let mut late = Vec::new();
+        for service in Service::ALL {
+            late.push(shop.confirm(&[&format!("hang:{}", service.name())]).await);
+        }
+        for (tx, service) in late.iter().zip(Service::ALL) {
+            shop.ends(tx, "failed_refunded").await;
+            assert!(shop.log(tx).await.contains(&format!("F {}", service.name())));
+        }
+        for (tx, (history, calls)) in orders.iter().zip(before) {
+            assert_eq!((shop.history(tx).await, stage.called_so_far(tx)), (history, calls));
+        }
+    })
+    .await;
+}

@@ -1,0 +1,13 @@
+//! The outbox against its requirements, section by section: the real binary over real HTTP, with a broker that can be told
+//! how to behave, on `SQLite` and `PostgreSQL`.
+
+mod broker;
+mod desk;
+
+mod crashes;
+mod observability;
+mod requests;
+mod saga_events;
+mod sending;
+mod tables;
+mod together;

@@ -1,0 +1,22 @@
+//! The console as a browser sees it: the real binary over real HTTP, on `SQLite` and `PostgreSQL`.
+
+mod audit;
+mod back;
+mod browser;
+pub(crate) mod services;
+mod stage;
+
+mod configuration;
+mod finding;
+mod forms;
+mod ids;
+mod lifecycles;
+mod live;
+mod markup;
+mod messages;
+mod overview;
+mod plans;
+mod roles;
+mod sagas;
+mod signing_in;
+mod webhooks;

@@ -1,0 +1,117 @@
+//! Webhooks and lifecycles that do not get on.
+
+use serde_json::{Value, json};
+
+use crate::doctor::stage::{JSON, Open, in_seconds, open};
+use crate::support::{Place, on_both};
+
+/// A subscription to everything at an address where nobody listens.
+async fn subscribe(open: &Open, enabled: bool) -> Value {
+    let terms = json!({
+        "url": "http://127.0.0.1:1/", "event_types": ["*"], "max_retry_limit": 1, "enabled": enabled,
+    });
+    open.post("/v1/webhooks/subscriptions", &terms, 201).await["id"].clone()
+}
+
+async fn tell(open: &Open) {
+    open.post("/v1/webhooks/events", &json!({ "type": "order.created", "payload": {} }), 202).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn webhooks_that_are_given_up_are_found_while_they_grow() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        let subscription = subscribe(&open, true).await;
+        tell(&open).await;
+        let finding = open.finds("dead_letters", "warning", &format!("subscription {subscription}")).await;
+        let message = finding["message"].as_str().unwrap();
+        assert!(message.starts_with("1 webhooks") && message.contains("1 of all"), "{finding}");
+        // As many in the hour before: it does not grow.
+        let earlier = in_seconds(&place, -5400);
+        let letter = format!(
+            "insert into dead_letters (saga_id, event_id, subscription_id, created_at, attempt_count, webhook_id)
+             values (9999, 1, {subscription}, {earlier}, 1, 'msg_1')"
+        );
+        place.rows(&letter).await;
+        open.is_well("dead_letters").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_disabled_subscription_with_a_backlog_is_found_until_it_is_enabled() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        let subscription = subscribe(&open, false).await;
+        let disabled = async || {
+            let found = open.found("webhooks").await;
+            found.into_iter().filter(|(_, subject)| !subject.is_empty()).count()
+        };
+        assert_eq!(disabled().await, 0, "nothing waits for it");
+        tell(&open).await;
+        let finding = open.finds("webhooks", "error", &format!("subscription {subscription}")).await;
+        assert!(finding["message"].as_str().unwrap().contains("1 deliveries wait"), "{finding}");
+        let path = format!("/v1/webhooks/subscriptions/{subscription}");
+        let change = json!({ "enabled": true }).to_string();
+        open.client.send(hyper::Method::PATCH, &path, &JSON, change).await;
+        crate::support::within(async { while disabled().await > 0 {} }).await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_webhook_that_nobody_sends_is_found() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[("BACKSTITCH_WEBHOOKS_CONCURRENCY", "0")]).await;
+        subscribe(&open, true).await;
+        tell(&open).await;
+        open.finds("webhooks", "error", "").await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn lifecycles_that_are_stuck_or_that_nobody_drives_are_found() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[("BACKSTITCH_LIFECYCLE_CONCURRENCY", "0")]).await;
+        let machine = json!({
+            "name": "door", "initial": "open", "states": ["open", "closing", "closed"], "terminal": ["closed"],
+            "edges": [["open", "closing"], ["closing", "closed"]], "can_fail": ["closing"],
+            "stuck_after": {"open": "1ms"},
+            "actions": {"closing": {"http": {"url": "http://127.0.0.1:1/"}, "next": {"ok": "closed"}}},
+        });
+        let path = "/v1/lifecycles/door?apply=true";
+        let declared = open.client.send(hyper::Method::PUT, path, &JSON, machine.to_string()).await;
+        assert_eq!(declared.status, 201, "{declared:?}");
+        open.post("/v1/lifecycles/door/d-1/start", &json!({}), 202).await;
+        open.finds("lifecycles", "error", "door/d-1").await;
+        open.post("/v1/lifecycles/door/d-1/transition", &json!({ "to": "closing" }), 200).await;
+        let finding = crate::support::within(async {
+            loop {
+                let finding = open.finds("lifecycles", "error", "door/d-1").await;
+                if finding["message"].as_str().unwrap().contains("`closing`") {
+                    return finding;
+                }
+            }
+        })
+        .await;
+        assert!(finding["action"].as_str().unwrap().contains("lifecycle.concurrency"), "{finding}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn requests_that_nobody_understood_are_found() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        assert_eq!(open.found("dead_letters").await, []);
+        let (now, body) = (in_seconds(&place, 0), if place.is_shared() { "'\\x00'" } else { "x'00'" });
+        let letter = format!(
+            "insert into lifecycle_dead_letters (at, source, body, reason, mark)
+             values ({now}, 'nats:SITES', {body}, 'no JSON', 'm-1')"
+        );
+        place.rows(&letter).await;
+        open.finds("dead_letters", "warning", "requests for lifecycles").await;
+    })
+    .await;
+}

@@ -1,0 +1,91 @@
+//! What the API says about itself.
+
+use serde_json::Value;
+
+use crate::http::support::Running;
+
+#[tokio::test]
+async fn the_description_is_openapi_and_every_reference_leads_somewhere() {
+    let server = Running::start().await;
+    let description = server.client.get("/openapi.json").await.json();
+    assert!(description["openapi"].as_str().unwrap().starts_with("3.1"));
+    let mut references = Vec::new();
+    collect(&description, &mut references);
+    assert!(!references.is_empty());
+    for reference in references {
+        let pointer = reference.strip_prefix('#').unwrap();
+        assert!(description.pointer(pointer).is_some(), "{reference} leads nowhere");
+    }
+}
+
+#[tokio::test]
+async fn every_route_has_a_name_of_its_own_and_says_what_refuses_it() {
+    let server = Running::start().await;
+    let description = server.client.get("/openapi.json").await.json();
+    let mut names = Vec::new();
+    for item in description["paths"].as_object().unwrap().values() {
+        for operation in item.as_object().unwrap().values() {
+            names.push(operation["operationId"].as_str().unwrap().to_owned());
+            let answers = operation["responses"].as_object().unwrap();
+            let needed = if operation["x-role"] == "public" {
+                &["503"][..]
+            } else {
+                &["400", "401", "403", "429", "503"]
+            };
+            let with_body: &[&str] =
+                if operation["requestBody"].is_null() { &[] } else { &["413", "415", "422"] };
+            for status in needed.iter().chain(with_body) {
+                assert!(answers.contains_key(*status), "{} without {status}", operation["operationId"]);
+            }
+        }
+    }
+    let all = names.len();
+    names.sort();
+    names.dedup();
+    assert_eq!(names.len(), all, "{names:?}");
+}
+
+fn collect(value: &Value, references: &mut Vec<String>) {
+    match value {
+        Value::Object(members) => {
+            for (name, value) in members {
+                match value.as_str() {
+                    Some(reference) if name == "$ref" => references.push(reference.to_owned()),
+                    _ => collect(value, references),
+                }
+            }
+        }
+        Value::Array(values) => values.iter().for_each(|value| collect(value, references)),
+        _ => {}
+    }
+}
+
+#[tokio::test]
+async fn the_browser_page_fetches_nothing_from_outside() {
+    let server = Running::start().await;
+    let page = server.client.get("/docs").await;
+    assert_eq!(page.headers["content-type"], "text/html; charset=utf-8");
+    assert!(page.headers["content-security-policy"].to_str().unwrap().starts_with("default-src 'none'"));
+    let text = String::from_utf8(page.body.to_vec()).unwrap();
+    assert!(!text.contains("http://") && !text.contains("https://") && !text.contains("innerHTML"));
+}
+
+#[tokio::test]
+async fn the_type_of_a_problem_leads_to_its_page() {
+    let server = Running::start().await;
+    let problem = server.client.get("/v1/sagas/x").await.json();
+    let page = server.client.get(problem["type"].as_str().unwrap()).await;
+    assert_eq!(
+        (page.status, page.headers["content-type"].to_str().unwrap()),
+        (200, "text/plain; charset=utf-8")
+    );
+    let text = String::from_utf8(page.body.to_vec()).unwrap();
+    assert!(text.starts_with("# ") && text.contains("What to do"));
+}
+
+#[tokio::test]
+async fn head_is_answered_like_get_without_the_body() {
+    let server = Running::start().await;
+    let answer = server.client.send(hyper::Method::HEAD, "/health/live", &[], "").await;
+    assert_eq!((answer.status, answer.body.len()), (200, 0));
+}

@@ -1,0 +1,21 @@
+//! The guided tour: a server, simulated services, and seven scenes that show what happens when they fail.
+
+mod administrator;
+mod api;
+mod findings;
+mod hosting;
+mod http;
+mod process;
+mod progress;
+mod scenes;
+mod screen;
+pub mod services;
+mod settings;
+mod stage;
+mod tour;
+mod traffic;
+
+pub use tour::{Plan, play};
+
+/// Why the tour ended early; the message is shown to the user.
+pub type Failure = Box<dyn std::error::Error + Send + Sync>;

@@ -1,0 +1,7 @@
+//! The engine as its users see it.
+
+#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
+
+mod library;
+mod runtime;
+mod testing_sagas;

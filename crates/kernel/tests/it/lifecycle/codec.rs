@@ -1,0 +1,81 @@
+//! Every event survives being a row.
+
+use std::collections::HashSet;
+
+use backstitch_kernel::lifecycle::{Event, Failure, Given, Input, codec};
+use backstitch_kernel::{Payload, StepError};
+
+use crate::lifecycle::support::{Life, driven, fail, start, start_as};
+
+fn lives() -> Vec<Life> {
+    let payload = |text: &str| Some(Payload::parse(text).unwrap());
+    let mut full = Life::of(driven());
+    let given = Given { correlation_id: Some("c-1".to_owned()), input: payload("{\"a\":[1,2.50]}") };
+    full.tell(Input::Start(given.clone())).unwrap();
+    full.tell(start()).unwrap();
+    full.tell(start_as("c-2")).unwrap();
+    full.tell(Input::Start(given)).unwrap();
+    full.answer(Err(StepError::failed("again").with_code("x"))).unwrap();
+    full.answer(Err(StepError::refused("not linked").with_code("no_github_token"))).unwrap();
+    full.tell(start()).unwrap();
+    full.answer(Ok("{\"big\":12345678901234567890}")).unwrap();
+    full.tell(fail("quota_exceeded")).unwrap();
+    vec![full, Life::standing_in("live"), Life::standing_in("failed")]
+}
+
+#[test]
+fn every_event_is_read_as_it_was_written() {
+    let mut seen = HashSet::new();
+    for life in lives() {
+        for recorded in &life.log {
+            let event = &recorded.event;
+            let data = codec::data(event);
+            let again =
+                codec::event(event.name(), event.state(), Some(event.attempt()), data.as_deref()).unwrap();
+            assert_eq!(again, *event);
+            seen.insert(event.name());
+        }
+    }
+    assert_eq!(seen, Event::NAMES.into_iter().collect(), "every kind was tried");
+}
+
+#[test]
+fn a_restart_that_was_given_nothing_has_nothing_to_write() {
+    let log = lives().remove(0).log;
+    let restarts = log.iter().filter(|recorded| matches!(recorded.event, Event::Restarted { .. }));
+    let written: Vec<bool> = restarts.map(|recorded| codec::data(&recorded.event).is_some()).collect();
+    assert!(written.contains(&true) && written.contains(&false), "{written:?}");
+}
+
+#[test]
+fn numbers_in_payloads_keep_their_digits() {
+    let life = lives().remove(0);
+    let data: Vec<String> = life.log.iter().filter_map(|recorded| codec::data(&recorded.event)).collect();
+    assert!(data.iter().any(|data| data.contains("12345678901234567890")));
+    assert!(data.iter().any(|data| data.contains("2.50")));
+}
+
+#[test]
+fn what_cannot_be_read_is_told_by_name() {
+    let unknown = codec::event("lifecycle.danced", None, Some(1), None).unwrap_err();
+    assert!(unknown.to_string().contains("lifecycle.danced"));
+    let no_data = codec::event("lifecycle.failed", None, Some(1), None).unwrap_err();
+    assert!(no_data.to_string().contains("no `data`"), "{no_data}");
+    let no_state =
+        codec::event("lifecycle.transitioned", None, Some(1), Some("{\"from\":\"a\"}")).unwrap_err();
+    assert!(no_state.to_string().contains("no `step`"), "{no_state}");
+    let no_attempt = codec::event("lifecycle.restarted", None, None, None).unwrap_err();
+    assert!(no_attempt.to_string().contains("no `attempt`"), "{no_attempt}");
+    let odd = codec::event("action.retry", Some("a"), Some(1), Some("[]")).unwrap_err();
+    assert!(odd.to_string().contains("cannot be read"), "{odd}");
+}
+
+#[test]
+fn a_failure_is_written_with_its_kind_by_name() {
+    let failure = Failure { kind: "quota_exceeded".to_owned(), message: "full".to_owned() };
+    let event = Event::Failed { from: "vercel_creating".into(), attempt: 2, failure };
+    assert_eq!(
+        codec::data(&event).unwrap(),
+        "{\"from\":\"vercel_creating\",\"error_kind\":\"quota_exceeded\",\"message\":\"full\"}"
+    );
+}

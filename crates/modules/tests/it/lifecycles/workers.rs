@@ -1,0 +1,179 @@
+//! Actions that outside workers make.
+
+use std::time::Duration;
+
+use backstitch::kernel::lease::MAX_EXPIRIES;
+use backstitch::{Answered, Payload, StepError, Subject, Work, secs};
+use backstitch_modules::lifecycles::{Builder, Draft, Event, Given};
+
+use crate::lifecycles::stage::Stage;
+
+fn parcel(timeout: Duration) -> Draft {
+    Builder::new("parcel", "packed")
+        .state("sent")
+        .terminal("delivered")
+        .edges([("packed", "sent"), ("sent", "delivered")])
+        .can_fail(["packed", "sent"])
+        .error_kind("lost")
+        .worker("packed", "drivers", "sent")
+        .timeout("packed", timeout)
+        .retry("packed", backstitch::Retry::fixed(1, Duration::from_millis(1)))
+        .build()
+        .unwrap()
+}
+
+async fn lease(stage: &Stage) -> Vec<Work> {
+    stage.engine.lease_work(&["drivers".to_owned()], 10, secs(30), secs(0)).await.unwrap()
+}
+
+/// Workers take it and are not heard of again, as often as there is a lease to lose; who took it, in turn.
+async fn lose_every_lease(stage: &Stage) -> Vec<Work> {
+    let mut taken: Vec<Work> = Vec::new();
+    while taken.len() < MAX_EXPIRIES as usize {
+        let soon = Duration::from_millis(1);
+        taken.extend(stage.engine.lease_work(&["drivers".to_owned()], 1, soon, secs(10)).await.unwrap());
+    }
+    taken
+}
+
+async fn jobs(stage: &Stage) -> Vec<String> {
+    stage.texts("select status || ' ' || expiries || ' ' || last_error from jobs order by id").await
+}
+
+async fn state(stage: &Stage, key: &str) -> String {
+    stage.lifecycles.get("parcel", key).await.unwrap().instance.state.to_string()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_worker_leases_an_action_and_its_answer_leads_on() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(60))).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let work = lease(&stage).await.pop().unwrap();
+        let Subject::State { machine, key, state: of, .. } = &work.subject else {
+            panic!("{:?}", work.subject)
+        };
+        assert_eq!((&**machine, &**key, &**of, work.attempt), ("parcel", "p", "packed", 1));
+        assert!(lease(&stage).await.is_empty(), "one worker has it");
+        stage.engine.extend_lease(work.job, work.token, secs(60)).await.unwrap();
+        let result = Payload::parse(r#"{"van":7}"#).unwrap();
+        let answered = stage.engine.complete_work(work.job, work.token, result.clone()).await.unwrap();
+        assert_eq!(answered, Answered::Now);
+        assert_eq!(state(&stage, "p").await, "sent");
+        let again = stage.engine.complete_work(work.job, work.token, result).await.unwrap();
+        assert_eq!(again, Answered::Before, "a repeat gets the same answer");
+        stage.audit("parcel", "p").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_failure_of_a_kind_leads_where_the_machine_says_after_its_retries() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(60))).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let first = lease(&stage).await.pop().unwrap();
+        stage.engine.fail_work(first.job, first.token, StepError::failed("flat tyre")).await.unwrap();
+        let second = loop {
+            if let Some(work) = lease(&stage).await.pop() {
+                break work;
+            }
+        };
+        assert_eq!((second.attempt, &second.idempotency_key), (2, &first.idempotency_key));
+        let lost = StepError::refused("fell off").with_code("lost");
+        stage.engine.fail_work(second.job, second.token, lost).await.unwrap();
+        let failed = stage.lifecycles.get("parcel", "p").await.unwrap();
+        assert_eq!((&*failed.instance.state, &*failed.instance.failure.unwrap().kind), ("failed", "lost"));
+        stage.audit("parcel", "p").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn work_that_nobody_waits_for_any_more_is_refused() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(60))).await;
+        for key in ["p", "q"] {
+            stage.lifecycles.start("parcel", key, Given::default()).await.unwrap();
+        }
+        let mut work = lease(&stage).await;
+        assert_eq!(work.len(), 2);
+        let held = work.pop().unwrap();
+        let Subject::State { key, .. } = &held.subject else { panic!("{:?}", held.subject) };
+        stage.lifecycles.transition("parcel", key, "sent", None).await.unwrap();
+        assert!(stage.engine.complete_work(held.job, held.token, Payload::null()).await.is_err());
+        assert!(stage.engine.extend_lease(held.job, held.token, secs(9)).await.is_err());
+        let stale = work.pop().unwrap();
+        assert!(stage.engine.complete_work(stale.job, stale.token + 1, Payload::null()).await.is_err());
+        assert!(stage.engine.complete_work(987_654, 1, Payload::null()).await.is_err());
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_action_that_no_worker_answers_in_time_is_offered_again_and_then_given_up() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(Duration::from_millis(150))).await;
+        let driving = stage.drive();
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let first = lease(&stage).await.pop().unwrap();
+        while state(&stage, "p").await != "failed" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        assert!(
+            stage.engine.complete_work(first.job, first.token, Payload::null()).await.is_err(),
+            "too late"
+        );
+        let failure = stage.lifecycles.get("parcel", "p").await.unwrap().instance.failure.unwrap();
+        assert!(failure.message.contains("no worker answered"), "{failure:?}");
+        stage.audit("parcel", "p").await;
+        driving.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_attempt_whose_workers_all_fell_silent_is_over_long_before_its_time() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(3600))).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        for attempt in 1..=2 {
+            let taken = lose_every_lease(&stage).await;
+            assert!(taken.iter().all(|work| work.attempt == attempt), "{taken:?}");
+        }
+        // Whoever asks once the last lease has run out is told that there is nothing more.
+        while state(&stage, "p").await != "failed" {
+            assert!(lease(&stage).await.is_empty(), "there is no third attempt");
+        }
+        let failed = stage.lifecycles.get("parcel", "p").await.unwrap();
+        let failure = failed.instance.failure.unwrap();
+        assert_eq!((&*failed.instance.state, &*failure.kind), ("failed", "internal"));
+        assert!(failure.message.contains("lease_expired: the workers that had it"), "{failure:?}");
+        let log = stage.lifecycles.log(failed.id, 0, 10).await.unwrap();
+        let Event::ActionRetry { error, .. } = &log[1].event else { panic!("{log:?}") };
+        assert!(error.kind.leaves_doubt() && error.code.as_deref() == Some("lease_expired"), "{error:?}");
+        assert_eq!(jobs(&stage).await, vec!["Failed 5 lease_expired"; 2]);
+        stage.audit("parcel", "p").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_lost_attempt_is_given_up_together_with_its_job_or_not_at_all() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(3600))).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let last = lose_every_lease(&stage).await.pop().unwrap();
+        stage.execute("alter table saga_events rename to saga_events_away").await.unwrap();
+        let drivers = ["drivers".to_owned()];
+        // Until the last lease has run out there is nothing to write.
+        while stage.engine.lease_work(&drivers, 1, secs(30), secs(0)).await.is_ok() {}
+        assert_eq!(
+            jobs(&stage).await,
+            ["Leased 4 lease_expired"],
+            "nothing was told, so nothing is given up"
+        );
+        stage.execute("alter table saga_events_away rename to saga_events").await.unwrap();
+
+        stage.engine.extend_lease(last.job, last.token, secs(60)).await.unwrap();
+        assert!(lease(&stage).await.is_empty(), "its worker was heard of after all");
+        stage.engine.complete_work(last.job, last.token, Payload::null()).await.unwrap();
+        assert_eq!(state(&stage, "p").await, "sent");
+        stage.audit("parcel", "p").await;
+    }
+}

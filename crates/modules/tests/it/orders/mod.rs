@@ -1,0 +1,7 @@
+//! Orders on a real engine, on both databases.
+
+mod amounts;
+mod retention;
+mod settings;
+mod stage;
+mod view;

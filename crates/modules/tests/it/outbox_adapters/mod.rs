@@ -1,0 +1,9 @@
+//! The adapters of the outbox against receivers that behave, and receivers that do not.
+
+mod http;
+mod nats;
+mod nats_faults;
+mod nats_logins;
+mod proxy;
+mod settings;
+mod stage;

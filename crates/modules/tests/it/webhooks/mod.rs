@@ -1,0 +1,20 @@
+//! Webhook deliveries on real databases. Tests carry the numbers of the clauses they show.
+
+mod couriers;
+mod crews;
+mod dead_letters;
+mod desk;
+mod ingest;
+mod jobs;
+mod late_leases;
+mod machine;
+mod migrations;
+mod orchestrators;
+mod plans;
+mod retention;
+mod roles;
+mod stage;
+mod strays;
+mod subscriptions;
+mod tables;
+mod two_desks;

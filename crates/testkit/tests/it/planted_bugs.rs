@@ -1,0 +1,220 @@
+//! The checks bite: each bug planted in the engine or the kernel turns them red, and without it they stay green.
+//!
+//! A planted bug is in the whole process, so these tests run one at a time.
+
+use std::path::Path;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::clock::{Clock as _, SystemClock};
+use backstitch::inbox::Message;
+use backstitch::planted::{self, Bug};
+use backstitch::store::Store;
+use backstitch::store::memory::MemoryStore;
+use backstitch::{Engine, Status};
+use backstitch_testkit::chaos::check::{Acknowledged, Report, Terms, check};
+use backstitch_testkit::chaos::faulty::{Fault, Faulty};
+use backstitch_testkit::chaos::load::{self, Request};
+use backstitch_testkit::chaos::sagas::NAMES;
+use tokio::sync::Mutex;
+
+static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
+
+const LEASE: Duration = Duration::from_millis(100);
+/// Enough for healthy sagas on a busy machine; a bug that loses something is waited for this long.
+const TERMS: Terms = Terms { lease: LEASE, patience: Duration::from_secs(5) };
+/// Two of each kind, one of which is rolled back where the input decides.
+const STARTS: u64 = 2 * NAMES.len() as u64;
+/// Decisions between two moments of death that are tried, where not every moment has to be.
+const STRIDE: usize = 7;
+/// More decisions than these sagas ever take.
+const DECISIONS: u64 = 70;
+
+/// Takes the bug out again, however the test ends.
+struct Planted;
+
+impl Planted {
+    fn new(bug: Bug) -> Self {
+        planted::enable(bug);
+        Self
+    }
+}
+
+impl Drop for Planted {
+    fn drop(&mut self) {
+        planted::disable();
+    }
+}
+
+fn memory() -> Arc<dyn Store> {
+    Arc::new(MemoryStore::new(Arc::new(SystemClock)))
+}
+
+/// Starts some of each kind; gives those that were acknowledged.
+async fn start_some(engine: &Engine) -> Vec<Acknowledged> {
+    let starts = (0..STARTS).map(|n| async move {
+        let request = Request::numbered("first", n);
+        let saga = request.start(engine).await.ok()?;
+        Some(Acknowledged { key: request.key, saga })
+    });
+    futures::future::join_all(starts).await.into_iter().flatten().collect()
+}
+
+async fn until_idle(engine: &Engine) {
+    while engine.active() > 0 {
+        tokio::time::sleep(Duration::from_millis(5)).await;
+    }
+}
+
+/// Runs sagas on a store with this fault until they end or the store is dead, then checks what is there.
+async fn run_through(fault: Fault, folder: &Path) -> (Report, u64) {
+    let store = memory();
+    let faulty = Arc::new(Faulty::on(store.clone(), fault));
+    let engine = load::engine(faulty.clone(), folder, "first", LEASE).await.unwrap();
+    let acknowledged = start_some(&engine).await;
+    let fired = async {
+        while faulty.fired() == 0 {
+            tokio::time::sleep(Duration::from_millis(1)).await;
+        }
+    };
+    tokio::select! { () = fired => {}, () = until_idle(&engine) => {} }
+    // Gone without a word, as a killed process would be.
+    drop(engine);
+    (check(store, folder, TERMS, &acknowledged).await.unwrap(), faulty.fired())
+}
+
+/// Dies at many moments; gives the first report that is not clean.
+async fn die_at_many_moments(stride: usize) -> Option<Report> {
+    let mut deaths = 0;
+    for decision in (1..DECISIONS).step_by(stride) {
+        for fault in [Fault::DieBefore(decision), Fault::DieAfter(decision)] {
+            let folder = tempfile::tempdir().unwrap();
+            let (report, fired) = run_through(fault, folder.path()).await;
+            deaths += fired;
+            if !report.violations.is_empty() {
+                println!("{fault:?}: {}", report.violations[0]);
+                return Some(report);
+            }
+        }
+    }
+    assert!(deaths > 10, "hardly any death came about");
+    None
+}
+
+/// One node waits for its commit while another takes everything over and gets half-way; then the first goes on.
+async fn overtake(from: u64) -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let store = memory();
+    let slow_store = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(from)));
+    let slow = load::engine(slow_store.clone(), folder.path(), "slow", LEASE).await.unwrap();
+    let acknowledged = tokio::spawn({
+        let slow = slow.clone();
+        async move { start_some(&slow).await }
+    });
+    slow_store.until_held().await;
+    let quick_store = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(STARTS / 2)));
+    let quick = load::engine(quick_store.clone(), folder.path(), "quick", LEASE).await.unwrap();
+    quick_store.until_held().await;
+    slow_store.release();
+    let acknowledged = acknowledged.await.unwrap();
+    until_idle(&slow).await;
+    assert!(planted::is_planted(Bug::AppendUnfenced) || slow.stats().fenced > 0, "nothing was refused");
+    drop(slow);
+    quick_store.release();
+    until_idle(&quick).await;
+    quick.shutdown().await.unwrap();
+    check(store, folder.path(), TERMS, &acknowledged).await.unwrap()
+}
+
+/// A message from another node comes while the last step runs, and nobody tells the owner.
+async fn cancel_unheard() -> Report {
+    let folder = tempfile::tempdir().unwrap();
+    let store = memory();
+    let faulty = Arc::new(Faulty::on(store.clone(), Fault::HoldFrom(4)));
+    let engine = load::engine(faulty.clone(), folder.path(), "first", LEASE).await.unwrap();
+    // Three steps in sequence that all succeed: the fourth decision is the end.
+    let request = Request::numbered("first", 0);
+    let saga = request.start(&engine).await.unwrap();
+    faulty.until_held().await;
+    let cancel = Message::Cancel { note: "a person".to_owned() };
+    store.post(saga, &cancel, SystemClock.now()).await.unwrap();
+    faulty.release();
+    until_idle(&engine).await;
+    engine.shutdown().await.unwrap();
+    let acknowledged = [Acknowledged { key: request.key, saga }];
+    check(store, folder.path(), TERMS, &acknowledged).await.unwrap()
+}
+
+/// What is under way at the n-th decision is another saga's from run to run: what shows at few moments is looked for again.
+async fn first_violation_with(bug: Bug, stride: usize) -> Option<Report> {
+    let _planted = Planted::new(bug);
+    for _ in 0..4 {
+        let found = die_at_many_moments(stride).await;
+        if found.is_some() {
+            return found;
+        }
+    }
+    None
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn without_a_bug_every_moment_of_death_leaves_the_checks_green() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    if let Some(report) = die_at_many_moments(STRIDE).await {
+        report.assert_clean();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_append_without_its_fence_is_found() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    for from in [STARTS + 1, STARTS + 9] {
+        overtake(from).await.assert_clean();
+        let _planted = Planted::new(Bug::AppendUnfenced);
+        let report = overtake(from).await;
+        assert!(!report.violations.is_empty(), "not found: {report}");
+        println!("{}", report.violations[0]);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_effect_before_its_commit_is_found() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let report = first_violation_with(Bug::EffectBeforeCommit, STRIDE).await.expect("a call nobody decided");
+    // Whoever goes on knows nothing of that call, so it may use the number of the attempt again.
+    let found = |reason: &str| reason.contains("a logged attempt") || reason.contains("the same attempt");
+    assert!(report.violations.iter().any(|it| found(&it.reason)), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_outbox_outside_the_transaction_is_found() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    // The message is lost only by a death right after the decision that should have brought it.
+    let report = first_violation_with(Bug::OutboxOutsideTransaction, 1).await.expect("a lost message");
+    assert!(report.violations.iter().any(|it| it.reason.contains("never arrived")), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn compensations_in_the_wrong_order_are_found() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let report = first_violation_with(Bug::CompensationOrderReversed, STRIDE).await.expect("a wrong order");
+    assert!(report.violations.iter().any(|it| it.reason.contains("invariant 9")), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_forgotten_doubt_is_found() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let report = first_violation_with(Bug::DoubtForgotten, STRIDE).await.expect("a step left undone");
+    assert!(report.violations.iter().any(|it| it.reason.contains("in doubt")), "{report}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_message_that_nobody_answers_is_found() {
+    let _turn = ONE_AT_A_TIME.lock().await;
+    let report = cancel_unheard().await;
+    report.assert_clean();
+    assert_eq!(report.sagas.get(&Status::Compensated), Some(&1), "the cancel came first: {report}");
+    let _planted = Planted::new(Bug::InboxUnguarded);
+    let report = cancel_unheard().await;
+    assert!(report.violations.iter().any(|it| it.reason.contains("never answered")), "not found: {report}");
+}

@@ -1,0 +1,104 @@
+//! What a look at the outbox costs does not depend on how much it holds.
+
+use backstitch::store::postgres::{PostgresStore, pool_at};
+use backstitch_testkit::postgres::fresh_database;
+use backstitch_testkit::scale;
+use serde_json::Value;
+use tokio_postgres::{Client, SimpleQueryMessage};
+
+macro_rules! query {
+    ($name:literal) => {
+        include_str!(concat!("../../../../engine/queries/postgres/", $name, ".sql"))
+    };
+}
+
+const FEW: i64 = 1_000;
+/// The index of ten thousand messages has about fifty pages, that of a million four thousand.
+const MOST_PAGES_FOR_AGES: i64 = 200;
+
+/// Fills the outbox with messages of ten topics that wait: every other one is due, every third one has an ordering key.
+async fn fill(client: &Client, messages: i64) {
+    let indexes = "select indexname, indexdef from pg_indexes
+        where schemaname = 'backstitch' and tablename = 'outbox' and indexname <> 'outbox_pkey'";
+    let indexes = client.query(indexes, &[]).await.unwrap();
+    // Sorted once they are all there, instead of one by one.
+    for index in &indexes {
+        client.batch_execute(&format!("drop index {}", index.get::<_, &str>(0))).await.unwrap();
+    }
+    let rows = format!(
+        "insert into outbox (topic, idempotency_key, ordering_key, payload, due_at, created_at, updated_at)
+         select
+             'topic-' || (n % 10), 'key-' || n, case when n % 3 = 0 then 'order-' || n end, '{{}}',
+             clock() + (n * 7919 % 1000 + 1) * case n / 10 % 2 when 0 then -1 else 1 end * interval '1 hour',
+             clock(), clock()
+         from generate_series(1::bigint, {messages}) as n"
+    );
+    client.batch_execute("set statement_timeout = 0").await.unwrap();
+    client.batch_execute(&rows).await.unwrap();
+    for index in &indexes {
+        client.batch_execute(index.get(1)).await.unwrap();
+    }
+    client.batch_execute("vacuum analyze outbox").await.unwrap();
+}
+
+/// How many pages a statement looks at, beside what it does after its answer under these names.
+pub(super) async fn pages(client: &Client, statement: &str, values: &str, afterwards: &str) -> i64 {
+    client.batch_execute(&format!("prepare looked_at as {statement}")).await.unwrap();
+    let explained = format!("explain (analyze, buffers, format json) execute looked_at {values}");
+    let explained = client.simple_query(&explained).await.unwrap();
+    client.batch_execute("deallocate looked_at").await.unwrap();
+    let text = explained.iter().find_map(|message| match message {
+        SimpleQueryMessage::Row(row) => row.get(0),
+        _ => None,
+    });
+    let plan: Value = serde_json::from_str(text.unwrap()).unwrap();
+    let top = &plan[0]["Plan"];
+    let of = |plan: &Value| {
+        plan["Shared Hit Blocks"].as_i64().unwrap() + plan["Shared Read Blocks"].as_i64().unwrap()
+    };
+    let parts = top["Plans"].as_array().unwrap().iter();
+    let later = parts.filter(|part| part["Subplan Name"] == afterwards);
+    of(top) + later.map(of).sum::<i64>()
+}
+
+/// What a look for topics, a claim, the end of what was claimed and a list take; how old messages are costs a bounded look.
+async fn costs(messages: i64) -> [i64; 4] {
+    let address = fresh_database().await;
+    let store = PostgresStore::connect(&address).await.unwrap();
+    drop(store);
+    // A connection as the store has them.
+    let client = pool_at(&address, 1).unwrap().get().await.unwrap();
+    fill(&client, messages).await;
+    let ages = pages(&client, query!("outbox_ages"), "", "").await;
+    assert!(ages > 0 && ages <= MOST_PAGES_FOR_AGES, "{ages} pages for the ages of {messages} messages");
+    let looking = pages(&client, query!("waiting_topics"), "", "").await;
+    let claim = "(array['topic-3', 'topic-4'], array[25, 25], array[10000, 10000], 'tester')";
+    let claiming = pages(&client, query!("due_messages"), claim, "CTE put_aside").await;
+    let claimed = "select id from outbox where status = 'sending' order by id";
+    let claimed = client.query(claimed, &[]).await.unwrap();
+    let claimed: Vec<String> = claimed.iter().map(|row| row.get::<_, i64>(0).to_string()).collect();
+    assert_eq!(claimed.len(), 50, "there is enough to do");
+    let nothing = |kind: &str| format!("array_fill(null::{kind}, array[50])");
+    let ends = format!(
+        "(array[{}], array_fill(1, array[50]),
+         array_fill('succeeded'::text, array[50]), array_fill(1, array[50]), {}, {}, {}, {})",
+        claimed.join(","),
+        nothing("bigint"),
+        nothing("text"),
+        nothing("text"),
+        nothing("text")
+    );
+    let settling = pages(&client, query!("settle_outbox"), &ends, "CTE told").await;
+    let newest = include_str!("../../../../engine/src/store/postgres/newest_of_topic.sql");
+    let rare_ones = "(array['aborted', 'sending', 'succeeded'], 'topic-3', 9223372036854775807, 10)";
+    let listing = pages(&client, newest, rare_ones, "").await;
+    [looking, claiming, settling, listing]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn claim_and_settle_cost_does_not_grow_with_the_outbox() {
+    let (few, many) = (costs(FEW).await, costs(scale::rows()).await);
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(few > 0 && many * 2 <= few * 3, "{few} pages became {many}");
+    }
+}

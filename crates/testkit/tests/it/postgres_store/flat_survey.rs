@@ -1,0 +1,81 @@
+//! What a look for work that nobody looks after costs does not depend on how many sagas there are, live or over.
+
+use backstitch::store::postgres::{PostgresStore, pool_at};
+use backstitch_testkit::postgres::fresh_database;
+use backstitch_testkit::scale;
+use tokio_postgres::Client;
+
+use super::flat_outbox::pages;
+
+macro_rules! query {
+    ($name:literal) => {
+        include_str!(concat!("../../../../engine/queries/postgres/", $name, ".sql"))
+    };
+}
+
+const FEW: i64 = 1_000;
+
+/// So many sagas of three definitions, a third of them owned by ten nodes, a third waiting, a third over; and as many jobs.
+async fn fill(client: &Client, count: i64) {
+    let rows = format!(
+        "set statement_timeout = 0;
+         insert into sagas (id, definition, version, status, owner, wake_at, created_at, updated_at)
+         select
+             lpad(to_hex(n), 32, '0')::uuid, 'definition-' || (n / 3 % 3), 1,
+             case n % 3 when 2 then 'succeeded' else 'running' end,
+             case n % 3 when 0 then 1 + n / 9 % 10 end,
+             case n % 3 when 1 then now() + n * interval '1 ms' end, now(), now()
+         from generate_series(1::bigint, {count}) as n;
+         insert into jobs (saga_id, queue, status, until, created_at)
+         select
+             lpad(to_hex(n), 32, '0')::uuid, 'queue-' || n % 7, case n % 2 when 0 then 'Leased' else 'Pending' end,
+             now() + n * interval '1 ms', now()
+         from generate_series(1::bigint, {count}) as n where n % 3 <> 2;
+         vacuum analyze sagas; vacuum analyze jobs"
+    );
+    for statement in rows.split(';') {
+        client.batch_execute(statement).await.unwrap();
+    }
+}
+
+/// What is stuck, of sagas that only wait for their time: hardly one of them is looked at.
+async fn cost_of_stuck(client: &Client) -> i64 {
+    client.batch_execute("begin").await.unwrap();
+    let waiting =
+        "update sagas set owner = null, wake_at = now() + interval '1 year' where status = 'running'";
+    client.batch_execute(waiting).await.unwrap();
+    let kept = "insert into definitions (name, version, fingerprint, body) select distinct definition, version, 0, '' from sagas";
+    client.batch_execute(kept).await.unwrap();
+    client.batch_execute("commit").await.unwrap();
+    // What was there before is gone, from the indexes too.
+    client.batch_execute("vacuum full analyze sagas").await.unwrap();
+    client.batch_execute("vacuum analyze definitions").await.unwrap();
+    pages(client, query!("health_stuck"), "(now() + interval '1 hour', 100)", "").await
+}
+
+async fn costs(count: i64) -> [i64; 6] {
+    let address = fresh_database().await;
+    drop(PostgresStore::connect(&address).await.unwrap());
+    // A connection as the store has them.
+    let client = pool_at(&address, 1).unwrap().get().await.unwrap();
+    fill(&client, count).await;
+    [
+        pages(&client, query!("survey_adrift"), "(100)", "").await,
+        pages(&client, query!("survey_owners"), "(100)", "").await,
+        pages(&client, query!("survey_waiting"), "(100)", "").await,
+        pages(&client, query!("survey_leased"), "(100)", "").await,
+        pages(&client, query!("survey_pending"), "(100)", "").await,
+        cost_of_stuck(&client).await,
+    ]
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn diagnostics_cost_does_not_grow_with_the_sagas() {
+    let (few, many) = (costs(FEW).await, costs(scale::rows()).await);
+    for (name, (few, many)) in
+        ["adrift", "owners", "waiting", "leased", "pending", "stuck"].iter().zip(few.into_iter().zip(many))
+    {
+        // An index of a million entries is a level or two deeper.
+        assert!(few > 0 && many <= few * 3, "{name}: {few} pages became {many}");
+    }
+}

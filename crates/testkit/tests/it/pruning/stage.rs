@@ -1,0 +1,202 @@
+//! Engines that remove, on both databases.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::kernel::saga::{Recorded, audit};
+use backstitch::outbox;
+use backstitch::retention::{Retention, SagaAges};
+use backstitch::store::postgres::pool_at;
+use backstitch::{
+    Context, Cursor, Engine, Filter, Options, Retry, Saga, SagaId, Status, Step, StepError, Undo,
+};
+use backstitch_testkit::postgres;
+use backstitch_testkit::shelf::Shelf;
+use serde_json::Value;
+use tempfile::TempDir;
+
+/// Long enough for anything that is waited for.
+const SOON: Duration = backstitch_testkit::PATIENCE;
+/// What ended is old enough a moment later.
+pub(crate) const A_MOMENT: Option<Duration> = Some(Duration::from_millis(20));
+
+/// A database of its own.
+pub(crate) enum Place {
+    Sqlite(TempDir),
+    Postgres(String),
+}
+
+impl Place {
+    pub(crate) async fn each() -> [Self; 2] {
+        [Self::sqlite(), Self::postgres().await]
+    }
+
+    pub(crate) fn sqlite() -> Self {
+        Self::Sqlite(tempfile::tempdir().unwrap())
+    }
+
+    pub(crate) async fn postgres() -> Self {
+        Self::Postgres(postgres::fresh_database().await)
+    }
+
+    pub(crate) fn address(&self) -> String {
+        match self {
+            Self::Sqlite(folder) => format!("sqlite:{}", folder.path().join("sagas.db").display()),
+            Self::Postgres(url) => url.clone(),
+        }
+    }
+
+    /// Makes the log of a saga such that nobody can read it. The database would not let anybody, and somebody did.
+    pub(crate) async fn spoil(&self, saga: SagaId) {
+        let spoil = "update saga_events set data = '{' where seq = 1 and saga_id = ";
+        match self {
+            Self::Sqlite(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+                let changed = "drop trigger saga_events_never_change";
+                file.execute_batch(changed).unwrap();
+                let done = file.execute(&format!("{spoil} ?1"), [saga.0.as_bytes()]).unwrap();
+                assert_eq!(done, 1);
+            }
+            Self::Postgres(url) => {
+                let client = pool_at(url, 1).unwrap().get().await.unwrap();
+                let sql = format!(
+                    "alter table saga_events disable trigger user; {spoil} '{saga}'; alter table saga_events enable trigger user"
+                );
+                client.batch_execute(&sql).await.unwrap();
+            }
+        }
+    }
+
+    /// A number that a statement gives.
+    pub(crate) async fn number(&self, sql: &str) -> i64 {
+        match self {
+            Self::Sqlite(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+                file.query_row(sql, [], |row| row.get(0)).unwrap()
+            }
+            Self::Postgres(url) => {
+                let client = pool_at(url, 1).unwrap().get().await.unwrap();
+                client.query_one(sql, &[]).await.unwrap().get(0)
+            }
+        }
+    }
+
+    /// Changes rows that nobody may change.
+    pub(crate) async fn scribble(&self, sql: &str) {
+        match self {
+            Self::Sqlite(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+                file.execute_batch(&format!("drop trigger outbox_settled_never_changes; {sql}")).unwrap();
+            }
+            Self::Postgres(url) => {
+                let client = pool_at(url, 1).unwrap().get().await.unwrap();
+                let sql = format!(
+                    "alter table outbox disable trigger user; {sql}; alter table outbox enable trigger user"
+                );
+                client.batch_execute(&sql).await.unwrap();
+            }
+        }
+    }
+
+    pub(crate) async fn open(&self, retention: Retention) -> Engine {
+        let engine = Engine::open_with(&self.address(), options(retention)).await.unwrap();
+        engine.register(purchase()).unwrap();
+        engine
+    }
+}
+
+pub(crate) fn options(retention: Retention) -> Options {
+    Options {
+        retention,
+        tick: Duration::from_millis(10),
+        grace: Duration::from_secs(1),
+        ..Options::default()
+    }
+}
+
+/// Everything goes that is over, but for failed rollbacks.
+pub(crate) fn soon() -> Retention {
+    Retention {
+        sagas: SagaAges { succeeded: A_MOMENT, compensated: A_MOMENT, failed: None },
+        messages: outbox::Retention { sent: A_MOMENT, aborted: A_MOMENT, keys: A_MOMENT, besides: None },
+        archive: None,
+    }
+}
+
+/// Does what its input says: it may wait, be declined, and fail to be undone.
+pub(crate) fn purchase() -> Saga {
+    async fn reserve(ctx: Context<Value>) -> Result<String, StepError> {
+        ctx.publish("stock", &ctx.idempotency_key(), &"one")?;
+        Ok("reserved".to_owned())
+    }
+    async fn release(ctx: Context<Value>, _: Undo<String>) -> Result<(), StepError> {
+        if ctx.input()["stuck"].is_null() { Ok(()) } else { Err(StepError::refused("it cannot be released")) }
+    }
+    async fn charge(ctx: Context<Value>) -> Result<(), StepError> {
+        let wait = ctx.input()["wait_ms"].as_u64().unwrap_or_default();
+        tokio::time::sleep(Duration::from_millis(wait)).await;
+        if ctx.input()["declined"].is_null() { Ok(()) } else { Err(StepError::refused("declined")) }
+    }
+    Saga::builder("purchase")
+        .step(
+            Step::new("reserve", reserve)
+                .compensate(release)
+                .retry(Retry::none())
+                .compensation_retry(Retry::none()),
+        )
+        .step(Step::new("charge", charge).retry(Retry::none()))
+        .build()
+        .unwrap()
+}
+
+/// Waits until this is so.
+pub(crate) async fn eventually(what: &str, is_so: impl AsyncFn() -> bool) {
+    let waited = async {
+        while !is_so().await {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    tokio::time::timeout(SOON, waited).await.unwrap_or_else(|_| panic!("{what}: not within {SOON:?}"));
+}
+
+/// All sagas there are.
+pub(crate) async fn all(engine: &Engine) -> BTreeMap<SagaId, Status> {
+    let page = engine.list(&Filter::default(), &Cursor { before: None, limit: 10_000 }).await.unwrap();
+    page.items.iter().map(|row| (row.id, row.status)).collect()
+}
+
+/// What is left is as if nothing had been beside it.
+pub(crate) async fn audit_all(engine: &Engine) {
+    let ids: Vec<SagaId> = all(engine).await.into_keys().collect();
+    for stored in engine.store().load(&ids).await.unwrap() {
+        assert_eq!(audit(purchase().definition(), &stored.log), [], "{}", stored.summary.id);
+    }
+}
+
+/// Removes as [`soon`], and keeps what goes.
+pub(crate) fn soon_onto(shelf: &Arc<Shelf>) -> Retention {
+    Retention { archive: Some(shelf.clone()), ..soon() }
+}
+
+/// The log in an exported line, read as the database's is.
+pub(crate) fn log_of(line: &Value) -> Vec<Recorded> {
+    let events = line["log"].as_array().unwrap().iter();
+    let recorded = events.map(|event| {
+        let data = event.get("data").map(ToString::to_string);
+        let attempt = event.get("attempt").map(|attempt| u32::try_from(attempt.as_u64().unwrap()).unwrap());
+        let at: jiff::Timestamp = event["at"].as_str().unwrap().parse().unwrap();
+        Recorded {
+            seq: event["seq"].as_u64().unwrap(),
+            at: backstitch::Timestamp::from_micros(at.as_microsecond()),
+            event: backstitch::kernel::saga::codec::event(
+                event["type"].as_str().unwrap(),
+                event.get("step").map(|step| step.as_str().unwrap()),
+                attempt,
+                data.as_deref(),
+            )
+            .unwrap(),
+        }
+    });
+    recorded.collect()
+}

@@ -1,0 +1,45 @@
+//! What is left of a store that was closed in order.
+
+use backstitch::{Context, Engine, Saga, Status, Step, StepError};
+
+use crate::sqlite_store::support::Place;
+
+async fn nothing(_: Context<u32>) -> Result<(), StepError> {
+    Ok(())
+}
+
+#[tokio::test]
+async fn after_an_orderly_end_the_file_alone_has_everything() {
+    let (place, elsewhere) = (Place::new(), Place::new());
+    let engine = Engine::open(&format!("sqlite:{}", place.path().display())).await.unwrap();
+    engine.register(Saga::builder("order").step(Step::new("pay", nothing)).build().unwrap()).unwrap();
+    let mut sagas = Vec::new();
+    for number in 0..5_u32 {
+        let run = engine.start("order", &number).await.unwrap();
+        sagas.push(run.id());
+        assert_eq!(run.outcome().await.unwrap().status, Status::Succeeded);
+    }
+    engine.shutdown().await.unwrap();
+
+    std::fs::copy(place.path(), elsewhere.path()).unwrap();
+    let engine = Engine::open(&format!("sqlite:{}", elsewhere.path().display())).await.unwrap();
+    for saga in sagas {
+        assert_eq!(engine.load(saga).await.unwrap().unwrap().status, Status::Succeeded);
+    }
+}
+
+#[tokio::test]
+async fn somebody_who_reads_the_file_makes_no_end_fail() {
+    let place = Place::new();
+    let engine = Engine::open(&format!("sqlite:{}", place.path().display())).await.unwrap();
+    engine.register(Saga::builder("order").step(Step::new("pay", nothing)).build().unwrap()).unwrap();
+    let reader = place.beside();
+    reader.execute_batch("begin; select count(*) from sagas").unwrap();
+    // It sees the file as it was before this, so this has to stay in the log beside it.
+    let run = engine.start("order", &1_u32).await.unwrap();
+    assert_eq!(run.outcome().await.unwrap().status, Status::Succeeded);
+    engine.shutdown().await.unwrap();
+    let count = |row: &rusqlite::Row<'_>| row.get::<_, u32>(0);
+    let joined = place.beside().query_row("select count(*) from nodes", [], count).unwrap();
+    assert_eq!(joined, 0, "it has left");
+}

@@ -1,0 +1,258 @@
+//! What can happen to a file.
+
+use std::fs;
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _, symlink};
+use std::os::unix::process::CommandExt as _;
+use std::path::Path;
+use std::process::Command;
+use std::sync::mpsc;
+use std::thread;
+use std::time::Duration;
+
+use backstitch::store::{Commit, Cursor, Error, Filter, Store as _, Verdict};
+use backstitch_testkit::conformance::make::{appended, apply, loaded, saga, seqs, started, verdict};
+use futures::executor::block_on;
+
+use super::support::{Place, now, open, refusal};
+
+/// Longer than the store waits for a lock.
+const FOR_EVER: Duration = Duration::from_secs(30);
+/// The environment variable that names the folder to the process that may not write there.
+const UNWRITABLE: &str = "BACKSTITCH_TEST_UNWRITABLE";
+/// The user who may do nothing.
+const NOBODY: u32 = 65_534;
+
+#[tokio::test]
+async fn a_second_engine_is_refused_until_the_first_is_gone() {
+    let place = Place::new();
+    let first = place.open();
+    apply(&first, started(saga(1), now())).await;
+    let refused = refusal(&place.path());
+    assert!(matches!(&refused, Error::InUse(path) if path.ends_with("sagas.db")), "{refused}");
+    apply(&first, started(saga(2), now())).await;
+    drop(first);
+    assert_eq!(seqs(&place.open(), saga(2)).await, [1]);
+}
+
+#[test]
+fn a_second_way_to_write_the_path_does_not_get_round_the_lock() {
+    let place = Place::new();
+    let _first = place.open();
+    let link = place.folder().join("link.db");
+    symlink(place.path(), &link).unwrap();
+    assert!(matches!(refusal(&link), Error::InUse(_)));
+    let name = place.folder().file_name().unwrap();
+    let roundabout = place.folder().join("..").join(name).join("sagas.db");
+    assert!(matches!(refusal(&roundabout), Error::InUse(_)));
+}
+
+#[test]
+fn a_newer_schema_is_refused_and_left_alone() {
+    let place = Place::new();
+    drop(place.open());
+    place
+        .beside()
+        .execute("insert into backstitch_migrations (version, name, applied_at) values (999, 'new', 0)", [])
+        .unwrap();
+    assert!(matches!(refusal(&place.path()), Error::NewerSchema { found: 999, known: 4 }));
+    place.beside().execute("delete from backstitch_migrations where version = 999", []).unwrap();
+    place.open();
+}
+
+#[test]
+fn a_file_that_is_no_database_is_refused_and_left_alone() {
+    let place = Place::new();
+    let letter = "Dear Sir or Madam, ".repeat(500);
+    fs::write(place.path(), &letter).unwrap();
+    let refused = refusal(&place.path());
+    assert!(matches!(refused, Error::Refused(_)), "{refused}");
+    assert!(refused.to_string().contains("give the path of a Backstitch file"), "{refused}");
+    assert_eq!(fs::read_to_string(place.path()).unwrap(), letter);
+}
+
+#[test]
+fn a_path_that_cannot_be_a_file_is_refused_with_advice() {
+    let place = Place::new();
+    let refused = refusal(&place.folder().join("nowhere").join("sagas.db")).to_string();
+    assert!(refused.contains("create the folder first"), "{refused}");
+    let refused = refusal(place.folder());
+    assert!(matches!(refused, Error::Refused(_)), "{refused}");
+}
+
+#[test]
+fn the_file_may_hold_tables_of_its_owner() {
+    let place = Place::new();
+    place.beside().execute_batch("create table orders (id integer); pragma user_version = 42").unwrap();
+    drop(place.open());
+    let theirs: i64 = place.beside().query_row("pragma user_version", [], |row| row.get(0)).unwrap();
+    assert_eq!(theirs, 42);
+    place.open();
+}
+
+#[test]
+fn a_file_that_may_not_be_written_is_refused() {
+    let place = Place::new();
+    drop(place.open());
+    fs::remove_file(place.folder().join("sagas.db.lock")).unwrap();
+    set_mode(&place.path(), 0o444);
+    set_mode(place.folder(), 0o777);
+    run_unprivileged(place.folder(), "sqlite_store::faults::whoever_may_not_write_is_told_so");
+}
+
+#[test]
+fn a_folder_that_may_not_be_written_is_refused() {
+    let place = Place::new();
+    set_mode(place.folder(), 0o555);
+    run_unprivileged(place.folder(), "sqlite_store::faults::whoever_may_not_write_is_told_so");
+    set_mode(place.folder(), 0o755);
+}
+
+/// The part of the two tests above that has to run without privileges.
+#[test]
+fn whoever_may_not_write_is_told_so() {
+    let Some(folder) = std::env::var_os(UNWRITABLE) else {
+        return;
+    };
+    let refused = refusal(&Path::new(&folder).join("sagas.db"));
+    assert!(matches!(refused, Error::ReadOnly(_)), "{refused}");
+    assert!(refused.to_string().contains("check the permissions"), "{refused}");
+}
+
+fn set_mode(path: &Path, mode: u32) {
+    fs::set_permissions(path, fs::Permissions::from_mode(mode)).unwrap();
+}
+
+/// Runs one test of this program in a process of its own. Permissions mean nothing to root, who therefore runs it as
+/// somebody else, from a copy that everybody may read.
+fn run_unprivileged(folder: &Path, test: &str) {
+    let copy = Place::new();
+    let program = copy.folder().join("test");
+    fs::copy(std::env::current_exe().unwrap(), &program).unwrap();
+    set_mode(&program, 0o755);
+    set_mode(copy.folder(), 0o755);
+    let mut command = Command::new(program);
+    if fs::metadata(copy.folder()).unwrap().uid() == 0 {
+        command.uid(NOBODY).gid(NOBODY);
+    }
+    let output = command.args(["--exact", test]).env(UNWRITABLE, folder).output().unwrap();
+    let told = String::from_utf8_lossy(&output.stdout);
+    assert!(output.status.success() && told.contains("1 passed"), "{output:?}");
+}
+
+#[test]
+fn a_write_waits_for_another_programs_transaction() {
+    let place = Place::new();
+    let store = place.open();
+    let other = place.beside();
+    other.execute_batch("begin immediate").unwrap();
+    let (done, verdicts) = mpsc::channel();
+    let writer = thread::spawn(move || {
+        done.send(block_on(store.commit(&[started(saga(1), now())]))).unwrap();
+    });
+    let early = verdicts.recv_timeout(Duration::from_millis(200));
+    assert_eq!(early.err(), Some(mpsc::RecvTimeoutError::Timeout), "the lock was not felt");
+    other.execute_batch("commit").unwrap();
+    let verdicts = verdicts.recv_timeout(FOR_EVER).unwrap().unwrap();
+    assert_eq!(verdicts, [Verdict::Applied]);
+    writer.join().unwrap();
+}
+
+#[test]
+fn a_write_that_waited_too_long_is_told_to_try_again_and_can() {
+    let place = Place::new();
+    let store = place.open();
+    let other = place.beside();
+    other.execute_batch("begin immediate").unwrap();
+    let refused = block_on(store.commit(&[started(saga(1), now())])).unwrap_err();
+    assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
+    other.execute_batch("rollback").unwrap();
+    assert_eq!(block_on(store.commit(&[started(saga(1), now())])).unwrap(), [Verdict::Applied]);
+}
+
+#[tokio::test]
+async fn nobody_who_reads_waits_for_a_writer() {
+    let place = Place::new();
+    let store = place.open();
+    apply(&store, started(saga(1), now())).await;
+    let other = place.beside();
+    other.execute_batch("begin immediate; update sagas set failed_step = 'x'").unwrap();
+    let stored = loaded(&store, saga(1)).await;
+    assert_eq!(stored.summary.failed_step, None, "what is not committed is not seen");
+    let page = store.list(&Filter::default(), &Cursor { before: None, limit: 10 }).await.unwrap();
+    assert_eq!(page.items.len(), 1);
+    other.execute_batch("rollback").unwrap();
+}
+
+#[tokio::test]
+async fn a_writer_does_not_wait_for_whoever_reads() {
+    let place = Place::new();
+    let store = place.open();
+    apply(&store, started(saga(1), now())).await;
+    let other = place.beside();
+    other.execute_batch("begin").unwrap();
+    let count = |sql| other.query_row(sql, [], |row| row.get::<_, i64>(0)).unwrap();
+    assert_eq!(count("select count(*) from sagas"), 1);
+    apply(&store, started(saga(2), now())).await;
+    assert_eq!(count("select count(*) from sagas"), 1, "a reader sees one moment");
+    assert_eq!(seqs(&store, saga(2)).await, [1]);
+}
+
+#[tokio::test]
+async fn what_was_applied_survives_an_unclean_end() {
+    let place = Place::new();
+    let store = place.open();
+    for number in 1..=20 {
+        apply(&store, started(saga(number), now())).await;
+        apply(&store, appended(saga(number), 2, now())).await;
+    }
+    let after = unclean_end(&place);
+    let reopened = after.open();
+    for number in 1..=20 {
+        assert_eq!(seqs(&reopened, saga(number)).await, [1, 2]);
+    }
+    assert_eq!(verdict(&reopened, appended(saga(1), 2, now())).await, Verdict::Fenced);
+    apply(&reopened, appended(saga(1), 3, now())).await;
+}
+
+#[tokio::test]
+async fn a_torn_log_loses_whole_transactions_from_its_end_and_nothing_else() {
+    let place = Place::new();
+    let store = place.open();
+    let pair = |number| {
+        let mut commit = started(saga(number), now());
+        commit.events.extend(appended(saga(number), 2, now()).events);
+        commit
+    };
+    for number in 1..=10 {
+        let batch: [Commit; 2] = [pair(2 * number - 1), pair(2 * number)];
+        assert_eq!(store.commit(&batch).await.unwrap(), [Verdict::Applied, Verdict::Applied]);
+    }
+    let whole = fs::metadata(place.folder().join("sagas.db-wal")).unwrap().len();
+    let mut survivors = Vec::new();
+    for cut in [whole, whole - 1, whole / 2 + 17, whole / 3, 40, 0] {
+        let after = unclean_end(&place);
+        let log = fs::OpenOptions::new().write(true).open(after.folder().join("sagas.db-wal")).unwrap();
+        log.set_len(cut).unwrap();
+        let Ok(reopened) = open(&after.path()) else {
+            panic!("a log of {cut} bytes was refused");
+        };
+        let page = reopened.list(&Filter::default(), &Cursor { before: None, limit: 100 }).await.unwrap();
+        let count = u64::try_from(page.items.len()).unwrap();
+        assert_eq!(count % 2, 0, "half a batch of a log of {cut} bytes");
+        for number in 1..=count {
+            assert_eq!(seqs(&reopened, saga(number)).await, [1, 2], "a log of {cut} bytes");
+        }
+        survivors.push(count);
+    }
+    assert!(survivors.is_sorted_by(|more, fewer| more >= fewer), "{survivors:?}");
+    assert_eq!((survivors.first(), survivors.last()), (Some(&20), Some(&0)));
+}
+
+/// The files as they are at this moment, in another place: what a machine that lost its power finds.
+fn unclean_end(place: &Place) -> Place {
+    let after = Place::new();
+    for name in ["sagas.db", "sagas.db-wal"] {
+        fs::copy(place.folder().join(name), after.folder().join(name)).unwrap();
+    }
+    after
+}

@@ -1,0 +1,90 @@
+//! What a look at the outbox costs does not depend on how much it holds.
+
+use backstitch_kernel::Timestamp;
+use backstitch_testkit::scale;
+use rusqlite::{Connection, Params, StatementStatus, params};
+
+use super::support::{Place, now};
+
+macro_rules! query {
+    ($name:literal) => {
+        include_str!(concat!("../../../../engine/queries/sqlite/", $name, ".sql"))
+    };
+}
+
+const FEW: i64 = 1_000;
+/// Fewer than one for each of a million messages, which `./soak` writes.
+const MOST_STEPS_FOR_AGES: i32 = 900_000;
+/// Messages of one claim.
+const SHARE: i64 = 50;
+
+/// An outbox with so many messages of ten topics that wait: every other one is due, every third one has an ordering key.
+fn outbox_with(messages: i64) -> (Place, Connection) {
+    let place = Place::new();
+    drop(place.open());
+    let connection = place.beside();
+    connection.execute_batch("pragma journal_mode = memory; pragma synchronous = off").unwrap();
+    let mut statement = connection
+        .prepare("select name, sql from sqlite_schema where type = 'index' and tbl_name = 'outbox' and sql is not null")
+        .unwrap();
+    let read = |row: &rusqlite::Row<'_>| Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?));
+    let indexes: Vec<(String, String)> = statement.query_map([], read).unwrap().map(Result::unwrap).collect();
+    drop(statement);
+    // Sorted once they are all there, instead of one by one.
+    for (name, _) in &indexes {
+        connection.execute_batch(&format!("drop index {name}")).unwrap();
+    }
+    let written = connection.execute(
+        "with recursive numbers (n) as (select 1 union all select n + 1 from numbers where n < ?1)
+         insert into outbox (topic, idempotency_key, ordering_key, payload, due_at, created_at, updated_at)
+         select
+             'topic-' || (n % 10), 'key-' || n, case when n % 3 = 0 then 'order-' || n end, '{}',
+             ?2 + (n * 7919 % 1000) * case n / 10 % 2 when 0 then -1000000 else 1000000 end, ?2, ?2
+         from numbers",
+        params![messages, now().as_micros() - 2_000_000_000],
+    );
+    assert_eq!(i64::try_from(written.unwrap()).unwrap(), messages);
+    for (_, sql) in &indexes {
+        connection.execute_batch(sql).unwrap();
+    }
+    (place, connection)
+}
+
+/// How many steps SQLite's machine takes for a statement, and the numbers in the first column of its answer.
+fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, Vec<i64>) {
+    let mut statement = connection.prepare(sql).unwrap();
+    let mut rows = statement.query(values).unwrap();
+    let mut answer = Vec::new();
+    while let Some(row) = rows.next().unwrap() {
+        answer.extend(row.get::<_, i64>(0).ok());
+    }
+    drop(rows);
+    (statement.get_status(StatementStatus::VmStep), answer)
+}
+
+/// What a look for topics, a claim, and the end of one message take; how old messages are costs a bounded look.
+fn costs(messages: i64) -> [i32; 3] {
+    let (_place, connection) = outbox_with(messages);
+    let now: Timestamp = now();
+    let (ages, _) = steps(&connection, query!("outbox_ages"), []);
+    assert!(ages > 0 && ages <= MOST_STEPS_FOR_AGES, "{ages} steps for the ages of {messages} messages");
+    let (looking, _) = steps(&connection, query!("waiting_topics"), []);
+    let due = params!["topic-3", now.as_micros(), SHARE];
+    let (claiming, claimed) = steps(&connection, query!("due_messages"), due);
+    assert_eq!(claimed.len(), 50, "there is enough to do");
+    connection.execute("update outbox set status = 'sending', lock = 1 where id = ?1", [claimed[0]]).unwrap();
+    let end =
+        params![claimed[0], 1, "succeeded", 1, None::<i64>, None::<&str>, None::<&str>, now.as_micros()];
+    let (settling, _) = steps(&connection, query!("settle_outbox"), end);
+    let next = params!["topic-3", "order-3", now.as_micros()];
+    let (letting_go, _) = steps(&connection, query!("let_next_go"), next);
+    [looking, claiming, settling + letting_go]
+}
+
+#[test]
+fn claim_and_settle_cost_does_not_grow_with_the_outbox() {
+    let (few, many) = (costs(FEW), costs(scale::rows()));
+    for (few, many) in few.into_iter().zip(many) {
+        assert!(few > 0 && many * 2 <= few * 3, "{few} steps became {many}");
+    }
+}

@@ -1,8 +1,0 @@
-//! An engine that removes what is over for long: what goes, what stays, what is kept of it, and what it costs the others.
-
-#![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
-
-mod export;
-mod removal;
-mod room;
-mod stage;
