@@ -206,11 +206,11 @@ impl Driver {
     async fn start() -> Self {
         let directory = tempfile::Builder::new().prefix("backstitch-browser-").tempdir();
         let directory = directory.unwrap_or_else(|error| panic!("cannot make a directory: {error}"));
-        let port = throwaway::free_port().unwrap_or_else(|error| panic!("no free port: {error}"));
         let log = directory.path().join("driver.log");
         let out = File::create(&log).unwrap_or_else(|error| panic!("cannot open the driver's log: {error}"));
         let mut command = Command::new(program());
-        command.arg(format!("--port={port}")).stdin(Stdio::null()).stderr(Stdio::null()).stdout(out);
+        // It chooses a free port itself: a port that is free now could be taken when it starts.
+        command.arg("--port=0").stdin(Stdio::null()).stderr(Stdio::null()).stdout(out);
         // Ctrl-C is for the tests. They stop the browser when they are done.
         command.process_group(0);
         let mut process = command.spawn().unwrap_or_else(|error| panic!("cannot run chromedriver: {error}"));
@@ -218,21 +218,24 @@ impl Driver {
             process.kill().and_then(|()| process.wait()).ok();
             panic!("cannot run the watchdog: {error}")
         });
-        let mut driver = Self { process, watchdog, directory, port };
-        driver.listens(&log).await;
+        let mut driver = Self { process, watchdog, directory, port: 0 };
+        driver.port = driver.chosen_port(&log).await;
         driver
     }
 
-    async fn listens(&mut self, log: &Path) {
+    /// Waits until the driver listens, and reads its port from its log.
+    async fn chosen_port(&mut self, log: &Path) -> u16 {
         let deadline = Instant::now() + START_LIMIT;
         loop {
-            let said = fs::read_to_string(log).unwrap_or_default();
-            if said.contains("started successfully") {
-                return;
+            let output = fs::read_to_string(log).unwrap_or_default();
+            if let Some((_, rest)) = output.split_once("started successfully on port ")
+                && let Some((port, _)) = rest.split_once('.')
+            {
+                return port.parse().unwrap_or_else(|error| panic!("no port in {output:?}: {error}"));
             }
             let ended = self.process.try_wait().unwrap_or_else(|error| panic!("lost chromedriver: {error}"));
-            assert!(ended.is_none(), "chromedriver ended while it started: {said}");
-            assert!(Instant::now() < deadline, "chromedriver does not start: {said}");
+            assert!(ended.is_none(), "chromedriver ended while it started: {output}");
+            assert!(Instant::now() < deadline, "chromedriver does not start: {output}");
             tokio::time::sleep(POLL_INTERVAL).await;
         }
     }

@@ -52,20 +52,47 @@ pub struct Acknowledged {
     pub saga: SagaId,
 }
 
-/// How long the check waits for the end of everything.
+/// When the check stops waiting for sagas to end.
 #[derive(Clone, Copy, Debug)]
 pub struct Terms {
-    /// How long the nodes that are gone may still count as alive.
+    /// The lease of the killed nodes: until it expires, nothing happens to their sagas.
     pub lease: Duration,
-    /// What a healthy system may take besides leases and backoffs.
+    /// How long a healthy node may make no progress, besides leases. The total time is not limited: it depends on the
+    /// machine.
     pub patience: Duration,
 }
 
 impl Terms {
-    /// What is promised to users: two leases, the longest backoff, and half a minute.
+    /// Terms for a store of any size.
     #[must_use]
-    pub fn promised(lease: Duration) -> Self {
+    pub fn for_lease(lease: Duration) -> Self {
         Self { lease, patience: LONGEST_BACKOFF + Duration::from_secs(30) }
+    }
+
+    fn stall_limit(self) -> Duration {
+        2 * self.lease + self.patience
+    }
+}
+
+/// Notices when an observed value stops changing.
+struct Progress<T> {
+    latest: Option<T>,
+    changed_at: Instant,
+    stall_limit: Duration,
+}
+
+impl<T: PartialEq> Progress<T> {
+    fn new(terms: Terms) -> Self {
+        Self { latest: None, changed_at: Instant::now(), stall_limit: terms.stall_limit() }
+    }
+
+    fn is_stalled(&mut self, observed: T) -> bool {
+        let observed = Some(observed);
+        if self.latest != observed {
+            self.latest = observed;
+            self.changed_at = Instant::now();
+        }
+        self.changed_at.elapsed() > self.stall_limit
     }
 }
 
@@ -149,13 +176,12 @@ pub async fn check(
 ) -> Result<Report, Failure> {
     let engine = load::engine(store.clone(), folder, "check", terms.lease).await?;
     let began = Instant::now();
-    let until = began + 2 * terms.lease + terms.patience;
-    until_quiet(&engine, until).await?;
+    until_quiet(&engine, terms).await?;
     let settled_in = began.elapsed();
     let mut found = Findings::default();
     let stored = everything(&*store).await?;
     let expected = expected_messages(&stored);
-    let delivered = until_delivered(folder, &expected, until).await?;
+    let delivered = until_delivered(folder, &expected, terms).await?;
     found.starts(&stored, acknowledged);
     found.replays(&engine, acknowledged).await;
     found.sagas(folder, &stored)?;
@@ -165,12 +191,13 @@ pub async fn check(
     Ok(found.report(folder, &stored, settled_in, delivered.len())?)
 }
 
-/// Waits until no saga goes on, or the time is up; what then still goes on is found by the check.
-async fn until_quiet(engine: &Engine, until: Instant) -> Result<(), Failure> {
+/// Waits until no saga is active, or no saga makes progress. The check reports those that are still active then.
+async fn until_quiet(engine: &Engine, terms: Terms) -> Result<(), Failure> {
+    let mut progress = Progress::new(terms);
     loop {
         let health = engine.health(Duration::ZERO).await?;
         let active = health.active.iter().filter(|(status, _)| !status.is_terminal());
-        if active.map(|(_, count)| count).sum::<u64>() == 0 || Instant::now() > until {
+        if active.map(|(_, count)| count).sum::<u64>() == 0 || progress.is_stalled(health.active) {
             return Ok(());
         }
         tokio::time::sleep(LOOK_EVERY).await;
@@ -180,11 +207,12 @@ async fn until_quiet(engine: &Engine, until: Instant) -> Result<(), Failure> {
 async fn until_delivered(
     folder: &Path,
     expected: &BTreeSet<Name>,
-    until: Instant,
+    terms: Terms,
 ) -> Result<BTreeSet<Name>, Failure> {
+    let mut progress = Progress::new(terms);
     loop {
         let delivered = messages::delivered(folder)?;
-        if delivered.is_superset(expected) || Instant::now() > until {
+        if delivered.is_superset(expected) || progress.is_stalled(delivered.len()) {
             return Ok(delivered);
         }
         tokio::time::sleep(LOOK_EVERY).await;

@@ -71,11 +71,11 @@ pub async fn assert_kills_lose_nothing(settings: Settings, seed: u64) -> Result<
     let seed = scale::seed(seed);
     let Settings { address, folder, lease, .. } = settings.clone();
     let killed = tokio::task::spawn_blocking(move || kill_in_a_loop(&settings, seed, kills)).await??;
-    let report = check::address(&address, &folder, Terms::promised(lease), &killed.acknowledged).await?;
+    let report = check::address(&address, &folder, Terms::for_lease(lease), &killed.acknowledged).await?;
     println!("seed {seed}: {killed}; {report}");
     report.assert_clean();
     assert!(killed.while_loaded * 2 >= kills, "most kills came before any start was acknowledged: {killed}");
-    assert!(report.interrupted > kills, "hardly any attempt was cut short: {report}");
+    assert!(report.interrupted > 0, "no kill interrupted an attempt: {report}");
     Ok((kills, report))
 }
 

@@ -62,7 +62,7 @@ impl BadDisk {
 
     /// The file as a process on a good disk finds it.
     async fn check(&self, acknowledged: &[Acknowledged]) -> Report {
-        let terms = Terms::promised(LEASE);
+        let terms = Terms::for_lease(LEASE);
         check::address(&self.settings.address, self.folder.path(), terms, acknowledged).await.unwrap()
     }
 }
@@ -123,7 +123,7 @@ async fn commits_that_fail_or_lose_their_answer_cost_nothing_but_time() {
         engine.shutdown().await.unwrap();
         let fired = faulty.fired();
         assert!(fired > 0 && refused > 0, "the fault did not come about");
-        let report = check(store, folder.path(), Terms::promised(LEASE), &acknowledged).await.unwrap();
+        let report = check(store, folder.path(), Terms::for_lease(LEASE), &acknowledged).await.unwrap();
         println!("{fault:?} came about {fired} times, {refused} starts were refused: {report}");
         report.assert_clean();
     }

@@ -86,7 +86,7 @@ impl Cluster {
         while !self.nodes.is_empty() {
             self.terminate(0);
         }
-        let terms = Terms::promised(self.settings.lease);
+        let terms = Terms::for_lease(self.settings.lease);
         let report =
             check::address(&self.settings.address, self.folder(), terms, &self.acknowledged).await.unwrap();
         println!("{report}");

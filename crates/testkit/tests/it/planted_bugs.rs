@@ -21,7 +21,7 @@ use tokio::sync::Mutex;
 static ONE_AT_A_TIME: Mutex<()> = Mutex::const_new(());
 
 const LEASE: Duration = Duration::from_millis(100);
-/// Enough for healthy sagas on a busy machine; a bug that loses something is waited for this long.
+/// A bug that loses something makes every check wait this long, so it is shorter than usual.
 const TERMS: Terms = Terms { lease: LEASE, patience: Duration::from_secs(5) };
 /// Two of each kind, one of which is rolled back where the input decides.
 const STARTS: u64 = 2 * NAMES.len() as u64;

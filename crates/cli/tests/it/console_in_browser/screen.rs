@@ -11,8 +11,6 @@ use fantoccini::error::CmdError;
 use fantoccini::wd::TimeoutConfiguration;
 use serde_json::{Value, json};
 
-use crate::support::within;
-
 /// Waits in the page itself, which knows best when it has changed.
 const UNTIL: &str = include_str!("until.js");
 /// Far more than anything takes: what is not shown by then never is.
@@ -55,8 +53,7 @@ impl Screen {
     }
 
     pub(crate) async fn text(&self) -> String {
-        let body = within(self.browser.client().find(Locator::Css("body"))).await.unwrap();
-        body.text().await.unwrap()
+        retry_while_page_changes("body", async || self.find("body").await?.text().await).await
     }
 
     pub(crate) async fn source(&self) -> String {
@@ -85,24 +82,25 @@ impl Screen {
                 let wanted = vec![json!(selector), json!(words)];
                 match self.browser.client().execute_async(UNTIL, wanted).await {
                     Ok(_) => return,
-                    // The page was replaced, and took the question with it: the next one is asked.
-                    Err(error) => assert!(error.is_script_timeout() || is_of_another_page(&error), "{error}"),
+                    Err(error) => {
+                        assert!(error.is_script_timeout() || is_page_change(&error), "{selector}: {error}");
+                    }
                 }
             }
         };
         tokio::time::timeout(PATIENCE, asked).await.is_ok()
     }
 
-    /// Something on the page, once it is there.
-    async fn find(&self, selector: &str) -> Element {
-        self.shows_in(selector, "").await;
-        let found = self.browser.client().find(Locator::Css(selector)).await;
-        found.unwrap_or_else(|why| panic!("no {selector}: {why}"))
+    /// Waits for an element. It can be gone again when it is used.
+    async fn find(&self, selector: &str) -> Result<Element, CmdError> {
+        let is_there = self.comes_to(selector, "").await;
+        assert!(is_there, "{selector} does not appear at {}", self.place().await);
+        self.browser.client().find(Locator::Css(selector)).await
     }
 
     pub(crate) async fn fill(&self, selector: &str, text: &str) {
-        once_possible(selector, async || {
-            let field = self.find(selector).await;
+        retry_while_page_changes(selector, async || {
+            let field = self.find(selector).await?;
             field.clear().await?;
             field.send_keys(text).await
         })
@@ -111,12 +109,18 @@ impl Screen {
 
     /// Chooses from a list.
     pub(crate) async fn choose(&self, selector: &str, label: &str) {
-        self.find(selector).await.select_by_label(label).await.unwrap();
+        retry_while_page_changes(selector, async || self.find(selector).await?.select_by_label(label).await)
+            .await;
     }
 
-    /// Presses a button or a link, and says yes to whatever is asked then.
+    /// Clicks a button or a link, and confirms the dialog that it may open.
     pub(crate) async fn press(&self, selector: &str) {
-        once_possible(selector, async || self.find(selector).await.click().await).await;
+        retry_while_page_changes(selector, async || match self.find(selector).await?.click().await {
+            // The click was sent: its own navigation replaced the page before the driver could answer.
+            Err(error) if is_navigation(&error) => Ok(()),
+            clicked => clicked,
+        })
+        .await;
         self.browser.client().accept_alert().await.ok();
     }
 
@@ -158,25 +162,40 @@ impl Screen {
     }
 }
 
-/// Whether what was asked went away with the page that it was asked of.
-/// Repeats an action that a live page can get in the way of: it replaces elements, also between finding and using one.
-async fn once_possible(selector: &str, act: impl AsyncFn() -> Result<(), CmdError>) {
+/// Repeats an action until no change of the page interrupts it: live pages replace elements, and forms replace pages.
+async fn retry_while_page_changes<T>(selector: &str, act: impl AsyncFn() -> Result<T, CmdError>) -> T {
     let acting = async {
-        while let Err(error) = act().await {
-            let text = error.to_string();
-            let is_passing = error.is_stale_element_reference()
-                || ["not interactable", "click intercepted"].iter().any(|why| text.contains(why));
-            assert!(is_passing, "{selector} cannot be used: {error}");
+        loop {
+            match act().await {
+                Ok(done) => return done,
+                Err(error) => assert!(is_page_change(&error), "{selector} cannot be used: {error}"),
+            }
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     };
-    tokio::time::timeout(PATIENCE, acting).await.unwrap_or_else(|_| panic!("{selector} is never usable"));
+    tokio::time::timeout(PATIENCE, acting).await.unwrap_or_else(|_| panic!("{selector} is never usable"))
 }
 
-fn is_of_another_page(error: &CmdError) -> bool {
+/// Whether the action failed because the page was changing.
+fn is_page_change(error: &CmdError) -> bool {
+    is_element_change(error) || is_navigation(error)
+}
+
+/// Whether the element was replaced, or is not ready yet.
+fn is_element_change(error: &CmdError) -> bool {
     let text = error.to_string();
-    let is_gone = ["unloaded", "navigation", "context"].iter().any(|word| text.contains(word));
-    error.is_stale_element_reference() || is_gone
+    let reasons = ["click intercepted", "No node with given id", "does not belong to the document"];
+    error.is_stale_element_reference()
+        || error.is_no_such_element()
+        || error.is_element_not_interactable()
+        || reasons.iter().any(|reason| text.contains(reason))
+}
+
+/// Whether a navigation replaced the page before the driver could answer.
+fn is_navigation(error: &CmdError) -> bool {
+    let text = error.to_string().to_lowercase();
+    let reasons = ["unloaded", "navigation", "navigated", "context", "detached"];
+    !is_element_change(error) && reasons.iter().any(|reason| text.contains(reason))
 }
 
 /// Beside everything else that tests leave behind, unless somebody says where.

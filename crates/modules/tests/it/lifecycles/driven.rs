@@ -116,7 +116,7 @@ async fn an_action_that_does_not_answer_in_time_is_tried_again() {
     for stage in Stage::each().await {
         let slow = crate::lifecycles::stage::endpoints();
         let endpoints = backstitch_modules::lifecycles::sites::Endpoints {
-            timeout: Some(Duration::from_millis(100)),
+            timeout: Some(Duration::from_millis(500)),
             ..slow
         };
         stage.lifecycles.provide_sites(&endpoints).await.unwrap();

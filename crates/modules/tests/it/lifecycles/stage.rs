@@ -1,7 +1,7 @@
 //! Lifecycles in a database of their own, on both kinds.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use backstitch::clock::{Clock, SystemClock};
 use backstitch::kernel::lifecycle::audit;
@@ -22,8 +22,8 @@ use tokio_postgres::{Client, NoTls};
 use crate::lifecycles::services::Services;
 
 pub(crate) const SITES: &str = sites::MACHINE;
-/// A lease that a test can wait for.
-pub(crate) const LEASE: Duration = Duration::from_millis(800);
+/// Short enough to wait for its expiry.
+const LEASE: Duration = Duration::from_millis(800);
 
 /// Where the tables are.
 pub(crate) enum Place {
@@ -37,6 +37,7 @@ pub(crate) struct Stage {
     pub(crate) engine: Engine,
     pub(crate) services: Arc<Services>,
     pub(crate) place: Place,
+    lease: Duration,
 }
 
 /// A process that performs actions, until it is stopped.
@@ -68,26 +69,30 @@ impl Stage {
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = open_file(&folder);
-        Self::on(store, Place::Sqlite(folder)).await
+        Self::on(store, Place::Sqlite(folder), LEASE).await
     }
 
     pub(crate) async fn postgres() -> Self {
+        Self::postgres_with_lease(LEASE).await
+    }
+
+    pub(crate) async fn postgres_with_lease(lease: Duration) -> Self {
         let address = postgres::migrated_database(&[&lifecycles::SCHEMA]).await;
         let store = PostgresStore::connect_with(&address, &[&lifecycles::SCHEMA]).await.unwrap();
         let session = session(&address).await;
-        Self::on(Arc::new(store), Place::Postgres { address, session }).await
+        Self::on(Arc::new(store), Place::Postgres { address, session }, lease).await
     }
 
-    async fn on(store: Arc<dyn Store>, place: Place) -> Self {
+    async fn on(store: Arc<dyn Store>, place: Place, lease: Duration) -> Self {
         let services = Arc::new(Services::default());
         let engine = engine(store).await;
-        let lifecycles = lifecycles(&engine, &services);
-        Self { lifecycles, engine, services, place }
+        let lifecycles = lifecycles_with_lease(&engine, &services, lease);
+        Self { lifecycles, engine, services, place, lease }
     }
 
     /// As after a crash: nothing in memory is left, and the next process takes over. What the services have seen stays.
     pub(crate) async fn crash(self) -> Self {
-        let Self { lifecycles, engine, services, place } = self;
+        let Self { lifecycles, engine, services, place, lease } = self;
         let store = Arc::downgrade(engine.store());
         drop(lifecycles);
         engine.shutdown().await.unwrap();
@@ -101,8 +106,8 @@ impl Stage {
             }
         };
         let engine = self::engine(store).await;
-        let lifecycles = self::lifecycles(&engine, &services);
-        Self { lifecycles, engine, services, place }
+        let lifecycles = lifecycles_with_lease(&engine, &services, lease);
+        Self { lifecycles, engine, services, place, lease }
     }
 
     /// Another process on the same database.
@@ -115,7 +120,7 @@ impl Stage {
         let Place::Postgres { address, .. } = &self.place else { panic!("a file has one process") };
         let store = PostgresStore::connect_with(address, &[&lifecycles::SCHEMA]).await.unwrap();
         let engine = engine_by(Arc::new(store), clock).await;
-        let lifecycles = lifecycles(&engine, &self.services);
+        let lifecycles = lifecycles_with_lease(&engine, &self.services, self.lease);
         (engine, lifecycles)
     }
 
@@ -164,7 +169,8 @@ impl Stage {
 
     /// Waits until one is where it is expected.
     pub(crate) async fn until(&self, key: &str, state: &str) {
-        for _ in 0..1500 {
+        let began = Instant::now();
+        while began.elapsed() < backstitch_testkit::PATIENCE {
             if self.lifecycles.get(SITES, key).await.is_ok_and(|it| &*it.instance.state == state) {
                 return;
             }
@@ -249,7 +255,11 @@ pub(crate) fn endpoints() -> Endpoints {
 }
 
 pub(crate) fn lifecycles(engine: &Engine, services: &Arc<Services>) -> Lifecycles {
-    lifecycles_at_once(engine, services, Settings::default().concurrency)
+    lifecycles_with_lease(engine, services, LEASE)
+}
+
+fn lifecycles_with_lease(engine: &Engine, services: &Arc<Services>, lease: Duration) -> Lifecycles {
+    open(engine, services, &Settings { lease, ..Settings::default() })
 }
 
 /// The same with room for so many actions.
@@ -258,8 +268,12 @@ pub(crate) fn lifecycles_at_once(
     services: &Arc<Services>,
     concurrency: usize,
 ) -> Lifecycles {
+    open(engine, services, &Settings { lease: LEASE, concurrency })
+}
+
+fn open(engine: &Engine, services: &Arc<Services>, settings: &Settings) -> Lifecycles {
     let calls: Arc<dyn Calls> = services.clone();
-    Lifecycles::open(engine, calls, &Settings { lease: LEASE, concurrency }).unwrap()
+    Lifecycles::open(engine, calls, settings).unwrap()
 }
 
 async fn engine(store: Arc<dyn Store>) -> Engine {

@@ -8,6 +8,8 @@ use backstitch_modules::lifecycles::sites::PATH;
 use crate::lifecycles::services::Answer;
 use crate::lifecycles::stage::{SITES, Stage, drive};
 
+/// Long enough for two renewals in time on a busy machine.
+const LONG_LEASE: Duration = Duration::from_secs(6);
 const ACTIONS: [&str; 3] = ["source_resolving", "vercel_creating", "hook_creating"];
 
 #[tokio::test(flavor = "multi_thread")]
@@ -60,7 +62,7 @@ async fn what_a_silent_node_holds_is_taken_over_and_its_answer_is_late() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn two_nodes_never_drive_one_site_at_once() {
-    let stage = Stage::postgres().await;
+    let stage = Stage::postgres_with_lease(LONG_LEASE).await;
     stage.provide_driven_sites().await;
     let (other_engine, other) = stage.another().await;
     let driving = [stage.drive(), drive(&other)];
@@ -84,14 +86,22 @@ async fn two_nodes_never_drive_one_site_at_once() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_under_way_for_longer_than_the_lease_stays_with_its_node() {
-    let stage = Stage::postgres().await;
+    let stage = Stage::postgres_with_lease(LONG_LEASE).await;
     stage.provide_driven_sites().await;
     let (other_engine, other) = stage.another().await;
     let driving = [stage.drive(), drive(&other)];
     stage.services.will("source_resolving", Answer::Hangs);
     stage.start("s").await;
     stage.services.was_asked().await;
-    tokio::time::sleep(crate::lifecycles::stage::LEASE * 3).await;
+    let expiries = async || stage.texts("select due_at::text from lifecycles where key = 's'").await;
+    let mut latest = expiries().await;
+    // Together, four renewals last longer than the lease.
+    for _ in 0..4 {
+        while expiries().await == latest {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+        latest = expiries().await;
+    }
     assert_eq!(stage.services.calls_for("source_resolving"), 1, "it is renewed");
     stage.lifecycles.transition(SITES, "s", PATH[2], None).await.unwrap();
     stage.until("s", "live").await;

@@ -110,10 +110,11 @@ async fn work_that_nobody_waits_for_any_more_is_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_action_that_no_worker_answers_in_time_is_offered_again_and_then_given_up() {
     for stage in Stage::each().await {
-        stage.declare(parcel(Duration::from_millis(150))).await;
-        let driving = stage.drive();
+        stage.declare(parcel(secs(1))).await;
         stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
         let first = lease(&stage).await.pop().unwrap();
+        // After the lease: it is the driver that ends attempts.
+        let driving = stage.drive();
         while state(&stage, "p").await != "failed" {
             tokio::time::sleep(Duration::from_millis(5)).await;
         }

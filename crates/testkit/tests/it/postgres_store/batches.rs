@@ -8,7 +8,7 @@ use backstitch::kernel::saga::Event;
 use backstitch::store::{Claim, Commit, Store as _, Verdict};
 
 use crate::postgres_store::support::{
-    end, fresh_store, go_on, log, new_id, now, row, session, start, until_blocked,
+    end, fresh_store, go_on, log, new_id, now, row, session, start, until, until_blocked, until_blocked_since,
 };
 use backstitch::store::postgres::PostgresStore;
 
@@ -219,8 +219,10 @@ async fn a_decision_that_waits_for_a_lock_is_written_once_the_lock_is_gone() {
         let store = Arc::clone(&store);
         async move { store.commit(&[end(saga, 3, Some(0))]).await }
     });
-    // Longer than the store waits for a lock in one go: it must have tried again.
-    tokio::time::sleep(std::time::Duration::from_millis(1500)).await;
+    let watcher = session(&address).await;
+    let first = until_blocked_since(&watcher).await;
+    // The store gives up waiting for a lock after a moment and tries again in a new transaction.
+    until(async || (until_blocked_since(&watcher).await != first).then_some(())).await;
     held.rollback().await.unwrap();
     assert_eq!(ending.await.unwrap().unwrap(), [Verdict::Applied]);
 }

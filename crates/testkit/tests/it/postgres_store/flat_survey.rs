@@ -1,5 +1,7 @@
 //! What a look for work that nobody looks after costs does not depend on how many sagas there are, live or over.
 
+use std::ops::Deref;
+
 use backstitch::store::postgres::{PostgresStore, pool_at};
 use backstitch_testkit::postgres::fresh_database;
 use backstitch_testkit::scale;
@@ -18,8 +20,7 @@ const FEW: i64 = 1_000;
 /// So many sagas of three definitions, a third of them owned by ten nodes, a third waiting, a third over; and as many jobs.
 async fn fill(client: &Client, count: i64) {
     let rows = format!(
-        "set statement_timeout = 0;
-         insert into sagas (id, definition, version, status, owner, wake_at, created_at, updated_at)
+        "insert into sagas (id, definition, version, status, owner, wake_at, created_at, updated_at)
          select
              lpad(to_hex(n), 32, '0')::uuid, 'definition-' || (n / 3 % 3), 1,
              case n % 3 when 2 then 'succeeded' else 'running' end,
@@ -33,31 +34,44 @@ async fn fill(client: &Client, count: i64) {
          from generate_series(1::bigint, {count}) as n where n % 3 <> 2;
          vacuum analyze sagas; vacuum analyze jobs"
     );
-    for statement in rows.split(';') {
+    execute_each(client, &rows).await;
+}
+
+/// The cost of looking for stalled sagas when every saga waits for a timer. The rows are inserted as they are needed: dead
+/// versions of updated rows stay in the indexes while another session has an older snapshot.
+async fn cost_of_stuck(count: i64) -> i64 {
+    let client = fresh_client().await;
+    let rows = format!(
+        "insert into sagas (id, definition, version, status, wake_at, created_at, updated_at)
+         select
+             lpad(to_hex(n), 32, '0')::uuid, 'definition-' || n % 3, 1, 'running', now() + interval '1 year', now(), now()
+         from generate_series(1::bigint, {count}) as n;
+         insert into definitions (name, version, fingerprint, body)
+         select distinct definition, version, 0, '' from sagas;
+         vacuum analyze sagas; vacuum analyze definitions"
+    );
+    execute_each(&client, &rows).await;
+    pages(&client, query!("health_stuck"), "(now() + interval '1 hour', 100)", "").await
+}
+
+/// A connection like those of the store, to a database of its own.
+async fn fresh_client() -> impl Deref<Target = impl Deref<Target = Client>> {
+    let address = fresh_database().await;
+    drop(PostgresStore::connect(&address).await.unwrap());
+    let client = pool_at(&address, 1).unwrap().get().await.unwrap();
+    client.batch_execute("set statement_timeout = 0").await.unwrap();
+    client
+}
+
+/// One by one: vacuum cannot run among others.
+async fn execute_each(client: &Client, statements: &str) {
+    for statement in statements.split(';') {
         client.batch_execute(statement).await.unwrap();
     }
 }
 
-/// What is stuck, of sagas that only wait for their time: hardly one of them is looked at.
-async fn cost_of_stuck(client: &Client) -> i64 {
-    client.batch_execute("begin").await.unwrap();
-    let waiting =
-        "update sagas set owner = null, wake_at = now() + interval '1 year' where status = 'running'";
-    client.batch_execute(waiting).await.unwrap();
-    let kept = "insert into definitions (name, version, fingerprint, body) select distinct definition, version, 0, '' from sagas";
-    client.batch_execute(kept).await.unwrap();
-    client.batch_execute("commit").await.unwrap();
-    // What was there before is gone, from the indexes too.
-    client.batch_execute("vacuum full analyze sagas").await.unwrap();
-    client.batch_execute("vacuum analyze definitions").await.unwrap();
-    pages(client, query!("health_stuck"), "(now() + interval '1 hour', 100)", "").await
-}
-
 async fn costs(count: i64) -> [i64; 6] {
-    let address = fresh_database().await;
-    drop(PostgresStore::connect(&address).await.unwrap());
-    // A connection as the store has them.
-    let client = pool_at(&address, 1).unwrap().get().await.unwrap();
+    let client = fresh_client().await;
     fill(&client, count).await;
     [
         pages(&client, query!("survey_adrift"), "(100)", "").await,
@@ -65,7 +79,7 @@ async fn costs(count: i64) -> [i64; 6] {
         pages(&client, query!("survey_waiting"), "(100)", "").await,
         pages(&client, query!("survey_leased"), "(100)", "").await,
         pages(&client, query!("survey_pending"), "(100)", "").await,
-        cost_of_stuck(&client).await,
+        cost_of_stuck(count).await,
     ]
 }
 

@@ -1,7 +1,7 @@
 //! Decisions to write and sessions to disturb them with.
 
 use std::sync::{Arc, LazyLock};
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, SystemTime};
 
 use backstitch::clock::{Clock as _, Ids as _, RandomIds, SystemClock};
 use backstitch::kernel::saga::event::Started;
@@ -10,7 +10,7 @@ use backstitch::kernel::{Payload, SagaId, Timestamp};
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::{Commit, NewRow, RowUpdate, RowWrite, Store as _};
 use backstitch_testkit::postgres::fresh_database;
-use tokio_postgres::{Client, NoTls};
+use tokio_postgres::{Client, NoTls, Row};
 
 /// How long anything may take that is waited for.
 pub(crate) const SOON: Duration = backstitch_testkit::PATIENCE;
@@ -120,9 +120,18 @@ pub(crate) async fn log(store: &PostgresStore, saga: SagaId) -> Vec<Event> {
 
 /// Waits until a session of the store stands before somebody's lock, and gives its process id.
 pub(crate) async fn until_blocked(watcher: &Client) -> i32 {
-    let blocked = "select pid from pg_stat_activity
+    blocked_session(watcher).await.get("pid")
+}
+
+/// Waits until a session of the store waits for a lock, and returns when its transaction began.
+pub(crate) async fn until_blocked_since(watcher: &Client) -> SystemTime {
+    blocked_session(watcher).await.get("xact_start")
+}
+
+async fn blocked_session(watcher: &Client) -> Row {
+    let blocked = "select pid, xact_start from pg_stat_activity
         where datname = current_database() and application_name = 'backstitch' and wait_event_type = 'Lock'";
-    until(async || watcher.query_opt(blocked, &[]).await.unwrap().map(|row| row.get(0))).await
+    until(async || watcher.query_opt(blocked, &[]).await.unwrap()).await
 }
 
 /// Waits for something to be there.
