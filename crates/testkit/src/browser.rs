@@ -21,6 +21,7 @@ const HEADLESS_SHELL: &str = "/usr/bin/chromium-headless-shell";
 const BROWSERS: [&str; 3] = ["/usr/bin/chromium", "/usr/bin/chromium-browser", "/usr/bin/google-chrome"];
 /// Long enough for a slow, busy machine.
 const START_LIMIT: Duration = Duration::from_secs(60);
+const START_ATTEMPTS: u32 = 10;
 const POLL_INTERVAL: Duration = Duration::from_millis(20);
 
 /// A browser of one's own. Dropping it ends it and removes what it kept; so does the death of the process that started it.
@@ -204,12 +205,25 @@ impl WebDriverCompatibleCommand for Ask {
 
 impl Driver {
     async fn start() -> Self {
+        for _ in 1..START_ATTEMPTS {
+            match Self::try_to_start().await {
+                Ok(driver) => return driver,
+                Err(output) => eprintln!("chromedriver ended while it started: {output}"),
+            }
+        }
+        Self::try_to_start()
+            .await
+            .unwrap_or_else(|output| panic!("chromedriver ends while it starts: {output}"))
+    }
+
+    /// Starts chromedriver, or returns what it printed if it ends. It chooses a port that is free on the IPv6 loopback, and
+    /// ends if another process uses that port on the IPv4 loopback.
+    async fn try_to_start() -> Result<Self, String> {
         let directory = tempfile::Builder::new().prefix("backstitch-browser-").tempdir();
         let directory = directory.unwrap_or_else(|error| panic!("cannot make a directory: {error}"));
         let log = directory.path().join("driver.log");
         let out = File::create(&log).unwrap_or_else(|error| panic!("cannot open the driver's log: {error}"));
         let mut command = Command::new(program());
-        // It chooses a free port itself: a port that is free now could be taken when it starts.
         command.arg("--port=0").stdin(Stdio::null()).stderr(Stdio::null()).stdout(out);
         // Ctrl-C is for the tests. They stop the browser when they are done.
         command.process_group(0);
@@ -219,22 +233,25 @@ impl Driver {
             panic!("cannot run the watchdog: {error}")
         });
         let mut driver = Self { process, watchdog, directory, port: 0 };
-        driver.port = driver.chosen_port(&log).await;
-        driver
+        driver.port = driver.chosen_port(&log).await?;
+        Ok(driver)
     }
 
     /// Waits until the driver listens, and reads its port from its log.
-    async fn chosen_port(&mut self, log: &Path) -> u16 {
+    async fn chosen_port(&mut self, log: &Path) -> Result<u16, String> {
         let deadline = Instant::now() + START_LIMIT;
         loop {
+            // Before its output is read: it prints nothing more once it has ended.
+            let ended = self.process.try_wait().unwrap_or_else(|error| panic!("lost chromedriver: {error}"));
             let output = fs::read_to_string(log).unwrap_or_default();
             if let Some((_, rest)) = output.split_once("started successfully on port ")
                 && let Some((port, _)) = rest.split_once('.')
             {
-                return port.parse().unwrap_or_else(|error| panic!("no port in {output:?}: {error}"));
+                return Ok(port.parse().unwrap_or_else(|error| panic!("no port in {output:?}: {error}")));
             }
-            let ended = self.process.try_wait().unwrap_or_else(|error| panic!("lost chromedriver: {error}"));
-            assert!(ended.is_none(), "chromedriver ended while it started: {output}");
+            if ended.is_some() {
+                return Err(output);
+            }
             assert!(Instant::now() < deadline, "chromedriver does not start: {output}");
             tokio::time::sleep(POLL_INTERVAL).await;
         }

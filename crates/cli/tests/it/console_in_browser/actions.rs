@@ -18,6 +18,8 @@ async fn a_saga_is_paused_resumed_and_cancelled_and_its_page_follows() {
     screen.shows("running, paused").await;
     screen.press(&format!("form[action='/sagas/{running}/resume'] button")).await;
     screen.shows("The saga goes on.").await;
+    // The page offers to pause once it shows the resumed saga. Before, it would refuse the cancellation as outdated.
+    screen.shows_in(&format!("form[action='/sagas/{running}/pause']"), "").await;
     screen.press("#actions details summary").await;
     screen.shows("First it waits for what is in flight: pack.").await;
     screen.fill(&format!("form[action='/sagas/{running}/cancel'] input[name=note]"), "not wanted").await;
