@@ -1,10 +1,12 @@
 //! What a look at the outbox costs does not depend on how much it holds.
 
-use backstitch::store::postgres::{PostgresStore, pool_at};
-use backstitch_testkit::postgres::fresh_database;
+use std::ops::Deref;
+
 use backstitch_testkit::scale;
 use serde_json::Value;
 use tokio_postgres::{Client, SimpleQueryMessage};
+
+use super::support::fresh_client;
 
 macro_rules! query {
     ($name:literal) => {
@@ -13,8 +15,8 @@ macro_rules! query {
 }
 
 const FEW: i64 = 1_000;
-/// The index of ten thousand messages has about fifty pages, that of a million four thousand.
-const MOST_PAGES_FOR_AGES: i64 = 200;
+/// More messages than the ages are computed from.
+const MORE_THAN_AGED: i64 = 12_000;
 
 /// Fills the outbox with messages of ten topics that wait: every other one is due, every third one has an ordering key.
 async fn fill(client: &Client, messages: i64) {
@@ -33,12 +35,18 @@ async fn fill(client: &Client, messages: i64) {
              clock(), clock()
          from generate_series(1::bigint, {messages}) as n"
     );
-    client.batch_execute("set statement_timeout = 0").await.unwrap();
     client.batch_execute(&rows).await.unwrap();
     for index in &indexes {
         client.batch_execute(index.get(1)).await.unwrap();
     }
     client.batch_execute("vacuum analyze outbox").await.unwrap();
+}
+
+/// A connection like those of the store, to a database with this many messages.
+async fn filled(messages: i64) -> impl Deref<Target = impl Deref<Target = Client>> {
+    let client = fresh_client().await;
+    fill(&client, messages).await;
+    client
 }
 
 /// How many pages a statement looks at, beside what it does after its answer under these names.
@@ -61,16 +69,9 @@ pub(super) async fn pages(client: &Client, statement: &str, values: &str, afterw
     of(top) + later.map(of).sum::<i64>()
 }
 
-/// What a look for topics, a claim, the end of what was claimed and a list take; how old messages are costs a bounded look.
+/// The cost of looking for topics, claiming messages, settling them and listing them.
 async fn costs(messages: i64) -> [i64; 4] {
-    let address = fresh_database().await;
-    let store = PostgresStore::connect(&address).await.unwrap();
-    drop(store);
-    // A connection as the store has them.
-    let client = pool_at(&address, 1).unwrap().get().await.unwrap();
-    fill(&client, messages).await;
-    let ages = pages(&client, query!("outbox_ages"), "", "").await;
-    assert!(ages > 0 && ages <= MOST_PAGES_FOR_AGES, "{ages} pages for the ages of {messages} messages");
+    let client = filled(messages).await;
     let looking = pages(&client, query!("waiting_topics"), "", "").await;
     let claim = "(array['topic-3', 'topic-4'], array[25, 25], array[10000, 10000], 'tester')";
     let claiming = pages(&client, query!("due_messages"), claim, "CTE put_aside").await;
@@ -93,6 +94,18 @@ async fn costs(messages: i64) -> [i64; 4] {
     let rare_ones = "(array['aborted', 'sending', 'succeeded'], 'topic-3', 9223372036854775807, 10)";
     let listing = pages(&client, newest, rare_ones, "").await;
     [looking, claiming, settling, listing]
+}
+
+async fn cost_of_ages(messages: i64) -> i64 {
+    let client = filled(messages).await;
+    pages(&client, query!("outbox_ages"), "", "").await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn ages_cost_does_not_grow_beyond_the_counted_messages() {
+    let (few, many) =
+        (cost_of_ages(MORE_THAN_AGED).await, cost_of_ages(scale::rows().max(3 * MORE_THAN_AGED)).await);
+    assert!(few > 0 && many * 2 <= few * 3, "{few} pages became {many}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,13 +1,10 @@
 //! What a look for work that nobody looks after costs does not depend on how many sagas there are, live or over.
 
-use std::ops::Deref;
-
-use backstitch::store::postgres::{PostgresStore, pool_at};
-use backstitch_testkit::postgres::fresh_database;
 use backstitch_testkit::scale;
 use tokio_postgres::Client;
 
 use super::flat_outbox::pages;
+use super::support::fresh_client;
 
 macro_rules! query {
     ($name:literal) => {
@@ -52,15 +49,6 @@ async fn cost_of_stuck(count: i64) -> i64 {
     );
     execute_each(&client, &rows).await;
     pages(&client, query!("health_stuck"), "(now() + interval '1 hour', 100)", "").await
-}
-
-/// A connection like those of the store, to a database of its own.
-async fn fresh_client() -> impl Deref<Target = impl Deref<Target = Client>> {
-    let address = fresh_database().await;
-    drop(PostgresStore::connect(&address).await.unwrap());
-    let client = pool_at(&address, 1).unwrap().get().await.unwrap();
-    client.batch_execute("set statement_timeout = 0").await.unwrap();
-    client
 }
 
 /// One by one: vacuum cannot run among others.

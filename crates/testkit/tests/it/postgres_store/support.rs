@@ -1,5 +1,6 @@
 //! Decisions to write and sessions to disturb them with.
 
+use std::ops::Deref;
 use std::sync::{Arc, LazyLock};
 use std::time::{Duration, Instant, SystemTime};
 
@@ -7,7 +8,7 @@ use backstitch::clock::{Clock as _, Ids as _, RandomIds, SystemClock};
 use backstitch::kernel::saga::event::Started;
 use backstitch::kernel::saga::{Event, Recorded, Status};
 use backstitch::kernel::{Payload, SagaId, Timestamp};
-use backstitch::store::postgres::PostgresStore;
+use backstitch::store::postgres::{PostgresStore, pool_at};
 use backstitch::store::{Commit, NewRow, RowUpdate, RowWrite, Store as _};
 use backstitch_testkit::postgres::fresh_database;
 use tokio_postgres::{Client, NoTls, Row};
@@ -19,6 +20,13 @@ pub(crate) const SOON: Duration = backstitch_testkit::PATIENCE;
 pub(crate) async fn fresh_store() -> (Arc<PostgresStore>, String) {
     let address = fresh_database().await;
     (Arc::new(PostgresStore::connect(&address).await.unwrap()), address)
+}
+
+/// A connection like those of the store, to a migrated database of its own.
+pub(crate) async fn fresh_client() -> impl Deref<Target = impl Deref<Target = Client>> {
+    let client = pool_at(&fresh_database().await, 1).unwrap().get().await.unwrap();
+    client.batch_execute("set statement_timeout = 0").await.unwrap();
+    client
 }
 
 /// A session beside the store's.
