@@ -24,6 +24,8 @@ cargo build -q --locked -p backstitch-testkit --bin with-postgres
 # The tests look for the fuzzer in their own target directory.
 mkdir -p "$target/llvm-cov-target"
 ln -sfn "$target/fuzz-venv" "$target/llvm-cov-target/fuzz-venv"
+# Without this, the profiles of an earlier run would count too.
+cargo llvm-cov clean --workspace
 status=0
 "$target/debug/with-postgres" cargo llvm-cov nextest --no-report --locked --workspace --no-fail-fast \
     --status-level fail || status=$?

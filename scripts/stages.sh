@@ -21,9 +21,6 @@ stage() {
 
 finish() {
     local status=$?
-    if [[ -n $temporary_folder ]]; then
-        rm -rf "$temporary_folder"
-    fi
     if [[ -n ${log-} && -f $log ]]; then
         slowest_tests "$log"
         mv "$log" "$target/test.log"
@@ -34,8 +31,15 @@ finish() {
     if [[ $status -ne 0 && -n $stage_running ]]; then
         printf '\nfailed in stage "%s"\n' "$stage_running" >&2
     fi
+    # A process that is still ending may write while the folder is removed. That does not fail the run.
+    if [[ -n $temporary_folder ]]; then
+        rm -rf "$temporary_folder" 2>/dev/null || { sleep 1 && rm -rf "$temporary_folder"; } || true
+    fi
 }
 trap finish EXIT
+# Bash runs these when the current command has ended, so the temporary folder is not removed under running tests.
+trap 'exit 143' TERM
+trap 'exit 129' HUP
 
 stage_summary() {
     local index
@@ -46,10 +50,11 @@ stage_summary() {
     printf '%6d s  total\n' "$SECONDS"
 }
 
-# slowest_tests LOG: the ten tests that took longest, if the log is nextest's.
+# slowest_tests LOG: the ten tests that took longest, by the log of nextest or of run_tests.py.
 slowest_tests() {
     printf '\n== slowest tests\n'
-    sed -nE 's/^ *(PASS|LEAK) \[ *([0-9.]+)s\] (\([^)]*\) )?(.*)$/\2 \4/p' "$1" | sort -rn |
+    sed -nE -e 's/^ *(PASS|LEAK) \[ *([0-9.]+)s\] (\([^)]*\) )?(.*)$/\2 \4/p' \
+        -e 's/^test (.*) \.\.\. ok <([0-9.]+)s>$/\2 \1/p' "$1" | sort -rn |
         # Reads to the end: a reader that stops early would make sort fail, and the script with it.
         awk 'NR <= 10 { seconds = $1; sub(/^[^ ]+ /, ""); printf "%8.1f s  %s\n", seconds, $0 }'
 }

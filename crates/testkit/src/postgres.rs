@@ -336,7 +336,7 @@ impl ThrowawayPostgres {
             format!("port={}", self.port),
             format!("unix_socket_directories={socket_directory}"),
             "listen_addresses=127.0.0.1".to_owned(),
-            "max_connections=200".to_owned(),
+            "max_connections=500".to_owned(),
         ];
         settings.extend(match self.durability {
             // The defaults, spelled out: a crash test on a server that loses data proves nothing.

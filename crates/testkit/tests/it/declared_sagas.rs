@@ -14,7 +14,8 @@ use serde_json::json;
 
 /// How long anything may take that is waited for.
 const SOON: Duration = backstitch_testkit::PATIENCE;
-const LEASE: Duration = Duration::from_secs(1);
+/// Long enough for heartbeats in time on a busy machine, short enough to wait for a dead node.
+const LEASE: Duration = Duration::from_secs(6);
 
 /// Makes calls that go well, except for those that never come back.
 struct Calls {

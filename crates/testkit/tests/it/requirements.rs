@@ -68,13 +68,18 @@ test saga::tests::one ... ok
 test two ... FAILED
 test three ... ignored
 test four - should panic ... ok
+test seven ... ok <0.012s>
+test eight ... FAILED <0.012s>
 test crates/kernel/src/lib.rs - decide (line 3) ... ok
         PASS [   0.012s] (  7/2901) backstitch-kernel saga::tests::five
         FAIL [   0.012s] (  8/2901) backstitch-kernel saga::tests::six
 ";
     let passed = passed_tests(log);
-    assert!(["one", "four", "five"].iter().all(|name| passed.contains(*name)), "{passed:?}");
-    assert!(!["two", "three", "decide", "six"].iter().any(|name| passed.contains(*name)), "{passed:?}");
+    assert!(["one", "four", "five", "seven"].iter().all(|name| passed.contains(*name)), "{passed:?}");
+    assert!(
+        !["two", "three", "decide", "six", "eight"].iter().any(|name| passed.contains(*name)),
+        "{passed:?}"
+    );
 }
 
 struct NamedTest {
@@ -169,9 +174,10 @@ fn passed_tests(log: &str) -> BTreeSet<String> {
         .collect()
 }
 
-/// `test PATH ... ok`
+/// `test PATH ... ok`, which `scripts/run_tests.py` follows by the duration: `<0.012s>`
 fn passed_by_libtest(line: &str) -> Option<&str> {
-    line.trim().strip_prefix("test ")?.strip_suffix(" ... ok")?.split_whitespace().next()
+    let (test, outcome) = line.trim().strip_prefix("test ")?.rsplit_once(" ... ")?;
+    (outcome.split_whitespace().next() == Some("ok")).then(|| test.split_whitespace().next())?
 }
 
 /// `PASS [ 0.012s] ( 7/99) CRATE PATH`; `LEAK` if a child of the test had its output open for a moment longer.

@@ -104,7 +104,8 @@ async fn events_of_sagas_arrive_as_the_log_has_them_in_its_order_and_only_those_
 #[tokio::test(flavor = "multi_thread")]
 async fn events_of_sagas_arrive_each_and_in_order_although_the_server_is_killed() {
     on_both_stores(Mood::TakesSlowly(Duration::from_millis(3)), async |desk| {
-        let service = Broker::start(Mood::TakesSlowly(Duration::from_millis(200))).await;
+        // No step ends before the last kill.
+        let service = Broker::start(Mood::Hangs).await;
         let settings = announcing(&desk, "\"*\"");
         let soon = [("BACKSTITCH_SAGAS_LEASE", "1s")];
         let mut sagas = Vec::new();
@@ -126,6 +127,7 @@ async fn events_of_sagas_arrive_each_and_in_order_although_the_server_is_killed(
             .await;
             open.program.child.kill().await.unwrap();
         }
+        service.be(Mood::Takes);
         let open = desk.open_with(&settings, &soon).await;
         for saga in &sagas {
             ends(&open, saga).await;

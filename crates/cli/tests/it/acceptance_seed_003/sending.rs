@@ -32,7 +32,7 @@ async fn s2_s3_a_message_goes_from_pending_over_sending_to_succeeded_and_the_led
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_s5_what_fails_waits_its_time_and_is_sent_again() {
     on_both_stores(Mood::Refuses, async |desk| {
-        let open = desk.open().await;
+        let open = desk.open_with("max_attempts = 1000", &[]).await;
         let id = open.accepted("k-1").await;
         let failed = open.becomes(id, "failed").await;
         assert_eq!(failed["last_error_code"], "http_503");

@@ -50,7 +50,7 @@ impl Broker {
 /// A server that provisions what the broker's messages ask for.
 async fn open(stage: &Stage, broker: &Broker, folder: &tempfile::TempDir) -> Open {
     let config = format!(
-        "[lifecycle.nats]\nurl = \"{}\"\nstream = \"SITES\"\nsubject = \"sites.requested\"\nack_wait = \"1500ms\"\n",
+        "[lifecycle.nats]\nurl = \"{}\"\nstream = \"SITES\"\nsubject = \"sites.requested\"\nack_wait = \"4s\"\n",
         broker.server.url()
     );
     let path = folder.path().join("backstitch.toml");

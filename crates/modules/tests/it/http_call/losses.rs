@@ -5,7 +5,7 @@ use backstitch_modules::http_call::Limits;
 use serde_json::Value;
 
 use crate::http_call::stage::{Stage, error, once, one_step};
-use backstitch_testkit::service::{Reply, Service, babbler, nobody};
+use backstitch_testkit::service::{Heard, Reply, Service, babbler, nobody};
 
 #[tokio::test]
 async fn a_refused_connection_means_not_done() {
@@ -89,12 +89,13 @@ async fn a_service_that_never_answers_times_out_and_is_undone() {
         })
         .await;
         let stage = Stage::new().await;
-        let undo = format!("compensate: {{http: {{url: '{}'}}}}, retry: 0, timeout: 100ms", service.url());
+        let undo = format!("compensate: {{http: {{url: '{}'}}}}, retry: 0, timeout: 1s", service.url());
         stage.declare(&one_step(&service.url(), &undo));
         let ended = stage.run("once").await;
         assert_eq!(ended.error.unwrap().kind, ErrorKind::TimedOut);
         assert_eq!(ended.steps[0].status, StepStatus::Compensated);
-        let undo = service.heard()[1].json();
+        let heard = service.heard();
+        let undo = heard.iter().map(Heard::json).find(|body| body["phase"] == "undo").unwrap();
         assert_eq!((&undo["result"], &undo["error"]["kind"]), (&Value::Null, &Value::from("timed_out")));
     }
 }
@@ -104,7 +105,7 @@ async fn a_no_is_a_no_though_its_body_never_ends() {
     let answer = "HTTP/1.1 422 No\r\nContent-Length: 99\r\n\r\n{";
     let service = Service::always(move || Reply::Stall(answer.into())).await;
     let stage = Stage::new().await;
-    stage.declare(&one_step(&service.url(), "retry: 0, timeout: 1s"));
+    stage.declare(&one_step(&service.url(), "retry: 0, timeout: 3s"));
     let error = stage.run("once").await.error.unwrap();
     assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Refused, Some("HTTP_422")), "{error}");
 }

@@ -13,7 +13,7 @@ use crate::lifecycle_nats::stage::eventually;
 pub(crate) const STREAM: &str = "SITES";
 pub(crate) const SUBJECT: &str = "sites.requested";
 /// Soon enough for a test, and not so soon that a busy machine is taken for a dead one.
-pub(crate) const ACK_WAIT: Duration = Duration::from_millis(1500);
+pub(crate) const ACK_WAIT: Duration = Duration::from_secs(4);
 
 pub(crate) struct Broker {
     pub(crate) server: NatsServer,

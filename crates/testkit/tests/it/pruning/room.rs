@@ -42,7 +42,8 @@ async fn a_file_shrinks_when_what_filled_it_is_gone() {
         report.last_run.is_some() && report.pages_given_back * 4096 > full / 2
     })
     .await;
-    assert!(size(folder.path()) < full / 2, "{} of {full}", size(folder.path()));
+    // A checkpoint that meets a reader leaves the file as it is.
+    eventually("the file is smaller", async || size(folder.path()) < full / 2).await;
     engine.shutdown().await.unwrap();
     let connection = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
     let sound: String = connection.query_row("pragma integrity_check", [], |row| row.get(0)).unwrap();
@@ -106,7 +107,7 @@ async fn on_a_server_the_room_of_what_is_gone_is_used_again_and_its_tables_grow_
         }
     }
     // Four fillings without reuse make four times the first size. PostgreSQL adds pages in blocks when several connections
-    // wait for one, so a table may grow a little at each filling.
+    // wait for one, so a table may grow at a filling.
     assert!(sizes[3] < 2 * sizes[0], "{sizes:?}");
     let lazy = "select relname from pg_class join pg_namespace on pg_namespace.oid = relnamespace
         where nspname = 'backstitch' and relname in ('sagas', 'saga_events', 'saga_attributes', 'outbox', 'jobs')

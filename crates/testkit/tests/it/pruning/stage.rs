@@ -15,11 +15,15 @@ use backstitch_testkit::postgres;
 use backstitch_testkit::shelf::Shelf;
 use serde_json::Value;
 use tempfile::TempDir;
+use tokio::sync::Semaphore;
 
 /// Long enough for anything that is waited for.
 const SOON: Duration = backstitch_testkit::PATIENCE;
 /// What ended is old enough a moment later.
 pub(crate) const A_MOMENT: Option<Duration> = Some(Duration::from_millis(20));
+
+/// Each permit lets one gated saga of the process end. The tests run in processes of their own.
+pub(crate) static GATE: Semaphore = Semaphore::const_new(0);
 
 /// A database of its own.
 pub(crate) enum Place {
@@ -124,7 +128,7 @@ pub(crate) fn soon() -> Retention {
     }
 }
 
-/// Does what its input says: it may wait, be declined, and fail to be undone.
+/// Does what its input says: it may wait, wait for [`GATE`], be declined, and fail to be undone.
 pub(crate) fn purchase() -> Saga {
     async fn reserve(ctx: Context<Value>) -> Result<String, StepError> {
         ctx.publish("stock", &ctx.idempotency_key(), &"one")?;
@@ -136,6 +140,9 @@ pub(crate) fn purchase() -> Saga {
     async fn charge(ctx: Context<Value>) -> Result<(), StepError> {
         let wait = ctx.input()["wait_ms"].as_u64().unwrap_or_default();
         tokio::time::sleep(Duration::from_millis(wait)).await;
+        if ctx.input()["gated"] == true {
+            GATE.acquire().await.unwrap().forget();
+        }
         if ctx.input()["declined"].is_null() { Ok(()) } else { Err(StepError::refused("declined")) }
     }
     Saga::builder("purchase")
