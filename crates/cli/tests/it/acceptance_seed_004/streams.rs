@@ -51,14 +51,12 @@ async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
             ("lifecycle.failed", &json!("vercel_api"), &json!("hook_creating"))
         );
         assert_eq!(stream.next().await, None);
-        for after in ["7", "8", "2147483647"] {
-            let headers = [("last-event-id", after)];
-            let nothing = open.client.send(hyper::Method::GET, &site("s", "/events"), &headers, "").await;
-            assert_eq!((nothing.status, nothing.body.len()), (204, 0), "after {after}");
-        }
+        let headers = [("last-event-id", "7")];
+        let nothing = open.client.send(hyper::Method::GET, &site("s", "/events"), &headers, "").await;
+        assert_eq!((nothing.status, nothing.body.len()), (204, 0));
         let rest = EventStream::open(&open.client, &site("s", "/events"), Some(6)).await.rest().await;
         assert_eq!(rest.len(), 1);
-        for after in ["-1", "x", "2147483648"] {
+        for after in ["-1", "x", "8", "2147483647", "2147483648"] {
             let refused = open
                 .client
                 .send(hyper::Method::GET, &site("s", "/events"), &[("last-event-id", after)], "")
