@@ -92,12 +92,12 @@ async fn how_long_the_oldest_message_waits_is_told_by_health_and_by_a_metric() {
         server.client.get(&format!("/v1/health?stuck_after={threshold}")).await.json()
     };
     assert_eq!(health("10m").await["oldest_outbox_seconds"], json!(null));
-    assert_eq!(number(&server, "outbox_age_seconds{quantile=\"1\"}").await.to_bits(), 0.0_f64.to_bits());
+    assert_eq!(number(&server, "outbox_age_seconds{percentile=\"100\"}").await.to_bits(), 0.0_f64.to_bits());
     let id = server.client.run(&json!({ "definition": "stuck" })).await["id"].as_str().unwrap().to_owned();
     let first = health("10m").await["oldest_outbox_seconds"].as_f64().unwrap();
     let second = health("10m").await["oldest_outbox_seconds"].as_f64().unwrap();
     assert!(second > first && first >= 0.0, "{first} {second}");
-    assert!(number(&server, "outbox_age_seconds{quantile=\"1\"}").await > second);
+    assert!(number(&server, "outbox_age_seconds{percentile=\"100\"}").await > second);
     server.switches.repair_undo();
     let note = json!({ "action": "retry", "note": "ada: the service is back" });
     server.client.post(&format!("/v1/sagas/{id}/steps/reserve/resolve"), &note).await;
