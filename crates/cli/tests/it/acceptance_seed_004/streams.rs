@@ -131,7 +131,8 @@ async fn a_reader_that_is_ahead_of_the_log_is_told_so_instead_of_waiting_for_eve
         let mut stream = EventStream::open(&open.client, &site("s", "/events"), Some(2)).await;
         expect(&open.fail("s", "internal").await, 200);
         assert_eq!(stream.next().await.unwrap().id, Some(3), "whoever has the newest waits for the next");
-        assert_eq!(resume("4").await.status, 204, "there is nothing to wait for");
+        assert_eq!(resume("4").await.status, 400, "ended lifecycles too");
+        assert_eq!(resume("3").await.status, 204, "there is nothing to wait for");
     })
     .await;
 }
