@@ -67,7 +67,7 @@ impl Notices {
         Ok(SoFar { raised_at: raised_at.map(Timestamp::from_micros), told: told.collect() })
     }
 
-    /// Keeps who is to be told, before anybody is.
+    /// Records the recipients of an alert before the first delivery.
     pub(super) async fn plan(&self, key: &str, recipients: &[(&'static str, String)]) -> Result<(), Error> {
         let store = self.store()?;
         match database(&*store)? {

@@ -1,5 +1,5 @@
--- What somebody took upon them before a time and nobody is being told of any more, each once for every recipient of it, and once at
--- least. One that nobody took upon them stays.
+-- Alerts that were acknowledged or resolved before a time and whose delivery has ended, each once for every recipient, and once at
+-- least. Open alerts stay.
 select
     raised.id, raised.alert_key as idempotency_key, raised.payload, raised.created_at,
     planned.channel, planned.recipient, notice.attempts, notice.notified_at, notice.last_error,
