@@ -77,6 +77,23 @@ install_nats_server() {
     fi
 }
 
+has_promtool() { find_tool promtool >/dev/null; }
+
+install_promtool() {
+    need "promtool, which checks the metrics" \
+        "Install it: on Debian and Ubuntu the package 'prometheus'; elsewhere put the program into PATH."
+    if [[ -z $apt_updated ]]; then
+        "${as_root[@]}" apt-get update
+        apt_updated=yes
+    fi
+    # The program alone: the package would start a server now and at every boot.
+    local folder
+    folder=$(mktemp -d)
+    (cd "$folder" && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb .)
+    install -D "$folder/usr/bin/promtool" "$target/tools/bin/promtool"
+    rm -r "$folder"
+}
+
 has_browser() {
     # Tests use the faster chromium-headless-shell too where it is installed.
     { command -v chromedriver && command -v chromium; } >/dev/null
@@ -112,6 +129,7 @@ install_all() {
     command -v strace >/dev/null || install_strace
     has_smtp_server || install_smtp_server
     has_nats_server || install_nats_server
+    has_promtool || install_promtool
     has_browser || install_browser
     has_fuzzer || install_fuzzer
 }

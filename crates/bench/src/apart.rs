@@ -65,6 +65,6 @@ pub(super) async fn run(args: &Args, address: &str) -> Result<(), Failure> {
     let address = Some(address).filter(|address| *address != IN_MEMORY);
     let beside = if args.apart.removing { Beside::Removal } else { Beside::Nothing };
     let measured = measure(address, variant, concurrency, Until::of(args), beside).await?;
-    println!("{}", serde_json::to_string(&measured)?);
+    crate::print::line(format_args!("{}", serde_json::to_string(&measured)?))?;
     Ok(())
 }

@@ -1,5 +1,7 @@
 //! `backstitch bench`: load on this machine, and how near it comes to a bare loop over the same rows.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic on a closed pipe: use `print`")]
+
 mod apart;
 mod console;
 mod floor;
@@ -7,6 +9,7 @@ mod http;
 mod lifecycles;
 mod load;
 mod outbox;
+pub mod print;
 mod report;
 mod retention;
 mod stream;
@@ -93,11 +96,11 @@ const RELEASE_PROFILE: &str = "dist";
 /// On standard error, because standard output may be JSON.
 fn print_profile() {
     if PROFILE == RELEASE_PROFILE {
-        eprintln!("built with the profile {PROFILE}");
+        crate::print::note(format_args!("built with the profile {PROFILE}"));
     } else {
-        eprintln!(
+        crate::print::note(format_args!(
             "built with the profile {PROFILE}: for figures to compare, build with `cargo build --profile {RELEASE_PROFILE}`"
-        );
+        ));
     }
 }
 

@@ -34,10 +34,10 @@ struct Figures {
 /// Lets sites go their way, driven from outside, and prints how fast that went; the best of the rounds counts.
 pub(super) async fn run(args: &Args) -> Result<(), Failure> {
     if !args.json {
-        println!(
+        crate::print::line(format_args!(
             "{:<9} {:>5} {:>13} {:>8} {:>8} {:>7} {:>9} {:>6} {:>8}",
             "store", "conc", "transitions/s", "p50 ms", "p99 ms", "per tx", "floor/s", "ratio", "B/each"
-        );
+        ))?;
     }
     for &concurrency in &args.concurrency {
         let mut best: Option<Figures> = None;
@@ -55,10 +55,10 @@ pub(super) async fn run(args: &Args) -> Result<(), Failure> {
         }
         let Some(best) = best else { continue };
         if args.json {
-            println!("{}", serde_json::to_string(&best)?);
+            crate::print::line(format_args!("{}", serde_json::to_string(&best)?))?;
             continue;
         }
-        println!(
+        crate::print::line(format_args!(
             "{:<9} {:>5} {:>13.0} {:>8.2} {:>8.2} {:>7.1} {:>9.0} {:>6.2} {:>8}",
             best.store,
             best.concurrency,
@@ -69,7 +69,7 @@ pub(super) async fn run(args: &Args) -> Result<(), Failure> {
             best.floor_per_s,
             best.floor_ratio,
             best.bytes_per_transition.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string()),
-        );
+        ))?;
     }
     Ok(())
 }

@@ -59,14 +59,14 @@ pub(super) async fn run(args: &Args, messages: usize) -> Result<(), Failure> {
     let Some(mut best) = best else { return Ok(()) };
     best.floor_ratio = best.drained_per_s / best.floor_per_s;
     if args.json {
-        println!("{}", serde_json::to_string(&best)?);
+        crate::print::line(format_args!("{}", serde_json::to_string(&best)?))?;
         return Ok(());
     }
-    println!(
+    crate::print::line(format_args!(
         "{:<9} {:<7} {:>9} {:>12} {:>10} {:>10} {:>6} {:>8}",
         "store", "adapter", "messages", "published/s", "drained/s", "floor/s", "ratio", "B/msg"
-    );
-    println!(
+    ))?;
+    crate::print::line(format_args!(
         "{:<9} {:<7} {:>9} {:>12.0} {:>10.0} {:>10.0} {:>6.2} {:>8}",
         best.store,
         best.adapter,
@@ -76,7 +76,7 @@ pub(super) async fn run(args: &Args, messages: usize) -> Result<(), Failure> {
         best.floor_per_s,
         best.floor_ratio,
         best.bytes_per_message.map_or_else(|| "-".to_owned(), |bytes| bytes.to_string()),
-    );
+    ))?;
     Ok(())
 }
 

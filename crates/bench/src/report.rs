@@ -92,12 +92,12 @@ impl Printer {
 
     pub(super) fn print(&mut self, report: &Report) -> Result<(), Failure> {
         if self.json {
-            println!("{}", serde_json::to_string(report)?);
+            crate::print::line(format_args!("{}", serde_json::to_string(report)?))?;
             return Ok(());
         }
         if !self.headed {
             self.headed = true;
-            println!(
+            crate::print::line(format_args!(
                 "{:<9} {:<9} {:>5} {:>10} {:>9} {:>9} {:>10} {:>6} {:>8} {:>8} {:>9} {:>8}",
                 "store",
                 "variant",
@@ -111,10 +111,10 @@ impl Printer {
                 "peak MB",
                 "commits/s",
                 "per tx"
-            );
+            ))?;
         }
         let maybe = |value: Option<f64>| value.map_or_else(|| "-".to_owned(), |value| value.to_string());
-        println!(
+        crate::print::line(format_args!(
             "{:<9} {:<9} {:>5} {:>10} {:>9} {:>9} {:>10} {:>6} {:>8} {:>8} {:>9} {:>8}{}{}",
             report.store,
             report.variant,
@@ -130,7 +130,7 @@ impl Printer {
             report.group(),
             report.last_to_first.map(|ratio| format!("  last/first 10,000: {ratio}")).unwrap_or_default(),
             report.of_success.map(|ratio| format!("  of success: {ratio}")).unwrap_or_default(),
-        );
+        ))?;
         Ok(())
     }
 }

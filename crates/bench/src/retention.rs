@@ -26,18 +26,18 @@ struct Figures {
 /// without the fastest round counts, of those with it the one that removed most.
 pub(super) async fn run(args: &Args) -> Result<(), Failure> {
     if !args.json {
-        println!(
+        crate::print::line(format_args!(
             "{:<9} {:>5} {:>12} {:>8} {:>14} {:>8} {:>6} {:>10}",
             "store", "conc", "undisturbed", "p99 ms", "beside removal", "p99 ms", "kept", "removed/s"
-        );
+        ))?;
     }
     for &concurrency in &args.concurrency {
         let figures = compared(args, concurrency).await?;
         if args.json {
-            println!("{}", serde_json::to_string(&figures)?);
+            crate::print::line(format_args!("{}", serde_json::to_string(&figures)?))?;
             continue;
         }
-        println!(
+        crate::print::line(format_args!(
             "{:<9} {:>5} {:>12} {:>8} {:>14} {:>8} {:>6} {:>10}",
             figures.store,
             figures.concurrency,
@@ -47,7 +47,7 @@ pub(super) async fn run(args: &Args) -> Result<(), Failure> {
             figures.beside_removal_p99_ms,
             figures.kept,
             figures.removed_per_s
-        );
+        ))?;
     }
     Ok(())
 }

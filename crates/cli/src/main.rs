@@ -1,5 +1,8 @@
 //! The `backstitch` binary.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic on a closed pipe: use `output`")]
+
+mod arguments;
 mod cli;
 mod commands;
 
@@ -62,7 +65,7 @@ impl Command {
 }
 
 fn main() -> ExitCode {
-    let matches = help::grouped(Cli::command()).get_matches();
+    let matches = help::grouped(Cli::command()).get_matches_from(arguments::arguments());
     let Cli { command } = Cli::from_arg_matches(&matches).unwrap_or_else(|why| why.exit());
     let mut threads = tokio::runtime::Builder::new_multi_thread();
     if command.loads_a_server() {
@@ -71,7 +74,7 @@ fn main() -> ExitCode {
     let runtime = match threads.enable_all().build() {
         Ok(runtime) => runtime,
         Err(why) => {
-            eprintln!("backstitch: cannot start: {why}");
+            bench::print::note(format_args!("backstitch: cannot start: {why}"));
             return ExitCode::FAILURE;
         }
     };
@@ -83,7 +86,7 @@ fn main() -> ExitCode {
         // Whoever piped it into another program has seen enough.
         Err(why) if nobody_reads(&why) => ExitCode::SUCCESS,
         Err(why) => {
-            eprintln!("backstitch: {why}");
+            bench::print::note(format_args!("backstitch: {why}"));
             ExitCode::FAILURE
         }
     }

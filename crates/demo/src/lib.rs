@@ -1,5 +1,7 @@
 //! The guided tour: a server, simulated services, and seven scenes that show what happens when they fail.
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic on a closed pipe: use `screen`")]
+
 mod administrator;
 mod api;
 mod findings;

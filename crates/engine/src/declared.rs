@@ -144,10 +144,8 @@ impl<'a> Attempt<'a> {
     #[must_use]
     pub fn timeout(&self) -> Duration {
         let step = &self.definition.steps()[self.position];
-        match (self.phase, &step.compensation) {
-            (Phase::Undo, Some(compensation)) => compensation.timeout,
-            (Phase::Do | Phase::Undo, _) => step.timeout,
-        }
+        let state = &self.state.steps[self.position];
+        step.time_of_attempt(self.phase, state, self.state.at).unwrap_or(step.timeout)
     }
 
     /// What the service tells a repeated call by: the same on every attempt, and another one for the compensation.

@@ -28,6 +28,7 @@ use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
 use crate::store::product::Database;
 use crate::store::{self, Counts, Cursor, Filter, Health, Page, Store, Summary};
+use crate::stuck_steps;
 use crate::view::SagaState;
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
@@ -233,7 +234,7 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
-        Ok(self.shared().store.list(filter, cursor).await?)
+        Ok(stuck_steps::list(&*self.shared().store, filter, cursor).await?)
     }
 
     /// How the sagas are doing: what is active, what has been stuck for longer than `stuck_after`

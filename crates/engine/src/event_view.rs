@@ -36,6 +36,8 @@ pub struct EventView<'a> {
     attributes: Option<&'a BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a Payload>,
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unparsed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
     failed_step: Option<&'a StepId>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -103,7 +105,9 @@ impl<'a> EventView<'a> {
                 attributes: Some(&started.attributes).filter(|attributes| !attributes.is_empty()),
                 ..self
             },
-            Event::StepSucceeded { result, .. } => Self { result: Some(result), ..self },
+            Event::StepSucceeded { result, .. } => {
+                Self { result: Some(result), unparsed: result.is_unparsed(), ..self }
+            }
             Event::StepFailed { error, in_doubt, .. } => {
                 Self { error: Some(ErrorView::of(error)), in_doubt: Some(*in_doubt), ..self }
             }

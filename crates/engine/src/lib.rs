@@ -71,6 +71,7 @@ mod runtime;
 mod saga;
 mod start;
 pub mod store;
+mod stuck_steps;
 mod tail;
 pub mod testing;
 mod view;
@@ -98,7 +99,7 @@ pub use run::{Accepted, Run};
 pub use runtime::{FeedEvent, Gap, Undriven};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
-pub use store::{Cursor, Filter, Health, Page, Summary};
+pub use store::{Cursor, Filter, Health, Page, StuckStep, Summary};
 pub use view::{SagaState, StepView};
 pub use work::{Answered, Desk, Offers, Subject, Work};
 

@@ -185,7 +185,7 @@ impl Policy {
     pub fn after_each(max_attempts: Option<u32>, waits: Vec<Duration>) -> Self {
         let max_delay = waits.iter().max().copied().unwrap_or(Duration::ZERO);
         let count = max_attempts.map_or(u32::MAX, |attempts| attempts.saturating_sub(1));
-        let retry = Retry { count, backoff: Backoff::List(waits), jitter_percent: 0 };
+        let retry = Retry { count, backoff: Backoff::List(waits), jitter_percent: 0, within: None };
         Self { max_attempts, retry, max_delay }
     }
 

@@ -42,6 +42,14 @@ impl fmt::Display for Problems {
     }
 }
 
+/// What is wrong with a retry policy that stands at this place.
+#[must_use]
+pub fn retry_problems(place: &str, retry: &Retry) -> Vec<Problem> {
+    let mut mistakes = Mistakes::default();
+    mistakes.retry(place, retry);
+    mistakes.found
+}
+
 /// Collects mistakes, and knows those that any definition can have.
 #[derive(Default)]
 pub(crate) struct Mistakes {
@@ -120,6 +128,9 @@ impl Mistakes {
         };
         if longest > MAX_DURATION {
             self.problem(place, "waits longer than 366 days");
+        }
+        if let Some(time) = retry.within {
+            self.timeout(&format!("{place}.within"), time);
         }
     }
 }

@@ -9,13 +9,17 @@ use serde_json::value::RawValue;
 
 /// One valid JSON document as text. Cloning shares the text.
 #[derive(Clone, PartialEq, Eq, Hash)]
-pub struct Payload(Arc<str>);
+pub struct Payload {
+    text: Arc<str>,
+    /// The document stands for a response that was not JSON. The log keeps the mark; other serialisations drop it.
+    unparsed: bool,
+}
 
 impl Payload {
     /// JSON `null`: the input of a saga that takes none and the result of a step that gives none.
     #[must_use]
     pub fn null() -> Self {
-        Self(Arc::from("null"))
+        Self::parsed(Arc::from("null"))
     }
 
     /// Encodes a value.
@@ -23,7 +27,7 @@ impl Payload {
     /// # Errors
     /// When the value has no JSON form, such as a map whose keys are not text.
     pub fn encode<T: Serialize + ?Sized>(value: &T) -> Result<Self, serde_json::Error> {
-        serde_json::to_string(value).map(|text| Self(text.into()))
+        serde_json::to_string(value).map(|text| Self::parsed(text.into()))
     }
 
     /// Takes text that must already be JSON.
@@ -34,7 +38,31 @@ impl Payload {
         let text = text.into();
         let document = serde_json::from_str::<&RawValue>(&text)?.get();
         // Blanks around the document do not survive being stored inside another one.
-        if document.len() == text.len() { Ok(Self(text)) } else { Ok(Self(document.into())) }
+        Ok(Self::parsed(if document.len() == text.len() { text } else { document.into() }))
+    }
+
+    /// A response that was not JSON: text becomes a JSON string, anything else `null`.
+    #[must_use]
+    pub fn from_unparsed(body: &[u8]) -> Self {
+        // NUL is valid UTF-8, but bodies that contain it are binary, and databases refuse it in text.
+        let text = std::str::from_utf8(body).ok().filter(|text| !text.contains('\0'));
+        text.and_then(|text| Self::encode(text).ok()).unwrap_or_default().marked_unparsed(true)
+    }
+
+    /// The same document with this mark, as it was read from a log.
+    #[must_use]
+    pub(crate) fn marked_unparsed(self, unparsed: bool) -> Self {
+        Self { unparsed, ..self }
+    }
+
+    /// Whether the document stands for a response that was not JSON.
+    #[must_use]
+    pub fn is_unparsed(&self) -> bool {
+        self.unparsed
+    }
+
+    fn parsed(text: Arc<str>) -> Self {
+        Self { text, unparsed: false }
     }
 
     /// Decodes the document.
@@ -42,31 +70,31 @@ impl Payload {
     /// # Errors
     /// When the document does not have the shape of `T`.
     pub fn decode<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
-        serde_json::from_str(&self.0)
+        serde_json::from_str(&self.text)
     }
 
     /// The JSON text.
     #[must_use]
     pub fn as_str(&self) -> &str {
-        &self.0
+        &self.text
     }
 
     /// Whether this is `null`.
     #[must_use]
     pub fn is_null(&self) -> bool {
-        &*self.0 == "null"
+        &*self.text == "null"
     }
 
     /// Size of the text in bytes.
     #[must_use]
     pub fn len(&self) -> usize {
-        self.0.len()
+        self.text.len()
     }
 
     /// Whether the text is empty; never so for a valid document.
     #[must_use]
     pub fn is_empty(&self) -> bool {
-        self.0.is_empty()
+        self.text.is_empty()
     }
 }
 
@@ -78,13 +106,13 @@ impl Default for Payload {
 
 impl fmt::Debug for Payload {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.0)
+        f.write_str(&self.text)
     }
 }
 
 impl Serialize for Payload {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let raw: &RawValue = serde_json::from_str(&self.0).map_err(serde::ser::Error::custom)?;
+        let raw: &RawValue = serde_json::from_str(&self.text).map_err(serde::ser::Error::custom)?;
         raw.serialize(serializer)
     }
 }
@@ -92,6 +120,6 @@ impl Serialize for Payload {
 impl<'de> Deserialize<'de> for Payload {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
         let raw = Box::<RawValue>::deserialize(deserializer)?;
-        Ok(Self(raw.get().into()))
+        Ok(Self::parsed(raw.get().into()))
     }
 }

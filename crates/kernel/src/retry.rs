@@ -31,6 +31,8 @@ pub struct Retry {
     /// Spread the waits by up to this share, in percent, so that many sagas do not retry in step.
     /// The spread is a function of saga and attempt: the same log gives the same times.
     pub jitter_percent: u8,
+    /// All attempts and the waits between them take at most this long. A retry that cannot start in time is not made.
+    pub within: Option<Duration>,
 }
 
 /// The longest wait an exponential backoff reaches unless a cap is given.
@@ -49,20 +51,25 @@ impl Retry {
     /// `count` retries, each after `delay`.
     #[must_use]
     pub fn fixed(count: u32, delay: Duration) -> Self {
-        Self { count, backoff: Backoff::Fixed(delay), jitter_percent: 0 }
+        Self { count, backoff: Backoff::Fixed(delay), jitter_percent: 0, within: None }
     }
 
     /// `count` retries, the first after `base`, each further one after twice the wait, at most [`DEFAULT_CAP`].
     #[must_use]
     pub fn exponential(count: u32, base: Duration) -> Self {
-        Self { count, backoff: Backoff::Exponential { base, cap: DEFAULT_CAP }, jitter_percent: 0 }
+        Self {
+            count,
+            backoff: Backoff::Exponential { base, cap: DEFAULT_CAP },
+            jitter_percent: 0,
+            within: None,
+        }
     }
 
     /// One retry after each of these waits.
     #[must_use]
     pub fn after_each(waits: Vec<Duration>) -> Self {
         let count = u32::try_from(waits.len()).unwrap_or(u32::MAX);
-        Self { count, backoff: Backoff::List(waits), jitter_percent: 0 }
+        Self { count, backoff: Backoff::List(waits), jitter_percent: 0, within: None }
     }
 
     /// The same policy with another longest wait; only an exponential backoff has one.
@@ -78,6 +85,13 @@ impl Retry {
     #[must_use]
     pub fn with_jitter(mut self, percent: u8) -> Self {
         self.jitter_percent = percent.min(100);
+        self
+    }
+
+    /// The same policy, with this long for all attempts together.
+    #[must_use]
+    pub fn within(mut self, time: Duration) -> Self {
+        self.within = Some(time);
         self
     }
 
@@ -156,6 +170,8 @@ mod wire {
         delays: Vec<Duration>,
         #[serde(default, skip_serializing_if = "is_zero")]
         jitter: u8,
+        #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+        within: Option<Duration>,
     }
 
     #[derive(Clone, Copy, Default, PartialEq, Serialize, Deserialize)]
@@ -191,7 +207,12 @@ mod wire {
                 }
                 Shape::List => Backoff::List(wire.delays),
             };
-            Self { count: wire.count.unwrap_or(listed), backoff, jitter_percent: wire.jitter.min(100) }
+            Self {
+                count: wire.count.unwrap_or(listed),
+                backoff,
+                jitter_percent: wire.jitter.min(100),
+                within: wire.within,
+            }
         }
     }
 
@@ -202,7 +223,15 @@ mod wire {
                 Backoff::Exponential { base, cap } => (Shape::Exponential, Some(base), Some(cap), Vec::new()),
                 Backoff::List(waits) => (Shape::List, None, None, waits),
             };
-            Self { count: Some(retry.count), delay, backoff, max_delay, delays, jitter: retry.jitter_percent }
+            Self {
+                count: Some(retry.count),
+                delay,
+                backoff,
+                max_delay,
+                delays,
+                jitter: retry.jitter_percent,
+                within: retry.within,
+            }
         }
     }
 }

@@ -9,6 +9,7 @@ pub mod http_call;
 mod job_words;
 pub mod key_file;
 pub mod lifecycles;
+mod masked_url;
 pub mod only_object;
 pub mod orders;
 pub mod outbox;
@@ -22,4 +23,5 @@ mod settings;
 pub mod unique;
 pub mod webhooks;
 
+pub use masked_url::masked_url;
 pub use reading::{nearest, shown_duration, written_duration};

@@ -7,11 +7,12 @@ use tokio::sync::broadcast::error::RecvError;
 
 use crate::app::App;
 use crate::routes;
-use crate::telemetry::UPKEEP;
+use crate::telemetry::{Durations, UPKEEP};
 
 /// Passes events on, from this call on and until the server closes; beside the engine and never in its way.
 pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
     let counters = app.metrics.event_counters();
+    let mut durations = Durations::default();
     let mut events = Box::pin(app.engine.events_and_gaps());
     let mut lifecycles = app.lifecycles.parts.listen();
     async move {
@@ -21,6 +22,7 @@ pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
                 event = events.next() => match event {
                     Some(Ok(event)) => {
                         counters.count(&event.recorded.event);
+                        durations.count(&event, &app.metrics);
                         app.pulse.count(&event);
                         let name = event.recorded.event.name();
                         app.audience.tell(&event.definition, name, || routes::live_frame(&event));

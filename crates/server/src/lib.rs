@@ -22,6 +22,8 @@
 //! # }
 //! ```
 
+#![deny(clippy::print_stdout, clippy::print_stderr, reason = "they panic on a closed pipe: use the log")]
+
 pub mod admin;
 mod app;
 mod audience;

@@ -69,7 +69,7 @@ impl Hooks {
         clock: Arc<dyn Clock>,
         closing: CancellationToken,
     ) -> Result<Self, Error> {
-        let parts = Webhooks::open(engine).await?;
+        let parts = Webhooks::open_with(engine, config.webhooks.retry_defaults()).await?;
         let mut tasks = Tasks::default();
         let sending =
             secret.map(|secret| Sending::new(&parts, config, secret, observer.clone(), clock)).transpose()?;

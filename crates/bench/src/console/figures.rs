@@ -57,11 +57,14 @@ pub(super) struct Table {
 }
 
 impl Table {
-    pub(super) fn new(json: bool) -> Self {
+    pub(super) fn new(json: bool) -> Result<Self, Failure> {
         if !json {
-            println!("{:<64} {:>8} {:>8} {:>8} {:>8}", "page", "p50 ms", "p99 ms", "max ms", "bytes");
+            crate::print::line(format_args!(
+                "{:<64} {:>8} {:>8} {:>8} {:>8}",
+                "page", "p50 ms", "p99 ms", "max ms", "bytes"
+            ))?;
         }
-        Self { json, pages: 0, slowest: (0.0, String::new()), broken: 0 }
+        Ok(Self { json, pages: 0, slowest: (0.0, String::new()), broken: 0 })
     }
 
     pub(super) fn print(&mut self, figure: &Figure) -> Result<(), Failure> {
@@ -72,12 +75,14 @@ impl Table {
             self.slowest = (line.p99_ms, figure.page.clone());
         }
         if self.json {
-            println!("{}", serde_json::to_string(&line)?);
+            crate::print::line(format_args!("{}", serde_json::to_string(&line)?))?;
             return Ok(());
         }
         let Line { page, p50_ms, p99_ms, max_ms, bytes, holds, .. } = line;
         let word = if holds { "" } else { "  TOO SLOW" };
-        println!("{page:<64} {p50_ms:>8.1} {p99_ms:>8.1} {max_ms:>8.1} {bytes:>8}{word}");
+        crate::print::line(format_args!(
+            "{page:<64} {p50_ms:>8.1} {p99_ms:>8.1} {max_ms:>8.1} {bytes:>8}{word}"
+        ))?;
         Ok(())
     }
 
@@ -86,10 +91,10 @@ impl Table {
         let (slowest, page) = &self.slowest;
         if !self.json {
             let store = store.split([':', '/']).next().unwrap_or_default();
-            println!(
+            crate::print::line(format_args!(
                 "{} pages with {sagas} sagas on {store}: the slowest is {page}, p99 {slowest:.1} ms; the goal is {GOAL_MS} ms",
                 self.pages
-            );
+            ))?;
         }
         match self.broken {
             0 => Ok(()),

@@ -52,7 +52,7 @@ pub(super) async fn run(args: &Args, sagas: u32) -> Result<(), Failure> {
     }
     node.end().await?;
     target.remove().await?;
-    let mut table = Table::new(args.json);
+    let mut table = Table::new(args.json)?;
     for figure in &figures {
         table.print(figure)?;
     }

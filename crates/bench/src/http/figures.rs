@@ -56,11 +56,11 @@ impl Table {
             self.broken += 1;
         }
         if self.json {
-            println!("{}", serde_json::to_string(figure)?);
+            crate::print::line(format_args!("{}", serde_json::to_string(figure)?))?;
             return Ok(());
         }
         if !std::mem::replace(&mut self.begun, true) {
-            println!("{:<8} {:<50} {:<32} measured", "clause", "what", "limit");
+            crate::print::line(format_args!("{:<8} {:<50} {:<32} measured", "clause", "what", "limit"))?;
         }
         let holds = match figure.holds {
             None => "",
@@ -68,7 +68,10 @@ impl Table {
             Some(false) => "DOES NOT HOLD",
         };
         let limit = figure.limit.as_deref().unwrap_or_default();
-        println!("{:<8} {:<50} {limit:<32} {}  {holds}", figure.clause, figure.what, figure.measured);
+        crate::print::line(format_args!(
+            "{:<8} {:<50} {limit:<32} {}  {holds}",
+            figure.clause, figure.what, figure.measured
+        ))?;
         Ok(())
     }
 

@@ -56,14 +56,14 @@ pub(super) async fn run(args: &Args, events: usize) -> Result<(), Failure> {
     }
     let Some(best) = best else { return Ok(()) };
     if args.json {
-        println!("{}", serde_json::to_string(&best)?);
+        crate::print::line(format_args!("{}", serde_json::to_string(&best)?))?;
         return Ok(());
     }
-    println!(
+    crate::print::line(format_args!(
         "{:<9} {:>8} {:>12} {:>8} {:>10} {:>8} {:>8} {:>8}",
         "store", "events", "delivered/s", "B/each", "paced at/s", "p50 ms", "p99 ms", "trouble"
-    );
-    println!(
+    ))?;
+    crate::print::line(format_args!(
         "{:<9} {:>8} {:>12.0} {:>8} {:>10.0} {:>8.1} {:>8.1} {:>8.2}",
         best.store,
         best.events,
@@ -73,7 +73,7 @@ pub(super) async fn run(args: &Args, events: usize) -> Result<(), Failure> {
         best.p50_ms,
         best.p99_ms,
         best.kept_in_trouble,
-    );
+    ))?;
     Ok(())
 }
 

@@ -29,6 +29,7 @@ pub(crate) struct Event {
     failed_step: Option<String>,
     error: Option<Why>,
     in_doubt: Option<bool>,
+    unparsed: bool,
     phase: Option<String>,
     queue: Option<String>,
     action: Option<String>,
@@ -72,6 +73,7 @@ impl Event {
                 let of = self.max_attempts.map(|of| format!(" of {of}")).unwrap_or_default();
                 format!("attempt {attempt}{of} {undo}failed: {error}; it is tried again")
             }
+            "step.succeeded" if self.unparsed => "the response was not JSON".to_owned(),
             "step.failed" if self.in_doubt == Some(true) => format!("{error} (nobody knows what was done)"),
             "saga.compensating" => match &self.failed_step {
                 Some(step) => format!("{step} failed: {error}"),
@@ -211,6 +213,12 @@ mod tests {
             event(retry).line(),
             "step.retry  pay  attempt 1 of 3 of the undoing failed: \\u{1b}[31mgone\\n; it is tried again"
         );
+    }
+
+    #[test]
+    fn unparsed_result_is_mentioned() {
+        let unparsed = json!({"type": "step.succeeded", "step": "pay", "result": "OK", "unparsed": true});
+        assert_eq!(event(unparsed).line(), "step.succeeded  pay  the response was not JSON");
     }
 
     #[test]

@@ -1,6 +1,8 @@
 //! The one place that knows how answers are shown: to people as text, to programs as JSON.
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, IsTerminal as _};
+
+pub(crate) use backstitch_bench::print::{PrintError, line, note, text as print};
 
 use super::text::shown_json;
 
@@ -14,16 +16,6 @@ pub(crate) struct Output {
     pub(crate) colours: bool,
     /// How wide the terminal is; none where it is no terminal, and nothing is cut.
     pub(crate) width: Option<u16>,
-}
-
-/// What printing fails with.
-#[derive(Debug, thiserror::Error)]
-pub(crate) enum Error {
-    /// As when it is piped into `head`.
-    #[error("nobody reads the output any more")]
-    ReaderGone,
-    #[error("cannot print: {0}")]
-    Broken(io::Error),
 }
 
 impl Output {
@@ -40,7 +32,7 @@ impl Output {
     }
 
     /// An object of JSON as it came, on a line of its own, where programs read.
-    pub(crate) fn json(self, json: &str) -> Result<(), Error> {
+    pub(crate) fn json(self, json: &str) -> Result<(), PrintError> {
         if !self.json {
             return Ok(());
         }
@@ -48,25 +40,14 @@ impl Output {
     }
 
     /// A line for people, where people read.
-    pub(crate) fn line(self, text: &str) -> Result<(), Error> {
+    pub(crate) fn line(self, text: &str) -> Result<(), PrintError> {
         if self.json { Ok(()) } else { print(&format!("{text}\n")) }
     }
 
     /// What is said beside the answer: it gets into nobody's pipe.
     pub(crate) fn aside(self, text: &str) {
         if !self.json {
-            // Whoever closed it does not want to hear.
-            let _ = writeln!(io::stderr(), "{text}");
+            note(format_args!("{text}"));
         }
     }
-}
-
-/// Prints to standard output. Whoever reads it may have seen enough: that is no reason to panic.
-pub(crate) fn print(text: &str) -> Result<(), Error> {
-    let mut out = io::stdout().lock();
-    let printed = out.write_all(text.as_bytes()).and_then(|()| out.flush());
-    printed.map_err(|why| match why.kind() {
-        io::ErrorKind::BrokenPipe => Error::ReaderGone,
-        _ => Error::Broken(why),
-    })
 }

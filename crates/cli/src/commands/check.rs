@@ -12,7 +12,7 @@ use serde_json::{Value, json};
 use super::declared::format_of;
 use super::{Failure, on_one_line};
 use crate::cli::in_file;
-use crate::cli::output::print;
+use crate::cli::output::{note, print};
 
 /// What is looked at.
 #[derive(Debug, clap::Args)]
@@ -43,7 +43,7 @@ pub(crate) fn run(args: &Args) -> Result<(), Failure> {
                 print(&format!("{}\n", json!({ "kind": kind, "problems": problems })))?;
             } else {
                 for problem in &problems {
-                    eprintln!("{}", on_one_line(problem));
+                    note(format_args!("{}", on_one_line(problem)));
                 }
             }
             let mistakes = if problems.len() == 1 { "mistake" } else { "mistakes" };

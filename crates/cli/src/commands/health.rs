@@ -7,7 +7,8 @@ use crate::cli::status::worded;
 use crate::cli::table::Column;
 use crate::cli::{Ask, Session};
 
-const LINES: [Column; 6] = [
+const LINES: [Column; 7] = [
+    Column::text("failed rollbacks", "failed"),
     Column::text("sagas under way here", "under_way"),
     Column::text("stuck lifecycles", "lifecycles.stuck"),
     Column::text("oldest message, s", "oldest_outbox_seconds"),
@@ -29,7 +30,7 @@ const UNREGISTERED: [Column; 3] = [
 #[command(after_help = "Examples:\n  backstitch health\n  backstitch health --stuck-after 1h --json\n\n\
     The exit code is 1 if anything needs attention; `backstitch doctor` says what to do about it.")]
 pub(crate) struct Args {
-    /// How long a saga may be active with nothing due, and a message may wait; 10m unless given.
+    /// How long a saga may be active with nothing due, and a message may wait; the server's `doctor.stuck_after` unless given.
     #[arg(long, value_name = "TIME")]
     stuck_after: Option<String>,
 }

@@ -6,6 +6,7 @@ use backstitch::clock::{Clock, SystemClock};
 use backstitch_server::admin;
 
 use super::{Failure, Sources};
+use crate::cli::output::line;
 
 /// Which database is migrated.
 #[derive(Debug, clap::Args)]
@@ -19,6 +20,6 @@ pub(crate) async fn run(args: Args) -> Result<(), Failure> {
     let config = args.sources.gather(Vec::new())?;
     let clock: Arc<dyn Clock> = Arc::new(SystemClock);
     admin::migrate(&config, &clock).await?;
-    println!("the schema is up to date");
+    line(format_args!("the schema is up to date"))?;
     Ok(())
 }

@@ -47,7 +47,7 @@ pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Whether a command ended because nobody reads its output any more, as when it is piped into `head`.
 pub(crate) fn nobody_reads(why: &Failure) -> bool {
-    matches!(why.downcast_ref(), Some(output::Error::ReaderGone))
+    matches!(why.downcast_ref(), Some(output::PrintError::ReaderGone))
 }
 
 /// Where the settings come from.
@@ -71,7 +71,7 @@ impl Sources {
                 || "docs/configuration.md lists them all".to_owned(),
                 |meant| format!("did you mean {meant}?"),
             );
-            eprintln!("backstitch: {name} names no setting and is ignored: {advice}");
+            output::note(format_args!("backstitch: {name} names no setting and is ignored: {advice}"));
         }
         Ok(backstitch_server::Config::gather(self.config.as_deref(), &overrides)?)
     }

@@ -5,13 +5,15 @@ use crate::cli::Session;
 use crate::cli::listing::{Listing, Paging, list};
 use crate::cli::table::Column;
 
-pub(super) const COLUMNS: [Column; 7] = [
+pub(super) const COLUMNS: [Column; 9] = [
     Column::id("ID", "id"),
     Column::status("STATUS", "status"),
     Column::made("DEFINITION", |saga| super::versioned(saga, "definition", "version")),
     Column::made("PAUSED", |saga| if saga["paused"] == true { "yes".to_owned() } else { String::new() }),
     Column::time("UPDATED", "updated_at"),
     Column::text("FAILED STEP", "failed_step"),
+    Column::text("STUCK STEP", "stuck_step"),
+    Column::text("STUCK BECAUSE", "stuck_error"),
     Column::text("CORRELATION", "correlation_id"),
 ];
 
@@ -31,6 +33,9 @@ pub(crate) struct Args {
     /// With this correlation id.
     #[arg(long, value_name = "ID")]
     correlation_id: Option<String>,
+    /// Failed, and stuck at the compensation of this step.
+    #[arg(long, value_name = "STEP")]
+    stuck_step: Option<String>,
     /// With this attribute; may be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     attr: Vec<Attribute>,
@@ -46,6 +51,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     query.extend(args.status.map(|status| ("status", status)));
     query.extend(args.definition.map(|name| ("definition", name)));
     query.extend(args.correlation_id.map(|id| ("correlation_id", id)));
+    query.extend(args.stuck_step.map(|step| ("stuck_step", step)));
     query.extend(attributes.iter().map(|(name, value)| (name.as_str(), value.clone())));
     let listing = Listing {
         path: "/v1/sagas",

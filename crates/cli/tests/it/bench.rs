@@ -101,6 +101,28 @@ fn lifecycles_are_measured_against_their_floor() {
 }
 
 #[test]
+fn bench_and_migrate_survive_a_closed_pipe() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = format!("sqlite:{}", folder.path().join("closed.db").display());
+    for arguments in [
+        &["bench", "--store", "memory", "--sagas", "10", "--concurrency", "1,2"][..],
+        &["bench", "--store", "memory", "--sagas", "10", "--json"],
+        &["migrate", "--db", &file],
+        &["check", "--help"],
+    ] {
+        let (reader, closed) = std::io::pipe().unwrap();
+        drop(reader);
+        let mut command = Command::new(env!("CARGO_BIN_EXE_backstitch"));
+        command.args(arguments).stdout(closed.try_clone().unwrap());
+        let output = command.output().unwrap();
+        let printed = String::from_utf8_lossy(&output.stderr);
+        assert!(output.status.success() && !printed.contains("panicked"), "{arguments:?}: {printed}");
+        let status = command.stderr(closed).status().unwrap();
+        assert!(status.success(), "{arguments:?} with standard error closed: {status}");
+    }
+}
+
+#[test]
 fn what_makes_no_sense_is_refused() {
     for (arguments, told) in [
         (["--store", "mysql://host/db"], "is not a store"),

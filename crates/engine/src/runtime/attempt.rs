@@ -21,13 +21,11 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>, begins: Option<impl Fn
     let definition = call.definition.clone();
     let step = &definition.definition.steps()[call.position];
     let handlers = &definition.handlers[call.position];
-    let (handler, admission, timeout) = match call.phase {
-        Phase::Do => (&handlers.action, &None, Some(step.timeout)),
-        Phase::Undo => {
-            let timeout = step.compensation.as_ref().map(|undo| undo.timeout);
-            (&handlers.compensation, &handlers.compensation_admission, timeout)
-        }
+    let (handler, admission) = match call.phase {
+        Phase::Do => (&handlers.action, &None),
+        Phase::Undo => (&handlers.compensation, &handlers.compensation_admission),
     };
+    let timeout = step.time_of_attempt(call.phase, &call.state.steps[call.position], call.state.at);
     let (Some(handler), Some(timeout)) = (handler, timeout) else {
         let message = format!("this node has no code for the {} of step `{}`", call.phase.as_str(), step.id);
         return Outcome::Failed(StepError::failed(message));

@@ -572,7 +572,9 @@ impl Driver {
         });
         let shared = self.shared.clone();
         let room = self.admitted.take();
-        let begins = self.definition.definition.steps()[position].timeout_of(phase).map(|timeout| {
+        let step = &self.definition.definition.steps()[position];
+        let timeout = step.time_of_attempt(phase, &self.state.steps[position], self.state.at);
+        let begins = timeout.map(|timeout| {
             let ends = self.state.at.plus(timeout);
             let until = Arc::new(AtomicI64::new(ends.as_micros()));
             self.running.push(Running { position, phase, until: until.clone() });

@@ -260,6 +260,7 @@ impl Saga {
             status: row.status,
             paused: false,
             failed_step: row.failed_step.clone(),
+            stuck: None,
             owner: row.owner,
             wake_at: row.wake_at,
             correlation_id: row.correlation_id.clone(),

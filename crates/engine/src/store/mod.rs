@@ -26,7 +26,9 @@ use async_trait::async_trait;
 
 pub use commit::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 pub use error::{Corrupt, Error};
-pub use query::{COUNTED, Counts, Cursor, Filter, Head, Health, Page, Stored, Summary, Unregistered};
+pub use query::{
+    COUNTED, Counts, Cursor, Filter, Head, Health, Page, Stored, StuckStep, Summary, Unregistered,
+};
 
 use crate::inbox::{Message, Posted};
 use backstitch_kernel::saga::{Recorded, Status};

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use backstitch_kernel::saga::{Recorded, Status};
-use backstitch_kernel::{SagaId, StepId, Timestamp};
+use backstitch_kernel::{SagaId, StepError, StepId, Timestamp};
 
 use super::nodes::Epoch;
 use crate::inbox::Received;
@@ -37,6 +37,9 @@ pub struct Summary {
     pub paused: bool,
     /// The step that failed.
     pub failed_step: Option<StepId>,
+    /// The step whose compensation failed last, of a failed saga. Only [`Engine::list`](crate::Engine::list) fills it: the
+    /// row does not have it.
+    pub stuck: Option<StuckStep>,
     /// Who runs it.
     pub owner: Option<Epoch>,
     /// When it is due, if nobody owns it.
@@ -47,6 +50,15 @@ pub struct Summary {
     pub created_at: Timestamp,
     /// When its status changed last.
     pub updated_at: Timestamp,
+}
+
+/// A step whose compensation could not be finished.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct StuckStep {
+    /// The step.
+    pub step: StepId,
+    /// Why its compensation failed.
+    pub error: StepError,
 }
 
 /// Which sagas are meant; everything given must hold.
@@ -60,6 +72,8 @@ pub struct Filter {
     pub correlation_id: Option<String>,
     /// With these attributes.
     pub attributes: BTreeMap<String, String>,
+    /// Failed, and stuck at this step. Only [`Engine::list`](crate::Engine::list) looks at it.
+    pub stuck_step: Option<String>,
 }
 
 /// Where in the list to go on.

@@ -36,7 +36,7 @@ impl By {
 impl Filter {
     /// Whether there is one condition at most: then a page is read by it, and whatever is read matches.
     pub(super) fn is_read_by_all_of_it(&self) -> bool {
-        let Self { status, definition, correlation_id, attributes } = self;
+        let Self { status, definition, correlation_id, attributes, .. } = self;
         let given = [status.is_some(), definition.is_some(), correlation_id.is_some()];
         given.into_iter().map(usize::from).sum::<usize>() + attributes.len() <= 1
     }

@@ -182,7 +182,12 @@ async fn end_of(
 
 /// As many retries, but soon: the test is about what happens, not about when.
 fn quick(retry: &Retry) -> Retry {
-    Retry { count: retry.count, backoff: Backoff::Fixed(Duration::from_millis(1)), jitter_percent: 0 }
+    Retry {
+        count: retry.count,
+        backoff: Backoff::Fixed(Duration::from_millis(1)),
+        jitter_percent: 0,
+        within: None,
+    }
 }
 
 /// Longer than the saga can take if every attempt of everything takes as long as it may.

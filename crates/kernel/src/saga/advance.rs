@@ -1,10 +1,12 @@
 //! What follows from a state by itself: steps that can start, compensations that are due, the end.
 
+use std::time::Duration;
+
 use super::MAX_INTERRUPTIONS;
 use super::definition::Step;
 use super::event::{Event, Outside, Phase};
 use super::input::Effect;
-use super::state::{Progress, Status, StepState};
+use super::state::{PhaseState, Progress, Status, StepState};
 use super::transition::Transition;
 use crate::error::{ErrorKind, StepError};
 use crate::id::{SagaId, StepId};
@@ -238,8 +240,10 @@ impl Transition<'_> {
         let (step, state) = self.step(position);
         let attempt = state.phase(phase).attempts + 1;
         let outside = step.outside(phase);
-        let outside =
-            outside.map(|(queue, time)| Outside { queue: queue.clone(), until: self.now.at.plus(time) });
+        let outside = outside.map(|(queue, time)| {
+            let time = step.time_of_attempt(phase, state, self.now.at).unwrap_or(time);
+            Outside { queue: queue.clone(), until: self.now.at.plus(time) }
+        });
         let (step, leaves_it) = (step.id.clone(), outside.is_some());
         let event = match phase {
             Phase::Do => Event::StepStarted { step, attempt, outside },
@@ -259,10 +263,13 @@ impl Transition<'_> {
         }
     }
 
-    /// Whether the attempt that has just failed may be followed by another.
-    pub(super) fn may_retry(&self, position: usize, phase: Phase) -> bool {
-        let failures = self.state.steps[position].phase(phase).failures + 1;
-        self.policy(position, phase).is_some_and(|policy| policy.allows_another(failures))
+    /// Whether the attempt that has just failed with this error may be followed by another.
+    pub(super) fn may_retry(&self, saga: SagaId, position: usize, phase: Phase, error: &StepError) -> bool {
+        let Some(policy) = self.policy(position, phase) else { return false };
+        let state = self.state.steps[position].phase(phase);
+        let wait = wait_before_retry(policy, state, spread(saga, position), error);
+        policy.allows_another(state.failures + 1)
+            && state.time_left(policy, self.now.at).is_none_or(|left| wait < left)
     }
 
     pub(super) fn retry_later(&mut self, saga: SagaId, position: usize, phase: Phase, mut error: StepError) {
@@ -273,8 +280,7 @@ impl Transition<'_> {
         let state = state.phase(phase);
         // What is told is what is honoured.
         error.retry_after = error.retry_after.map(|wished| wished.min(policy.longest_wish()));
-        let wished = error.retry_after.unwrap_or_default();
-        let wait = policy.wait(state.failures + 1, spread(saga, position)).max(wished);
+        let wait = wait_before_retry(policy, state, spread(saga, position), &error);
         let event = Event::StepRetry {
             step: step.id.clone(),
             phase,
@@ -322,6 +328,12 @@ impl Transition<'_> {
     fn was_asked_for_again(&self, position: usize) -> bool {
         self.state.steps[position].undo.attempts > 0
     }
+}
+
+/// The policy's wait, or the one the service asks for if that is longer and the policy honours it.
+fn wait_before_retry(policy: &Retry, state: &PhaseState, spread: u64, error: &StepError) -> Duration {
+    let wished = error.retry_after.unwrap_or_default().min(policy.longest_wish());
+    policy.wait(state.failures + 1, spread).max(wished)
 }
 
 /// Tells sagas and steps apart for the jitter.

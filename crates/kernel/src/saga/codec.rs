@@ -49,8 +49,7 @@ pub fn data(event: &Event) -> Option<String> {
         | Event::SagaCompensated
         | Event::StepCompensating { outside: None, .. }
         | Event::StepCompensated { .. } => return None,
-        Event::StepSucceeded { result, .. } if result.is_null() => return None,
-        Event::StepSucceeded { result, .. } => return Some(format!("{{\"result\":{}}}", result.as_str())),
+        Event::StepSucceeded { result, .. } => return result_data(result),
         Event::SagaStarted(started) => return serde_json::to_string(&**started).ok(),
         Event::StepStarted { outside: Some(outside), .. }
         | Event::StepCompensating { outside: Some(outside), .. } => {
@@ -83,6 +82,15 @@ pub fn data(event: &Event) -> Option<String> {
         }
     };
     serde_json::to_string(&data).ok()
+}
+
+/// Without the detour through serde: every step writes it.
+fn result_data(result: &Payload) -> Option<String> {
+    match (result.is_unparsed(), result.is_null()) {
+        (true, _) => Some(format!("{{\"result\":{},\"unparsed\":true}}", result.as_str())),
+        (false, true) => None,
+        (false, false) => Some(format!("{{\"result\":{}}}", result.as_str())),
+    }
 }
 
 /// Reads an event back from its row.
@@ -191,10 +199,12 @@ impl Row<'_> {
         #[derive(Deserialize)]
         struct Result {
             result: Payload,
+            #[serde(default)]
+            unparsed: bool,
         }
         if self.data.is_none() {
             return Ok(Payload::null());
         }
-        self.json::<Result>().map(|data| data.result)
+        self.json::<Result>().map(|data| data.result.marked_unparsed(data.unparsed))
     }
 }

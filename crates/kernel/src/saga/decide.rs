@@ -84,7 +84,9 @@ pub fn decide(
         (Compensating, Input::Admitted { step }) => return Err(Rejected::NotWaiting(step)),
 
         (Pending | Running, Input::Cancel { note }) => {
-            begin_rollback(&mut next, None, StepError::new(ErrorKind::Cancelled, note));
+            // The error is what people read as the reason of the rollback, so it is never empty.
+            let reason = if note.trim().is_empty() { "cancelled without a note".to_owned() } else { note };
+            begin_rollback(&mut next, None, StepError::new(ErrorKind::Cancelled, reason));
         }
         (Compensating, Input::Cancel { .. }) => return Err(Rejected::RollingBack),
 
@@ -140,7 +142,7 @@ fn finish_action(
 fn action_failed(next: &mut Transition<'_>, saga: SagaId, position: usize, error: StepError) {
     // Once the rollback has begun nothing gets a new attempt.
     let goes_forward = next.state.status != Status::Compensating;
-    if goes_forward && error.kind.is_retryable() && next.may_retry(position, Phase::Do) {
+    if goes_forward && error.kind.is_retryable() && next.may_retry(saga, position, Phase::Do, &error) {
         next.retry_later(saga, position, Phase::Do, error);
         return;
     }
@@ -169,7 +171,7 @@ fn finish_compensation(
 
 fn compensation_failed(next: &mut Transition<'_>, saga: SagaId, position: usize, error: StepError) {
     // A compensation is owed: even a "no" is tried again.
-    if next.may_retry(position, Phase::Undo) {
+    if next.may_retry(saga, position, Phase::Undo, &error) {
         next.retry_later(saga, position, Phase::Undo, error);
         return;
     }

@@ -6,8 +6,10 @@ use std::time::Duration;
 
 use super::draft::Draft;
 use super::event::Phase;
+use super::state::StepState;
 use crate::id::StepId;
 use crate::retry::Retry;
+use crate::time::Timestamp;
 
 /// A definition that passed its check; made by [`Draft::check`].
 #[derive(Clone, Debug)]
@@ -40,13 +42,15 @@ pub struct Step {
 }
 
 impl Step {
-    /// How long one attempt of this phase may take; none where there is nothing to undo.
+    /// How long the attempt may take that starts at this time: its timeout, or what is left of the policy's time for
+    /// all attempts. None where there is nothing to undo.
     #[must_use]
-    pub fn timeout_of(&self, phase: Phase) -> Option<Duration> {
-        match phase {
-            Phase::Do => Some(self.timeout),
-            Phase::Undo => self.compensation.as_ref().map(|undo| undo.timeout),
-        }
+    pub fn time_of_attempt(&self, phase: Phase, state: &StepState, at: Timestamp) -> Option<Duration> {
+        let (timeout, policy) = match phase {
+            Phase::Do => (self.timeout, &self.retry),
+            Phase::Undo => self.compensation.as_ref().map(|undo| (undo.timeout, &undo.retry))?,
+        };
+        Some(state.phase(phase).time_left(policy, at).map_or(timeout, |left| left.min(timeout)))
     }
 
     /// The queue that an outside worker takes this phase from, and how long one attempt of it may take; none when it

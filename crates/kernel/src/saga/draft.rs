@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 pub use crate::mistakes::{
-    MAX_CALL_LEN, MAX_DURATION, MAX_ID_LEN, MAX_RETRIES, MAX_TITLE_LEN, Problem, Problems,
+    MAX_CALL_LEN, MAX_DURATION, MAX_ID_LEN, MAX_RETRIES, MAX_TITLE_LEN, Problem, Problems, retry_problems,
 };
 use crate::payload::Payload;
 pub use crate::performer::Performer;

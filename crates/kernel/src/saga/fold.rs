@@ -133,7 +133,7 @@ impl State {
         match &recorded.event {
             Event::StepStarted { attempt, outside, .. } => {
                 self.status = Status::Running;
-                step.forward.begin(*attempt, outside.as_ref());
+                step.forward.begin(*attempt, outside.as_ref(), recorded.at);
             }
             Event::StepSucceeded { result, .. } => {
                 step.forward.end(Progress::Done, None);
@@ -159,7 +159,9 @@ impl State {
                 phase.failures += 1;
                 phase.end(Progress::Waiting { until: *retry_at }, Some(error.clone()));
             }
-            Event::StepCompensating { attempt, outside, .. } => step.undo.begin(*attempt, outside.as_ref()),
+            Event::StepCompensating { attempt, outside, .. } => {
+                step.undo.begin(*attempt, outside.as_ref(), recorded.at);
+            }
             Event::StepCompensated { .. } => step.undo.end(Progress::Done, None),
             Event::StepCompensationFailed { error, .. } => {
                 step.undo.end(Progress::Failed, Some(error.clone()));
@@ -169,6 +171,7 @@ impl State {
                 self.status = Status::Compensating;
                 step.undo.failures = 0;
                 step.undo.interruptions = 0;
+                step.undo.began_at = None;
                 step.undo.progress = match action {
                     Resolution::Retry => Progress::Idle,
                     Resolution::Skip => Progress::Skipped,

@@ -1,6 +1,7 @@
 //! A saga's state: nothing but the fold of its events.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::event::{Outside, Phase, Started};
 pub use super::fold::Misfit;
@@ -8,6 +9,7 @@ pub use super::status::{Status, StepStatus};
 use crate::error::StepError;
 use crate::id::StepId;
 use crate::payload::Payload;
+use crate::retry::Retry;
 use crate::time::Timestamp;
 
 /// How far one phase of a step is.
@@ -51,9 +53,17 @@ pub struct PhaseState {
     pub interruptions: u32,
     /// Why the newest failed attempt failed.
     pub error: Option<StepError>,
+    /// When the first attempt started since the phase began or was taken up again.
+    pub began_at: Option<Timestamp>,
 }
 
 impl PhaseState {
+    /// What is left at this time of the policy's time for all attempts; none where it has no limit.
+    #[must_use]
+    pub fn time_left(&self, policy: &Retry, at: Timestamp) -> Option<Duration> {
+        policy.within.map(|time| self.began_at.unwrap_or(at).plus(time).since(at))
+    }
+
     /// Whether an attempt is in flight.
     #[must_use]
     pub fn in_flight(&self) -> bool {
@@ -72,8 +82,9 @@ impl PhaseState {
         self.in_flight() || matches!(self.progress, Progress::Interrupted | Progress::Waiting { .. })
     }
 
-    pub(super) fn begin(&mut self, attempt: u32, outside: Option<&Outside>) {
+    pub(super) fn begin(&mut self, attempt: u32, outside: Option<&Outside>, at: Timestamp) {
         self.attempts = attempt;
+        self.began_at.get_or_insert(at);
         self.progress = match outside {
             None => Progress::Running,
             Some(outside) => Progress::Outside { until: outside.until },

@@ -18,6 +18,17 @@ pub struct Acknowledgement {
     pub at: Timestamp,
 }
 
+/// Who acknowledges the alerts of a step that an operator resolved: a trigger, in the transaction of the resolution.
+pub const RESOLUTION: &str = "resolution";
+
+impl Acknowledgement {
+    /// Whether a resolution closed the alert.
+    #[must_use]
+    pub fn is_resolution(&self) -> bool {
+        self.by == RESOLUTION
+    }
+}
+
 /// What came of it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Acknowledged {

@@ -32,7 +32,7 @@ pub struct Listed {
     pub alert: Alert,
     /// Who has taken it upon them.
     pub acknowledged: Option<Acknowledgement>,
-    /// One for each recipient that was tried so far.
+    /// One for each recipient; none before the first delivery begins.
     pub notices: Vec<Notice>,
 }
 

@@ -1,6 +1,6 @@
 //! Tells the administrator of what needs a person: a rollback that could not be finished, a hook that was given up.
 //!
-//! The engine writes an alert into its outbox with the decision that raises it. [`AlertSink`] is the sink that takes
+//! The engine writes an alert into its outbox with the decision that raises it. The resolution of the step closes it. [`AlertSink`] is the sink that takes
 //! alerts from there to every configured channel, and keeps in a table of its own who has been told when. A channel
 //! that has had an alert gets it no second time; one that failed is tried again, until the alert is out everywhere.
 //!
@@ -35,7 +35,7 @@ mod undelivered;
 use backstitch::store::product::{Migration, Schema};
 
 pub use crate::settings::Secret;
-pub use acknowledgement::{Acknowledged, Acknowledgement, acknowledge};
+pub use acknowledgement::{Acknowledged, Acknowledgement, RESOLUTION, acknowledge};
 pub use alert::{Alert, Failure};
 pub use config::{BadConfig, Config, Email, Security, Webhook};
 pub use list::{BadCursor, Cursor, Listed, Notice, Page, list};
@@ -61,6 +61,11 @@ pub static SCHEMA: Schema = Schema {
             name: "retention",
             sqlite: include_str!("../../migrations/sqlite/alerts_0003.sql"),
             postgres: include_str!("../../migrations/postgres/alerts_0003.sql"),
+        },
+        Migration {
+            name: "recipients_and_resolutions",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0005.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0005.sql"),
         },
     ],
 };

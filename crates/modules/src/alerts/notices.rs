@@ -67,6 +67,31 @@ impl Notices {
         Ok(SoFar { raised_at: raised_at.map(Timestamp::from_micros), told: told.collect() })
     }
 
+    /// Records the recipients of an alert before the first delivery.
+    pub(super) async fn plan(&self, key: &str, recipients: &[(&'static str, String)]) -> Result<(), Error> {
+        let store = self.store()?;
+        match database(&*store)? {
+            Database::Sqlite(file) => {
+                let (key, recipients) = (key.to_owned(), recipients.to_vec());
+                let write = move |transaction: &rusqlite::Transaction<'_>| {
+                    let mut statement = transaction.prepare_cached(sql!("sqlite", "plan_recipients"))?;
+                    for (channel, recipient) in &recipients {
+                        statement.execute(params![key, channel, recipient])?;
+                    }
+                    Ok(())
+                };
+                file.write_product(write).await?;
+            }
+            Database::Postgres(server) => {
+                let (channels, recipients): (Vec<&str>, Vec<&str>) =
+                    recipients.iter().map(|(channel, recipient)| (*channel, recipient.as_str())).unzip();
+                let sql = sql!("postgres", "plan_recipients");
+                server.write_product(sql, &[&key, &channels, &recipients]).await?;
+            }
+        }
+        Ok(())
+    }
+
     /// Keeps how a try went; a notice that is out stays as it is.
     pub(super) async fn record(&self, key: &str, tried: Try) -> Result<(), Error> {
         let store = self.store()?;

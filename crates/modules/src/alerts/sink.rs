@@ -69,9 +69,11 @@ impl AlertSink {
         let so_far = notices.so_far(key).await.map_err(|why| why.to_string())?;
         let raised_at = so_far.raised_at.unwrap_or_else(|| notices.clock.now());
         let alert = Alert::read(key, &message.payload, raised_at);
+        let everybody: Vec<_> = self.channels.iter().map(|channel| recipient_of(&**channel)).collect();
+        notices.plan(key, &everybody).await.map_err(|why| why.to_string())?;
         let told = |channel: &dyn Channel| {
-            let this = (channel.name(), channel.recipient().unwrap_or_default());
-            so_far.told.iter().any(|(name, recipient)| (name.as_str(), recipient.as_str()) == this)
+            let (channel, recipient) = recipient_of(channel);
+            so_far.told.iter().any(|told| (told.0.as_str(), &told.1) == (channel, &recipient))
         };
         let untold = self.channels.iter().map(|channel| &**channel).filter(|channel| !told(*channel));
         let failures = join_all(untold.map(|channel| tell(channel, &alert, &notices))).await;
@@ -94,6 +96,10 @@ impl Sink for AlertSink {
             self.others.send(message).await
         }
     }
+}
+
+fn recipient_of(channel: &dyn Channel) -> (&'static str, String) {
+    (channel.name(), channel.recipient().unwrap_or_default().to_owned())
 }
 
 /// The notice is written right after the channel took the alert, whatever the other channels are still at.

@@ -40,6 +40,7 @@ pub use diff::{Change, What, changes};
 pub use kind::Kind;
 pub use plan::{MAX_PLANNED, Plan, Rollback, Unwinding};
 pub use redacted::{machine_without_secrets, without_secrets};
+pub(crate) use retry::read_at as read_retry;
 
 /// How a definition is written down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,13 +1,16 @@
-//! Definitions for those who may read them, and not what is known only to the services that they call: the values of headers.
+//! Definitions for those who may read them, and not what is known only to the services that they call: the values
+//! of headers and of URLs' queries.
 
 use backstitch::kernel::lifecycle;
 use backstitch::{Draft, Payload, Performer};
 use serde_json::Value;
 
+use crate::masked_url::masked_url;
+
 /// What stands for a value.
 const HIDDEN: &str = "•••";
 
-/// The same definition without the values of headers.
+/// The same definition without the values of headers and of URLs' queries.
 #[must_use]
 pub fn without_secrets(draft: &Draft) -> Draft {
     let mut draft = draft.clone();
@@ -20,7 +23,7 @@ pub fn without_secrets(draft: &Draft) -> Draft {
     draft
 }
 
-/// The same machine without the values of headers.
+/// The same machine without the values of headers and of URLs' queries.
 #[must_use]
 pub fn machine_without_secrets(draft: &lifecycle::Draft) -> lifecycle::Draft {
     let mut draft = draft.clone();
@@ -31,6 +34,11 @@ pub fn machine_without_secrets(draft: &lifecycle::Draft) -> lifecycle::Draft {
 fn redact(performer: &mut Performer) {
     let Performer::Call(call) = performer else { return };
     let Ok(mut said) = call.decode::<Value>() else { return };
+    if let Some(url) = said.get_mut("http").and_then(|http| http.get_mut("url"))
+        && let Some(masked) = url.as_str().map(masked_url)
+    {
+        *url = masked.into();
+    }
     let headers =
         said.get_mut("http").and_then(|http| http.get_mut("headers")).and_then(Value::as_object_mut);
     for value in headers.into_iter().flat_map(|headers| headers.values_mut()) {
@@ -50,7 +58,7 @@ mod tests {
     fn what_services_are_called_with_is_hidden_and_everything_else_is_shown() {
         let written = r#"{"name": "order", "steps": [{
             "id": "pay",
-            "action": {"http": {"url": "http://pay/charge", "headers": {"Authorization": "Bearer 1"}}},
+            "action": {"http": {"url": "http://pay/charge?token=3", "headers": {"Authorization": "Bearer 1"}}},
             "compensate": {"http": {"url": "http://pay/refund", "headers": {"X-Key": "2"}}}
         }, {"id": "pack", "action": {"worker": {"queue": "parcels"}}}]}"#;
         let draft = Declaration::read(written.as_bytes(), Format::Json).unwrap();
@@ -58,6 +66,7 @@ mod tests {
         let shown = Declaration::show(&without_secrets(&draft));
         expected["steps"][0]["action"]["http"]["headers"]["Authorization"] = HIDDEN.into();
         expected["steps"][0]["compensate"]["http"]["headers"]["X-Key"] = HIDDEN.into();
+        expected["steps"][0]["action"]["http"]["url"] = "http://pay/charge?token=***".into();
         assert_eq!(shown, expected);
     }
 }

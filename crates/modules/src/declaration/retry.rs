@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use backstitch::kernel::retry::DEFAULT_CAP;
-use backstitch::{Backoff, Retry};
+use backstitch::kernel::saga::draft::retry_problems;
+use backstitch::{Backoff, Problem, Problems, Retry};
 use serde_json::{Map, Value, json};
 
 use super::show::duration;
-use crate::reading::{Node, Object};
+use crate::reading::{Mistakes, Node, Object};
 
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
@@ -19,18 +20,38 @@ enum Shape {
 const SHAPES: [(&str, Shape); 3] =
     [("fixed", Shape::Fixed), ("exponential", Shape::Exponential), ("list", Shape::List)];
 
+/// Reads a policy that stands at this place of another document.
+///
+/// # Errors
+/// Every mistake at once.
+pub(crate) fn read_at(place: &str, value: &Value, default: &Retry) -> Result<Retry, Problems> {
+    let mistakes = Mistakes::default();
+    let document = json!({ "retry": value });
+    let policy = Node::root(&document, &mistakes).object(&["retry"]);
+    let policy = policy.and_then(|fields| read(&fields.required("retry")?, default));
+    let around = |problem: Problem| Problem { place: format!("{place}.{}", problem.place), ..problem };
+    let policy = mistakes
+        .or_else(policy)
+        .map_err(|Problems(found)| Problems(found.into_iter().map(around).collect()))?;
+    match retry_problems(&format!("{place}.retry"), &policy) {
+        found if found.is_empty() => Ok(policy),
+        found => Err(Problems(found)),
+    }
+}
+
 /// Reads a policy; what it does not say is as in the default one.
 pub(super) fn read(node: &Node<'_>, default: &Retry) -> Option<Retry> {
     if node.value().is_number() {
         return Some(Retry { count: node.number()?, ..default.clone() });
     }
-    let fields = node.object(&["count", "delay", "backoff", "max_delay", "delays", "jitter"])?;
+    let fields = node.object(&["count", "delay", "backoff", "max_delay", "delays", "jitter", "within"])?;
     let count = fields.get("count").and_then(|count| count.number());
     let delay = fields.get("delay").and_then(|delay| delay.duration());
     let max_delay = fields.get("max_delay").and_then(|longest| longest.duration());
     let delays = fields.get("delays").and_then(|waits| waits.items());
     let delays = delays.map(|waits| waits.iter().filter_map(Node::duration).collect::<Vec<_>>());
     let jitter_percent = fields.get("jitter").and_then(|percent| jitter(&percent)).unwrap_or(0);
+    let within = fields.get("within").and_then(|time| time.duration());
 
     let shape = shape(&fields, default)?;
     let first = delay.unwrap_or_else(|| first_wait(default));
@@ -48,7 +69,7 @@ pub(super) fn read(node: &Node<'_>, default: &Retry) -> Option<Retry> {
             (Backoff::List(waits), each)
         }
     };
-    Some(Retry { count: count.unwrap_or(usual_count), backoff, jitter_percent })
+    Some(Retry { count: count.unwrap_or(usual_count), backoff, jitter_percent, within })
 }
 
 fn shape(fields: &Object<'_>, default: &Retry) -> Option<Shape> {
@@ -115,6 +136,9 @@ pub(super) fn show(retry: &Retry) -> Value {
     }
     if retry.jitter_percent > 0 {
         say("jitter", json!(retry.jitter_percent));
+    }
+    if let Some(time) = retry.within {
+        say("within", duration(time));
     }
     Value::Object(fields)
 }

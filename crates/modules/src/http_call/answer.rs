@@ -5,7 +5,7 @@ use std::time::Duration;
 use backstitch::{Payload, StepError};
 
 use crate::depth::exceeds;
-use crate::outgoing::{Body, quoted};
+use crate::outgoing::Body;
 
 /// What came back.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -49,43 +49,37 @@ pub(super) fn judge(answer: Answer, in_doubt: bool, depth: usize) -> Result<Payl
     })
 }
 
-/// A success whose result cannot be read may have been one, and is asked for again under the same key.
+/// A complete success counts, whatever its body is. Whether one that was cut off or is too large took effect is
+/// unknown, and the step asks again under the same key.
 fn result(status: u16, body: Body, depth: usize) -> Result<Payload, StepError> {
-    let bytes = match body {
-        Body::Whole(bytes) => bytes,
+    match body {
+        Body::Whole(bytes) => Ok(parsed(&bytes, depth).unwrap_or_else(|| Payload::from_unparsed(&bytes))),
+        // Compressed bytes are binary: nothing is kept of them.
+        Body::Packed(_) => Ok(Payload::from_unparsed(&[0])),
         Body::TooLarge { limit } => {
-            let told = format!(
+            let message = format!(
                 "HTTP {status} with more than {limit} bytes: answer with less and keep the rest elsewhere"
             );
-            return Err(StepError::in_doubt(told).with_code("ANSWER_TOO_LARGE"));
-        }
-        Body::Packed(how) => {
-            let told =
-                format!("HTTP {status} with a body packed as {}: answer without", quoted(how.as_bytes()));
-            return Err(StepError::in_doubt(told).with_code("ANSWER_PACKED"));
+            Err(StepError::in_doubt(message).with_code("ANSWER_TOO_LARGE"))
         }
         Body::CutOff(why) => {
-            return Err(
-                StepError::in_doubt(format!("HTTP {status}, cut off: {why}")).with_code("ANSWER_CUT_OFF")
-            );
+            Err(StepError::in_doubt(format!("HTTP {status}, cut off: {why}")).with_code("ANSWER_CUT_OFF"))
         }
-    };
+    }
+}
+
+/// The body as JSON, if every reader of the result can decode it.
+fn parsed(bytes: &[u8], depth: usize) -> Option<Payload> {
     if bytes.iter().all(u8::is_ascii_whitespace) {
-        return Ok(Payload::null());
+        return Some(Payload::null());
     }
-    let unreadable = |why: String| {
-        let told = format!("HTTP {status}, but the body cannot be read as JSON ({why}): {}", quoted(&bytes));
-        StepError::in_doubt(told).with_code("ANSWER_UNREADABLE")
-    };
-    if exceeds(&bytes, depth) {
-        return Err(unreadable(format!("it is nested deeper than {depth} levels")));
+    if exceeds(bytes, depth) {
+        return None;
     }
-    let text = std::str::from_utf8(&bytes).map_err(|why| unreadable(why.to_string()))?;
-    let result = Payload::parse(text).map_err(|why| unreadable(why.to_string()))?;
-    // The form alone does not tell: no number holds 1e400, and no text half of a surrogate pair. Whoever is handed the
-    // result could not read it.
-    result.decode::<serde_json::Value>().map_err(|why| unreadable(why.to_string()))?;
-    Ok(result)
+    let result = Payload::parse(std::str::from_utf8(bytes).ok()?).ok()?;
+    // Valid syntax is not enough: no number holds 1e400, and no text half of a surrogate pair.
+    result.decode::<serde_json::Value>().ok()?;
+    Some(result)
 }
 
 /// The service's own code where it gives one, as `{"code": "OUT_OF_STOCK"}` or `{"error": {"code": …}}`.
@@ -124,17 +118,28 @@ mod tests {
     }
 
     #[test]
-    fn a_success_that_cannot_be_read_is_in_doubt() {
-        for body in [
-            Body::Whole(b"<html>".to_vec()),
-            Body::Whole(vec![b'"', 0xff, b'"']),
-            Body::Whole(b"[1e400]".to_vec()),
-            Body::Whole(br#"{"half": "\ud800"}"#.to_vec()),
-            Body::Whole([[b'['; 65], [b']'; 65]].concat()),
-            Body::TooLarge { limit: 10 },
-            Body::Packed("gzip".to_owned()),
-            Body::CutOff("reset".to_owned()),
+    fn complete_success_without_json_is_unparsed() {
+        let deep = "[".repeat(65) + &"]".repeat(65);
+        for (body, result) in [
+            (Body::Whole(b"<html>".to_vec()), "\"<html>\""),
+            (Body::Whole(b"OK\n".to_vec()), "\"OK\\n\""),
+            (Body::Whole(b"[1e400]".to_vec()), "\"[1e400]\""),
+            (Body::Whole(br#"{"half": "\ud800"}"#.to_vec()), r#""{\"half\": \"\\ud800\"}""#),
+            (Body::Whole(deep.clone().into_bytes()), &format!("\"{deep}\"")),
+            (Body::Whole(vec![b'"', 0xff, b'"']), "null"),
+            (Body::Whole(b"a\0b".to_vec()), "null"),
+            (Body::Packed("gzip".to_owned()), "null"),
         ] {
+            let kept = judge(Answer { status: 200, retry_after: None, body }, false, 64).unwrap();
+            assert_eq!((kept.as_str(), kept.is_unparsed()), (result, true));
+        }
+        assert!(!judge(answer(200, "{}"), false, 64).unwrap().is_unparsed());
+        assert!(!judge(answer(204, ""), false, 64).unwrap().is_unparsed());
+    }
+
+    #[test]
+    fn incomplete_success_is_in_doubt() {
+        for body in [Body::TooLarge { limit: 10 }, Body::CutOff("reset".to_owned())] {
             let error = judge(Answer { status: 200, retry_after: None, body }, false, 64).unwrap_err();
             assert_eq!(error.kind, ErrorKind::InDoubt, "{error}");
         }

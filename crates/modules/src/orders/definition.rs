@@ -60,7 +60,10 @@ pub(super) fn draft(
             depends_on: None,
             action: post(&endpoint.url)?,
             timeout: timeouts.of(*service),
-            retry: Retry::none(),
+            retry: match endpoint.retry.count {
+                0 => Retry::none(),
+                _ => endpoint.retry.clone().within(timeouts.of(*service)),
+            },
             compensate: Some(DraftCompensation {
                 action: post(&endpoint.rollback_url)?,
                 timeout: rollback.timeout,
@@ -87,7 +90,8 @@ pub(super) fn settings(draft: &Draft) -> Option<(Services, Timeouts)> {
         let service = Service::named(&step.id)?;
         let rollback_url = url(&step.compensate.as_ref()?.action)?;
         services.order.push(service);
-        services.endpoints.insert(service, Endpoint { url: url(&step.action)?, rollback_url });
+        let retry = Retry { within: None, ..step.retry.clone() };
+        services.endpoints.insert(service, Endpoint { url: url(&step.action)?, rollback_url, retry });
         timeouts.insert(service, step.timeout);
     }
     Some((services, Timeouts(timeouts)))
@@ -108,6 +112,10 @@ mod tests {
         let endpoint = |service: Service| Endpoint {
             url: format!("http://localhost/{}", service.name()),
             rollback_url: format!("http://localhost/{}/rollback", service.name()),
+            retry: match service {
+                Service::Inventory => Retry::exponential(2, Duration::from_secs(1)),
+                Service::Payment | Service::Logistics => Retry::none(),
+            },
         };
         let endpoints = Service::ALL.into_iter().map(|service| (service, endpoint(service)));
         Services { order: order.to_vec(), endpoints: endpoints.collect() }
@@ -124,7 +132,7 @@ mod tests {
     }
 
     #[test]
-    fn services_are_called_one_after_the_other_without_retries_and_rolled_back_with_five() {
+    fn services_are_called_in_turn_and_retried_as_configured() {
         let draft = draft(&services(&Service::ALL), &Timeouts::default(), Rollback::default()).unwrap();
         let definition = draft.check().unwrap();
         assert!(definition.continues_past_failed_compensation());
@@ -132,7 +140,9 @@ mod tests {
         assert_eq!(waits, [30, 60, 120]);
         for (position, step) in definition.steps().iter().enumerate() {
             assert_eq!(step.depends_on, position.checked_sub(1).into_iter().collect::<Vec<_>>());
-            assert_eq!(step.retry.count, 0);
+            let retried = step.id.as_str() == "inventory";
+            assert_eq!(step.retry.count, if retried { 2 } else { 0 });
+            assert_eq!(step.retry.within, retried.then_some(step.timeout));
             assert_eq!(step.compensation.as_ref().map(|undo| undo.retry.count), Some(5));
         }
     }

@@ -3,11 +3,14 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use backstitch::Problems;
 use backstitch::kernel::saga::draft::MAX_DURATION;
+use backstitch::{Problems, Retry};
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::Value;
 
 use super::error::Mistakes;
+use crate::declaration::read_retry;
+use crate::masked_url::masked_url;
 use crate::only_object::OnlyObject;
 use crate::outgoing::Address;
 use crate::reading::written_duration;
@@ -53,6 +56,21 @@ pub struct Endpoint {
     pub url: String,
     /// Called to undo it.
     pub rollback_url: String,
+    /// How often it is called again. All attempts together take no longer than its timeout.
+    #[serde(default = "Retry::none", skip_serializing_if = "is_no_retry")]
+    pub retry: Retry,
+}
+
+fn is_no_retry(retry: &Retry) -> bool {
+    retry.count == 0
+}
+
+impl Endpoint {
+    /// The policy that fills in what a service's own does not say.
+    #[must_use]
+    pub fn usual_retry() -> Retry {
+        Retry::exponential(0, Duration::from_secs(1))
+    }
 }
 
 /// The services in the order they are called, with where they are.
@@ -63,6 +81,19 @@ pub struct Services {
     pub order: Vec<Service>,
     /// Of each service.
     pub endpoints: BTreeMap<Service, Endpoint>,
+}
+
+impl Services {
+    /// The same for readers who may not see tokens in URLs.
+    #[must_use]
+    pub fn masked(&self) -> Self {
+        let mut masked = self.clone();
+        for endpoint in masked.endpoints.values_mut() {
+            endpoint.url = masked_url(&endpoint.url);
+            endpoint.rollback_url = masked_url(&endpoint.rollback_url);
+        }
+        masked
+    }
 }
 
 /// A change of the services: what is not named stays.
@@ -87,6 +118,9 @@ pub struct EndpointChange {
     /// Called to undo it.
     #[serde(default)]
     pub rollback_url: Option<String>,
+    /// How often it is called again: a number, or a policy as in a definition.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub retry: Option<Value>,
 }
 
 fn endpoints<'de, D: Deserializer<'de>>(from: D) -> Result<BTreeMap<String, EndpointChange>, D::Error> {
@@ -117,7 +151,8 @@ impl ServicesChange {
             let rollback = known.map(|it| &it.rollback_url);
             let rollback_url =
                 address(&mut mistakes, &format!("{place}.rollback_url"), change.rollback_url, rollback);
-            endpoints.insert(service, Endpoint { url, rollback_url });
+            let retry = retry(&mut mistakes, &place, change.retry.as_ref(), known.map(|it| &it.retry));
+            endpoints.insert(service, Endpoint { url, rollback_url, retry });
         }
         for name in self.endpoints.keys().filter(|name| Service::named(name).is_none()) {
             mistakes.add(format!("endpoints.{name}"), unknown());
@@ -158,6 +193,20 @@ fn address(mistakes: &mut Mistakes, place: &str, new: Option<String>, known: Opt
     text
 }
 
+fn retry(mistakes: &mut Mistakes, place: &str, new: Option<&Value>, known: Option<&Retry>) -> Retry {
+    let Some(written) = new else { return known.cloned().unwrap_or_else(Retry::none) };
+    let policy = read_retry(place, written, &Endpoint::usual_retry());
+    if policy.as_ref().is_ok_and(|policy| policy.within.is_some()) {
+        mistakes.add(format!("{place}.retry.within"), "is the service's timeout: leave it out");
+    }
+    policy.unwrap_or_else(|Problems(found)| {
+        for problem in found {
+            mistakes.add(problem.place, problem.message);
+        }
+        Retry::none()
+    })
+}
+
 /// How long each service may take before its order is rolled back.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Timeouts(pub BTreeMap<Service, Duration>);
@@ -191,7 +240,7 @@ impl Serialize for Timeouts {
 /// A change of timeouts, by service: `"45s"`, or a number of seconds. What is not named stays.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(transparent)]
-pub struct TimeoutsChange(pub BTreeMap<String, serde_json::Value>);
+pub struct TimeoutsChange(pub BTreeMap<String, Value>);
 
 impl TimeoutsChange {
     /// The timeouts once this is changed about `before`.
@@ -287,6 +336,33 @@ mod tests {
         }
         let unknown: ServicesChange = serde_json::from_value(json!({"endpoints": {"mail": {}}})).unwrap();
         assert_eq!(places(unknown.over(Some(&before)).unwrap_err()), ["endpoints.mail"]);
+    }
+
+    #[test]
+    fn retries_are_a_number_or_a_policy_and_stay() {
+        let change = |retry: serde_json::Value| -> ServicesChange {
+            serde_json::from_value(json!({"endpoints": {"payment": {"retry": retry}}})).unwrap()
+        };
+        let first = everywhere().over(None).unwrap();
+        assert_eq!(first.endpoints[&Service::Payment].retry, Retry::none());
+        let shown = serde_json::to_value(&first).unwrap();
+        assert_eq!(shown["endpoints"]["payment"].get("retry"), None, "none is the default");
+        let three = change(json!(3)).over(Some(&first)).unwrap();
+        let kept = change(json!(null)).over(Some(&three)).unwrap();
+        assert_eq!(kept.endpoints[&Service::Payment].retry, Retry::exponential(3, Duration::from_secs(1)));
+        assert_eq!(kept.endpoints[&Service::Logistics].retry, Retry::none());
+        let policy = json!({"count": 2, "backoff": "fixed", "delay": "200ms"});
+        let written = change(policy.clone()).over(Some(&three)).unwrap();
+        let shown = serde_json::to_value(&written).unwrap();
+        assert_eq!(shown["endpoints"]["payment"]["retry"], json!({"count": 2, "delay": "200ms"}));
+        for (retry, place) in [
+            (json!("often"), "endpoints.payment.retry"),
+            (json!({"cuont": 1}), "endpoints.payment.retry.cuont"),
+            (json!(1001), "endpoints.payment.retry.count"),
+            (json!({"count": 1, "within": "5s"}), "endpoints.payment.retry.within"),
+        ] {
+            assert_eq!(places(change(retry).over(Some(&first)).unwrap_err()), [place]);
+        }
     }
 
     #[test]

@@ -26,6 +26,15 @@ pub struct Standing<T> {
     pub revision: Option<String>,
 }
 
+impl Standing<Services> {
+    /// The same for readers who may not see tokens in URLs.
+    #[must_use]
+    pub fn masked(self) -> Self {
+        let masked = |services: Option<Services>| services.as_ref().map(Services::masked);
+        Self { active: masked(self.active), staged: masked(self.staged), revision: self.revision }
+    }
+}
+
 impl<T> Standing<T> {
     /// Makes of the staged change what it stands for.
     fn of<C>(

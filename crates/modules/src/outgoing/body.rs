@@ -22,20 +22,20 @@ pub(crate) enum Body {
         /// How much may be kept.
         limit: usize,
     },
-    /// Packed in this way, and left so.
+    /// All of it, compressed in this way and left so.
     Packed(String),
     /// The connection ended before the body did.
     CutOff(String),
 }
 
 impl Body {
-    /// Reads a body, unless it is packed or longer than this many bytes.
+    /// Reads a body of at most this many bytes.
     pub(crate) async fn read(response: Response<Incoming>, limit: usize) -> Self {
         let encoding = response.headers().get(CONTENT_ENCODING);
-        if let Some(encoding) = encoding.filter(|encoding| *encoding != "identity") {
-            // Never unpacked: a small answer could turn out to be a giant one.
-            return Self::Packed(String::from_utf8_lossy(encoding.as_bytes()).into_owned());
-        }
+        // Never decompressed: a small response could turn out to be a giant one.
+        let packed = encoding
+            .filter(|encoding| *encoding != "identity")
+            .map(|encoding| String::from_utf8_lossy(encoding.as_bytes()).into_owned());
         let mut body = response.into_body();
         let expected = body.size_hint().exact().and_then(|length| usize::try_from(length).ok());
         if expected.is_some_and(|length| length > limit) {
@@ -47,7 +47,7 @@ impl Body {
                 // What is no data are trailers, which nobody asked for.
                 Some(Ok(frame)) => frame.into_data().unwrap_or_default(),
                 Some(Err(error)) => return Self::CutOff(format!("{error}: {}", reason(&error))),
-                None => return Self::Whole(whole),
+                None => return packed.map_or(Self::Whole(whole), Self::Packed),
             };
             if whole.len() + chunk.len() > limit {
                 return Self::TooLarge { limit };

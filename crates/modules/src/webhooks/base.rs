@@ -13,6 +13,7 @@ use backstitch::{Engine, Offers, Timestamp};
 use tokio::sync::Notify;
 
 use super::error::Error;
+use super::subscription::RetryDefaults;
 
 /// A part of the product. Each touches only what is its own; on `PostgreSQL` the database sees to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -81,6 +82,8 @@ pub(super) struct Base {
     pub(super) node: String,
     pub(super) clock: Arc<dyn Clock>,
     pub(super) ids: Arc<dyn Ids>,
+    /// Retries of subscriptions that do not say.
+    pub(super) defaults: RetryDefaults,
     /// One for each part, in their order; none on a file, which has no roles.
     acting: Vec<Acting>,
     /// Deliveries may wait for an attempt to begin.
@@ -101,7 +104,7 @@ pub(super) enum Side<'a> {
 }
 
 impl Base {
-    pub(super) async fn of(engine: &Engine) -> Result<Self, Error> {
+    pub(super) async fn of(engine: &Engine, defaults: RetryDefaults) -> Result<Self, Error> {
         let acting = match engine.database().ok_or(Error::NoDatabase)? {
             Database::Sqlite(_) => Vec::new(),
             Database::Postgres(server) => {
@@ -118,6 +121,7 @@ impl Base {
             node: engine.node().to_owned(),
             clock: engine.clock().clone(),
             ids: engine.ids().clone(),
+            defaults,
             acting,
             waiting: Notify::new(),
             reported: Notify::new(),

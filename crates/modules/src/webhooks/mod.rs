@@ -91,7 +91,7 @@ pub use retention::{Ages, Pruned, Retention};
 pub use schema::SCHEMA;
 pub use sealed_headers::SealedHeaders;
 pub use status::{delivery_status, delivery_word};
-pub use subscription::{Disabled, Sealed, Secrets, Subscription, Terms};
+pub use subscription::{Defaulted, Disabled, RetryDefaults, Sealed, Secrets, Subscription, Terms};
 pub use subscriptions::{Backlog, GONE, Subscriptions};
 pub use wish::{MASK, NewSubscription, SubscriptionChange};
 
@@ -123,7 +123,15 @@ impl Webhooks {
     /// # Errors
     /// When the engine keeps everything in memory, or its database cannot be read.
     pub async fn open(engine: &Engine) -> Result<Self, Error> {
-        let base = Arc::new(Base::of(engine).await?);
+        Self::open_with(engine, RetryDefaults::default()).await
+    }
+
+    /// The same with these retries for subscriptions that do not say.
+    ///
+    /// # Errors
+    /// See [`Webhooks::open`].
+    pub async fn open_with(engine: &Engine, defaults: RetryDefaults) -> Result<Self, Error> {
+        let base = Arc::new(Base::of(engine, defaults).await?);
         Ok(Self {
             ingest: Arc::new(Ingest::on(base.clone())),
             orchestrator: Arc::new(Orchestrator::on(base.clone())),

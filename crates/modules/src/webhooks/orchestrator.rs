@@ -75,8 +75,9 @@ impl Orchestrator {
     async fn decide(&self, share: Share) -> Result<Progress, store::Error> {
         match (self.base.side(Part::Orchestrator)?, share) {
             (Side::Sqlite(file), _) => {
-                let now = self.base.now();
-                let progress = file.write_product(move |transaction| on_file::tick(transaction, now)).await?;
+                let (now, defaults) = (self.base.now(), self.base.defaults);
+                let progress =
+                    file.write_product(move |transaction| on_file::tick(transaction, now, defaults)).await?;
                 self.offer(progress);
                 Ok(progress)
             }
@@ -90,7 +91,7 @@ impl Orchestrator {
     }
 
     async fn take_in(&self, server: &Acting) -> Result<Progress, store::Error> {
-        let progress = on_server::take_in(server).await?;
+        let progress = on_server::take_in(server, self.base.defaults).await?;
         // Whoever begins attempts does not know yet when these are due again.
         if progress.applied > progress.completed + progress.dead_lettered {
             self.base.begin_soon();
@@ -99,7 +100,7 @@ impl Orchestrator {
     }
 
     async fn begin(&self, server: &Acting) -> Result<Progress, store::Error> {
-        let progress = on_server::begin(server).await?;
+        let progress = on_server::begin(server, self.base.defaults).await?;
         self.offer(progress);
         Ok(progress)
     }
@@ -205,7 +206,7 @@ struct Read {
     limits: Limits,
 }
 
-/// A subscription's own policy.
+/// A subscription's policy: its own, or the configured default at the time of the decision.
 struct Limits {
     max_retry_limit: u32,
     base_delay: Duration,

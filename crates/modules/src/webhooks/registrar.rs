@@ -8,7 +8,7 @@ use super::error::{BadTerms, Error, Mistake};
 use super::headers::Headers;
 use super::sealed_headers::SealedHeaders;
 use super::signature::Secret;
-use super::subscription::{Sealed, Subscription, Terms};
+use super::subscription::{Defaulted, Sealed, Subscription, Terms};
 use super::subscriptions::Subscriptions;
 use super::vault::{self, Vault};
 use super::wish::{NewSubscription, SubscriptionChange};
@@ -37,13 +37,19 @@ impl Registrar {
         vault: Vault,
         randomness: Arc<dyn Randomness>,
     ) -> Self {
-        Self { subscriptions, egress, vault, randomness, usual: Terms::to("", Vec::new()) }
+        Self {
+            subscriptions,
+            egress,
+            vault,
+            randomness,
+            usual: Terms { defaulted: Defaulted::ALL, ..Terms::to("", Vec::new()) },
+        }
     }
 
     /// Subscriptions that are written without saying so have these terms, but for where they lead and what they hear of.
     #[must_use]
     pub fn with_usual_terms(self, usual: Terms) -> Self {
-        Self { usual, ..self }
+        Self { usual: Terms { defaulted: Defaulted::ALL, ..usual }, ..self }
     }
 
     /// Makes a subscription with these headers of its own, signed with the secret that whoever asks has already, or else
@@ -71,7 +77,7 @@ impl Registrar {
         &self,
         NewSubscription(wish): NewSubscription,
     ) -> Result<(Subscription, Secret), Error> {
-        let terms = wish.over(self.usual.clone());
+        let terms = wish.over(self.usual.clone(), &self.usual);
         let headers = wish.headers.as_deref().unwrap_or_default();
         refuse(wish.mistakes(self.mistakes(&terms, headers)))?;
         let secret = self.or_new(wish.secret.clone())?;
@@ -96,7 +102,7 @@ impl Registrar {
         let mut now = self.subscriptions.get(id).await?;
         let headers = wish.headers.as_deref();
         let wrong = if wish.names_terms() {
-            self.mistakes(&wish.over(now.terms.clone()), headers.unwrap_or_default())
+            self.mistakes(&wish.over(now.terms.clone(), &self.usual), headers.unwrap_or_default())
         } else {
             Vec::new()
         };
@@ -104,7 +110,7 @@ impl Registrar {
         if wish.names_terms() {
             let mut tries = 1..TRIES;
             now = loop {
-                match self.change(&now, &wish.over(now.terms.clone()), headers).await {
+                match self.change(&now, &wish.over(now.terms.clone(), &self.usual), headers).await {
                     Err(Error::ChangedMeanwhile(_)) if tries.next().is_some() => {
                         now = self.subscriptions.get(id).await?;
                     }

@@ -68,8 +68,10 @@ impl DeadLetters {
             vec![(*subscription_id).into()],
         );
         let rows = rows.await?;
-        let subscription =
-            Subscription::read(rows.first().ok_or(Error::UnknownSubscription(*subscription_id))?)?;
+        let subscription = Subscription::read(
+            rows.first().ok_or(Error::UnknownSubscription(*subscription_id))?,
+            self.base().defaults,
+        )?;
         let mut reached = after.unwrap_or(Reached { at: *since, event: 0 });
         let mut deliveries = 0;
         for _ in 0..LOOKED_AT / PAGE {

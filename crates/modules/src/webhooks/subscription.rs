@@ -31,18 +31,66 @@ pub struct Terms {
     pub max_concurrency: u32,
     /// Requests a second; without it there is no limit.
     pub rate_limit: Option<u32>,
+    /// Which of these follow the configured default instead of being the subscription's own.
+    pub defaulted: Defaulted,
+}
+
+/// Which retry settings of a subscription follow the configured default. The table keeps them as null, so a change of the
+/// configuration changes them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Defaulted {
+    /// `max_retry_limit`.
+    pub max_retry_limit: bool,
+    /// `base_delay`.
+    pub base_delay: bool,
+    /// `max_delay`.
+    pub max_delay: bool,
+}
+
+impl Defaulted {
+    /// All of them.
+    pub const ALL: Self = Self { max_retry_limit: true, base_delay: true, max_delay: true };
+
+    /// The fields that do.
+    pub fn fields(self) -> impl Iterator<Item = &'static str> {
+        let fields = [
+            ("max_retry_limit", self.max_retry_limit),
+            ("base_delay", self.base_delay),
+            ("max_delay", self.max_delay),
+        ];
+        fields.into_iter().filter(|(_, defaulted)| *defaulted).map(|(field, _)| field)
+    }
+}
+
+/// How often deliveries are retried for subscriptions that do not say.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct RetryDefaults {
+    /// Attempts in all.
+    pub max_retry_limit: u32,
+    /// The wait after the first failure.
+    pub base_delay: Duration,
+    /// The longest wait.
+    pub max_delay: Duration,
+}
+
+impl Default for RetryDefaults {
+    fn default() -> Self {
+        Self { max_retry_limit: 8, base_delay: Duration::from_secs(5), max_delay: Duration::from_secs(3600) }
+    }
 }
 
 impl Terms {
-    /// The usual ones.
+    /// The usual ones, as the subscription's own.
     #[must_use]
     pub fn to(url: impl Into<String>, event_types: Vec<String>) -> Self {
+        let RetryDefaults { max_retry_limit, base_delay, max_delay } = RetryDefaults::default();
         Self {
             url: url.into(),
             event_types,
-            max_retry_limit: 8,
-            base_delay: Duration::from_secs(5),
-            max_delay: Duration::from_secs(3600),
+            max_retry_limit,
+            base_delay,
+            max_delay,
+            defaulted: Defaulted::default(),
             timeout: Duration::from_secs(15),
             max_concurrency: 16,
             rate_limit: None,
@@ -98,13 +146,14 @@ impl Terms {
     pub(super) fn columns(&self, headers: &SealedHeaders) -> Result<Vec<Value>, Error> {
         self.check()?;
         let millis = |duration: Duration| i64::try_from(duration.as_millis()).unwrap_or(i64::MAX);
+        let own = |is_own: bool, value: i64| Value::from(is_own.then_some(value));
         Ok(vec![
             self.url.clone().into(),
             written(&self.event_types)?.into(),
             headers.column()?.into(),
-            self.max_retry_limit.into(),
-            millis(self.base_delay).into(),
-            millis(self.max_delay).into(),
+            own(!self.defaulted.max_retry_limit, self.max_retry_limit.into()),
+            own(!self.defaulted.base_delay, millis(self.base_delay)),
+            own(!self.defaulted.max_delay, millis(self.max_delay)),
             millis(self.timeout).into(),
             self.max_concurrency.into(),
             self.rate_limit.map(i64::from).into(),
@@ -174,18 +223,30 @@ pub struct Subscription {
 }
 
 impl Subscription {
-    pub(super) fn read(row: &Record) -> Result<Self, store::Error> {
+    /// With what the table leaves to the defaults taken from these.
+    pub(super) fn read(row: &Record, defaults: RetryDefaults) -> Result<Self, store::Error> {
+        let own_millis = |column| {
+            let millis = row.optional_integer(column)?;
+            Ok::<_, store::Error>(millis.map(|millis| Duration::from_millis(millis.unsigned_abs())))
+        };
         let millis =
             |column| Ok::<_, store::Error>(Duration::from_millis(row.integer(column)?.unsigned_abs()));
+        let limit = row.optional_integer(4)?.map(|limit| u32::try_from(limit).unwrap_or(u32::MAX));
+        let (base_delay, max_delay) = (own_millis(5)?, own_millis(6)?);
         let reason = row.optional_text(14)?;
         Ok(Self {
             id: row.integer(0)?,
             terms: Terms {
                 url: row.text(1)?,
                 event_types: readable(&row.text(2)?)?,
-                max_retry_limit: row.count(4)?,
-                base_delay: millis(5)?,
-                max_delay: millis(6)?,
+                max_retry_limit: limit.unwrap_or(defaults.max_retry_limit),
+                base_delay: base_delay.unwrap_or(defaults.base_delay),
+                max_delay: max_delay.unwrap_or(defaults.max_delay),
+                defaulted: Defaulted {
+                    max_retry_limit: limit.is_none(),
+                    base_delay: base_delay.is_none(),
+                    max_delay: max_delay.is_none(),
+                },
                 timeout: millis(7)?,
                 max_concurrency: row.count(8)?,
                 rate_limit: row.optional_integer(9)?.and_then(|limit| u32::try_from(limit).ok()),

@@ -87,7 +87,7 @@ impl Subscriptions {
         values.extend([secret.into(), now.into(), disabled_at, Value::Text(disabled)]);
         let rows =
             self.base.change(Part::Subscriptions, statement!("webhooks/insert_subscription"), values).await?;
-        one(id, &rows)
+        self.one(id, &rows)
     }
 
     /// Up to `limit` that are disabled while deliveries wait for them.
@@ -113,7 +113,7 @@ impl Subscriptions {
     /// # Errors
     /// When there is none of this number, or the database cannot be read.
     pub async fn get(&self, id: i64) -> Result<Subscription, Error> {
-        one(
+        self.one(
             id,
             &self
                 .base
@@ -130,7 +130,8 @@ impl Subscriptions {
         let values = vec![before.unwrap_or(i64::MAX).into(), beyond(limit).into()];
         let rows =
             self.base.read(Part::Subscriptions, statement!("webhooks/list_subscriptions"), values).await?;
-        let items = rows.iter().map(Subscription::read).collect::<Result<Vec<_>, _>>()?;
+        let read = |row| Subscription::read(row, self.base.defaults);
+        let items = rows.iter().map(read).collect::<Result<Vec<_>, _>>()?;
         Ok(Page::of(items, limit, |subscription| subscription.id))
     }
 
@@ -155,7 +156,7 @@ impl Subscriptions {
             self.get(read.id).await?;
             return Err(Error::ChangedMeanwhile(read.id));
         }
-        one(read.id, &rows)
+        self.one(read.id, &rows)
     }
 
     /// Keeps its jobs from being leased. Events go on being routed to it, and are sent when it is back.
@@ -212,7 +213,7 @@ impl Subscriptions {
         {
             return Err(Error::Rotating { subscription: id, until });
         }
-        one(id, &rows)
+        self.one(id, &rows)
     }
 
     /// Deletes it: nothing is routed to it any more, and what was on its way is given up as a dead letter that says
@@ -231,16 +232,17 @@ impl Subscriptions {
         Ok(())
     }
 
+    fn one(&self, id: i64, rows: &[Record]) -> Result<Subscription, Error> {
+        let row = rows.first().ok_or(Error::UnknownSubscription(id))?;
+        Ok(Subscription::read(row, self.base.defaults)?)
+    }
+
     async fn changed(
         &self,
         id: i64,
         statement: Statement,
         values: Vec<Value>,
     ) -> Result<Subscription, Error> {
-        one(id, &self.base.change(Part::Subscriptions, statement, values).await?)
+        self.one(id, &self.base.change(Part::Subscriptions, statement, values).await?)
     }
-}
-
-fn one(id: i64, rows: &[Record]) -> Result<Subscription, Error> {
-    Ok(Subscription::read(rows.first().ok_or(Error::UnknownSubscription(id))?)?)
 }

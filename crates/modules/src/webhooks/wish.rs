@@ -7,7 +7,7 @@ use serde::Deserialize;
 
 use super::error::Mistake;
 use super::signature::Secret;
-use super::subscription::Terms;
+use super::subscription::{Defaulted, Terms};
 use crate::reading::{Mistakes, Node, Object, Tree};
 
 const FIELDS: [&str; 10] = [
@@ -42,9 +42,9 @@ pub(super) struct Wish {
     url: Option<String>,
     event_types: Option<Vec<String>>,
     pub(super) headers: Option<Vec<(String, String)>>,
-    max_retry_limit: Option<u32>,
-    base_delay: Option<Duration>,
-    max_delay: Option<Duration>,
+    max_retry_limit: Option<Named<u32>>,
+    base_delay: Option<Named<Duration>>,
+    max_delay: Option<Named<Duration>>,
     timeout: Option<Duration>,
     max_concurrency: Option<u32>,
     rate_limit: Option<RateLimit>,
@@ -52,6 +52,30 @@ pub(super) struct Wish {
     pub(super) secret: Option<Secret>,
     /// What could not be read.
     unread: Vec<Problem>,
+}
+
+/// A setting that has a configured default.
+#[derive(Clone, Copy, Debug)]
+enum Named<T> {
+    /// `null`: the subscription follows the default.
+    Default,
+    /// Its own value.
+    Own(T),
+}
+
+impl<T: Copy> Named<T> {
+    fn read<'a>(node: &Node<'a>, own: impl FnOnce(&Node<'a>) -> Option<T>) -> Option<Self> {
+        if node.value().is_null() { Some(Self::Default) } else { own(node).map(Self::Own) }
+    }
+
+    /// The value, and whether it is the default's.
+    fn over(named: Option<Self>, before: (T, bool), default: T) -> (T, bool) {
+        match named {
+            None => before,
+            Some(Self::Default) => (default, true),
+            Some(Self::Own(value)) => (value, false),
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug)]
@@ -105,9 +129,9 @@ impl Wish {
             url: get("url").and_then(|url| url.text()).map(str::to_owned),
             event_types: get("event_types").and_then(|types| texts(&types)),
             headers: get("headers").and_then(|headers| pairs(&headers)),
-            max_retry_limit: get("max_retry_limit").and_then(|limit| limit.number()),
-            base_delay: get("base_delay").and_then(|delay| delay.duration_or_seconds()),
-            max_delay: get("max_delay").and_then(|delay| delay.duration_or_seconds()),
+            max_retry_limit: get("max_retry_limit").and_then(|it| Named::read(&it, Node::number)),
+            base_delay: get("base_delay").and_then(|it| Named::read(&it, Node::duration_or_seconds)),
+            max_delay: get("max_delay").and_then(|it| Named::read(&it, Node::duration_or_seconds)),
             timeout: get("timeout").and_then(|timeout| timeout.duration_or_seconds()),
             max_concurrency: get("max_concurrency").and_then(|limit| limit.number()),
             rate_limit: get("rate_limit").and_then(|limit| rate(&limit)),
@@ -135,14 +159,22 @@ impl Wish {
             || self.rate_limit.is_some()
     }
 
-    /// The terms that it makes of these.
-    pub(super) fn over(&self, before: Terms) -> Terms {
+    /// The terms that it makes of these; `usual` has the configured defaults.
+    pub(super) fn over(&self, before: Terms, usual: &Terms) -> Terms {
+        let defaulted = before.defaulted;
+        let limit = (before.max_retry_limit, defaulted.max_retry_limit);
+        let limit = Named::over(self.max_retry_limit, limit, usual.max_retry_limit);
+        let base = (before.base_delay, defaulted.base_delay);
+        let base = Named::over(self.base_delay, base, usual.base_delay);
+        let longest = (before.max_delay, defaulted.max_delay);
+        let longest = Named::over(self.max_delay, longest, usual.max_delay);
         Terms {
             url: self.url.clone().unwrap_or(before.url),
             event_types: self.event_types.clone().unwrap_or(before.event_types),
-            max_retry_limit: self.max_retry_limit.unwrap_or(before.max_retry_limit),
-            base_delay: self.base_delay.unwrap_or(before.base_delay),
-            max_delay: self.max_delay.unwrap_or(before.max_delay),
+            max_retry_limit: limit.0,
+            base_delay: base.0,
+            max_delay: longest.0,
+            defaulted: Defaulted { max_retry_limit: limit.1, base_delay: base.1, max_delay: longest.1 },
             timeout: self.timeout.unwrap_or(before.timeout),
             max_concurrency: self.max_concurrency.unwrap_or(before.max_concurrency),
             rate_limit: match self.rate_limit {
@@ -210,7 +242,10 @@ mod tests {
         let usual = Terms::to("", Vec::new());
         let wish = new(&json!({ "url": "https://a.example/", "event_types": ["order.*"] }));
         assert_eq!(places(&wish), [""; 0]);
-        assert_eq!(wish.over(usual.clone()), Terms::to("https://a.example/", vec!["order.*".to_owned()]));
+        assert_eq!(
+            wish.over(usual.clone(), &usual),
+            Terms::to("https://a.example/", vec!["order.*".to_owned()])
+        );
         let wish = new(&json!({
             "url": "https://a.example/", "event_types": ["*"], "headers": { "x-a": "b" }, "max_retry_limit": 3,
             "base_delay": "200ms", "max_delay": 2.5, "timeout": 7, "max_concurrency": 2, "rate_limit": 9, "enabled": false,
@@ -226,7 +261,7 @@ mod tests {
             rate_limit: Some(9),
             ..Terms::to("https://a.example/", vec!["*".to_owned()])
         };
-        assert_eq!(wish.over(usual), terms);
+        assert_eq!(wish.over(usual.clone(), &usual), terms);
         assert_eq!(wish.headers, Some(vec![("x-a".to_owned(), "b".to_owned())]));
         assert!(wish.enabled == Some(false) && wish.secret.is_some());
     }
@@ -236,10 +271,27 @@ mod tests {
         let before = Terms { rate_limit: Some(9), ..Terms::to("https://a.example/", vec!["*".to_owned()]) };
         let only = change(&json!({ "enabled": true }));
         assert!(!only.names_terms());
-        assert_eq!(only.over(before.clone()), before);
+        assert_eq!(only.over(before.clone(), &before), before);
         let faster = change(&json!({ "rate_limit": null }));
         assert!(faster.names_terms());
-        assert_eq!(faster.over(before.clone()), Terms { rate_limit: None, ..before });
+        assert_eq!(faster.over(before.clone(), &before), Terms { rate_limit: None, ..before });
+    }
+
+    #[test]
+    fn null_follows_the_default_and_the_rest_stays() {
+        let usual = Terms { max_retry_limit: 5, ..Terms::to("", Vec::new()) };
+        let before = Terms {
+            max_retry_limit: 3,
+            base_delay: Duration::from_secs(1),
+            ..Terms::to("https://a.example/", vec!["*".to_owned()])
+        };
+        let reset = change(&json!({ "max_retry_limit": null }));
+        assert!(reset.names_terms());
+        let after = reset.over(before.clone(), &usual);
+        let defaulted = Defaulted { max_retry_limit: true, ..Defaulted::default() };
+        assert_eq!(after, Terms { max_retry_limit: 5, defaulted, ..before.clone() });
+        let own = change(&json!({ "max_retry_limit": 3 })).over(after, &usual);
+        assert_eq!(own, before);
     }
 
     #[test]
@@ -280,7 +332,8 @@ mod tests {
                 _ => json!(written),
             };
             let wish = new(&json!({ "url": "https://a.example/", "event_types": ["*"], field: value }));
-            let terms = wish.over(Terms::to("", Vec::new()));
+            let usual = Terms::to("", Vec::new());
+            let terms = wish.over(usual.clone(), &usual);
             let more = terms.check().err().map(|BadTerms(wrong)| wrong).unwrap_or_default();
             for Mistake { place, message } in wish.mistakes(more) {
                 let told = format!("{place}: {message}");

@@ -36,8 +36,8 @@ struct Asked<'a> {
 }
 
 impl Gate {
-    pub(crate) fn stream_token(&self, saga: SagaId) -> String {
-        stream_token::of(&self.hasher, saga)
+    pub(crate) fn stream_token(&self, saga: SagaId, holder: Option<&Holder>) -> String {
+        stream_token::of(&self.hasher, saga, holder.map(|holder| holder.id))
     }
 
     pub(crate) async fn is_open(&self) -> Result<bool, Problem> {
@@ -100,12 +100,14 @@ impl Gate {
         }
     }
 
-    /// Whether the request carries the stream token of the saga in its path.
-    fn has_token(&self, uri: &Uri) -> bool {
+    /// What the stream token in the request lets it in by: it is of the saga in the path, and its key is still good.
+    async fn token(&self, uri: &Uri) -> Option<Right> {
         let query = uri.query().unwrap_or_default();
-        let token = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token");
-        let saga = uri.path().split('/').find_map(|part| part.parse().ok());
-        token.zip(saga).is_some_and(|((_, token), saga)| stream_token::fits(&self.hasher, saga, &token))
+        let (_, token) = form_urlencoded::parse(query.as_bytes()).find(|(name, _)| name == "token")?;
+        let saga = uri.path().split('/').find_map(|part| part.parse().ok())?;
+        let right = stream_token::right(&self.hasher, saga, &token)?;
+        let holds = self.keyring.holds().await;
+        holds(right).then_some(right)
     }
 }
 
@@ -121,10 +123,14 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         let problem = Problem::method_not_allowed(request.method(), &allowed);
         return console::refuse(app, request, problem).await;
     };
+    let token = match route.access {
+        Access::NeedsOrToken(_) => app.gate.token(request.uri()).await,
+        Access::Needs(_) | Access::Page(_) | Access::Public => None,
+    };
     let needed = match route.access {
         Access::Page(needed) => return console::guard(app, needed, route.audited, request, next).await,
         Access::Public => None,
-        Access::NeedsOrToken(_) if app.gate.has_token(request.uri()) => None,
+        Access::NeedsOrToken(_) if token.is_some() => None,
         Access::Needs(role) | Access::NeedsOrToken(role) => Some(role),
     };
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
@@ -134,7 +140,7 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
         Ok(admitted) => admitted,
         Err(problem) => return problem.into_response(),
     };
-    if let Some(right) = right {
+    if let Some(right) = right.or(token) {
         request.extensions_mut().insert(right);
     }
     if route.audited {

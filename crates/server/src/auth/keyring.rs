@@ -8,6 +8,7 @@ use arc_swap::ArcSwap;
 use backstitch::Timestamp;
 use backstitch::clock::Clock;
 use backstitch::store::Error;
+use backstitch_modules::masked_url;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
@@ -64,6 +65,11 @@ impl Holder {
     /// Whether whoever this is may read what services are called with; where nobody needs a key, everybody may.
     pub(crate) fn sees_secrets(holder: Option<&Self>) -> bool {
         holder.is_none_or(|holder| holder.role.suffices_for(Role::Admin))
+    }
+
+    /// A URL as this holder may read it: tokens in its query are for those who see secrets.
+    pub(crate) fn shown_url(holder: Option<&Self>, url: String) -> String {
+        if Self::sees_secrets(holder) { url } else { masked_url(&url) }
     }
 }
 

@@ -77,6 +77,7 @@ impl Orders {
         let endpoint = |service: &Service| EndpointChange {
             url: service.url.clone(),
             rollback_url: service.rollback_url.clone(),
+            retry: None,
         };
         let endpoints =
             self.each().into_iter().map(|(name, service)| (name.name().to_owned(), endpoint(service)));

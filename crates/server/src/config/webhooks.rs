@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch_modules::webhooks::{Terms, egress, lanes};
+use backstitch_modules::webhooks::{RetryDefaults, Terms, egress, lanes};
 use serde::{Deserialize, Serialize};
 
 use super::text;
@@ -25,12 +25,18 @@ pub struct Webhooks {
 
 impl Default for Webhooks {
     fn default() -> Self {
-        let Terms { max_retry_limit, base_delay, max_delay, .. } = Terms::to("", Vec::new());
+        let RetryDefaults { max_retry_limit, base_delay, max_delay } = RetryDefaults::default();
         Self { concurrency: lanes::Settings::default().places, max_retry_limit, base_delay, max_delay }
     }
 }
 
 impl Webhooks {
+    /// Retries of subscriptions that do not say.
+    pub(crate) fn retry_defaults(&self) -> RetryDefaults {
+        let Self { max_retry_limit, base_delay, max_delay, .. } = *self;
+        RetryDefaults { max_retry_limit, base_delay, max_delay }
+    }
+
     /// What a subscription has that does not say anything else.
     pub(crate) fn usual_terms(&self) -> Terms {
         let Self { max_retry_limit, base_delay, max_delay, .. } = *self;

@@ -110,6 +110,9 @@ impl Row {
             Told {
                 state: match notice.notified_at {
                     Some(_) => Shown::new(to, "✓", Mood::Good),
+                    None if notice.attempts == 0 => {
+                        Shown::new(format_args!("{to}, sending"), "…", Mood::Quiet)
+                    }
                     None => Shown::new(format_args!("{to}, tried {} times", notice.attempts), "↻", Mood::Bad),
                 },
                 at: notice.notified_at.map(|at| frame.when(at)),
@@ -119,6 +122,7 @@ impl Row {
         Self {
             id,
             state: match &acknowledged {
+                Some(by) if by.is_resolution() => Shown::new("resolved", "✓", Mood::Good),
                 Some(_) => Shown::new("acknowledged", "✓", Mood::Quiet),
                 None => Shown::new("open", "!", Mood::Bad),
             },

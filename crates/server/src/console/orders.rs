@@ -4,8 +4,9 @@ use askama::Template;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use backstitch::Retry;
 use backstitch_modules::orders::{
-    DEFINITION, EndpointChange, Service, ServicesChange, Standing, TimeoutsChange,
+    DEFINITION, Endpoint, EndpointChange, Service, ServicesChange, Standing, TimeoutsChange,
 };
 use serde::Serialize;
 
@@ -52,6 +53,8 @@ struct Written {
     name: &'static str,
     url: String,
     rollback_url: String,
+    /// A number of retries, or a policy as JSON.
+    retry: String,
     timeout: String,
 }
 
@@ -76,6 +79,7 @@ async fn shown(
     filled: Option<&Form>,
 ) -> Result<Response, Problem> {
     let (services, timeouts) = tokio::try_join!(app.orders.services(), app.orders.timeouts())?;
+    let services = if frame.visitor.may_administer() { services } else { services.masked() };
     let newest = services.staged.as_ref().or(services.active.as_ref());
     let spans = timeouts.staged.as_ref().or(timeouts.active.as_ref());
     let field = |name: &str, now: String| match filled.filter(|form| form.has(name)) {
@@ -94,6 +98,7 @@ async fn shown(
                 &format!("{name}.rollback_url"),
                 known.map(|it| it.rollback_url.clone()).unwrap_or_default(),
             ),
+            retry: field(&format!("{name}.retry"), known.map_or_else(|| "0".to_owned(), written_retry)),
             timeout: field(
                 &format!("{name}.timeout"),
                 spans.map(|spans| backstitch_modules::shown_duration(spans.of(service))).unwrap_or_default(),
@@ -113,6 +118,15 @@ async fn shown(
             told,
         },
     ))
+}
+
+/// The number of retries where that says it all, and the policy as JSON otherwise.
+fn written_retry(endpoint: &Endpoint) -> String {
+    let count = endpoint.retry.count;
+    if endpoint.retry == (Retry { count, ..Endpoint::usual_retry() }) || count == 0 {
+        return count.to_string();
+    }
+    serde_json::to_string(&endpoint.retry).unwrap_or_default()
 }
 
 impl Setting {
@@ -159,7 +173,9 @@ pub(super) async fn stage_services(
 fn services(form: &Form) -> ServicesChange {
     let endpoints = Service::ALL.map(|service| {
         let field = |what: &str| form.filled(&format!("{}.{what}", service.name())).map(str::to_owned);
-        let change = EndpointChange { url: field("url"), rollback_url: field("rollback_url") };
+        // What is no JSON is reported as it was written.
+        let retry = field("retry").map(|text| serde_json::from_str(&text).unwrap_or(text.into()));
+        let change = EndpointChange { url: field("url"), rollback_url: field("rollback_url"), retry };
         (service.name().to_owned(), change)
     });
     let order = form.text("order").split(',').map(|name| name.trim().to_owned());

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use backstitch::{Cursor, Filter, STUCK_AFTER, Status, Summary};
+use backstitch::{Cursor, Filter, Status, Summary};
 use backstitch_modules::lifecycles::Stuck;
 
 use super::done::Done;
@@ -69,7 +69,7 @@ pub(super) async fn show(
         async move { app.engine.list(&filter, &Cursor { before: None, limit: LISTED }).await }
     };
     let (health, failed, newest, outbox) = tokio::try_join!(
-        app.engine.health(STUCK_AFTER),
+        app.engine.health(app.config.doctor.stuck_after),
         listed(Some(Status::Failed)),
         listed(None),
         outbox_age(&app)

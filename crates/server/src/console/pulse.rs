@@ -5,6 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use backstitch::{Event, FeedEvent, Timestamp};
 
+use crate::telemetry::since_start;
+
 /// Minutes that are kept.
 pub(crate) const MINUTES: usize = 60;
 const MINUTE: i64 = 60_000_000;
@@ -60,9 +62,9 @@ impl Pulse {
             _ => return,
         }
         if recorded.event.is_terminal()
-            && let Some(begun) = begun_at(event)
+            && let Some(took) = since_start(event)
         {
-            minute.took.count(recorded.at.as_micros() - begun.as_micros());
+            minute.took.count(i64::try_from(took.as_micros()).unwrap_or(i64::MAX));
         }
     }
 
@@ -148,13 +150,6 @@ fn at(minutes: &mut VecDeque<Minute>, at: Timestamp) -> Option<&mut Minute> {
         }
     }
     minutes.iter_mut().rev().find(|minute| minute.number == number)
-}
-
-/// When its saga began: its id says so.
-fn begun_at(event: &FeedEvent) -> Option<Timestamp> {
-    let (seconds, nanos) = event.saga.0.get_timestamp()?.to_unix();
-    let micros = i64::try_from(seconds).ok()?.checked_mul(1_000_000)?;
-    Some(Timestamp::from_micros(micros + i64::from(nanos / 1000)))
 }
 
 #[cfg(test)]

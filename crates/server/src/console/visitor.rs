@@ -4,6 +4,7 @@ use std::convert::Infallible;
 
 use axum::extract::FromRequestParts;
 use axum::http::request::Parts;
+use backstitch_modules::masked_url;
 
 use crate::app::App;
 use crate::auth::{Holder, Role, signed};
@@ -40,6 +41,11 @@ impl Visitor {
 
     pub(crate) fn may_administer(&self) -> bool {
         self.may(Role::Admin)
+    }
+
+    /// A URL as they may read it: tokens in its query are for admins.
+    pub(crate) fn shown_url(&self, url: &str) -> String {
+        if self.may_administer() { url.to_owned() } else { masked_url(url) }
     }
 
     /// Whether they are let in at all.

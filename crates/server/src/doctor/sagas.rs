@@ -183,6 +183,7 @@ mod tests {
             status: Status::Running,
             paused: false,
             failed_step: None,
+            stuck: None,
             owner: None,
             wake_at: None,
             correlation_id: None,

@@ -111,6 +111,7 @@ mod tests {
             status: Status::Compensating,
             paused: false,
             failed_step: None,
+            stuck: None,
             owner,
             wake_at: wake_at.map(Timestamp::from_micros),
             correlation_id: None,

@@ -5,6 +5,7 @@ mod activity;
 mod answer;
 mod body;
 mod content_type;
+mod harden;
 mod header;
 mod id;
 mod long_answer;
@@ -16,6 +17,7 @@ pub(crate) use accept::{Acceptor, Peer};
 pub(crate) use answer::{json, located};
 pub(crate) use body::{Json, JsonOrNothing, read as read_body};
 pub(crate) use content_type::content_type;
+pub(crate) use harden::harden;
 pub(crate) use header::idempotency_key;
 pub(crate) use id::{
     AlertInPath, DeadLetterInPath, DeliveryInPath, EventInPath, JobInPath, LifecycleInPath, MachineInPath,

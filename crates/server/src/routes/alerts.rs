@@ -50,7 +50,7 @@ pub(super) struct AlertItem<'a> {
     notified_at: Option<Time>,
     /// The channel that was.
     channel: Option<&'a str>,
-    /// Who has taken it upon them; `null` while nobody has.
+    /// Who closed it: an operator, or the resolution of the step; `null` while it is open.
     acknowledged: Option<AcknowledgementItem<'a>>,
     /// Every recipient there is, with how telling it went.
     notices: Vec<NoticeItem<'a>>,
@@ -61,7 +61,7 @@ pub(super) struct AlertItem<'a> {
 #[schema(as = AlertAcknowledgement)]
 pub(super) struct AcknowledgementItem<'a> {
     at: Time,
-    /// The name of the API key; `open` while nobody needs one.
+    /// The name of the API key; `open` on a server without keys; `resolution` when the step was resolved.
     by: &'a str,
     note: &'a str,
 }

@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use backstitch::retention::Report;
-use backstitch::{Cursor, Error, Filter, Rfc3339, STUCK_AFTER};
+use backstitch::{Cursor, Error, Filter, Rfc3339, Status};
 use backstitch_modules::webhooks;
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -21,7 +21,7 @@ use super::sagas::list::Item;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Kind, Problem};
-use crate::telemetry::{Measured, OutboxAge};
+use crate::telemetry::{Measured, OutboxAge, queue_depths};
 
 /// How long the store may take to answer for the server to be ready.
 const READY_WITHIN: Duration = Duration::from_secs(5);
@@ -135,8 +135,10 @@ pub(super) struct Health {
     /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, a message has
     /// waited to be sent for longer than the threshold, or what is old enough cannot be removed.
     status: &'static str,
-    /// How many sagas are in each status that is not a good end; 10,001 stands for more than 10,000.
+    /// How many sagas are in each status that is not an end; 10,001 stands for more than 10,000.
     active: BTreeMap<&'static str, u64>,
+    /// Sagas whose rollback failed and waits for an operator; 10,001 stands for more than 10,000.
+    failed: u64,
     /// Sagas that have been active for longer than the threshold with nothing due, longest first.
     stuck: Vec<Item>,
     /// Sagas that wait for a definition that this server does not have.
@@ -192,15 +194,16 @@ pub(super) struct Unregistered {
 
 /// How the sagas are doing: what is active, stuck, failed or waits for a definition.
 #[utoipa::path(get, path = "/v1/health", tag = "health",
-    params(("stuck_after" = Option<String>, Query, description = "How long a saga may be active with nothing due, and a message may wait to be sent; 10m unless given")),
+    params(("stuck_after" = Option<String>, Query, description = "How long a saga may be active with nothing due, and a message may wait to be sent; the setting `doctor.stuck_after` unless given")),
     responses((status = 200, description = "How they are doing", body = Health),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json")))]
 pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
     let duration = |text: &str| humantime::parse_duration(text).ok();
-    let stuck_after = query.read("stuck_after", duration, "use a duration like 10m")?.unwrap_or(STUCK_AFTER);
+    let stuck_after = query.read("stuck_after", duration, "use a duration like 10m")?;
+    let stuck_after = stuck_after.unwrap_or(app.config.doctor.stuck_after);
     query.finish("stuck_after")?;
-    let found = app.engine.health(stuck_after).await?;
-    let failed = found.active.get(&backstitch::Status::Failed).copied().unwrap_or_default();
+    let mut found = app.engine.health(stuck_after).await?;
+    let failed = found.active.remove(&Status::Failed).unwrap_or_default();
     let waiting = outbox_age(&app).await?;
     let late = waiting.is_some_and(|age| age.oldest > stuck_after);
     let lifecycles = StuckLifecycles::of(&app).await?;
@@ -214,6 +217,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
     let health = Health {
         status: if well { "ok" } else { "attention" },
         active: found.active.iter().map(|(status, count)| (status.as_str(), *count)).collect(),
+        failed,
         stuck: found.stuck.into_iter().map(Item::from).collect(),
         unregistered: found
             .unregistered
@@ -247,15 +251,24 @@ pub(crate) async fn delivery_age(app: &App) -> Result<Option<Duration>, webhooks
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     // A database that does not answer must not keep the other numbers from whoever looks for the reason.
-    let (outbox, delivery, stuck) = tokio::join!(
+    let failed = async {
+        let known = app.engine.runnable().await;
+        let counts = app.engine.store().counts(&known).await?;
+        Ok::<_, backstitch::store::Error>(counts.active.get(&Status::Failed).copied().unwrap_or_default())
+    };
+    let (outbox, delivery, stuck, failed, queues) = tokio::join!(
         tokio::time::timeout(MEASURED_WITHIN, outbox_age(&app)),
         tokio::time::timeout(MEASURED_WITHIN, delivery_age(&app)),
         tokio::time::timeout(MEASURED_WITHIN, app.lifecycles.parts.count_stuck()),
+        tokio::time::timeout(MEASURED_WITHIN, failed),
+        tokio::time::timeout(MEASURED_WITHIN, queue_depths(&app.engine)),
     );
     let measured = Measured {
         outbox_age: outbox.ok().and_then(Result::ok).map(Option::unwrap_or_default),
         delivery_age: delivery.ok().and_then(Result::ok).map(Option::unwrap_or_default),
         lifecycles_stuck: stuck.ok().and_then(Result::ok),
+        rollbacks_stuck: failed.ok().and_then(Result::ok),
+        queues: queues.ok().and_then(Result::ok),
     };
     ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, &measured))
 }

@@ -229,6 +229,7 @@ pub(super) async fn lease(
     let (lease, wait) =
         (Duration::from_secs(request.lease_seconds), Duration::from_secs(request.wait_seconds));
     let over = Instant::now() + wait;
+    let _waiting = app.metrics.waiting_worker();
     // In short waits, so that a server that closes need not drop a lease that is on its way to the disk.
     let work = loop {
         let wait = over.saturating_duration_since(Instant::now()).min(LOOK_EVERY);

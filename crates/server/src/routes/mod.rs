@@ -21,13 +21,14 @@ mod vocabulary;
 mod webhooks;
 
 use axum::Router;
-use axum::middleware::from_fn_with_state;
+use axum::middleware::{from_fn, from_fn_with_state};
 use utoipa::OpenApi;
 use utoipa_axum::routes;
 
 use crate::app::App;
 use crate::auth::{Role, Table, guard};
 use crate::console;
+use crate::http::harden;
 use crate::problem::{Described, Mistake};
 use crate::telemetry::observe;
 
@@ -175,6 +176,7 @@ impl Assembled {
         self.router
             .fallback(console::nothing_here)
             .layer(from_fn_with_state(app.clone(), guard))
+            .layer(from_fn(harden))
             .layer(from_fn_with_state(app.clone(), observe))
             .with_state(app.clone())
     }

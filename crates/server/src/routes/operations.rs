@@ -42,7 +42,7 @@ pub(super) struct ResolveRequest {
 pub(super) struct Accepted {
     #[schema(value_type = String, format = Uuid)]
     id: SagaId,
-    /// Where the saga stood when it was asked.
+    /// The saga's status: `compensating` once a resolution is accepted, and what it was before for the other requests.
     #[schema(value_type = vocabulary::SagaStatus)]
     status: &'static str,
 }
@@ -90,7 +90,7 @@ impl Asked {
     }
 
     fn accepted(&self, operation: &'static str) -> Response {
-        accepted(&self.saga, operation, self.asker.as_ref())
+        accepted(self.saga.id, self.saga.status, operation, self.asker.as_ref())
     }
 }
 
@@ -147,11 +147,12 @@ pub(super) async fn resolve(
     Json(ResolveRequest { action, note }): Json<ResolveRequest>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let saga = load(&app, id).await?;
     // A name alone says nothing about what was decided: the engine refuses a note that is empty.
     let note = if note.trim().is_empty() { note } else { by(asker.as_ref(), note) };
     app.engine.resolve(id, &step, action, &note).await?;
-    Ok(said(accepted(&saga, "resolve", asker.as_ref()), resolution_word(action)))
+    // A resolution is decided in the request itself, and puts the saga back into its rollback.
+    let response = accepted(id, Status::Compensating, "resolve", asker.as_ref());
+    Ok(said(response, resolution_word(action)))
 }
 
 /// What was decided, in a word.
@@ -175,8 +176,13 @@ async fn load(app: &App, id: SagaId) -> Result<SagaState, Problem> {
     Ok(app.engine.load(id).await?.ok_or(Error::NotFound(id))?)
 }
 
-fn accepted(saga: &SagaState, operation: &'static str, asker: Option<&Extension<Holder>>) -> Response {
-    let (id, status) = (saga.id, saga.status.as_str());
+fn accepted(
+    id: SagaId,
+    status: Status,
+    operation: &'static str,
+    asker: Option<&Extension<Holder>>,
+) -> Response {
+    let status = status.as_str();
     let key = asker.map_or("none", |Extension(holder)| holder.name.as_str());
     tracing::info!(operation, saga = %id, status, key, "operation accepted");
     json(StatusCode::ACCEPTED, &Accepted { id, status })

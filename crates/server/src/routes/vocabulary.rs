@@ -102,6 +102,8 @@ pub(super) struct Event {
     attributes: Option<BTreeMap<String, String>>,
     #[schema(required = false)]
     result: Value,
+    /// `true` if the service's response was not JSON. The result is then its text, or null if it was binary.
+    unparsed: Option<bool>,
     failed_step: Option<String>,
     error: Option<StepError>,
     in_doubt: Option<bool>,

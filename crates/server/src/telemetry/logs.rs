@@ -1,6 +1,9 @@
 //! Where logs and traces go.
 
+use std::io::Write as _;
+
 use opentelemetry_sdk::trace::SdkTracerProvider;
+use tracing::Level;
 use tracing_appender::non_blocking::{NonBlockingBuilder, WorkerGuard};
 use tracing_subscriber::filter::{LevelFilter, Targets};
 use tracing_subscriber::layer::SubscriberExt;
@@ -22,7 +25,8 @@ pub struct Telling {
 impl Drop for Telling {
     fn drop(&mut self) {
         if let Some(Err(why)) = self.traces.take().map(|traces| traces.shutdown()) {
-            eprintln!("backstitch: some traces were not sent: {why}");
+            // The log is closed already, and so may standard error be.
+            let _ = writeln!(std::io::stderr(), "backstitch: some traces were not sent: {why}");
         }
     }
 }
@@ -50,6 +54,18 @@ pub fn tell(config: &Config) -> Result<Telling, String> {
     Ok(Telling { traces, _log: log })
 }
 
+/// Libraries that log values at their lower levels: parameters of statements, headers, mail and its credentials. They are
+/// held to this level whatever is asked for.
+const DRIVERS: [&str; 6] = ["tokio_postgres", "rusqlite", "async_nats", "lettre", "hyper", "rustls"];
+const MOST_OF_DRIVERS: LevelFilter = LevelFilter::INFO;
+
+fn is_of_a_driver(module: &str) -> bool {
+    let within = |driver: &&str| {
+        module.strip_prefix(*driver).is_some_and(|rest| rest.is_empty() || rest.starts_with(':'))
+    };
+    DRIVERS.iter().any(within)
+}
+
 /// Not with the parser of `Targets`: it takes a misspelt level for a module and would silence the log.
 fn filter(setting: &str) -> Result<Targets, String> {
     let mut targets = Targets::new();
@@ -60,7 +76,10 @@ fn filter(setting: &str) -> Result<Targets, String> {
         let level = level.parse::<LevelFilter>().ok().filter(|_| !level.is_empty());
         targets = match (module, level) {
             (None, Some(level)) => targets.with_default(level),
-            (Some(module), Some(level)) if !module.is_empty() => targets.with_target(module, level),
+            (Some(module), Some(level)) if !module.is_empty() => {
+                let most = if is_of_a_driver(module) { MOST_OF_DRIVERS } else { LevelFilter::TRACE };
+                targets.with_target(module, level.min(most))
+            }
             _ => {
                 return Err(format!(
                     "log.level `{setting}` cannot be read: `{part}` is neither a level nor module=level; \
@@ -69,14 +88,18 @@ fn filter(setting: &str) -> Result<Targets, String> {
             }
         };
     }
+    for driver in DRIVERS {
+        let levels = [Level::TRACE, Level::DEBUG, Level::INFO, Level::WARN, Level::ERROR];
+        let asked = levels.into_iter().find(|level| targets.would_enable(driver, level));
+        let asked = asked.map_or(LevelFilter::OFF, LevelFilter::from_level);
+        targets = targets.with_target(driver, asked.min(MOST_OF_DRIVERS));
+    }
     Ok(targets)
 }
 
 #[cfg(test)]
 mod tests {
-    use tracing::Level;
-
-    use super::filter;
+    use super::*;
 
     #[test]
     fn levels_apply_to_all_modules_or_to_one() {
@@ -84,6 +107,20 @@ mod tests {
         assert!(filter.would_enable("hyper", &Level::INFO));
         assert!(!filter.would_enable("hyper", &Level::DEBUG));
         assert!(filter.would_enable("backstitch::engine", &Level::DEBUG));
+    }
+
+    #[test]
+    fn drivers_never_log_parameters() {
+        for setting in ["debug", "trace", "info,tokio_postgres=debug", "tokio_postgres::query=trace"] {
+            let filter = filter(setting).unwrap();
+            for target in ["tokio_postgres", "tokio_postgres::query", "lettre::transport", "async_nats"] {
+                assert!(!filter.would_enable(target, &Level::DEBUG), "{setting}: {target}");
+            }
+        }
+        assert!(filter("debug").unwrap().would_enable("tokio_postgres", &Level::INFO));
+        assert!(!filter("error").unwrap().would_enable("tokio_postgres", &Level::INFO));
+        assert!(!filter("info,tokio_postgres=error").unwrap().would_enable("tokio_postgres", &Level::WARN));
+        assert!(filter("debug").unwrap().would_enable("backstitch::engine", &Level::DEBUG));
     }
 
     #[test]

@@ -1,5 +1,7 @@
 //! Numbers for Prometheus.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use backstitch::kernel::lifecycle::{FAILED, INTERNAL};
@@ -9,8 +11,11 @@ use backstitch::{Engine, Event, Timestamp};
 use backstitch_modules::lifecycles;
 use backstitch_modules::webhooks::{self, Attempted, Progress};
 use metrics::{Counter, Gauge, Histogram, Key, Label, Level, Metadata, Recorder as _, SharedString, Unit};
-use metrics_exporter_prometheus::{PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
+use metrics_exporter_prometheus::{Matcher, PrometheusBuilder, PrometheusHandle, PrometheusRecorder};
 
+use super::prefixed::with_prefixed_names;
+use super::process::ProcessUsage;
+use super::queues::QueueDepth;
 use crate::doctor::{Check, Severity};
 
 /// How often what was measured is put into its buckets.
@@ -26,6 +31,15 @@ const DOCTOR_LAST_RUN: &str = "backstitch_doctor_last_run_timestamp_seconds";
 const REMOVED: &str = "retention_removed_total";
 const EXPORTED: &str = "retention_exported_total";
 const ATTEMPT_LATENCY: &str = "backstitch_webhook_attempt_duration_seconds";
+const QUEUE_PENDING: &str = "backstitch_queue_pending_jobs";
+const QUEUE_LEASED: &str = "backstitch_queue_leased_jobs";
+const QUEUE_AGE: &str = "backstitch_queue_age_seconds";
+const OUTBOX_AGE: &str = "outbox_age_seconds";
+pub(super) const SAGA_DURATION: &str = "backstitch_saga_duration_seconds";
+pub(super) const STEP_DURATION: &str = "backstitch_step_duration_seconds";
+/// From a millisecond to a day: sagas may wait for people.
+const DURATION_BUCKETS: [f64; 14] =
+    [0.001, 0.005, 0.01, 0.05, 0.1, 0.5, 1.0, 5.0, 30.0, 60.0, 600.0, 3600.0, 21600.0, 86400.0];
 /// From a tenth of a millisecond to the longest wait.
 const LATENCY_BUCKETS: [f64; 14] =
     [0.0001, 0.00025, 0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.5, 1.0, 10.0, 60.0];
@@ -37,6 +51,8 @@ pub(crate) struct Metrics {
     recorder: PrometheusRecorder,
     handle: PrometheusHandle,
     engine: EngineMetrics,
+    /// Queues that were shown before: one that is empty now is shown as such.
+    queues: Mutex<BTreeSet<String>>,
 }
 
 /// What the engine has counted itself.
@@ -46,6 +62,8 @@ struct EngineMetrics {
     outbox_oldest: Gauge,
     delivery_oldest: Gauge,
     lifecycles_stuck: Gauge,
+    rollbacks_stuck: Gauge,
+    workers_waiting: Gauge,
     decisions: Counter,
     transactions: Counter,
     fenced: Counter,
@@ -57,7 +75,13 @@ struct EngineMetrics {
 
 impl Metrics {
     pub(crate) fn new() -> Self {
-        let buckets = PrometheusBuilder::new().set_buckets(&LATENCY_BUCKETS);
+        let long = |builder: PrometheusBuilder, name: &str| {
+            builder.set_buckets_for_metric(Matcher::Full(name.to_owned()), &DURATION_BUCKETS)
+        };
+        let buckets = PrometheusBuilder::new()
+            .set_buckets(&LATENCY_BUCKETS)
+            .and_then(|builder| long(builder, SAGA_DURATION))
+            .and_then(|builder| long(builder, STEP_DURATION));
         // Refused only when there are none.
         let recorder = buckets.unwrap_or_else(|_| PrometheusBuilder::new()).build_recorder();
         let counter = |name: &'static str, help: &'static str| {
@@ -68,12 +92,11 @@ impl Metrics {
             recorder.describe_gauge(name.into(), None, help.into());
             recorder.register_gauge(&Key::from_static_name(name), &METADATA)
         };
-        let age = |quantile: &'static str| {
-            let help = "How long messages have waited to be sent: one in twenty of those that wait for longer than the \
-                        first, none for longer than the last; NaN while the database does not answer.";
-            recorder.describe_gauge("outbox_age_seconds".into(), Some(Unit::Seconds), help.into());
-            let labels = vec![Label::from_static_parts("quantile", quantile)];
-            recorder.register_gauge(&Key::from_parts("outbox_age_seconds", labels), &METADATA)
+        let age = |percentile: &'static str| {
+            let help = "How long messages have waited to be sent, by percentile; NaN while the database does not answer.";
+            recorder.describe_gauge(OUTBOX_AGE.into(), Some(Unit::Seconds), help.into());
+            let labels = vec![Label::from_static_parts("percentile", percentile)];
+            recorder.register_gauge(&Key::from_parts(OUTBOX_AGE, labels), &METADATA)
         };
         let engine = EngineMetrics {
             decisions: counter("backstitch_decisions_total", "Decisions written."),
@@ -93,8 +116,16 @@ impl Metrics {
             ),
             held_up: gauge("retention_held_up", "1 while what is old enough cannot be removed."),
             active: gauge("backstitch_sagas_active", "Sagas under way in this process."),
-            outbox_age: age("0.95"),
-            outbox_oldest: age("1"),
+            outbox_age: age("95"),
+            outbox_oldest: age("100"),
+            rollbacks_stuck: gauge(
+                "backstitch_rollbacks_stuck",
+                "Sagas whose rollback failed and waits for an operator; NaN while the database does not answer.",
+            ),
+            workers_waiting: gauge(
+                "backstitch_workers_waiting",
+                "Requests of workers that wait for a job, in this process.",
+            ),
             delivery_oldest: gauge(
                 "backstitch_webhook_age_seconds",
                 "How long the webhook has been due that has waited longest; NaN while the database does not answer.",
@@ -105,6 +136,9 @@ impl Metrics {
             ),
         };
         for (name, unit, help) in [
+            (QUEUE_PENDING, None, "Jobs that wait for a worker, by queue; 100,000 stands for more."),
+            (QUEUE_LEASED, None, "Jobs that workers hold a lease for, by queue; 100,000 stands for more."),
+            (QUEUE_AGE, Some(Unit::Seconds), "How long the first job of a queue has been due."),
             (DOCTOR_FINDINGS, None, "What needs a look, by check and severity, when it was last looked for."),
             (DOCTOR_LAST_RUN, Some(Unit::Seconds), "When it was last looked for what is wrong, since 1970."),
         ] {
@@ -124,9 +158,29 @@ impl Metrics {
         describe_counter(&recorder, LIFECYCLE_FAILURES, "Lifecycles that failed, by kind of error.");
         describe_counter(&recorder, REMOVED, "Rows removed because they were over for long enough, by kind.");
         describe_counter(&recorder, EXPORTED, "Documents exported before they were removed, by kind.");
+        for (name, help) in [
+            (SAGA_DURATION, "Time from a saga's start to its end, by the end."),
+            (STEP_DURATION, "Time of a step's attempt on this node, by phase and end."),
+        ] {
+            recorder.describe_histogram(name.into(), Some(Unit::Seconds), help.into());
+        }
         let latency = "Time to answer a request, without the body of a stream.";
         recorder.describe_histogram(LATENCY.into(), Some(Unit::Seconds), latency.into());
-        Self { handle: recorder.handle(), recorder, engine }
+        Self { handle: recorder.handle(), recorder, engine, queues: Mutex::default() }
+    }
+
+    /// Counts a worker that waits for a job, until the guard is dropped.
+    pub(crate) fn waiting_worker(&self) -> WaitingWorker {
+        let gauge = self.engine.workers_waiting.clone();
+        gauge.increment(1.0);
+        WaitingWorker(gauge)
+    }
+
+    /// Puts a duration into its histogram.
+    pub(super) fn record(&self, name: &'static str, labels: Vec<Label>, took: Duration) {
+        self.recorder
+            .register_histogram(&Key::from_parts(name, labels), &METADATA)
+            .record(took.as_secs_f64());
     }
 
     /// A counter with labels, for whoever counts something of their own.
@@ -203,8 +257,30 @@ impl Metrics {
         let stuck =
             measured.lifecycles_stuck.map(|stuck| f64::from(u32::try_from(stuck).unwrap_or(u32::MAX)));
         self.engine.lifecycles_stuck.set(stuck.unwrap_or(f64::NAN));
+        let rollbacks = measured.rollbacks_stuck.map(as_number);
+        self.engine.rollbacks_stuck.set(rollbacks.unwrap_or(f64::NAN));
+        self.show_queues(measured.queues.as_ref(), engine.clock().now());
         self.show_removed(&engine.removed());
-        self.handle.render()
+        let process = ProcessUsage::now().map(ProcessUsage::exposition).unwrap_or_default();
+        with_prefixed_names(&self.handle.render()) + &process
+    }
+
+    fn show_queues(&self, queues: Option<&BTreeMap<String, QueueDepth>>, now: Timestamp) {
+        let Some(queues) = queues else { return };
+        let mut known = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
+        known.extend(queues.keys().cloned());
+        for queue in &*known {
+            let depth = queues.get(queue).copied().unwrap_or_default();
+            let age = depth.due.map_or(0.0, |due| now.since(due).as_secs_f64());
+            for (name, value) in [
+                (QUEUE_PENDING, as_number(depth.pending)),
+                (QUEUE_LEASED, as_number(depth.leased)),
+                (QUEUE_AGE, age),
+            ] {
+                let key = Key::from_parts(name, vec![Label::new("queue", queue.clone())]);
+                self.recorder.register_gauge(&key, &METADATA).set(value);
+            }
+        }
     }
 
     fn show_removed(&self, report: &Report) {
@@ -319,6 +395,21 @@ pub(crate) struct Measured {
     pub(crate) outbox_age: Option<OutboxAge>,
     pub(crate) delivery_age: Option<Duration>,
     pub(crate) lifecycles_stuck: Option<u64>,
+    pub(crate) rollbacks_stuck: Option<u64>,
+    pub(crate) queues: Option<BTreeMap<String, QueueDepth>>,
+}
+
+/// A worker that waits for a job; dropping it ends the wait.
+pub(crate) struct WaitingWorker(Gauge);
+
+impl Drop for WaitingWorker {
+    fn drop(&mut self) {
+        self.0.decrement(1.0);
+    }
+}
+
+fn as_number(count: u64) -> f64 {
+    f64::from(u32::try_from(count).unwrap_or(u32::MAX))
 }
 
 /// How long messages have waited to be sent.

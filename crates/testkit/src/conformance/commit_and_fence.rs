@@ -34,6 +34,7 @@ pub async fn a_new_saga_is_read_back_as_it_was_written(fixture: &dyn Fixture) {
         status: Status::Pending,
         paused: false,
         failed_step: None,
+        stuck: None,
         owner: None,
         wake_at: Some(later),
         correlation_id: Some("größer als 'quotes' \"and\" \\ 🧵".to_owned()),

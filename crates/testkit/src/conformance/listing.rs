@@ -86,6 +86,7 @@ fn filters() -> Vec<(Filter, Matches)> {
                 definition: Some("refund".to_owned()),
                 correlation_id: Some("c3".to_owned()),
                 attributes: [attribute("region", "0")].into(),
+                ..Filter::default()
             },
             |number| number % 6 == 3 && number % 4 == 3,
         ),

@@ -142,7 +142,7 @@ fn retry(random: &mut Random) -> Retry {
         1 => Retry::exponential(count, seconds(random, 10)).with_cap(Duration::from_secs(15)),
         _ => {
             let waits = vec![seconds(random, 10), seconds(random, 30)];
-            Retry { count, backoff: Backoff::List(waits), jitter_percent: 0 }
+            Retry { count, backoff: Backoff::List(waits), jitter_percent: 0, within: None }
         }
     }
 }

@@ -8,10 +8,11 @@ use crate::cli::table::{Column, plain};
 use crate::cli::{Answer, Ask, Session};
 use crate::commands::{Failure, json_in};
 
-const SERVICES: [Column; 3] = [
+const SERVICES: [Column; 4] = [
     Column::id("SERVICE", "service"),
     Column::text("URL", "set.url"),
     Column::text("ROLLBACK URL", "set.rollback_url"),
+    Column::text("RETRIES", "set.retry.count"),
 ];
 
 const TIMEOUTS: [Column; 2] = [Column::id("SERVICE", "service"), Column::text("TIMEOUT", "set")];
@@ -69,6 +70,7 @@ pub(super) enum Action {
     /// Stage a change: what it does not name stays.
     #[command(after_help = "Examples:\n  \
         echo '{\"order\":[\"inventory\",\"payment\",\"logistics\"]}' | backstitch orders services stage -\n  \
+        echo '{\"endpoints\":{\"payment\":{\"retry\":3}}}' | backstitch orders services stage -\n  \
         backstitch orders timeouts stage timeouts.json")]
     Stage {
         /// The change: a file of JSON; `-` is standard input.

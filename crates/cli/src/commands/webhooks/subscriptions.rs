@@ -1,5 +1,7 @@
 //! `backstitch webhooks subscriptions` and `backstitch webhooks replay`
 
+use std::str::FromStr;
+
 use serde_json::{Map, Value, json};
 
 use crate::cli::listing::{Listing, Paging, list};
@@ -19,7 +21,7 @@ const COLUMNS: [Column; 5] = [
     Column::text("WHY DISABLED", "disabled_reason"),
 ];
 
-const LINES: [Column; 16] = [
+const LINES: [Column; 17] = [
     Column::text("url", "url"),
     Column::text("events", "event_types"),
     Column::text("enabled", "enabled"),
@@ -29,6 +31,7 @@ const LINES: [Column; 16] = [
     Column::text("attempts in all", "max_retry_limit"),
     Column::text("base delay", "base_delay"),
     Column::text("longest delay", "max_delay"),
+    Column::text("by default", "defaults"),
     Column::text("timeout", "timeout"),
     Column::text("requests at once", "max_concurrency"),
     Column::text("requests a second", "rate_limit"),
@@ -135,15 +138,15 @@ struct Terms {
     /// A header of its own; may be given several times.
     #[arg(long, value_name = "NAME=VALUE")]
     header: Vec<Attribute>,
-    /// Attempts of a delivery in all.
+    /// Attempts of a delivery in all; `default` follows the server's setting.
     #[arg(long, value_name = "N")]
-    attempts: Option<u32>,
-    /// The wait after the first failure, as in 5s.
+    attempts: Option<OrDefault<u32>>,
+    /// The wait after the first failure, as in 5s; `default` follows the server's setting.
     #[arg(long, value_name = "TIME")]
-    base_delay: Option<String>,
-    /// The longest wait, as in 1h.
+    base_delay: Option<OrDefault<String>>,
+    /// The longest wait, as in 1h; `default` follows the server's setting.
     #[arg(long, value_name = "TIME")]
-    max_delay: Option<String>,
+    max_delay: Option<OrDefault<String>>,
     /// How long an attempt may take, as in 15s.
     #[arg(long, value_name = "TIME")]
     timeout: Option<String>,
@@ -153,6 +156,24 @@ struct Terms {
     /// Requests a second.
     #[arg(long, value_name = "N")]
     rate_limit: Option<u32>,
+}
+
+/// A value, or `default` for the one of the server's settings.
+#[derive(Clone, Debug)]
+struct OrDefault<T>(Option<T>);
+
+impl<T: FromStr> FromStr for OrDefault<T> {
+    type Err = T::Err;
+
+    fn from_str(written: &str) -> Result<Self, T::Err> {
+        if written == "default" { Ok(Self(None)) } else { written.parse().map(|own| Self(Some(own))) }
+    }
+}
+
+impl<T: Into<Value>> From<OrDefault<T>> for Value {
+    fn from(OrDefault(own): OrDefault<T>) -> Self {
+        own.map_or(Self::Null, Into::into)
+    }
 }
 
 /// Which events are sent once more.

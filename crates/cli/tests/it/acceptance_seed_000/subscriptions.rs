@@ -50,6 +50,37 @@ async fn s6_3_a_subscription_has_the_usual_terms_or_its_own_and_changes_only_whe
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s6_3_defaults_apply_at_decision_time() {
+    on_both_stores(async |stage| {
+        let open = stage.open_with(&[("BACKSTITCH_WEBHOOKS_MAX_RETRY_LIMIT", "3")]).await;
+        let least = json!({ "url": stage.receiver.url("a"), "event_types": ["*"] });
+        let made = open.subscribe(&least).await;
+        let all = json!(["max_retry_limit", "base_delay", "max_delay"]);
+        assert_eq!((&made["max_retry_limit"], &made["defaults"]), (&json!(3), &all));
+        let id = number(&made, "id");
+        let own = expect(&open.change(id, &json!({ "max_retry_limit": 5 })).await, 200);
+        assert_eq!(
+            (&own["max_retry_limit"], &own["defaults"]),
+            (&json!(5), &json!(["base_delay", "max_delay"]))
+        );
+        let reset = expect(&open.change(id, &json!({ "max_retry_limit": null })).await, 200);
+        assert_eq!((&reset["max_retry_limit"], &reset["defaults"]), (&json!(3), &all));
+        open.kill().await;
+
+        // Another configuration holds for subscriptions that exist, and for decisions about their deliveries.
+        stage.receiver.be("a", Mood::Answers(500));
+        let settings =
+            [("BACKSTITCH_WEBHOOKS_MAX_RETRY_LIMIT", "2"), ("BACKSTITCH_WEBHOOKS_BASE_DELAY", "1ms")];
+        let open = stage.open_with(&settings).await;
+        let shown = open.get(&format!("/v1/webhooks/subscriptions/{id}")).await;
+        assert_eq!((&shown["max_retry_limit"], &shown["base_delay"]), (&json!(2), &json!("1ms")));
+        let told = open.tell("o-1").await;
+        assert_eq!(open.becomes(&told, "DeadLettered").await["attempt_count"], 2);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s6_3_what_a_subscription_does_not_say_is_decided_by_the_settings() {
     on_both_stores(async |stage| {
         let settings = [

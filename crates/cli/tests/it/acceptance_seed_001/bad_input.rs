@@ -46,7 +46,7 @@ async fn an_order_that_is_wrong_is_refused_by_the_name_of_what_is_wrong_and_leav
             (json!({"items": []}), "items"),
             (json!({"items": vec![json!({"sku": "s", "quantity": 1}); 1001]}), "items"),
             (json!({"items": ["book"]}), "items[0]"),
-            (json!({"items": [{"sku": "book"}]}), "items[0]"),
+            (json!({"items": [{"sku": "book"}]}), "items[0].quantity"),
             (json!({"items": [{"sku": "book", "quantity": 0}]}), "items[0].quantity"),
             (json!({"items": [{"sku": "book", "quantity": -1}]}), "items[0].quantity"),
             (json!({"items": [{"sku": "book", "quantity": 1.5}]}), "items[0].quantity"),
@@ -83,6 +83,27 @@ async fn an_order_that_is_wrong_is_refused_by_the_name_of_what_is_wrong_and_leav
         assert!(stage.rows("select order_id from orders").await.is_empty());
         assert!(stage.services.calls().is_empty());
         shop.run(&[], "complete").await;
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn order_without_fields_is_refused_with_all_of_them() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let places = async |body: &Value| -> Vec<String> {
+            let answer = shop.client.post("/v1/orders", body).await;
+            assert_problem(&answer, 422, "invalid-fields");
+            let problems = answer.json()["problems"].clone();
+            problems.as_array().unwrap().iter().map(|it| it["place"].as_str().unwrap().to_owned()).collect()
+        };
+        assert_eq!(places(&json!({})).await, ["order_id", "customer_id", "items", "amount"]);
+        let partial = json!({"order_id": " ", "items": [{"quantity": 0}, {"sku": "book"}], "amount": 1});
+        assert_eq!(
+            places(&partial).await,
+            ["customer_id", "items[0].sku", "items[1].quantity", "order_id", "items[0].quantity"]
+        );
+        assert!(stage.rows("select order_id from orders").await.is_empty());
     })
     .await;
 }

@@ -42,6 +42,9 @@ async fn edge_1_a_customer_whose_connection_is_lost_comes_back_and_gets_exactly_
         let last = read.len().to_string();
         let nothing = shop.client.send(Method::GET, &path, &[("last-event-id", &last)], "").await;
         assert_eq!(nothing.status, 204);
+        let beyond = (read.len() + 1).to_string();
+        let refused = shop.client.send(Method::GET, &path, &[("last-event-id", &beyond)], "").await;
+        assert_eq!((refused.status, refused.problem().as_str()), (400, "bad-header"), "as sagas do");
     })
     .await;
 }

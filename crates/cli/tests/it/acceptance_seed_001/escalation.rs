@@ -153,6 +153,94 @@ async fn us4_2_without_any_channel_the_alert_is_in_the_log_and_in_the_list() {
 }
 
 #[tokio::test]
+async fn us4_3_alert_is_not_notified_before_its_mail_is_out() {
+    on_both_stores(async |stage| {
+        // A mail server that accepts connections and never greets.
+        let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let shop = stage
+            .open_with(&[
+                ("BACKSTITCH_ALERTS_EMAIL_HOST", "127.0.0.1"),
+                ("BACKSTITCH_ALERTS_EMAIL_PORT", &silent.local_addr().unwrap().port().to_string()),
+                ("BACKSTITCH_ALERTS_EMAIL_SECURITY", "none"),
+                ("BACKSTITCH_ALERTS_EMAIL_FROM", "shop@example.com"),
+                ("BACKSTITCH_ALERTS_EMAIL_TO", "admin@example.com"),
+            ])
+            .await;
+        shop.run(&STUCK, "rollback_failed").await;
+        let (_connection, _) = within(silent.accept()).await.unwrap();
+        notified_over(&shop, &["log"]).await;
+        let alert = shop.alerts().await.remove(0);
+        assert_eq!((&alert["notified_at"], &alert["channel"]), (&json!(null), &json!(null)), "{alert}");
+        let email = alert["notices"].as_array().unwrap().iter().find(|notice| notice["channel"] == "email");
+        assert_eq!(email.unwrap()["notified_at"], json!(null), "{alert}");
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us4_lists_show_the_stuck_step_and_its_error() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let tx = shop.run(&["refuse:logistics", "fail-undo:payment"], "rollback_failed").await;
+        shop.run(&[], "complete").await;
+        for path in ["/v1/sagas?stuck_step=payment", "/v1/sagas?status=failed"] {
+            let list = shop.client.get(path).await.json();
+            let [saga] = &list["items"].as_array().unwrap()[..] else { panic!("{list}") };
+            assert_eq!((&saga["id"], &saga["failed_step"]), (&json!(tx), &json!("logistics")));
+            assert_eq!(saga["stuck_step"], "payment");
+            assert!(saga["stuck_error"].as_str().unwrap().contains("something went wrong here"), "{saga}");
+        }
+        for path in ["/v1/sagas?stuck_step=logistics", "/v1/sagas?stuck_step=payment&status=succeeded"] {
+            assert_eq!(shop.client.get(path).await.json()["items"], json!([]), "{path}");
+        }
+        for path in ["/", "/sagas?stuck_step=payment", "/sagas/bulk?action=resolve&stuck_step=payment"] {
+            let page = shop.client.get(path).await;
+            let page = String::from_utf8_lossy(&page.body).into_owned();
+            assert!(page.contains("something went wrong here"), "{path}: {page}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn us4_resolution_closes_the_alerts_of_its_step() {
+    on_both_stores(async |stage| {
+        let shop = stage.open().await;
+        let open = async || {
+            let alerts = shop.alerts().await;
+            alerts.into_iter().filter(|alert| alert["acknowledged"].is_null()).collect::<Vec<_>>()
+        };
+        stage.services.set(Service::Payment, Phase::Undo, Behaviour::Fail);
+        let tx = shop.run(&["refuse:inventory"], "rollback_failed").await;
+        let other = shop.run(&["refuse:inventory"], "rollback_failed").await;
+        let path = format!("/v1/sagas/{tx}/steps/payment/resolve");
+        let resolve = async |action: &str| {
+            let answer = shop.client.post(&path, &json!({"action": action, "note": "ada: as agreed"})).await;
+            assert_eq!(answer.status, 202, "{answer:?}");
+        };
+        resolve("retry").await;
+        let again = within(async {
+            loop {
+                let found = open().await;
+                if let Some(alert) = found.into_iter().find(|alert| alert["tx_id"] == json!(tx)) {
+                    return alert;
+                }
+            }
+        })
+        .await;
+        let first = shop.alerts().await.pop().unwrap();
+        assert_ne!(first["key"], again["key"], "a retry that fails raises a new alert");
+        assert_eq!(first["acknowledged"]["by"], "resolution", "{first}");
+        shop.ends(&tx, "rollback_failed").await;
+        resolve("done").await;
+        shop.ends(&tx, "failed_refunded").await;
+        let left = open().await;
+        assert_eq!((left.len(), &left[0]["tx_id"]), (1, &json!(other)), "{left:?}");
+    })
+    .await;
+}
+
+#[tokio::test]
 async fn us4_an_administrator_can_intervene_and_the_order_is_refunded_after_all() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;

@@ -37,7 +37,7 @@ async fn s6_the_metrics_are_there_by_name_and_count() {
         reaches(&open, "outbox_sent_total", 3.0).await;
         assert_eq!(metric(&open, "outbox_enqueued_total").await, Some(4.0));
         assert_eq!(metric(&open, "outbox_aborted_total").await, Some(1.0));
-        assert_eq!(metric(&open, "outbox_age_seconds{quantile=\"0.95\"}").await, Some(0.0));
+        assert_eq!(metric(&open, "outbox_age_seconds{percentile=\"95\"}").await, Some(0.0));
     })
     .await;
 }
@@ -73,8 +73,8 @@ async fn s6_the_age_of_what_waits_is_told_and_health_warns() {
             open.accepted(&format!("k-{nth}")).await;
         }
         desk.broker.has_heard(1).await;
-        reaches(&open, "outbox_age_seconds{quantile=\"0.95\"}", 0.05).await;
-        reaches(&open, "outbox_age_seconds{quantile=\"1\"}", 0.05).await;
+        reaches(&open, "outbox_age_seconds{percentile=\"95\"}", 0.05).await;
+        reaches(&open, "outbox_age_seconds{percentile=\"100\"}", 0.05).await;
         let calm = open.client.get("/v1/health").await.json();
         assert_eq!(calm["status"], "ok");
         let worried = open.client.get("/v1/health?stuck_after=10ms").await.json();

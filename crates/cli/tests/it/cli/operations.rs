@@ -48,7 +48,12 @@ async fn a_stuck_rollback_is_seen_and_resolved() {
         assert!(shown.contains("✗ compensation failed"), "{shown}");
         let health = stage.run(&["health"]).await;
         assert_eq!(health.code, 1, "{health:?}");
-        assert!(health.stdout.contains("! attention") && health.stdout.contains("✗ failed"), "{health:?}");
+        assert!(
+            health.stdout.contains("! attention") && health.stdout.contains("failed rollbacks      1"),
+            "{health:?}"
+        );
+        let stuck = stage.run(&["ps", "--stuck-step", "payment"]).await.good();
+        assert!(stuck.contains("STUCK STEP") && stuck.contains("something went wrong here"), "{stuck}");
         assert!(health.stderr.contains("backstitch doctor"), "{health:?}");
         let alerts = stage.run(&["alerts"]).await.good();
         assert!(alerts.contains(&id) && alerts.contains("payment"), "{alerts}");

@@ -72,6 +72,7 @@ async fn services_and_timeouts_of_orders_are_staged_applied_and_discarded() {
             ("order", "inventory, payment, logistics"),
             ("payment.url", &url("pay")),
             ("payment.rollback_url", &url("refund")),
+            ("payment.retry", "3"),
             ("inventory.url", &url("take")),
             ("inventory.rollback_url", &url("put")),
             ("logistics.url", &url("send")),
@@ -88,6 +89,10 @@ async fn services_and_timeouts_of_orders_are_staged_applied_and_discarded() {
         assert!(page.form("/orders/services/apply").is_none(), "{}", page.text);
         let active = stage.api.get("/v1/admin/config/services").await.json()["active"].clone();
         assert_eq!(active["order"][0], "payment", "{active}");
+        assert_eq!(active["endpoints"]["payment"]["retry"]["count"], 3, "{active}");
+        let bad = admin.send(&page.must_form("/orders/services"), &[("payment.retry", "often")]).await;
+        assert!(bad.status == 422 && bad.has("endpoints.payment.retry"), "{}", bad.text);
+        assert!(bad.has(r#"value="often""#), "{}", bad.text);
 
         let form = page.must_form("/orders/timeouts");
         let told = admin.send(&form, &[("payment.timeout", "soon")]).await;

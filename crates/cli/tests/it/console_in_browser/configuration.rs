@@ -21,7 +21,7 @@ async fn a_definition_is_written_with_its_mistakes_told_applied_and_the_next_one
     screen.press("main form button").await;
     screen.shows("The change is staged: look at it, then apply or discard it.").await;
     screen.press("form[action='/definitions/crate/apply'] button").await;
-    screen.shows("The staged version is active: whatever begins from now on takes it.").await;
+    screen.shows("is active").await;
 
     screen.press("a[href='/new-definition?of=crate']").await;
     screen.fill("textarea[name=text]", &written("machines")).await;
@@ -29,7 +29,7 @@ async fn a_definition_is_written_with_its_mistakes_told_applied_and_the_next_one
     screen.shows("What applying version 2 would change").await;
     screen.shows_in("ins", "machines").await;
     screen.press("form[action='/definitions/crate/discard'] button").await;
-    screen.shows("What was staged is discarded.").await;
+    screen.shows("discarded").await;
     assert_eq!(stage.get("/v1/definitions/crate").await["active"], 1);
     screen.has_no_complaints().await;
     screen.browser.close().await;
@@ -54,12 +54,12 @@ async fn services_and_timeouts_of_orders_are_staged_applied_and_discarded() {
     screen.fill("input[name='payment.timeout']", "soon").await;
     screen.press(&button("timeouts")).await;
     screen.shows_in(".problem", "").await;
-    for (time, what) in [("41s", "discard"), ("42s", "apply")] {
+    for (time, what, done) in [("41s", "discard", "discarded"), ("42s", "apply", "is active")] {
         screen.fill("input[name='payment.timeout']", time).await;
         screen.press(&button("timeouts")).await;
         screen.shows_in("ins", time).await;
         screen.press(&button(&format!("timeouts/{what}"))).await;
-        screen.shows_in(".done", "").await;
+        screen.shows_in(".done", done).await;
     }
     assert_eq!(stage.get("/v1/admin/config/timeouts").await["active"]["payment"], "42s");
     screen.has_no_complaints().await;

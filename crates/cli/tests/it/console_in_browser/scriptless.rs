@@ -98,7 +98,10 @@ impl Sender<'_> {
         let page = format!("/outbox/{id}");
         self.stage.until(&format!("/v1{page}"), |message| message["status"] == "aborted").await;
         self.send(&page, &format!("{page}/retry"), &[], "button", "It will be sent again.").await;
-        let alerts = self.stage.until("/v1/admin/alerts", |page| page["items"][0]["id"].is_i64()).await;
+        // Resolutions have closed the earlier alerts.
+        let stuck = self.stage.post("/v1/sagas", &json!({ "definition": "stuck" })).await["id"].clone();
+        let raised = |page: &Value| page["items"][0]["tx_id"] == stuck;
+        let alerts = self.stage.until("/v1/admin/alerts", raised).await;
         let acknowledge = format!("/alerts/{}/acknowledge", alerts["items"][0]["id"]);
         self.send("/alerts", &acknowledge, &[("note", "mine")], "button", "The alert is acknowledged.").await;
     }

@@ -128,8 +128,12 @@ async fn a_saga_that_the_node_owns_and_cannot_drive_is_found_with_its_reason() {
         let finding = open.finds("stuck_sagas", "error", &made_up(1)).await;
         let message = finding["message"].as_str().unwrap();
         assert!(message.ends_with("the log does not begin with saga.started"), "{finding}");
-        let health = open.client.get("/v1/health?stuck_after=0s").await.json();
-        assert_eq!(health["stuck"][0]["id"], made_up(1), "{health}");
+        for path in ["/v1/health", "/v1/health?stuck_after=0s"] {
+            let health = open.client.get(path).await.json();
+            assert_eq!(health["stuck"][0]["id"], made_up(1), "`doctor.stuck_after` is 0s here: {health}");
+        }
+        let calm = open.client.get("/v1/health?stuck_after=10m").await.json();
+        assert_eq!(calm["stuck"], json!([]), "{calm}");
     })
     .await;
 }

@@ -3,7 +3,8 @@
 use hyper::Method;
 use serde_json::{Value, json};
 
-use crate::http::support::{Answer, Client, Running};
+use crate::http::support::{Answer, Client, Place, Program, Running, on_both};
+use backstitch_testkit::service::{Reply, Service};
 
 /// One step that waits for a worker: nothing has to be called to have sagas in flight.
 fn waiting(name: &str, timeout: &str) -> String {
@@ -23,6 +24,29 @@ async fn send(client: &Client, method: Method, path: &str) -> Answer {
 
 async fn show(client: &Client, name: &str) -> Value {
     client.get(&format!("/v1/definitions/{name}")).await.json()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn unparsed_result_is_in_events_and_console() {
+    on_both(async |place: Place| {
+        let program = Program::serve(&place.db(), &[]).await;
+        let client = &program.client;
+        let service = Service::always(|| Reply::http(200, "<p>paid</p>")).await;
+        let yaml =
+            format!("{{name: pay, steps: [{{id: charge, action: {{http: {{url: '{}'}}}}}}]}}", service.url());
+        assert_eq!(put(client, "pay?apply=true", &yaml).await.status, 201);
+        let saga = client.post("/v1/sagas?wait=30", &json!({ "definition": "pay" })).await.json();
+        assert_eq!((&saga["status"], service.heard().len()), (&json!("succeeded"), 1), "{saga}");
+        assert_eq!(saga["steps"][0]["result"], "<p>paid</p>");
+        let id = saga["id"].as_str().unwrap();
+        let log = client.get(&format!("/v1/sagas/{id}/log")).await.json();
+        let succeeded = log["items"].as_array().unwrap().iter().find(|it| it["type"] == "step.succeeded");
+        assert_eq!(succeeded.unwrap()["unparsed"], true, "{log}");
+        let page = client.get(&format!("/sagas/{id}")).await;
+        let page = String::from_utf8_lossy(&page.body).into_owned();
+        assert!(page.contains("unparsed: true"), "{page}");
+    })
+    .await;
 }
 
 #[tokio::test]

@@ -286,7 +286,7 @@ async fn a_stream_ends_when_its_key_expires() {
 }
 
 #[tokio::test]
-async fn a_stream_token_outlives_the_key_that_started_its_saga() {
+async fn stream_token_ends_with_its_key() {
     let (server, [client]) = Running::with_keys(["client"]).await;
     let holder = server.client.with_key(&client);
     let started = holder.post("/v1/sagas", &json!({ "definition": "gated" })).await.json();
@@ -296,8 +296,36 @@ async fn a_stream_token_outlives_the_key_that_started_its_saga() {
     let by_token = EventStream::open(&server.client, &path, None).await;
     revoke_first(&server).await;
     by_key.rest().await;
+    let sent = by_token.rest().await;
+    assert!(sent.iter().all(|event| event.name != "saga.succeeded"), "it ended before the saga: {sent:?}");
+    within(async { while server.client.get(&path).await.status != 401 {} }).await;
     server.switches.open_gate();
-    assert_eq!(by_token.rest().await.last().unwrap().name, "saga.succeeded");
+}
+
+#[tokio::test]
+async fn tokens_in_urls_are_masked_for_viewers() {
+    let (server, [admin, viewer]) = Running::with_keys(["admin", "viewer"]).await;
+    let (admin, viewer) = (server.client.with_key(&admin), server.client.with_key(&viewer));
+    let yaml = "{name: pay, steps: [{id: a, action: {http: {url: 'http://127.0.0.1/x?token=geheim'}}}]}";
+    let typed = [("content-type", "application/yaml")];
+    let put = admin.send(hyper::Method::PUT, "/v1/definitions/pay?apply=true", &typed, yaml).await;
+    assert_eq!(put.status, 201, "{put:?}");
+    let at = |name: &str| json!({ "url": format!("http://127.0.0.1/{name}?token=geheim"), "rollback_url": "http://127.0.0.1/?geheim" });
+    let services = json!({ "endpoints": { "payment": at("p"), "inventory": at("i"), "logistics": at("l") } });
+    let json_body = [("content-type", "application/json")];
+    let path = "/v1/admin/config/services";
+    let staged = admin.send(hyper::Method::PUT, path, &json_body, services.to_string()).await;
+    assert_eq!(staged.status, 200, "{staged:?}");
+    let new = json!({ "url": "https://a.example/hook?token=geheim", "event_types": ["*"] });
+    let subscription = admin.post("/v1/webhooks/subscriptions", &new).await.json()["id"].clone();
+    let shown = format!("/v1/webhooks/subscriptions/{subscription}");
+    for path in ["/v1/definitions/pay", path, "/v1/webhooks/subscriptions", &shown] {
+        let (all, masked) = (admin.get(path).await, viewer.get(path).await);
+        assert_eq!((all.status, masked.status), (200, 200), "{path}");
+        let [all, masked] = [all, masked].map(|answer| String::from_utf8_lossy(&answer.body).into_owned());
+        assert!(all.contains("geheim"), "{path}: {all}");
+        assert!(!masked.contains("geheim") && masked.contains("***"), "{path}: {masked}");
+    }
 }
 
 #[tokio::test]

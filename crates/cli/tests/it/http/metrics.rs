@@ -1,13 +1,16 @@
 //! Numbers and traces.
 
 use std::collections::BTreeSet;
+use std::io::Write as _;
+use std::path::Path;
+use std::process::{Command, Stdio};
 
 use backstitch_server::Config;
 use backstitch_server::config::Secret;
 use serde_json::json;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
-use crate::http::support::{Program, Running, within};
+use crate::http::support::{Place, Program, Running, on_both, within};
 
 #[tokio::test]
 async fn requests_and_sagas_are_counted() {
@@ -39,6 +42,84 @@ async fn requests_and_sagas_are_counted() {
                 return;
             }
             tokio::task::yield_now().await;
+        }
+    })
+    .await;
+}
+
+/// Runs promtool, which `./test` installs, and gives what it complains about.
+fn promtool(arguments: &[&str], input: &str) -> String {
+    let installed = Path::new(env!("CARGO_TARGET_TMPDIR")).with_file_name("tools/bin/promtool");
+    let program = if installed.exists() { installed } else { "promtool".into() };
+    let mut command = Command::new(program);
+    command.args(arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut child =
+        command.spawn().unwrap_or_else(|why| panic!("promtool does not run ({why}): run `./test`"));
+    child.stdin.take().unwrap().write_all(input.as_bytes()).unwrap();
+    let output = child.wait_with_output().unwrap();
+    let complaints = String::from_utf8_lossy(&output.stderr).into_owned();
+    assert!(
+        output.status.success(),
+        "{arguments:?}: {complaints}{}",
+        String::from_utf8_lossy(&output.stdout)
+    );
+    complaints
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn promtool_accepts_the_metrics() {
+    on_both(async |place: Place| {
+        let program = Program::serve(&place.db(), &[("BACKSTITCH_DOCTOR_INTERVAL", "1s")]).await;
+        let client = &program.client;
+        let yaml = "{name: parcel, steps: [{id: pack, action: {worker: {queue: packing}}}]}";
+        let typed = [("content-type", "application/yaml")];
+        let put = client.send(hyper::Method::PUT, "/v1/definitions/parcel?apply=true", &typed, yaml).await;
+        assert_eq!(put.status, 201, "{put:?}");
+        let [done, _waiting] = [
+            client.start(&json!({ "definition": "parcel" })).await,
+            client.start(&json!({ "definition": "parcel" })).await,
+        ];
+        let ask = json!({ "queues": ["packing"], "lease_seconds": 60, "wait_seconds": 20, "limit": 1 });
+        let job = client.post("/v1/jobs/lease", &ask).await.json()["jobs"][0].clone();
+        let complete = format!("/v1/jobs/{}/complete", job["job_id"]);
+        let completed = client.post(&complete, &json!({ "token": job["token"], "result": {} })).await;
+        assert_eq!(completed.status, 200, "{completed:?}");
+        client.get(&format!("/v1/sagas/{done}?wait=20")).await;
+        client.post("/v1/sites", &json!({ "site_id": "docs" })).await;
+        let expected = [
+            "backstitch_saga_duration_seconds_count{end=\"succeeded\"} 1",
+            "backstitch_step_duration_seconds_count{phase=\"do\",end=\"succeeded\"} 1",
+            "backstitch_queue_pending_jobs{queue=\"work/packing\"} 1",
+            "backstitch_rollbacks_stuck 0",
+            "backstitch_outbox_sent_total 0",
+            "outbox_sent_total 0",
+            "# TYPE backstitch_doctor_last_run_timestamp_seconds gauge",
+        ];
+        // Events are counted beside the sagas, so a moment later.
+        let text = within(async {
+            loop {
+                let text = String::from_utf8(client.get("/metrics").await.body.to_vec()).unwrap();
+                if expected.iter().all(|line| text.lines().any(|found| found == *line)) {
+                    return text;
+                }
+                tokio::task::yield_now().await;
+            }
+        })
+        .await;
+        assert_eq!(promtool(&["check", "metrics"], &text), "");
+        let value = |name: &str| -> f64 {
+            let line = text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' '));
+            line.unwrap_or_else(|| panic!("no {name} in {text}")).parse().unwrap()
+        };
+        assert!(value("process_resident_memory_bytes") > 0.0 && value("process_open_fds") > 0.0);
+        assert!(value("backstitch_queue_age_seconds{queue=\"work/packing\"}") > 0.0);
+
+        let rules = concat!(env!("CARGO_MANIFEST_DIR"), "/../../deploy/alerts.yml");
+        promtool(&["check", "rules", rules], "");
+        let rules = std::fs::read_to_string(rules).unwrap();
+        let words = rules.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+        for name in words.filter(|word| word.starts_with("backstitch_")) {
+            assert!(text.contains(&format!("# TYPE {name} ")), "{name} is not measured");
         }
     })
     .await;
@@ -92,12 +173,12 @@ async fn how_long_the_oldest_message_waits_is_told_by_health_and_by_a_metric() {
         server.client.get(&format!("/v1/health?stuck_after={threshold}")).await.json()
     };
     assert_eq!(health("10m").await["oldest_outbox_seconds"], json!(null));
-    assert_eq!(number(&server, "outbox_age_seconds{quantile=\"1\"}").await.to_bits(), 0.0_f64.to_bits());
+    assert_eq!(number(&server, "outbox_age_seconds{percentile=\"100\"}").await.to_bits(), 0.0_f64.to_bits());
     let id = server.client.run(&json!({ "definition": "stuck" })).await["id"].as_str().unwrap().to_owned();
     let first = health("10m").await["oldest_outbox_seconds"].as_f64().unwrap();
     let second = health("10m").await["oldest_outbox_seconds"].as_f64().unwrap();
     assert!(second > first && first >= 0.0, "{first} {second}");
-    assert!(number(&server, "outbox_age_seconds{quantile=\"1\"}").await > second);
+    assert!(number(&server, "outbox_age_seconds{percentile=\"100\"}").await > second);
     server.switches.repair_undo();
     let note = json!({ "action": "retry", "note": "ada: the service is back" });
     server.client.post(&format!("/v1/sagas/{id}/steps/reserve/resolve"), &note).await;

@@ -35,6 +35,16 @@ async fn a_cancelled_saga_is_rolled_back() {
 }
 
 #[tokio::test]
+async fn cancel_without_a_note_leaves_a_reason() {
+    let server = Running::start().await;
+    let id = server.client.start(&json!({ "definition": "gated" })).await;
+    assert_eq!(server.client.post(&format!("/v1/sagas/{id}/cancel"), &json!({})).await.status, 202);
+    server.switches.open_gate();
+    let saga = at_its_end(&server.client, &id).await;
+    assert_eq!(saga["error"]["message"], "cancelled without a note");
+}
+
+#[tokio::test]
 async fn a_paused_saga_waits_until_it_is_resumed() {
     let server = Running::start().await;
     let id = server.client.start(&json!({ "definition": "gated" })).await;
@@ -74,12 +84,14 @@ async fn a_stuck_rollback_goes_on_once_a_person_has_decided() {
         (&saga["status"], &saga["steps"][0]["status"]),
         (&json!("failed"), &json!("compensation_failed"))
     );
-    assert_eq!(server.client.get("/v1/health").await.json()["status"], "attention");
+    let health = server.client.get("/v1/health").await.json();
+    assert_eq!((&health["status"], &health["failed"]), (&json!("attention"), &json!(1)), "{health}");
+    assert_eq!(health["active"], json!({}), "a failed rollback is not active: {health}");
     server.switches.repair_undo();
     let id = saga["id"].as_str().unwrap();
     let note = json!({ "action": "retry", "note": "ada: the service is back" });
     let answer = server.client.post(&format!("/v1/sagas/{id}/steps/reserve/resolve"), &note).await;
-    assert_eq!(answer.status, 202, "{answer:?}");
+    assert_eq!((answer.status, &answer.json()["status"]), (202, &json!("compensating")), "{answer:?}");
     assert_eq!(at_its_end(&server.client, id).await["status"], "compensated");
     let log = server.client.get(&format!("/v1/sagas/{id}/log")).await.json();
     let resolved =

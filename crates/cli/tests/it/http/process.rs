@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::http::support::{Program, create_key, output_of};
+use crate::http::support::{Program, create_key, output_of, within};
+use crate::support::program::command;
 
 fn address_in(folder: &tempfile::TempDir) -> String {
     format!("sqlite:{}", folder.path().join("sagas.db").display())
@@ -14,6 +15,22 @@ async fn an_open_server_says_so() {
     let mut program = Program::serve(&address_in(&folder), &[]).await;
     assert!(program.next_line().await.starts_with("open: there is no API key"));
     assert_eq!(program.client.get("/health/ready").await.status, 200);
+}
+
+#[tokio::test]
+async fn database_password_is_not_in_the_process_list() {
+    // A server that accepts connections and says nothing keeps the program waiting.
+    let silent = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let port = silent.local_addr().unwrap().port();
+    for form in ["postgres://me:geheim@127.0.0.1:PORT/db", "postgres://me@127.0.0.1:PORT/db?password=geheim"]
+    {
+        let db = form.replace("PORT", &port.to_string());
+        let mut child = command(&["migrate", "--db", &db]).spawn().unwrap();
+        let (_connection, _) = within(silent.accept()).await.unwrap();
+        let line = std::fs::read_to_string(format!("/proc/{}/cmdline", child.id().unwrap())).unwrap();
+        assert!(line.contains("***") && !line.contains("geheim"), "{line:?}");
+        child.kill().await.unwrap();
+    }
 }
 
 #[tokio::test]

@@ -102,6 +102,26 @@ async fn a_compressed_body_is_refused_by_name() {
 }
 
 #[tokio::test]
+async fn requests_need_exactly_one_host() {
+    let server = Running::start().await;
+    for hosts in ["", "host: localhost\r\nhost: localhost\r\n", "host: localhost\r\nHost: evil.example\r\n"] {
+        let request = format!("GET /health/live HTTP/1.1\r\n{hosts}connection: close\r\n\r\n");
+        assert_problem(&answer_to(&server, request.as_bytes()).await, 400, "bad-header");
+    }
+    let old = answer_to(&server, b"GET /health/live HTTP/1.0\r\n\r\n").await;
+    assert!(old.contains(" 200 OK"), "HTTP/1.0 knows no Host: {old}");
+}
+
+#[tokio::test]
+async fn every_response_forbids_sniffing() {
+    let server = Running::start().await;
+    for path in ["/health/live", "/v1/sagas", "/v1/sagas/none", "/nowhere", "/metrics", "/docs", "/"] {
+        let answer = server.client.get(path).await;
+        assert_eq!(answer.headers["x-content-type-options"], "nosniff", "{path}");
+    }
+}
+
+#[tokio::test]
 async fn methods_that_do_nothing_are_answered_with_those_that_do() {
     let server = Running::start().await;
     for method in ["OPTIONS", "TRACE", "PATCH", "PROPFIND", "get"] {

@@ -37,11 +37,9 @@ async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
         let rest = EventStream::open(&server.client, &path, Some(read as u64)).await.rest().await;
         assert_eq!(rest, all[read..]);
     }
-    for past in [all.len(), all.len() + 1, 1_000_000] {
-        let last = past.to_string();
-        let answer = server.client.send(Method::GET, &path, &[("last-event-id", &last)], "").await;
-        assert_eq!((answer.status, answer.body.len()), (204, 0));
-    }
+    let last = all.len().to_string();
+    let answer = server.client.send(Method::GET, &path, &[("last-event-id", &last)], "").await;
+    assert_eq!((answer.status, answer.body.len()), (204, 0));
 }
 
 #[tokio::test]
@@ -60,7 +58,7 @@ async fn a_reader_that_is_ahead_of_the_log_is_told_so_instead_of_waiting_for_eve
     while stream.next().await.is_some() {}
     let path = format!("/v1/sagas/{id}/events");
     let past = server.client.send(Method::GET, &path, &[("last-event-id", "1000")], "").await;
-    assert_eq!(past.status, 204, "there is nothing to wait for");
+    assert_eq!((past.status, past.problem().as_str()), (400, "bad-header"), "ended sagas too: {past:?}");
 }
 
 #[tokio::test]

@@ -136,6 +136,7 @@ pub(super) fn summary(row: &Row) -> Result<Summary, Error> {
         status: status(row, Some(id))?,
         paused: get(row, "paused")?,
         failed_step: get::<Option<&str>>(row, "failed_step")?.map(StepId::from),
+        stuck: None,
         owner: get(row, "owner")?,
         wake_at: get::<Option<_>>(row, "wake_at")?.map(timestamp),
         correlation_id: get(row, "correlation_id")?,

@@ -64,6 +64,7 @@ pub(super) fn summary(row: &Row<'_>) -> Result<Summary, Corrupt> {
         status: row.status(3)?,
         paused: row.get(4, "paused")?,
         failed_step: row.optional_step(5, "failed_step")?,
+        stuck: None,
         owner: row.get(6, "owner")?,
         wake_at: row.optional_time(7, "wake_at")?,
         correlation_id: row.get(8, "correlation_id")?,

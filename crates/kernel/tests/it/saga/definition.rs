@@ -9,8 +9,9 @@ use backstitch_kernel::saga::draft::{
     MAX_ID_LEN, MAX_METADATA_LEN, MAX_RETRIES, MAX_STEPS, MAX_TITLE_LEN, default_compensation_retry,
     default_retry,
 };
+use backstitch_kernel::saga::state::StepState;
 use backstitch_kernel::saga::{Definition, Performer, Phase, Problem};
-use backstitch_kernel::{Backoff, Payload, Retry};
+use backstitch_kernel::{Backoff, Payload, Retry, Timestamp};
 
 /// The mistakes found, as `place: message`.
 fn mistakes(draft: Draft) -> Vec<String> {
@@ -148,7 +149,8 @@ fn timeouts_waits_and_counts_have_their_limits() {
         ["steps[0].retry.delay: is longer than max_delay"]
     );
     assert_eq!(found(Retry::exponential(1, Duration::from_secs(3600))), [""; 0]);
-    let no_waits = |count| Retry { count, backoff: Backoff::List(Vec::new()), jitter_percent: 0 };
+    let no_waits =
+        |count| Retry { count, backoff: Backoff::List(Vec::new()), jitter_percent: 0, within: None };
     assert_eq!(found(no_waits(0)), [""; 0]);
     assert_eq!(found(no_waits(1)), ["steps[0].retry.delays: is empty: give one wait at least"]);
     let timeout = |timeout| mistakes(changed(|draft| draft.steps[0].timeout = timeout));
@@ -374,7 +376,10 @@ fn each_phase_has_its_own_time_and_a_step_without_undo_has_one() {
     let definition = draft.check().unwrap();
     let times = |position: usize| {
         let step = &definition.steps()[position];
-        [Phase::Do, Phase::Undo].map(|phase| step.timeout_of(phase).map(|time| time.as_secs()))
+        [Phase::Do, Phase::Undo].map(|phase| {
+            let time = step.time_of_attempt(phase, &StepState::default(), Timestamp::default());
+            time.map(|time| time.as_secs())
+        })
     };
     assert_eq!(times(0), [Some(7), Some(30)]);
     assert_eq!(times(1), [Some(30), None]);

@@ -59,6 +59,34 @@ fn a_failed_attempt_is_followed_by_another_after_its_wait() {
     );
 }
 
+/// Three retries, 10 s apart, within this many seconds.
+fn bounded(seconds: u64) -> Play {
+    let mut draft = sequence(&["a"]).retrying("a", 3);
+    draft.steps[0].retry.within = Some(Duration::from_secs(seconds));
+    Play::start(draft)
+}
+
+#[test]
+fn retry_that_cannot_start_in_time_is_not_made() {
+    let mut saga = bounded(20);
+    assert_eq!(saga.fails("a", ErrorKind::Failed), ["a do 1/4, again at 10"]);
+    assert_eq!(saga.wake(12), ["do a 2"]);
+    assert_eq!(saga.fails("a", ErrorKind::Failed), ["a failed", "turn at a", "compensated"], "at 22");
+}
+
+#[test]
+fn last_attempt_has_only_the_time_that_is_left() {
+    let mut saga = bounded(25);
+    let left = |saga: &Play| {
+        let (step, state) = (&saga.definition.steps()[0], &saga.state);
+        step.time_of_attempt(Phase::Do, &state.steps[0], state.at).unwrap().as_secs()
+    };
+    assert_eq!(left(&saga), 25, "the timeout alone would be 30");
+    saga.fails("a", ErrorKind::Failed);
+    saga.wake(12);
+    assert_eq!(left(&saga), 13);
+}
+
 #[test]
 fn a_refusal_is_not_tried_again() {
     let mut saga = Play::start(sequence(&["a"]).retrying("a", 2));

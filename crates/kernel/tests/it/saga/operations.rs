@@ -28,6 +28,13 @@ fn cancelling_is_a_request_to_roll_back() {
 }
 
 #[test]
+fn cancel_without_a_note_has_an_error_message() {
+    let mut saga = Play::start(sequence(&["a"]));
+    saga.input(Input::Cancel { note: " ".to_owned() }).unwrap();
+    assert_eq!(saga.state.cause.as_ref().unwrap().error.message, "cancelled without a note");
+}
+
+#[test]
 fn a_cancelled_saga_does_not_succeed_though_its_last_step_does() {
     let mut saga = Play::start(sequence(&["a"]));
     saga.cancel();

@@ -1,12 +1,12 @@
--- What somebody took upon them before a time and nobody is being told of any more, each once for every notice of it, and once at
--- least. One that nobody took upon them stays.
+-- Alerts that were acknowledged or resolved before a time and whose delivery has ended, each once for every recipient, and once at
+-- least. Open alerts stay.
 select
     raised.id,
     raised.alert_key as idempotency_key,
     raised.payload,
     (extract(epoch from raised.created_at) * 1000000)::bigint as created_at,
-    notice.channel,
-    notice.recipient,
+    planned.channel,
+    planned.recipient,
     notice.attempts,
     (extract(epoch from notice.notified_at) * 1000000)::bigint as notified_at,
     notice.last_error,
@@ -37,5 +37,9 @@ from (
     order by taken.acknowledged_at
     limit $2
 ) as raised
-left join alert_notices as notice on notice.alert_key = raised.alert_key
-order by raised.acknowledged_at, raised.id, notice.channel, notice.recipient
+left join alert_recipients as planned on planned.alert_key = raised.alert_key
+left join alert_notices as notice
+    on notice.alert_key = planned.alert_key
+    and notice.channel = planned.channel
+    and notice.recipient = planned.recipient
+order by raised.acknowledged_at, raised.id, planned.channel, planned.recipient

@@ -1,8 +1,8 @@
--- Newest first, each once for every notice of it, and once at least. The index is named, because without statistics
+-- Newest first, each once for every recipient of it, and once at least. The index is named, because without statistics
 -- the whole outbox would be read.
 select
     raised.id, raised.idempotency_key, raised.payload, raised.created_at,
-    notice.channel, notice.recipient, notice.attempts, notice.notified_at, notice.last_error,
+    planned.channel, planned.recipient, notice.attempts, notice.notified_at, notice.last_error,
     taken.acknowledged_by, taken.note, taken.acknowledged_at
 from (
     select id, idempotency_key, payload, created_at
@@ -12,5 +12,9 @@ from (
     limit ?2
 ) as raised
 left join alert_acknowledgements as taken on taken.alert_key = raised.idempotency_key
-left join alert_notices as notice on notice.alert_key = raised.idempotency_key
-order by raised.id desc, notice.channel, notice.recipient
+left join alert_recipients as planned on planned.alert_key = raised.idempotency_key
+left join alert_notices as notice
+    on notice.alert_key = planned.alert_key
+    and notice.channel = planned.channel
+    and notice.recipient = planned.recipient
+order by raised.id desc, planned.channel, planned.recipient

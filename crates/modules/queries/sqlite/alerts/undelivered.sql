@@ -1,11 +1,11 @@
--- Alerts raised before a time that are not out everywhere, oldest first, each once for every notice of it, and once at
+-- Alerts raised before a time that are not out everywhere, oldest first, each once for every recipient of it, and once at
 -- least. A thousand of those that wait are looked at, and as many messages of all topics that are on their way.
 select
     raised.idempotency_key,
     raised.created_at,
     raised.last_error_msg,
-    notice.channel,
-    notice.recipient,
+    planned.channel,
+    planned.recipient,
     notice.notified_at,
     notice.last_error
 from (
@@ -34,5 +34,9 @@ from (
     order by id
     limit ?2
 ) as raised
-left join alert_notices as notice on notice.alert_key = raised.idempotency_key
-order by raised.id, notice.channel, notice.recipient
+left join alert_recipients as planned on planned.alert_key = raised.idempotency_key
+left join alert_notices as notice
+    on notice.alert_key = planned.alert_key
+    and notice.channel = planned.channel
+    and notice.recipient = planned.recipient
+order by raised.id, planned.channel, planned.recipient

@@ -7,12 +7,17 @@ use rusqlite::{Row, Transaction, params};
 use super::{BATCH, Limits, Progress, Read, Reported, millis};
 use crate::webhooks::jobs::QUEUE;
 use crate::webhooks::status::{delivery_status, delivery_word};
+use crate::webhooks::subscription::RetryDefaults;
 
-pub(super) fn tick(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::Result<Progress> {
+pub(super) fn tick(
+    transaction: &Transaction<'_>,
+    now: Timestamp,
+    defaults: RetryDefaults,
+) -> rusqlite::Result<Progress> {
     let mut progress = Progress::default();
-    apply_results(transaction, now, &mut progress)?;
+    apply_results(transaction, now, defaults, &mut progress)?;
     for status in [Status::Pending, Status::PendingRetry] {
-        begin_attempts(transaction, status, now, &mut progress)?;
+        begin_attempts(transaction, status, now, defaults, &mut progress)?;
     }
     Ok(progress)
 }
@@ -20,13 +25,14 @@ pub(super) fn tick(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::R
 fn apply_results(
     transaction: &Transaction<'_>,
     now: Timestamp,
+    defaults: RetryDefaults,
     progress: &mut Progress,
 ) -> rusqlite::Result<()> {
     let results = {
         let mut statement = transaction.prepare_cached(include_str!("../sqlite/results.sql"))?;
         let rows = statement.query_map([i64::from(BATCH)], |row| {
             let retry_after = row.get::<_, Option<i64>>(2)?.map(millis);
-            Ok((Reported { job: row.get(0)?, error_code: row.get(1)?, retry_after }, read(row, 3)?))
+            Ok((Reported { job: row.get(0)?, error_code: row.get(1)?, retry_after }, read(row, 3, defaults)?))
         })?;
         rows.collect::<rusqlite::Result<Vec<_>>>()?
     };
@@ -62,12 +68,13 @@ fn begin_attempts(
     transaction: &Transaction<'_>,
     status: Status,
     now: Timestamp,
+    defaults: RetryDefaults,
     progress: &mut Progress,
 ) -> rusqlite::Result<()> {
     let due = {
         let mut statement = transaction.prepare_cached(include_str!("../sqlite/due.sql"))?;
         let values = params![delivery_word(status), now.as_micros(), i64::from(BATCH)];
-        let rows = statement.query_map(values, |row| read(row, 0))?;
+        let rows = statement.query_map(values, |row| read(row, 0, defaults))?;
         rows.collect::<rusqlite::Result<Vec<_>>>()?
     };
     if due.is_empty() {
@@ -106,7 +113,7 @@ fn begin_attempts(
 }
 
 /// A delivery and its limits, from this column on.
-fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Read> {
+fn read(row: &Row<'_>, first: usize, defaults: RetryDefaults) -> rusqlite::Result<Read> {
     let word: String = row.get(first + 2)?;
     Ok(Read {
         id: row.get(first)?,
@@ -120,9 +127,9 @@ fn read(row: &Row<'_>, first: usize) -> rusqlite::Result<Read> {
             final_error_code: row.get(first + 6)?,
         },
         limits: Limits {
-            max_retry_limit: row.get(first + 7)?,
-            base_delay: millis(row.get(first + 8)?),
-            max_delay: millis(row.get(first + 9)?),
+            max_retry_limit: row.get::<_, Option<u32>>(first + 7)?.unwrap_or(defaults.max_retry_limit),
+            base_delay: row.get::<_, Option<i64>>(first + 8)?.map_or(defaults.base_delay, millis),
+            max_delay: row.get::<_, Option<i64>>(first + 9)?.map_or(defaults.max_delay, millis),
             is_deleted: row.get(first + 10)?,
         },
     })

@@ -12,26 +12,31 @@ use super::{BATCH, Limits, Progress, Read, Reported, millis};
 use crate::question::column_unreadable;
 use crate::webhooks::jobs::QUEUE;
 use crate::webhooks::status::{delivery_status, delivery_word};
+use crate::webhooks::subscription::RetryDefaults;
 
 /// Takes in what came of attempts, while others may be begun: these are never the same deliveries.
-pub(super) async fn take_in(server: &Acting) -> Result<Progress, store::Error> {
+pub(super) async fn take_in(server: &Acting, defaults: RetryDefaults) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
     let unit = server.begin().await?;
-    apply_results(&unit, &mut progress).await?;
+    apply_results(&unit, defaults, &mut progress).await?;
     unit.commit().await?;
     Ok(progress)
 }
 
 /// Begins attempts that are due.
-pub(super) async fn begin(server: &Acting) -> Result<Progress, store::Error> {
+pub(super) async fn begin(server: &Acting, defaults: RetryDefaults) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
     let unit = server.begin().await?;
-    begin_attempts(&unit, &mut progress).await?;
+    begin_attempts(&unit, defaults, &mut progress).await?;
     unit.commit().await?;
     Ok(progress)
 }
 
-async fn apply_results(unit: &Unit, progress: &mut Progress) -> Result<(), store::Error> {
+async fn apply_results(
+    unit: &Unit,
+    defaults: RetryDefaults,
+    progress: &mut Progress,
+) -> Result<(), store::Error> {
     let rows = unit.query(include_str!("../postgres/results.sql"), &[&i64::from(BATCH)]).await?;
     if rows.is_empty() {
         return Ok(());
@@ -40,7 +45,7 @@ async fn apply_results(unit: &Unit, progress: &mut Progress) -> Result<(), store
     let mut changes = Changes::default();
     let mut consumed = Vec::with_capacity(rows.len());
     for row in &rows {
-        let (reported, delivery, now) = result(row).map_err(|why| column_unreadable(&why))?;
+        let (reported, delivery, now) = result(row, defaults).map_err(|why| column_unreadable(&why))?;
         let job = reported.job;
         consumed.push(job);
         if let Some(next) = delivery.after(reported, now) {
@@ -88,7 +93,11 @@ impl Changes {
     }
 }
 
-async fn begin_attempts(unit: &Unit, progress: &mut Progress) -> Result<(), store::Error> {
+async fn begin_attempts(
+    unit: &Unit,
+    defaults: RetryDefaults,
+    progress: &mut Progress,
+) -> Result<(), store::Error> {
     let waiting = [Status::Pending, Status::PendingRetry].map(delivery_word);
     let due_in = |was: &'static str| async move {
         unit.query(include_str!("../postgres/due.sql"), &[&was, &i64::from(BATCH)]).await
@@ -100,7 +109,7 @@ async fn begin_attempts(unit: &Unit, progress: &mut Progress) -> Result<(), stor
     let mut steps = Steps::default();
     for (was, rows) in waiting.into_iter().zip([&new, &failed]) {
         for row in rows {
-            let (job, read, now) = due(row).map_err(|why| column_unreadable(&why))?;
+            let (job, read, now) = due(row, defaults).map_err(|why| column_unreadable(&why))?;
             if let Some(next) = read.woken(job, now) {
                 steps.add(&read, was, next);
             }
@@ -138,18 +147,22 @@ impl Steps {
     }
 }
 
-fn result(row: &Row) -> Result<(Reported, Read, Timestamp), tokio_postgres::Error> {
+fn result(row: &Row, defaults: RetryDefaults) -> Result<(Reported, Read, Timestamp), tokio_postgres::Error> {
     let retry_after = row.try_get::<_, Option<i64>>("retry_after_ms")?.map(millis);
     let reported =
         Reported { job: row.try_get("job_id")?, error_code: row.try_get("error_code")?, retry_after };
-    Ok((reported, read(row)?, timestamp(row.try_get("now")?)))
+    Ok((reported, read(row, defaults)?, timestamp(row.try_get("now")?)))
 }
 
-fn due(row: &Row) -> Result<(i64, Read, Timestamp), tokio_postgres::Error> {
-    Ok((row.try_get("job_id")?, read(row)?, timestamp(row.try_get("now")?)))
+fn due(row: &Row, defaults: RetryDefaults) -> Result<(i64, Read, Timestamp), tokio_postgres::Error> {
+    Ok((row.try_get("job_id")?, read(row, defaults)?, timestamp(row.try_get("now")?)))
 }
 
-fn read(row: &Row) -> Result<Read, tokio_postgres::Error> {
+fn read(row: &Row, defaults: RetryDefaults) -> Result<Read, tokio_postgres::Error> {
+    let own_delay = |column| {
+        let own = row.try_get::<_, Option<i64>>(column)?;
+        Ok::<_, tokio_postgres::Error>(own.map(millis))
+    };
     Ok(Read {
         id: row.try_get("id")?,
         lane: row.try_get("lane")?,
@@ -162,9 +175,11 @@ fn read(row: &Row) -> Result<Read, tokio_postgres::Error> {
             final_error_code: row.try_get("final_error_code")?,
         },
         limits: Limits {
-            max_retry_limit: row.try_get::<_, i32>("max_retry_limit")?.unsigned_abs(),
-            base_delay: millis(row.try_get("base_delay_ms")?),
-            max_delay: millis(row.try_get("max_delay_ms")?),
+            max_retry_limit: row
+                .try_get::<_, Option<i32>>("max_retry_limit")?
+                .map_or(defaults.max_retry_limit, i32::unsigned_abs),
+            base_delay: own_delay("base_delay_ms")?.unwrap_or(defaults.base_delay),
+            max_delay: own_delay("max_delay_ms")?.unwrap_or(defaults.max_delay),
             is_deleted: row.try_get("is_deleted")?,
         },
     })

@@ -45,6 +45,7 @@ fn retries() -> impl Strategy<Value = Retry> {
         count,
         backoff,
         jitter_percent,
+        within: None,
     })
 }
 

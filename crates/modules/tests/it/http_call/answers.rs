@@ -77,14 +77,20 @@ async fn an_answer_that_tells_nothing_leaves_the_step_in_doubt_and_is_asked_agai
 }
 
 #[tokio::test]
-async fn a_success_that_cannot_be_read_is_in_doubt() {
-    for (body, code) in
-        [("<html>", "ANSWER_UNREADABLE"), ("{\"id\":", "ANSWER_UNREADABLE"), ("1 2", "ANSWER_UNREADABLE")]
-    {
+async fn complete_success_without_json_succeeds() {
+    for body in ["<html>", "{\"id\":", "1 2", "OK\n"] {
         let service = Service::always(move || Reply::http(200, body)).await;
-        let error = error(&service.url()).await;
-        assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::InDoubt, Some(code)), "{body}");
+        let ended = outcome(&service.url()).await;
+        assert_eq!((ended.status, service.heard().len()), (Status::Succeeded, 1), "{body}");
+        assert_eq!(ended.result::<String>("call").unwrap(), body);
+        assert!(ended.steps[0].result.as_ref().unwrap().is_unparsed(), "{body}");
     }
+    let binary = || Reply::Bytes(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\n\xff\xfe".to_vec());
+    let service = Service::always(binary).await;
+    let ended = outcome(&service.url()).await;
+    assert_eq!(ended.status, Status::Succeeded);
+    let result = ended.steps[0].result.as_ref().unwrap();
+    assert_eq!((result.as_str(), result.is_unparsed()), ("null", true));
 }
 
 #[tokio::test]
@@ -187,11 +193,23 @@ async fn an_answer_may_be_as_long_as_the_limit_and_no_longer() {
 }
 
 #[tokio::test]
-async fn a_packed_answer_is_never_unpacked() {
+async fn compressed_success_succeeds_without_a_result() {
     let bomb = || Reply::with_headers(200, "Content-Encoding: gzip\r\n", "\u{1f}not really a bomb");
     let service = Service::always(bomb).await;
-    let error = error(&service.url()).await;
-    assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::InDoubt, Some("ANSWER_PACKED")));
+    let ended = outcome(&service.url()).await;
+    assert_eq!(ended.status, Status::Succeeded);
+    let result = ended.steps[0].result.as_ref().unwrap();
+    assert_eq!((result.as_str(), result.is_unparsed()), ("null", true));
     let heard = &service.heard()[0];
     assert!(!heard.headers.contains_key("accept-encoding"), "nobody asked for it: {heard:?}");
+}
+
+#[tokio::test]
+async fn truncated_compressed_success_is_in_doubt() {
+    let cut = || {
+        Reply::Last(b"HTTP/1.1 200 OK\r\nContent-Encoding: gzip\r\nContent-Length: 9\r\n\r\n\x1f".to_vec())
+    };
+    let service = Service::always(cut).await;
+    let error = error(&service.url()).await;
+    assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::InDoubt, Some("ANSWER_CUT_OFF")));
 }

@@ -1,5 +1,6 @@
 //! The same for many sagas: first how many, then for those, and none that came later.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use askama::Template;
@@ -87,6 +88,31 @@ struct Preview {
     count: usize,
     more: bool,
     bounds: Option<Bounds>,
+    /// Where they are stuck, for those that decide about it.
+    stuck: Vec<StuckGroup>,
+}
+
+/// Sagas that are stuck at the same step for the same reason.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::console) struct StuckGroup {
+    step: String,
+    error: String,
+    sagas: usize,
+}
+
+impl StuckGroup {
+    fn all(found: &[Summary]) -> Vec<Self> {
+        let mut groups: BTreeMap<(&str, &str), usize> = BTreeMap::new();
+        for stuck in found.iter().filter_map(|saga| saga.stuck.as_ref()) {
+            *groups.entry((stuck.step.as_str(), stuck.error.message.as_str())).or_default() += 1;
+        }
+        let group = |((step, error), sagas): ((&str, &str), usize)| Self {
+            step: step.to_owned(),
+            error: error.to_owned(),
+            sagas,
+        };
+        groups.into_iter().map(group).collect()
+    }
 }
 
 #[derive(Template)]
@@ -108,6 +134,8 @@ pub(in crate::console) struct Report {
     /// Those to which it could not be done.
     failed: Vec<(SagaId, String)>,
     more: bool,
+    /// Where they were stuck.
+    stuck: Vec<StuckGroup>,
 }
 
 /// What those have in common that were shown, and what came later has not.
@@ -150,11 +178,11 @@ pub(in crate::console) async fn show(
     let wanted = Wanted::asked(&mut query)?;
     query.finish(KNOWN)?;
     let (mut found, more) = matching(&app, action, &wanted, None).await?;
-    let (count, bounds) = (found.len(), Bounds::of(&found));
+    let (count, bounds, stuck) = (found.len(), Bounds::of(&found), StuckGroup::all(&found));
     found.truncate(LISTED);
     let frame = Frame::new(&app, visitor, Section::Sagas, TITLE);
     let once = app.engine.ids().next(frame.now);
-    Ok(page(&Preview { frame, once, action, wanted, found, count, more, bounds }))
+    Ok(page(&Preview { frame, once, action, wanted, found, count, more, bounds, stuck }))
 }
 
 /// Does it, to those that were there when it was shown how many they are.
@@ -186,6 +214,7 @@ pub(in crate::console) async fn take(
         return Err(Problem::new(Kind::StaleForm, detail));
     }
     let (all, until) = (found.len(), Instant::now() + PATIENCE);
+    let stuck = StuckGroup::all(&found);
     let outcomes: Vec<(SagaId, Result<usize, Error>)> = stream::iter(found)
         .map(|saga| {
             let (app, note) = (&app, &note);
@@ -200,12 +229,14 @@ pub(in crate::console) async fn take(
         .buffer_unordered(AT_ONCE)
         .collect()
         .await;
-    let report = Report::of(action, wanted, outcomes, more);
+    let report = Report { stuck, ..Report::of(action, wanted, outcomes, more) };
+    let steps = report.stuck.iter().map(|it| format!("; {} at {}: {}", it.sagas, it.step, it.error));
     let what = format!(
-        "{}: {} of {all} sagas{}",
+        "{}: {} of {all} sagas{}{}",
         how.map_or("cancel", resolution_word),
         report.done,
-        filtered(report.wanted.fields())
+        filtered(report.wanted.fields()),
+        steps.collect::<String>()
     );
     Ok(said(once.came_to(Outcome::Sagas(report)), what))
 }
@@ -225,6 +256,7 @@ impl Report {
             moved_on: Vec::new(),
             failed: Vec::new(),
             more,
+            stuck: Vec::new(),
         };
         for (id, outcome) in outcomes {
             match outcome {

@@ -124,10 +124,15 @@ impl Line {
         let step = event.step().map(ToString::to_string).unwrap_or_default();
         let told = serde_json::to_value(EventView::of(recorded)).unwrap_or_default();
         let known = ["seq", "at", "type", "step", "attempt"];
-        let fields =
-            told.as_object().into_iter().flatten().filter(|(name, _)| !known.contains(&name.as_str()));
-        let particulars =
-            fields.map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().join(" · ");
+        let fields = told.as_object().into_iter().flatten();
+        let mut fields: Vec<_> = fields.filter(|(name, _)| !known.contains(&name.as_str())).collect();
+        // Flags come first: a long result is cut and must not hide them.
+        fields.sort_by_key(|(_, value)| !value.is_boolean());
+        let particulars = fields
+            .into_iter()
+            .map(|(name, value)| format!("{name}: {value}"))
+            .collect::<Vec<_>>()
+            .join(" · ");
         let step = event.attempt().map_or(step.clone(), |attempt| format!("{step} #{attempt}"));
         let place = || whole::at(saga, Some(("event", &recorded.seq.to_string())));
         let particulars = Excerpt::of(particulars, place);

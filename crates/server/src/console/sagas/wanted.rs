@@ -28,7 +28,7 @@ pub(super) struct Wanted {
 
 /// The names of all that a list is filtered by.
 pub(super) const KNOWN: &str =
-    "status, definition, correlation_id, attr.NAME, attribute, since, until or cursor";
+    "status, definition, correlation_id, stuck_step, attr.NAME, attribute, since, until or cursor";
 const STATUSES: &str = "use pending, running, succeeded, failed, compensating or compensated";
 const TIMES: &str = "write it in RFC 3339, like 2030-01-31T12:00:00Z";
 const ATTRIBUTES: &str = "write it as name=value";
@@ -43,6 +43,7 @@ impl Wanted {
         let (status, definition) = (filled("status"), filled("definition"));
         let (correlation_id, attribute) = (filled("correlation_id"), filled("attribute"));
         let (since, until) = (filled("since"), filled("until"));
+        let stuck_step = filled("stuck_step");
         let mut attributes: Vec<(String, String)> = query.prefixed("attr.");
         if let Some(text) = attribute {
             let read = text.split_once('=').filter(|(name, _)| !name.trim().is_empty());
@@ -56,6 +57,7 @@ impl Wanted {
                 definition,
                 correlation_id,
                 attributes,
+                stuck_step,
             },
             since: read("since", since, time, TIMES)?,
             until: read("until", until, time, TIMES)?,
@@ -81,6 +83,7 @@ impl Wanted {
         field("status", filter.status.map(|status| status.as_str().to_owned()));
         field("definition", filter.definition.clone());
         field("correlation_id", filter.correlation_id.clone());
+        field("stuck_step", filter.stuck_step.clone());
         field("since", since.map(|at| Time(at).to_string()));
         field("until", until.map(|at| Time(at).to_string()));
         for (name, value) in &filter.attributes {

@@ -104,8 +104,8 @@ pub(in crate::console) async fn show(
         attempts: attempts.into_iter().map(|attempt| Made::of(&frame, attempt)).collect(),
         requeueable: letter.is_some() && requeued_as.is_none() && url.is_some(),
         requeued_as: requeued_as.map(placed),
+        url: url.map(|url| frame.visitor.shown_url(&url)),
         frame,
-        url,
         kind,
         uid,
         payload,
@@ -129,7 +129,7 @@ impl Made {
             body: attempt.body,
             started: attempt.started_at.map(|at| frame.when(at)),
             finished: frame.when(attempt.finished_at),
-            sent: attempt.sent.map(|sent| (sent.url, sent.headers.join(", "))),
+            sent: attempt.sent.map(|sent| (frame.visitor.shown_url(&sent.url), sent.headers.join(", "))),
         }
     }
 }

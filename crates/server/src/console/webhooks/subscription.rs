@@ -66,7 +66,7 @@ pub(in crate::console) async fn show(
     Ok(page(&Page {
         here: subscription_place(id),
         id,
-        url: terms.url.clone(),
+        url: frame.visitor.shown_url(&terms.url),
         terms: terms_of(&subscription),
         headers: subscription.headers.names().map(|name| (name.to_owned(), MASK)).collect(),
         health: Health::of(&frame, &subscription, conditions.first()),
@@ -89,13 +89,13 @@ pub(in crate::console) async fn show(
 
 fn terms_of(subscription: &Subscription) -> Vec<(&'static str, String)> {
     let terms = &subscription.terms;
+    let with_origin = |value: String, defaulted| if defaulted { format!("{value} (default)") } else { value };
+    let (base, longest) = (shown_duration(terms.base_delay), shown_duration(terms.max_delay));
     vec![
         ("Events", terms.event_types.join(", ")),
-        ("Attempts in all", terms.max_retry_limit.to_string()),
-        (
-            "Waits",
-            format!("from {} up to {}", shown_duration(terms.base_delay), shown_duration(terms.max_delay)),
-        ),
+        ("Attempts in all", with_origin(terms.max_retry_limit.to_string(), terms.defaulted.max_retry_limit)),
+        ("First wait", with_origin(base, terms.defaulted.base_delay)),
+        ("Longest wait", with_origin(longest, terms.defaulted.max_delay)),
         ("Timeout", shown_duration(terms.timeout)),
         ("Requests at once", terms.max_concurrency.to_string()),
         ("Requests a second", terms.rate_limit.map_or_else(|| "no limit".to_owned(), |it| it.to_string())),

@@ -78,7 +78,7 @@ pub(in crate::console) async fn show(
     let row = |subscription: &Subscription| Row {
         id: subscription.id,
         place: subscription_place(subscription.id),
-        url: subscription.terms.url.clone(),
+        url: frame.visitor.shown_url(&subscription.terms.url),
         types: subscription.terms.event_types.join(", "),
         health: Health::of(
             &frame,

@@ -157,6 +157,9 @@ pub(in crate::routes) struct Policy {
     /// Waits are longer by up to this many percent.
     #[schema(value_type = u32, required = false, maximum = 100)]
     jitter: Option<u32>,
+    /// All attempts and waits together; no limit unless given.
+    #[schema(value_type = String, required = false, example = "2m")]
+    within: Option<String>,
 }
 
 /// How waits grow.

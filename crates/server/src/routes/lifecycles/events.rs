@@ -31,7 +31,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 ///
 /// `id:` is the event's number, `event:` its type, `data:` the event. The stream ends after the event that ends the
 /// lifecycle. A reader that comes back with `Last-Event-ID` gets exactly what it missed; one that missed nothing of a
-/// lifecycle at its end gets 204. A number that no event of a lifecycle under way has yet is refused.
+/// lifecycle at its end gets 204. A number that no event has yet is refused.
 #[utoipa::path(get, path = "/v1/lifecycles/{machine}/{key}/events", tag = "lifecycles",
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
@@ -55,10 +55,10 @@ pub(in crate::routes) async fn lifecycle_events(
     let since = Since::of_header(&headers)?;
     let parts = &app.lifecycles.parts;
     let standing = told(&app, parts.get(&machine, &key).await).await?;
-    if standing.ended && since.seq() >= standing.instance.seq {
+    since.refuse_beyond(standing.instance.seq)?;
+    if standing.ended && since.seq() == standing.instance.seq {
         return Ok(StatusCode::NO_CONTENT.into_response());
     }
-    since.refuse_beyond(standing.instance.seq)?;
     let machine = parts.machines.machine(&machine, standing.version).await?;
     let told = app.lifecycles.followers.follow(standing.id);
     let reading = Reading {

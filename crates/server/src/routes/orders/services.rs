@@ -1,5 +1,6 @@
 //! `/v1/admin/config/services`: the order in which the services are called, and where they are.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,15 +8,23 @@ use backstitch_modules::orders::ServicesChange;
 
 use super::settings::{applied, described};
 use crate::app::App;
+use crate::auth::Holder;
 use crate::http::{Json, Query, json};
 use crate::problem::{Described, Problem};
 
-/// Says the order in which the services are called, and where they are: what is active, and what is staged.
+/// Says the order in which the services are called, and where they are: what is active, and what is staged. Values of URLs' queries
+/// are masked for everyone but admins.
 #[utoipa::path(get, path = "/v1/admin/config/services", tag = "configuration",
     responses((status = 200, description = "As they stand", body = described::ServicesStanding)))]
-pub(in crate::routes) async fn show(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+pub(in crate::routes) async fn show(
+    State(app): State<App>,
+    query: Query,
+    holder: Option<Extension<Holder>>,
+) -> Result<Response, Problem> {
     query.finish("")?;
-    Ok(json(StatusCode::OK, &app.orders.services().await?))
+    let services = app.orders.services().await?;
+    let sees_tokens = Holder::sees_secrets(holder.as_deref());
+    Ok(json(StatusCode::OK, &if sees_tokens { services } else { services.masked() }))
 }
 
 /// Stages a change of the order in which the services are called, and where they are, in place of what was staged before.

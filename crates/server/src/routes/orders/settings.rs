@@ -52,6 +52,9 @@ pub(in crate::routes) mod described {
         url: String,
         /// Called to undo it.
         rollback_url: String,
+        /// How often it is called again, within its timeout; absent where it is called once.
+        #[schema(value_type = RetryPolicy, required = false)]
+        retry: Option<RetryPolicy>,
     }
 
     /// The services in the order they are called, with where they are.
@@ -124,6 +127,48 @@ pub(in crate::routes) mod described {
         /// Called to undo it.
         #[schema(example = "http://127.0.0.1:7431/payment/refund")]
         rollback_url: Option<String>,
+        /// How often it is called again: a number of retries, or a policy. `0` turns retries off.
+        #[schema(value_type = RetryChange, required = false)]
+        retry: Option<RetryChange>,
+    }
+
+    /// Retries of a service, all within its timeout: how many, or a policy.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(untagged)]
+    #[schema(as = ServiceRetry)]
+    enum RetryChange {
+        Count(RetryCount),
+        Policy(RetryPolicy),
+    }
+
+    /// Attempts after the first.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[schema(as = ServiceRetryCount, maximum = 1000)]
+    struct RetryCount(u32);
+
+    /// How often a service is called again, and after which waits. `Retry-After` is honoured if it is longer.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schema(as = ServiceRetryPolicy, example = json!({ "count": 3, "delay": "1s" }))]
+    struct RetryPolicy {
+        /// Attempts after the first.
+        #[schema(value_type = u32, required = false, maximum = 1000)]
+        count: Option<u32>,
+        /// The wait, or the first wait; `1s` unless given.
+        #[schema(value_type = String, required = false, example = "1s")]
+        delay: Option<String>,
+        /// `exponential` (unless given), `fixed` or `list`.
+        #[schema(value_type = String, required = false, example = "exponential")]
+        backoff: Option<String>,
+        /// The longest wait; for `exponential` only.
+        #[schema(value_type = String, required = false, example = "30s")]
+        max_delay: Option<String>,
+        /// The waits; for `list` only.
+        #[schema(value_type = Vec<String>, required = false)]
+        delays: Option<Vec<String>>,
+        /// Waits are longer by up to this many percent.
+        #[schema(value_type = u32, required = false, maximum = 100)]
+        jitter: Option<u32>,
     }
 
     /// How long each service may take, as in `45s` or `2500ms`.

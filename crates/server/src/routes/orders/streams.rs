@@ -16,7 +16,8 @@ use crate::problem::{Described, Problem};
 /// What happens to an order, as it happens; each event has a `message` for the customer.
 ///
 /// `id:` is the event's number, `event:` its type. The stream ends with the order. A reader that comes back with
-/// `Last-Event-ID` gets exactly what it missed; one that missed nothing gets 204.
+/// `Last-Event-ID` gets exactly what it missed; one that missed nothing of an order at its end gets 204. A
+/// number that no event has yet is refused.
 #[utoipa::path(get, path = "/v1/orders/{tx_id}/events", tag = "orders",
     params(
         ("tx_id" = String, Path, description = "The transaction", format = Uuid),

@@ -39,7 +39,12 @@ pub(crate) struct Item {
     correlation_id: Option<String>,
     created_at: Time,
     updated_at: Time,
+    /// The step that failed first.
     failed_step: Option<String>,
+    /// Of a failed saga, the step whose compensation failed last: the one to resolve.
+    stuck_step: Option<String>,
+    /// Why that compensation failed.
+    stuck_error: Option<String>,
 }
 
 impl From<Summary> for Item {
@@ -54,6 +59,8 @@ impl From<Summary> for Item {
             created_at: rfc3339(saga.created_at),
             updated_at: rfc3339(saga.updated_at),
             failed_step: saga.failed_step.map(|step| step.to_string()),
+            stuck_step: saga.stuck.as_ref().map(|stuck| stuck.step.to_string()),
+            stuck_error: saga.stuck.map(|stuck| stuck.error.message),
         }
     }
 }
@@ -65,6 +72,7 @@ impl From<Summary> for Item {
         ("status" = Option<SagaStatus>, Query, description = "In this status"),
         ("definition" = Option<String>, Query, description = "Of this definition"),
         ("correlation_id" = Option<String>, Query, description = "With this correlation id"),
+        ("stuck_step" = Option<String>, Query, description = "Failed, and stuck at the compensation of this step"),
         ("attr.NAME" = Option<String>, Query, description = "With this attribute; any number of them"),
         ("limit" = Option<usize>, Query, description = "At most this many, 50 unless given", minimum = 1, maximum = 500),
         ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before", format = Uuid),
@@ -80,6 +88,7 @@ pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) ->
         definition: query.text("definition"),
         correlation_id: query.text("correlation_id"),
         attributes: query.prefixed("attr.").into_iter().collect(),
+        stuck_step: query.text("stuck_step"),
     };
     let cursor = Cursor {
         limit: query.number("limit", 1, MOST)?.unwrap_or(LIMIT),
@@ -89,7 +98,7 @@ pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) ->
             "use the next_cursor of the page before, as it was given",
         )?,
     };
-    query.finish("status, definition, correlation_id, attr.NAME, limit or cursor")?;
+    query.finish("status, definition, correlation_id, stuck_step, attr.NAME, limit or cursor")?;
     let page = app.engine.list(&filter, &cursor).await?;
     let items = page.items.into_iter().map(Item::from).collect();
     Ok(json(StatusCode::OK, &SagaPage { items, next_cursor: page.next }))

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::Response;
@@ -14,7 +15,7 @@ use super::super::vocabulary::SagaStatus;
 use super::view::SagaView;
 use super::wait;
 use crate::app::App;
-use crate::auth::Leave;
+use crate::auth::{Holder, Leave};
 use crate::http::{Json, Query, idempotency_key, json, located};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::Time;
@@ -51,7 +52,7 @@ pub(crate) struct Started<'a> {
     status: &'static str,
     definition: &'a str,
     version: u32,
-    /// Leave to look at this saga without a key: `?token=` on the saga and its streams.
+    /// Opens this saga and its streams without a key, as `?token=`. It ends with the key that started the saga.
     stream_token: String,
 }
 
@@ -78,8 +79,10 @@ pub(in crate::routes) async fn start(
     leave: Leave,
     mut query: Query,
     headers: HeaderMap,
+    holder: Option<Extension<Holder>>,
     Json(request): Json<StartRequest>,
 ) -> Result<Response, Problem> {
+    let holder = holder.as_deref();
     let wait = wait::asked(&mut query)?;
     query.finish("wait")?;
     let run = begin(&app, request, idempotency_key(&headers)?).await?;
@@ -88,13 +91,13 @@ pub(in crate::routes) async fn start(
     if wait.is_none()
         && let Some(accepted) = run.accepted()
     {
-        return Ok(located(&place, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted))));
+        return Ok(located(&place, json(StatusCode::ACCEPTED, &just_started(&app, id, accepted, holder))));
     }
     let state = wait::at_end(&app, &leave, run, wait).await?;
     if wait.is_some() && state.status.is_terminal() {
         return Ok(located(&place, json(StatusCode::OK, &SagaView::of(&state))));
     }
-    Ok(located(&place, json(StatusCode::ACCEPTED, &started(&app, &state))))
+    Ok(located(&place, json(StatusCode::ACCEPTED, &started(&app, &state, holder))))
 }
 
 async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Run, Problem> {
@@ -115,22 +118,22 @@ async fn begin(app: &App, request: StartRequest, key: Option<&str>) -> Result<Ru
     Ok(start.await?)
 }
 
-fn just_started<'a>(app: &App, id: SagaId, accepted: &'a Accepted) -> Started<'a> {
+fn just_started<'a>(app: &App, id: SagaId, accepted: &'a Accepted, holder: Option<&Holder>) -> Started<'a> {
     Started {
         id,
         status: accepted.status.as_str(),
         definition: &accepted.definition,
         version: accepted.version,
-        stream_token: app.gate.stream_token(id),
+        stream_token: app.gate.stream_token(id, holder),
     }
 }
 
-fn started<'a>(app: &App, state: &'a SagaState) -> Started<'a> {
+fn started<'a>(app: &App, state: &'a SagaState, holder: Option<&Holder>) -> Started<'a> {
     Started {
         id: state.id,
         status: state.status.as_str(),
         definition: &state.definition,
         version: state.version,
-        stream_token: app.gate.stream_token(state.id),
+        stream_token: app.gate.stream_token(state.id, holder),
     }
 }

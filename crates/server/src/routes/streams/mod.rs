@@ -54,8 +54,8 @@ async fn events_after(app: &App, run: &Run, since: Since) -> Result<Option<Event
         return Ok(Some(events));
     }
     let state = app.engine.load(run.id()).await?.ok_or(Error::NotFound(run.id()))?;
+    since.refuse_beyond(state.seq)?;
     if !state.status.is_terminal() {
-        since.refuse_beyond(state.seq)?;
         return Ok(Some(events));
     }
     // What is at its end is not waited for, so its first event, or that there is none, is known at once.

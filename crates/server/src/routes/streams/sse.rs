@@ -27,7 +27,7 @@ const BEAT: Bytes = Bytes::from_static(b":\n\n");
 ///
 /// `id:` is the event's number, `event:` its type, `data:` the event. The stream ends after the saga's end. A reader that
 /// comes back with `Last-Event-ID` gets exactly what it missed; one that missed nothing of a saga at its end gets 204. A
-/// number that no event of a saga under way has yet is refused.
+/// number that no event has yet is refused.
 #[utoipa::path(get, path = "/v1/sagas/{id}/events", tag = "sagas",
     params(
         ("id" = String, Path, description = "The saga", format = Uuid),

@@ -2,6 +2,7 @@
 
 use std::borrow::Cow;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::{IntoResponse, Response};
@@ -12,6 +13,7 @@ use utoipa::{PartialSchema, ToSchema};
 use super::subscriptions::View;
 use super::{sending, subscribe};
 use crate::app::App;
+use crate::auth::Holder;
 use crate::http::{Json, Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
 
@@ -58,12 +60,13 @@ pub(in crate::routes) async fn change(
     State(app): State<App>,
     SubscriptionInPath(id): SubscriptionInPath,
     query: Query,
+    holder: Option<Extension<Holder>>,
     Json(change): Json<SubscriptionChange>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let sending = sending(&app)?;
     let changed = sending.registrar.amend(id, change).await?;
-    Ok(json(StatusCode::OK, &View::of(changed, app.clock.now())))
+    Ok(json(StatusCode::OK, &View::of(changed, app.clock.now(), holder.as_deref())))
 }
 
 /// Deletes a subscription. What was on its way to it is given up as dead letters with the code `subscription_deleted`.

@@ -1,5 +1,6 @@
 //! `GET /v1/webhooks/deliveries`, `GET /v1/webhooks/deliveries/{id}`, and a delivery as every route shows it.
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -9,6 +10,7 @@ use serde::Serialize;
 use super::super::vocabulary::{AttemptStatus, DeliveryStatus};
 use super::page::{Asked, Page, number};
 use crate::app::App;
+use crate::auth::Holder;
 use crate::http::{DeliveryInPath, Query, json};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
@@ -80,11 +82,12 @@ pub(in crate::routes) struct AttemptView {
     finished_at: Time,
 }
 
-impl From<Attempt> for AttemptView {
-    fn from(attempt: Attempt) -> Self {
+impl AttemptView {
+    fn of(attempt: Attempt, reader: Option<&Holder>) -> Self {
         let millis = |time: std::time::Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
-        let (url, request_headers) =
-            attempt.sent.map_or((None, Vec::new()), |sent| (Some(sent.url), sent.headers));
+        let (url, request_headers) = attempt
+            .sent
+            .map_or((None, Vec::new()), |sent| (Some(Holder::shown_url(reader, sent.url)), sent.headers));
         Self {
             url,
             request_headers,
@@ -146,10 +149,12 @@ pub(in crate::routes) async fn show(
     State(app): State<App>,
     DeliveryInPath(id): DeliveryInPath,
     query: Query,
+    holder: Option<Extension<Holder>>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let deliveries = &app.webhooks.parts.deliveries;
     let delivery = deliveries.get(id).await?.into();
-    let attempts = deliveries.attempts(id).await?.into_iter().map(AttemptView::from).collect();
+    let view = |attempt| AttemptView::of(attempt, holder.as_deref());
+    let attempts = deliveries.attempts(id).await?.into_iter().map(view).collect();
     Ok(json(StatusCode::OK, &WithAttempts { delivery, attempts }))
 }

@@ -32,14 +32,13 @@ pub(in crate::routes) struct Written {
     /// All headers of its own, such as a key of the receiver.
     #[schema(value_type = BTreeMap<String, String>, required = false)]
     headers: Option<BTreeMap<String, String>>,
-    /// Attempts of a delivery in all; usually 8.
-    #[schema(value_type = u32, required = false, minimum = 1, maximum = 1000)]
+    /// Attempts of a delivery in all; `null` follows the setting `webhooks.max_retry_limit`, usually 8.
+    #[schema(minimum = 1, maximum = 1000)]
     max_retry_limit: Option<u32>,
-    /// The wait after the first failure, which doubles with each further one; usually 5s, 30 days at most.
-    #[schema(value_type = WrittenDuration, required = false)]
+    /// The wait after the first failure, which doubles with each further one, 30 days at most; `null` follows the
+    /// setting `webhooks.base_delay`, usually 5s.
     base_delay: Option<WrittenDuration>,
-    /// The longest wait; usually 1h, 30 days at most.
-    #[schema(value_type = WrittenDuration, required = false)]
+    /// The longest wait, 30 days at most; `null` follows the setting `webhooks.max_delay`, usually 1h.
     max_delay: Option<WrittenDuration>,
     /// How long an attempt may take; usually 15s, 1h at most.
     #[schema(value_type = WrittenDuration, required = false)]
@@ -76,7 +75,7 @@ pub(super) fn with_secret(
     secret: &Secret,
     now: Timestamp,
 ) -> Response {
-    let subscription = View::of(subscription, now);
+    let subscription = View::of(subscription, now, None);
     json(status, &WithSecret { subscription, secret: &secret.reveal() })
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -12,6 +13,7 @@ use serde::Serialize;
 
 use super::page::{Asked, Page};
 use crate::app::App;
+use crate::auth::Holder;
 use crate::http::{Query, SubscriptionInPath, json};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
@@ -21,6 +23,7 @@ use backstitch_api::time::{Time, rfc3339};
 #[schema(as = Subscription)]
 pub(in crate::routes) struct View {
     id: i64,
+    /// Values in its query are masked for everyone but admins.
     url: String,
     event_types: Vec<String>,
     /// The names of its own headers. Their values are never shown: `***` stands for each.
@@ -31,6 +34,9 @@ pub(in crate::routes) struct View {
     base_delay: String,
     /// The longest wait.
     max_delay: String,
+    /// Which of `max_retry_limit`, `base_delay` and `max_delay` follow the server's settings. `PATCH` with `null` adds a
+    /// field to them.
+    defaults: Vec<&'static str>,
     /// How long an attempt may take.
     timeout: String,
     /// Requests at once.
@@ -48,7 +54,7 @@ pub(in crate::routes) struct View {
 }
 
 impl View {
-    pub(super) fn of(subscription: Subscription, now: Timestamp) -> Self {
+    pub(super) fn of(subscription: Subscription, now: Timestamp, reader: Option<&Holder>) -> Self {
         let Subscription { id, terms, headers, secrets, disabled, created_at, updated_at } = subscription;
         let Terms { url, event_types, max_retry_limit, max_concurrency, rate_limit, .. } = terms;
         let [base_delay, max_delay, timeout] =
@@ -56,12 +62,13 @@ impl View {
         let previous = secrets.previous.map(|(_, until)| until).filter(|until| *until > now);
         Self {
             id,
-            url,
+            url: Holder::shown_url(reader, url),
             event_types,
             headers: headers.names().map(|name| (name.to_owned(), MASK)).collect(),
             max_retry_limit,
             base_delay,
             max_delay,
+            defaults: terms.defaulted.fields().collect(),
             timeout,
             max_concurrency,
             rate_limit,
@@ -82,12 +89,16 @@ impl View {
         ("cursor" = Option<i64>, Query, description = "The `next_cursor` of the page before", minimum = 1),
     ),
     responses((status = 200, description = "A page", body = Page<View>)))]
-pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
+pub(in crate::routes) async fn list(
+    State(app): State<App>,
+    mut query: Query,
+    holder: Option<Extension<Holder>>,
+) -> Result<Response, Problem> {
     let Asked { limit, before } = Asked::read(&mut query)?;
     query.finish("limit or cursor")?;
     let page = app.webhooks.parts.subscriptions.list(limit, before).await?;
     let now = app.clock.now();
-    Ok(json(StatusCode::OK, &Page::of(page, |subscription| View::of(subscription, now))))
+    Ok(json(StatusCode::OK, &Page::of(page, |subscription| View::of(subscription, now, holder.as_deref()))))
 }
 
 /// A subscription as it stands.
@@ -101,8 +112,9 @@ pub(in crate::routes) async fn show(
     State(app): State<App>,
     SubscriptionInPath(id): SubscriptionInPath,
     query: Query,
+    holder: Option<Extension<Holder>>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let subscription = app.webhooks.parts.subscriptions.get(id).await?;
-    Ok(json(StatusCode::OK, &View::of(subscription, app.clock.now())))
+    Ok(json(StatusCode::OK, &View::of(subscription, app.clock.now(), holder.as_deref())))
 }
