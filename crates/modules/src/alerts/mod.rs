@@ -62,5 +62,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/alerts_0003.sql"),
             postgres: include_str!("../../migrations/postgres/alerts_0003.sql"),
         },
+        Migration {
+            name: "guards",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0004.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0004.sql"),
+        },
     ],
 };

@@ -21,5 +21,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0003.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0003.sql"),
         },
+        Migration {
+            name: "guards",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0004.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0004.sql"),
+        },
     ],
 };
