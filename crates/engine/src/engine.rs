@@ -298,6 +298,7 @@ impl Engine {
     /// Why nothing can be written: the disk is full, for one.
     pub async fn writable(&self) -> Result<(), Error> {
         let shared = self.shared();
+        shared.store.check_identity()?;
         let written = shared.committer.written();
         let Some(failure) = written.failure() else { return Ok(()) };
         if failure.at.elapsed() < TRIED_AGAIN_AFTER {

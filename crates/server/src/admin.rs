@@ -16,7 +16,7 @@ use crate::Config;
 use crate::auth::keys::{self, Kept, New, Standing};
 use crate::auth::{Hasher, key, random, server_secret};
 use crate::config::Secret;
-use crate::database::Database;
+use crate::database::{Database, refuse_lost_database};
 use crate::server::PRODUCTS;
 
 pub use crate::auth::Role;
@@ -28,7 +28,10 @@ pub use crate::auth::Role;
 pub async fn migrate(config: &Config, clock: &Arc<dyn Clock>) -> Result<(), store::Error> {
     if let Some(path) = config.db.strip_prefix("sqlite:").map(PathBuf::from) {
         let clock = clock.clone();
-        let opening = tokio::task::spawn_blocking(move || SqliteStore::open_with(&path, clock, &PRODUCTS));
+        let opening = tokio::task::spawn_blocking(move || {
+            refuse_lost_database(&path)?;
+            SqliteStore::open_with(&path, clock, &PRODUCTS)
+        });
         opening.await.map_err(|why| store::Error::Unavailable(why.to_string()))??;
     } else {
         PostgresStore::connect_with(&config.db, &PRODUCTS).await?;

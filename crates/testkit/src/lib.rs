@@ -14,6 +14,7 @@ pub mod shelf;
 pub mod simulate;
 pub mod smtp;
 mod throwaway;
+pub mod unguarded;
 pub mod webhook;
 
 /// How long a test waits for something that must happen, however busy the machine is. Only a failing test waits this long.

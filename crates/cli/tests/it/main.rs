@@ -17,4 +17,5 @@ mod fuzz;
 mod guides;
 mod http;
 mod services;
+mod stored_history;
 mod support;

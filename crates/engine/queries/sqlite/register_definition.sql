@@ -1,3 +1,3 @@
 insert into definitions (name, version, fingerprint, body, created_at)
-values (?1, ?2, ?3, ?4, ?5)
-on conflict do nothing
+select ?1, ?2, ?3, ?4, ?5
+where not exists (select 1 from definitions where name = ?1 and version = ?2)

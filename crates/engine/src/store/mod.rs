@@ -170,6 +170,14 @@ pub trait Store: Send + Sync + 'static {
         self.heartbeat(epoch).await
     }
 
+    /// Checks that what the store writes to is still what it opened: a file can be deleted or replaced under it.
+    ///
+    /// # Errors
+    /// [`Error::Unavailable`] when it is not. Every write is refused then.
+    fn check_identity(&self) -> Result<(), Error> {
+        Ok(())
+    }
+
     /// Gives back everything this incarnation owns, due at once, and strikes it off.
     ///
     /// # Errors

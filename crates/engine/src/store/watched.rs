@@ -181,6 +181,10 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.heartbeat(epoch).await
     }
 
+    fn check_identity(&self) -> Result<(), Error> {
+        self.store.check_identity()
+    }
+
     async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
         self.admitted().await?.try_writing(epoch).await
     }

@@ -63,6 +63,11 @@ pub static SCHEMA: Schema = Schema {
             postgres: include_str!("../../migrations/postgres/alerts_0003.sql"),
         },
         Migration {
+            name: "guards",
+            sqlite: include_str!("../../migrations/sqlite/alerts_0004.sql"),
+            postgres: include_str!("../../migrations/postgres/alerts_0004.sql"),
+        },
+        Migration {
             name: "recipients_and_resolutions",
             sqlite: include_str!("../../migrations/sqlite/alerts_0005.sql"),
             postgres: include_str!("../../migrations/postgres/alerts_0005.sql"),

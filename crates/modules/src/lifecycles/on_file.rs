@@ -110,7 +110,7 @@ fn keep(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusql
         write_row(transaction, row)?;
     }
     let mut append = transaction.prepare_cached(
-        "insert into saga_events (saga_id, seq, at, type, step, attempt, data) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
+        "insert or fail into saga_events (saga_id, seq, at, type, step, attempt, data) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
     )?;
     for (id, recorded) in &writes.events {
         let event = &recorded.event;
@@ -127,7 +127,7 @@ fn keep(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusql
         append.execute(values)?;
     }
     let mut tell = transaction.prepare_cached(
-        "insert into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at) \
+        "insert or fail into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at) \
          values (?1, ?2, ?3, ?4, ?4, ?4)",
     )?;
     for message in &writes.messages {
@@ -212,7 +212,7 @@ fn keep_jobs(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> 
     for job in &writes.jobs {
         transaction
             .prepare_cached(
-                "insert into jobs (saga_id, queue, subject, payload, until, created_at) values (?1, ?2, ?3, ?4, ?5, ?6)",
+                "insert or fail into jobs (saga_id, queue, subject, payload, until, created_at) values (?1, ?2, ?3, ?4, ?5, ?6)",
             )?
             .execute(params![
                 bytes(&job.id),

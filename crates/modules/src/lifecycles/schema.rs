@@ -5,9 +5,16 @@ use backstitch::store::product::{Migration, Schema};
 /// Machines and their instances, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {
     product: "lifecycles",
-    migrations: &[Migration {
-        name: "lifecycles",
-        sqlite: include_str!("../../migrations/sqlite/lifecycles_0001.sql"),
-        postgres: include_str!("../../migrations/postgres/lifecycles_0001.sql"),
-    }],
+    migrations: &[
+        Migration {
+            name: "lifecycles",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0001.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0001.sql"),
+        },
+        Migration {
+            name: "guards",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0002.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0002.sql"),
+        },
+    ],
 };

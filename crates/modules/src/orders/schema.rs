@@ -16,13 +16,18 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/orders_0002.sql"),
             postgres: include_str!("../../migrations/postgres/orders_0002.sql"),
         },
+        Migration {
+            name: "guards",
+            sqlite: include_str!("../../migrations/sqlite/orders_0003.sql"),
+            postgres: include_str!("../../migrations/postgres/orders_0003.sql"),
+        },
     ],
 };
 
 /// An order, from the JSON that its saga is started with. Its amount is kept as it stands there, digit by digit: a number
 /// that a database has read is written by each in its own way.
 pub(super) static ORDER: RowKind = RowKind {
-    sqlite: "insert into orders (tx_id, order_id, customer_id, items, amount, created_at)
+    sqlite: "insert or fail into orders (tx_id, order_id, customer_id, items, amount, created_at)
         values (
             ?1, json_extract(?3, '$.order_id'), json_extract(?3, '$.customer_id'), json_extract(?3, '$.items'),
             case json_type(?3, '$.amount') when 'text' then ?3 ->> '$.amount' else ?3 -> '$.amount' end, ?2

@@ -86,6 +86,8 @@ pub(super) struct Base {
     pub(super) defaults: RetryDefaults,
     /// One for each part, in their order; none on a file, which has no roles.
     acting: Vec<Acting>,
+    /// Roles that the database lacks for us: their parts act with all our rights.
+    missing_roles: Vec<&'static str>,
     /// Deliveries may wait for an attempt to begin.
     pub(super) waiting: Notify,
     /// There may be results that nobody has taken in.
@@ -105,17 +107,17 @@ pub(super) enum Side<'a> {
 
 impl Base {
     pub(super) async fn of(engine: &Engine, defaults: RetryDefaults) -> Result<Self, Error> {
-        let acting = match engine.database().ok_or(Error::NoDatabase)? {
-            Database::Sqlite(_) => Vec::new(),
+        let (mut acting, mut missing_roles) = (Vec::new(), Vec::new());
+        match engine.database().ok_or(Error::NoDatabase)? {
+            Database::Sqlite(_) => {}
             Database::Postgres(server) => {
-                let mut acting = Vec::with_capacity(Part::ALL.len());
                 for part in Part::ALL {
                     let role = usable(server, part).await?;
+                    missing_roles.extend(part.role().filter(|_| role.is_none()));
                     acting.push(server.acting_as(role, part.connections())?);
                 }
-                acting
             }
-        };
+        }
         Ok(Self {
             store: engine.store().clone(),
             node: engine.node().to_owned(),
@@ -123,12 +125,18 @@ impl Base {
             ids: engine.ids().clone(),
             defaults,
             acting,
+            missing_roles,
             waiting: Notify::new(),
             reported: Notify::new(),
             jobs: Notify::new(),
             offers: engine.offers(),
             offered: AtomicU64::new(0),
         })
+    }
+
+    /// Roles that the database lacked for us when it was opened.
+    pub(super) fn missing_roles(&self) -> &[&'static str] {
+        &self.missing_roles
     }
 
     /// The database, as this part may use it.

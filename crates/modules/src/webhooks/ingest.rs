@@ -221,10 +221,14 @@ fn on_file(transaction: &Transaction<'_>, batch: &[Given], now: Timestamp) -> ru
     for given in batch {
         let Given { uid, kind, payload, webhook_id, digest } = given;
         let values = params![uid, kind, payload.as_str(), webhook_id, digest.0, now.as_micros()];
-        let fresh: Option<i64> = insert.query_row(values, |row| row.get(0)).optional()?;
-        let Some(event) = fresh else {
-            outcomes.push(known_on_file(transaction, uid)?.answers(given));
-            continue;
+        let event: i64 = match insert.query_row(values, |row| row.get(0)) {
+            Ok(event) => event,
+            Err(refused) => {
+                // The guard of the table refuses a uid that exists; anything else is an error.
+                let known = known_on_file(transaction, uid)?.ok_or(refused)?;
+                outcomes.push(known.answers(given));
+                continue;
+            }
         };
         if !wanted.contains_key(kind.as_str()) {
             wanted.insert(kind, wanted_by(transaction, kind)?);
@@ -252,9 +256,9 @@ fn wanted_by(transaction: &Transaction<'_>, kind: &str) -> rusqlite::Result<Vec<
     Ok(subscriptions)
 }
 
-fn known_on_file(transaction: &Transaction<'_>, uid: &str) -> rusqlite::Result<Known> {
+fn known_on_file(transaction: &Transaction<'_>, uid: &str) -> rusqlite::Result<Option<Known>> {
     let mut statement = transaction.prepare_cached(include_str!("sqlite/known_event.sql"))?;
-    statement.query_row([uid], |row| {
+    let known = statement.query_row([uid], |row| {
         Ok(Known {
             event: row.get(0)?,
             webhook_id: row.get(1)?,
@@ -262,7 +266,8 @@ fn known_on_file(transaction: &Transaction<'_>, uid: &str) -> rusqlite::Result<K
             at: Timestamp::from_micros(row.get(3)?),
             deliveries: row.get::<_, i64>(4)?.unsigned_abs(),
         })
-    })
+    });
+    known.optional()
 }
 
 async fn on_server(server: &Acting, batch: &[Given]) -> Result<Vec<Outcome>, store::Error> {

@@ -202,15 +202,17 @@ impl Round<'_> {
                     removal.export("deliveries", lines).await?;
                     going = readable;
                 }
+                // The delivery goes first: the database refuses to delete what belongs to one that exists. Jobs are found
+                // by their attempts.
                 let statements = [
+                    statement!("webhooks/prune_deliveries"),
                     statement!("webhooks/prune_jobs"),
                     statement!("webhooks/prune_attempts"),
                     statement!("webhooks/prune_dead_letters"),
-                    statement!("webhooks/prune_deliveries"),
                 ];
                 let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(&going)]);
                 let gone = self.base().change_picked(Part::Retention, pick, values, statements).await?;
-                let [jobs, attempts, dead_letters, deliveries] = gone;
+                let [deliveries, jobs, attempts, dead_letters] = gone;
                 let events = deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
                 pruned.jobs += jobs.len();
                 pruned.attempts += attempts.len();

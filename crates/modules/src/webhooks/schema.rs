@@ -22,6 +22,11 @@ pub static SCHEMA: Schema = Schema {
             postgres: include_str!("../../migrations/postgres/webhooks_0003.sql"),
         },
         Migration {
+            name: "guards",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0004.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0004.sql"),
+        },
+        Migration {
             name: "default_retries",
             sqlite: include_str!("../../migrations/sqlite/webhooks_0005.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0005.sql"),

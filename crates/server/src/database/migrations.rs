@@ -30,6 +30,7 @@ const MIGRATIONS: &[Migration] = &[
     migration!("0002", "audit"),
     migration!("0003", "audit_words"),
     migration!("0004", "ended_sessions"),
+    migration!("0005", "guards"),
 ];
 
 /// Whoever migrates holds this lock of the database; the number is "bstchsrv" in ASCII.

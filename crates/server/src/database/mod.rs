@@ -9,7 +9,7 @@ use backstitch::clock::Clock;
 use backstitch::store::Error;
 use deadpool_postgres::Pool;
 
-pub(crate) use sqlite::SqliteFile;
+pub(crate) use sqlite::{SqliteFile, refuse_lost_database};
 
 /// Connections for the server's own tables; few, since they are asked seldom.
 const CONNECTIONS: usize = 4;

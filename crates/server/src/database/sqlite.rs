@@ -5,7 +5,8 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstitch::store::Error;
-use backstitch::store::sqlite::WRITER_SETTINGS;
+use backstitch::store::sqlite::{OpenedFile, WRITER_SETTINGS};
+use backstitch_modules::key_file;
 use rusqlite::Connection;
 
 /// How long a write waits for somebody else's.
@@ -15,6 +16,7 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 #[derive(Clone)]
 pub(crate) struct SqliteFile {
     path: Arc<Path>,
+    opened: Arc<OpenedFile>,
     connection: Arc<Mutex<Connection>>,
 }
 
@@ -23,12 +25,15 @@ impl SqliteFile {
     /// is set up like the engine's.
     pub(crate) async fn open(path: &str) -> Result<Self, Error> {
         let path = PathBuf::from(path);
-        let (path, connection) = off_the_runtime(move || {
-            let opened = connect(&path).map_err(|why| told(&path, &why))?;
-            Ok((path, opened))
+        let (path, connection, opened) = off_the_runtime(move || {
+            refuse_lost_database(&path)?;
+            let connection = connect(&path).map_err(|why| told(&path, &why))?;
+            let opened = OpenedFile::at(&path).map_err(|why| Error::Unavailable(why.to_string()))?;
+            Ok((path, connection, opened))
         })
         .await?;
-        Ok(Self { path: path.into(), connection: Arc::new(Mutex::new(connection)) })
+        let connection = Arc::new(Mutex::new(connection));
+        Ok(Self { path: path.into(), opened: Arc::new(opened), connection })
     }
 
     /// Where the file is.
@@ -41,8 +46,9 @@ impl SqliteFile {
         &self,
         work: impl FnOnce(&mut Connection) -> Result<T, Fault> + Send + 'static,
     ) -> Result<T, Error> {
-        let Self { path, connection } = self.clone();
+        let Self { path, opened, connection } = self.clone();
         off_the_runtime(move || {
+            opened.check()?;
             let mut connection = connection.lock().unwrap_or_else(PoisonError::into_inner);
             work(&mut connection).map_err(|fault| match fault {
                 Fault::Sqlite(why) => told(&path, &why),
@@ -63,6 +69,21 @@ impl From<rusqlite::Error> for Fault {
     fn from(why: rusqlite::Error) -> Self {
         Self::Sqlite(why)
     }
+}
+
+/// A key without its database means that the database is lost or elsewhere. An empty one in its place would look as if nothing
+/// had ever been stored.
+pub(crate) fn refuse_lost_database(path: &Path) -> Result<(), Error> {
+    let key = key_file::beside(path, ".key");
+    let is_empty = std::fs::metadata(path).map_or(true, |file| file.len() == 0);
+    if is_empty && key.exists() {
+        let (path, key) = (path.display(), key.display());
+        return Err(Error::Refused(format!(
+            "there is the key file `{key}`, but no database `{path}`: restore the database, or give its path with --db; \
+             to begin with an empty one, move the key file away"
+        )));
+    }
+    Ok(())
 }
 
 fn connect(path: &Path) -> rusqlite::Result<Connection> {

@@ -170,6 +170,7 @@ async fn webhooks_of(app: &App) -> Found {
         backlogs: parts.subscriptions.disabled_backlogs(LOOKED_AT).await?,
         oldest: parts.deliveries.oldest_due().await?.map(|due| now.since(due)),
         sends: app.webhooks.sending.is_some() && app.config.webhooks.concurrency > 0,
+        missing_roles: parts.missing_roles().to_vec(),
     };
     Ok(webhooks::judge(&facts, app.config.doctor.stuck_after))
 }

@@ -22,6 +22,8 @@ pub(super) struct Facts {
     pub(super) oldest: Option<Duration>,
     /// Whether this server can send any.
     pub(super) sends: bool,
+    /// Database roles of the parts that our user may not take.
+    pub(super) missing_roles: Vec<&'static str>,
 }
 
 pub(super) fn judge(facts: &Facts, stuck_after: Duration) -> Vec<Finding> {
@@ -31,7 +33,27 @@ pub(super) fn judge(facts: &Facts, stuck_after: Duration) -> Vec<Finding> {
     let mut found: Vec<Finding> = grows.map(|growth| grown(growth, facts.unrequeued)).collect();
     found.extend(facts.backlogs.iter().map(|backlog| disabled(backlog, facts.now)));
     found.extend(facts.oldest.filter(|oldest| *oldest > stuck_after).map(|oldest| late(oldest, facts.sends)));
+    if !facts.missing_roles.is_empty() {
+        found.push(unseparated(&facts.missing_roles));
+    }
     found
+}
+
+fn unseparated(roles: &[&str]) -> Finding {
+    let create: Vec<String> = roles.iter().map(|role| format!("create role {role} nologin;")).collect();
+    Check::Webhooks.warning(
+        Some("database roles".to_owned()),
+        format!(
+            "the database user may not take the roles {}: these parts of webhooks run with all rights of that user",
+            roles.join(", ")
+        ),
+        format!(
+            "as a superuser, create those that are missing ({}), grant them to the user (`grant {} to USER`), call \
+             `select backstitch.grant_webhook_roles()` as the owner of the tables, and restart",
+            create.join(" "),
+            roles.join(", ")
+        ),
+    )
 }
 
 fn grown(growth: &Growth, unrequeued: u64) -> Finding {
@@ -101,7 +123,17 @@ mod tests {
             backlogs: Vec::new(),
             oldest: None,
             sends: true,
+            missing_roles: Vec::new(),
         }
+    }
+
+    #[test]
+    fn missing_roles_are_a_warning_that_names_them() {
+        let roles = vec!["backstitch_ingest", "backstitch_worker"];
+        let found = judge(&Facts { missing_roles: roles, ..facts() }, LIMIT);
+        assert_eq!((found[0].check, found[0].severity), (Check::Webhooks, Severity::Warning));
+        assert!(found[0].message.contains("backstitch_ingest, backstitch_worker"), "{found:?}");
+        assert!(found[0].action.contains("backstitch.grant_webhook_roles()"), "{found:?}");
     }
 
     fn growth(lately: u64, before: u64) -> Growth {

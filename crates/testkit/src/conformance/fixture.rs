@@ -14,6 +14,8 @@ use backstitch::store::sqlite::SqliteStore;
 use backstitch_kernel::Timestamp;
 use tempfile::TempDir;
 
+use crate::unguarded;
+
 /// A store of its own for one case.
 #[async_trait]
 pub trait Fixture: Send + Sync {
@@ -37,6 +39,9 @@ pub trait Fixture: Send + Sync {
 pub trait SqlFixture: Fixture {
     /// Runs a statement that both dialects understand; the number of rows it changed, or why it was refused.
     async fn execute(&self, statement: &str) -> Result<usize, String>;
+
+    /// The same while the guards of a table are off, for rows that only damage could have left.
+    async fn execute_unguarded(&self, table: &str, statement: &str) -> Result<usize, String>;
 }
 
 pub(super) fn some_day() -> Arc<ManualClock> {
@@ -123,5 +128,10 @@ impl SqlFixture for SqliteFixture {
     async fn execute(&self, statement: &str) -> Result<usize, String> {
         let connection = rusqlite::Connection::open(self.folder.path().join("sagas.db")).unwrap();
         connection.execute(statement, []).map_err(|refused| refused.to_string())
+    }
+
+    async fn execute_unguarded(&self, table: &str, statement: &str) -> Result<usize, String> {
+        let connection = rusqlite::Connection::open(self.folder.path().join("sagas.db")).unwrap();
+        unguarded::on_sqlite(&connection, table, statement).map_err(|refused| refused.to_string())
     }
 }

@@ -124,7 +124,9 @@ select
     lower(hex(id))
 from newest order by i;
 insert into audit_answers (audit_id, at, status)
-select id, at, 202 from audit where true on conflict do nothing;
+select id, at, 202
+from audit
+where not exists (select 1 from audit_answers where audit_id = audit.id);
 
 drop table newest;
 drop table copies;

@@ -115,3 +115,19 @@ async fn requests_that_nobody_understood_are_found() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_that_the_user_may_not_take_are_found() {
+    let address = backstitch_testkit::postgres::empty_database().await;
+    let owner = Place::Postgres(address.clone());
+    let name = owner.rows("select current_database()").await[0][0].clone().unwrap();
+    let user = format!("{name}_plain");
+    owner
+        .rows(&format!("create role \"{user}\" login; grant create on database \"{name}\" to \"{user}\""))
+        .await;
+    let place = Place::Postgres(address.replacen("postgres@", &format!("{user}@"), 1));
+    let open = open(&place, &[]).await;
+    let finding = open.finds("webhooks", "warning", "database roles").await;
+    assert!(finding["message"].as_str().unwrap().contains("backstitch_orchestrator"), "{finding}");
+    assert!(finding["action"].as_str().unwrap().contains("grant_webhook_roles"), "{finding}");
+}

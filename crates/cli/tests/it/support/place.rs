@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use backstitch::clock::{Clock, SystemClock};
 use backstitch_server::{Config, admin};
+use backstitch_testkit::unguarded;
 use futures::FutureExt;
 use rusqlite::types::ValueRef;
 use tempfile::TempDir;
@@ -31,12 +32,13 @@ pub(crate) async fn on_both(scene: impl AsyncFn(Place)) {
 
 /// A `PostgreSQL` database with the tables of the engine, of its products and of the server.
 pub(crate) async fn fresh_database() -> String {
-    backstitch_testkit::postgres::database_from("server", async |url: &str| {
-        let config = Config { db: url.to_owned(), ..Config::default() };
-        let clock: Arc<dyn Clock> = Arc::new(SystemClock);
-        admin::migrate(&config, &clock).await.unwrap();
-    })
-    .await
+    backstitch_testkit::postgres::database_from("server", migrate).await
+}
+
+async fn migrate(db: &str) {
+    let config = Config { db: db.to_owned(), ..Config::default() };
+    let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+    admin::migrate(&config, &clock).await.unwrap();
 }
 
 impl Place {
@@ -46,6 +48,11 @@ impl Place {
             Self::Sqlite(folder) => format!("sqlite:{}", folder.path().join("backstitch.db").display()),
             Self::Postgres(address) => address.clone(),
         }
+    }
+
+    /// Creates the tables of the engine, of its products and of the server.
+    pub(crate) async fn migrate(&self) {
+        migrate(&self.db()).await;
     }
 
     /// Whether several processes can work on it at once.
@@ -72,6 +79,19 @@ impl Place {
         }
     }
 
+    /// Runs a statement on a table whose guards are off, for rows as a defect could have left them.
+    pub(crate) async fn unguarded(&self, table: &str, sql: &str) {
+        match self {
+            Self::Sqlite(_) => {
+                let connection = self.sqlite().unwrap();
+                unguarded::on_sqlite(&connection, table, sql).unwrap();
+            }
+            Self::Postgres(address) => {
+                postgres_rows(address, &unguarded::on_postgres(table, sql)).await.unwrap();
+            }
+        }
+    }
+
     /// An id in SQL as plain text, without hyphens.
     pub(crate) fn id(&self, column: &str) -> String {
         match self {
@@ -80,10 +100,15 @@ impl Place {
         }
     }
 
-    fn sqlite_rows(&self, sql: &str) -> rusqlite::Result<Vec<Vec<Option<String>>>> {
+    fn sqlite(&self) -> rusqlite::Result<rusqlite::Connection> {
         let db = self.db();
         let connection = rusqlite::Connection::open(db.strip_prefix("sqlite:").unwrap())?;
         connection.busy_timeout(backstitch_testkit::PATIENCE)?;
+        Ok(connection)
+    }
+
+    fn sqlite_rows(&self, sql: &str) -> rusqlite::Result<Vec<Vec<Option<String>>>> {
+        let connection = self.sqlite()?;
         let mut statement = connection.prepare(sql)?;
         let columns = statement.column_count();
         let read = |row: &rusqlite::Row<'_>| {

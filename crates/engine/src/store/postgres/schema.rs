@@ -23,6 +23,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "jobs", sql: include_str!("../../../migrations/postgres/0002_jobs.sql") },
     Migration { name: "outbox", sql: include_str!("../../../migrations/postgres/0003_outbox.sql") },
     Migration { name: "retention", sql: include_str!("../../../migrations/postgres/0004_retention.sql") },
+    Migration { name: "guards", sql: include_str!("../../../migrations/postgres/0005_guards.sql") },
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";

@@ -5,11 +5,14 @@ use backstitch_kernel::saga::{Recorded, Status, codec};
 use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
 use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
 
-use super::fault::Fault;
+use super::fault::{Fault, is_inserted};
 use super::messages;
 use super::sql;
 use super::values::{Reading, integer};
 use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
+
+const ACTIVE_JOB: &str =
+    "select 1 from jobs where saga_id = ?1 and subject = ?2 and status in ('Pending', 'Leased')";
 
 /// Writes one decision inside the caller's own transaction on the engine's file: what is applied stands or falls
 /// with that transaction, and what is not applied leaves nothing in it. The engine sees it once the transaction
@@ -196,8 +199,9 @@ impl<'c> Writer<'c> {
             row.failed_step.as_ref().map(StepId::as_str),
             row.correlation_id,
             row.created_at.as_micros(),
-        ])?;
-        if inserted == 0 {
+        ]);
+        let exists = || self.guard.exists([saga.0.as_bytes()]);
+        if !is_inserted(inserted, exists)? {
             return Ok(Checked::Lost(Verdict::Fenced));
         }
         for (name, value) in &row.attributes {
@@ -253,7 +257,7 @@ impl<'c> Writer<'c> {
             ])?;
         }
         for job in &commit.jobs {
-            self.connection.prepare_cached(include_str!("insert_job.sql"))?.execute(params![
+            let inserted = self.connection.prepare_cached(include_str!("insert_job.sql"))?.execute(params![
                 id,
                 job.queue,
                 job.subject,
@@ -261,7 +265,11 @@ impl<'c> Writer<'c> {
                 job.due_at.as_micros(),
                 at.as_micros(),
                 job.alert.as_ref().map(Payload::as_str),
-            ])?;
+            ]);
+            // An active job stands for a repeated one.
+            is_inserted(inserted, || {
+                self.connection.prepare_cached(ACTIVE_JOB)?.exists(params![id, job.subject])
+            })?;
         }
         for row in &commit.rows {
             self.connection.prepare_cached(row.kind.sqlite)?.execute(params![

@@ -9,6 +9,7 @@ use tokio::task::spawn_blocking;
 
 use super::fault::Fault;
 use super::file::Held;
+use super::identity::OpenedFile;
 use crate::store::Error;
 use backstitch_kernel::Timestamp;
 
@@ -20,18 +21,28 @@ pub(super) struct Connections {
     writer: Mutex<Connection>,
     readers: Mutex<Vec<Connection>>,
     reading: Arc<Semaphore>,
+    /// The file and its write-ahead log, as the connections have them open.
+    opened: [OpenedFile; 2],
     /// Last, so that the file is let go only after its connections are closed.
     file: Held,
 }
 
 impl Connections {
     pub(super) fn open(file: Held, now: Timestamp) -> Result<Self, Fault> {
+        let writer = file.writer(now)?;
         Ok(Self {
-            writer: Mutex::new(file.writer(now)?),
+            writer: Mutex::new(writer),
             readers: Mutex::default(),
             reading: Arc::new(Semaphore::new(READERS)),
+            opened: file.opened()?,
             file,
         })
+    }
+
+    /// Checks that the file and its write-ahead log are still those that the connections have open. It costs two lookups of
+    /// a path, and is made once for every transaction, so once for a whole group of commits.
+    pub(super) fn check(&self) -> Result<(), Error> {
+        self.opened.iter().try_for_each(OpenedFile::check)
     }
 
     /// Where the file is.
@@ -45,6 +56,7 @@ impl Connections {
         work: impl FnOnce(&Connection) -> Result<T, Fault>,
     ) -> Result<T, Error> {
         let writer = self.writer.lock().unwrap_or_else(PoisonError::into_inner);
+        self.check()?;
         if !writer.is_autocommit() {
             // A panic or a failed commit left its transaction open; nothing of it was acknowledged.
             writer.execute_batch("rollback").map_err(Fault::from)?;
@@ -80,9 +92,13 @@ impl Connections {
 
     fn read_here<T>(&self, work: impl FnOnce(&Connection) -> Result<T, Fault>) -> Result<T, Error> {
         let idle = self.idle_readers().pop();
-        let reader = match idle {
-            Some(reader) => reader,
-            None => self.file.reader()?,
+        let reader = if let Some(reader) = idle {
+            reader
+        } else {
+            let reader = self.file.reader()?;
+            // Another file may have taken the place of the one that the writer has open.
+            self.check()?;
+            reader
         };
         let answer = work(&reader);
         self.idle_readers().push(reader);

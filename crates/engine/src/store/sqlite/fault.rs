@@ -27,6 +27,19 @@ impl Fault {
     }
 }
 
+/// Whether a row was inserted. Guards refuse a key that exists, so only a refused insert costs a look for it: `false` where
+/// `exists` finds the row.
+pub(super) fn is_inserted(
+    inserted: rusqlite::Result<usize>,
+    exists: impl FnOnce() -> rusqlite::Result<bool>,
+) -> Result<bool, Fault> {
+    let refused = match inserted {
+        Ok(_) => return Ok(true),
+        Err(why) => Fault::from(why),
+    };
+    if refused.blames_the_data() && exists()? { Ok(false) } else { Err(refused) }
+}
+
 impl From<rusqlite::Error> for Fault {
     fn from(error: rusqlite::Error) -> Self {
         Self::Sql(error)

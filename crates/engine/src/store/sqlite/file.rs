@@ -9,6 +9,7 @@ use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
 use super::fault::Fault;
+use super::identity::{FileLock, NotHeld, OpenedFile};
 use super::schema;
 use crate::store::Error;
 use backstitch_kernel::Timestamp;
@@ -48,11 +49,12 @@ const READER: &str = "
     pragma cell_size_check = on;
 ";
 
-/// A database file that nobody else has.
+/// A database file that no other engine has.
 pub(super) struct Held {
     path: PathBuf,
-    /// Held as long as this value lives.
+    /// Both are held as long as this value lives: one by the path, one by the file itself.
     _lock: File,
+    _file_lock: FileLock,
 }
 
 impl Held {
@@ -68,11 +70,25 @@ impl Held {
             .write(true)
             .open(&name)
             .map_err(|why| unusable(&name, &why))?;
-        match lock.try_lock() {
-            Ok(()) => Ok(Self { path, _lock: lock }),
-            Err(TryLockError::WouldBlock) => Err(Error::InUse(path.display().to_string())),
-            Err(TryLockError::Error(why)) => Err(unusable(&name, &why)),
-        }
+        let in_use = || Error::InUse(path.display().to_string());
+        lock.try_lock().map_err(|why| match why {
+            TryLockError::WouldBlock => in_use(),
+            TryLockError::Error(why) => unusable(&name, &why),
+        })?;
+        create_missing(&path).map_err(|why| unusable(&path, &why))?;
+        let file_lock = FileLock::take(&path).map_err(|why| match why {
+            NotHeld::InUse => in_use(),
+            NotHeld::Unusable(why) => unusable(&path, &why),
+        })?;
+        Ok(Self { path, _lock: lock, _file_lock: file_lock })
+    }
+
+    /// The database and its write-ahead log, once a connection has both open.
+    pub(super) fn opened(&self) -> Result<[OpenedFile; 2], Error> {
+        let mut log = self.path.clone().into_os_string();
+        log.push("-wal");
+        let opened = |path: &Path| OpenedFile::at(path).map_err(|why| unusable(path, &why));
+        Ok([opened(&self.path)?, opened(Path::new(&log))?])
     }
 
     pub(super) fn path(&self) -> &Path {
@@ -106,6 +122,14 @@ impl Held {
         ready(&connection)?;
         connection.execute_batch(READER)?;
         Ok(connection)
+    }
+}
+
+/// Creates an empty file where there is none, so that there is something to hold.
+fn create_missing(path: &Path) -> io::Result<()> {
+    match File::options().write(true).create_new(true).open(path) {
+        Err(why) if why.kind() == io::ErrorKind::AlreadyExists => Ok(()),
+        created => created.map(drop),
     }
 }
 

@@ -39,7 +39,7 @@ pub(super) fn post_in(
         return refusal(transaction, saga);
     };
     transaction
-        .prepare_cached("insert into saga_inbox (saga_id, seq, body, at) values (?1, ?2, ?3, ?4)")?
+        .prepare_cached("insert or fail into saga_inbox (saga_id, seq, body, at) values (?1, ?2, ?3, ?4)")?
         .execute(params![id, seq, body, at.as_micros()])?;
     Ok(Posted::Accepted)
 }

@@ -1,6 +1,5 @@
--- A key that its topic has seen keeps the first message.
-insert into outbox (
+-- Refused where the topic has a message of this key.
+insert or fail into outbox (
     topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at, counted
 )
 values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?7, ?7, ?8)
-on conflict (topic, idempotency_key) where retry_of is null do nothing

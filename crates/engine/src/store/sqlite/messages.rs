@@ -4,7 +4,7 @@ use backstitch_kernel::Timestamp;
 use backstitch_kernel::idempotency::{self, Digest};
 use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params, params_from_iter};
 
-use super::fault::Fault;
+use super::fault::{Fault, is_inserted};
 use super::sql;
 use super::values::{Reading, limit};
 use crate::outbox::sink::Undelivered;
@@ -12,6 +12,9 @@ use crate::store::outbox::{
     Kept, Listing, NewMessage, Publication, Published, REMOVED, Retried, Status, reading, scope,
 };
 use crate::store::{Corrupt, Error};
+
+const FIRST_OF_KEY: &str =
+    "select 1 from outbox where topic = ?1 and idempotency_key = ?2 and retry_of is null";
 
 /// Writes a message inside the caller's own transaction on the engine's file, and its key into the ledger: both stand or
 /// fall with that transaction.
@@ -91,8 +94,10 @@ pub(super) fn insert(
         message.expires_at.map(Timestamp::as_micros),
         at.as_micros(),
         counted
-    ])?;
-    Ok(inserted > 0)
+    ]);
+    is_inserted(inserted, || {
+        connection.prepare_cached(FIRST_OF_KEY)?.exists([&message.topic, &message.idempotency_key])
+    })
 }
 
 fn ledger(connection: &Connection, message: &NewMessage) -> Result<Option<(Digest, Timestamp)>, Fault> {

@@ -11,6 +11,7 @@ mod definitions;
 mod fault;
 mod file;
 mod health;
+mod identity;
 mod inbox;
 mod jobs;
 mod list;
@@ -34,6 +35,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
+pub use identity::OpenedFile;
 pub use messages::publish_in;
 
 use super::declared::{Declared, InFlight};
@@ -195,6 +197,10 @@ impl Store for SqliteStore {
     async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
         let now = self.clock.now();
         self.connections.write(move |connection| nodes::leave(connection, epoch, now)).await
+    }
+
+    fn check_identity(&self) -> Result<(), Error> {
+        self.connections.check()
     }
 
     async fn put_away(&self) {

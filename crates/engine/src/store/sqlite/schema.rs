@@ -18,6 +18,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "jobs", sql: include_str!("../../../migrations/sqlite/0002_jobs.sql") },
     Migration { name: "outbox", sql: include_str!("../../../migrations/sqlite/0003_outbox.sql") },
     Migration { name: "retention", sql: include_str!("../../../migrations/sqlite/0004_retention.sql") },
+    Migration { name: "guards", sql: include_str!("../../../migrations/sqlite/0005_guards.sql") },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.

@@ -1,27 +1,27 @@
--- Since when the delivery is due that has waited longest, be it for its job or for somebody to take it.
+-- Since when the delivery is due that has waited longest, be it for its job or for somebody to take it. Ranges of both columns: see due.sql.
 select min(next_attempt_at)
 from (
     select (
         select next_attempt_at
         from webhook_delivery_sagas
-        where status = 'Pending'
-        order by next_attempt_at
+        where (status, next_attempt_at) >= ('Pending', '-infinity') and status <= 'Pending'
+        order by status, next_attempt_at
         limit 1
     ) as next_attempt_at
     union all
     select (
         select next_attempt_at
         from webhook_delivery_sagas
-        where status = 'PendingRetry'
-        order by next_attempt_at
+        where (status, next_attempt_at) >= ('PendingRetry', '-infinity') and status <= 'PendingRetry'
+        order by status, next_attempt_at
         limit 1
     )
     union all
     select (
         select next_attempt_at
         from webhook_delivery_sagas
-        where status = 'InProgress'
-        order by next_attempt_at
+        where (status, next_attempt_at) >= ('InProgress', '-infinity') and status <= 'InProgress'
+        order by status, next_attempt_at
         limit 1
     )
 ) as waiting

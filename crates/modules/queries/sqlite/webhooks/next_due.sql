@@ -3,7 +3,7 @@ select min(next_attempt_at)
 from (
     select (
         select next_attempt_at
-        from webhook_delivery_sagas
+        from webhook_delivery_sagas indexed by idx_saga_status_retry
         where status = 'Pending'
         order by next_attempt_at
         limit 1
@@ -11,7 +11,7 @@ from (
     union all
     select (
         select next_attempt_at
-        from webhook_delivery_sagas
+        from webhook_delivery_sagas indexed by idx_saga_status_retry
         where status = 'PendingRetry'
         order by next_attempt_at
         limit 1

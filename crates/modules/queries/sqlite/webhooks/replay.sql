@@ -5,6 +5,9 @@ insert into webhook_delivery_sagas (
 select e.id, ?2, ?4, ?4, ?4, e.webhook_id, ?3
 from json_each(?1) as chosen
     cross join webhook_events as e on e.id = chosen.value
-where true
-on conflict (replay_id, event_id, subscription_id) where replay_id is not null do nothing
+where not exists (
+    select 1
+    from webhook_delivery_sagas as made
+    where made.replay_id = ?3 and made.event_id = e.id and made.subscription_id = ?2
+)
 returning id

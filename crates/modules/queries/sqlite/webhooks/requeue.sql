@@ -7,5 +7,5 @@ from json_each(?1) as chosen
     cross join dead_letters as d on d.saga_id = chosen.value
     cross join webhook_subscriptions as p on p.id = d.subscription_id
 where p.deleted_at is null
-on conflict (requeue_of) where requeue_of is not null do nothing
+    and not exists (select 1 from webhook_delivery_sagas as made where made.requeue_of = d.saga_id)
 returning requeue_of, id

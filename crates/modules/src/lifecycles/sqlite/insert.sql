@@ -1,4 +1,4 @@
-insert into lifecycles (
+insert or fail into lifecycles (
     id, machine, key, version, state, ended, seq, entry, attempt, failures, token, holder, correlation_id, error_kind,
     last_error, input, created_at, updated_at, entered_at, due_at, stuck_at
 )

@@ -1,4 +1,4 @@
-insert into webhook_attempts (
+insert or fail into webhook_attempts (
     saga_id, job_id, number, status, response_code, body, duration_ms, error_code, error, started_at, finished_at,
     url, headers
 )

@@ -88,6 +88,29 @@ const FILL_POSTGRES: &str = "
     analyze;
 ";
 
+/// Statistics from a time when every delivery was completed, and then {count} that wait. The planner takes those for rare.
+const FILL_STALE: &str = "
+    insert into webhook_delivery_sagas
+        (event_id, subscription_id, status, attempt_count, next_attempt_at, created_at, updated_at, webhook_id)
+    select i, 1, 'Completed', 1, {time}, {time}, {time}, 'msg_' || i from {numbers};
+    analyze webhook_delivery_sagas;
+    insert into webhook_delivery_sagas
+        (event_id, subscription_id, status, attempt_count, next_attempt_at, final_error_code, created_at, updated_at,
+         job_id, webhook_id)
+    select {count} + i, 1, {status}, i % 2, {time}, case when i % 2 = 1 then 'x' end, {time}, {time}, i, 'msg_' || i
+    from {numbers};
+";
+
+fn stale(numbers: &str, time: &str, status: &str, count: i64) -> String {
+    let status = status
+        .replace("{}", "case i % 4 when 0 then 'Pending' when 2 then 'InProgress' else 'PendingRetry' end");
+    FILL_STALE
+        .replace("{numbers}", numbers)
+        .replace("{time}", time)
+        .replace("{status}", &status)
+        .replace("{count}", &count.to_string())
+}
+
 /// A time after everything that was filled in.
 const LATER: i64 = 2_000_000_000_000;
 
@@ -520,5 +543,63 @@ async fn no_list_of_a_file_scans_or_sorts() {
         let sorts = finding.any(|line| line.contains("TEMP B-TREE"));
         // The deliveries of one event are few.
         assert!(!sorts || index == "idx_saga_event", "{name} sorts: {plan:?}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_1_stale_statistics_keep_the_retry_index_on_sqlite() {
+    let stage = Stage::sqlite().await;
+    stage.subscribe(&["*"], 8).await;
+    let Place::Sqlite(folder) = &stage.place else { return };
+    let connection = Connection::open(folder.path().join("hooks.db")).unwrap();
+    connection
+        .execute_batch("drop trigger webhook_delivery_sagas_begin_pending; pragma synchronous = off")
+        .unwrap();
+    let count = rows() / 10;
+    let numbers = format!(
+        "(with recursive n (i) as (select 1 union all select i + 1 from n where i < {count}) select i from n)"
+    );
+    connection.execute_batch(&stale(&numbers, "i * 1000", "{}", count)).unwrap();
+    for (name, sql) in [sqlite!("due"), both!("sqlite", "next_due"), both!("sqlite", "oldest_due")] {
+        let plan = plan_of(&connection, sql);
+        let found: Vec<&String> = plan.iter().filter(|line| line.contains("idx_saga")).collect();
+        assert!(found.iter().all(|line| line.contains("idx_saga_status_retry")), "{name}: {plan:?}");
+        assert!(
+            !found.is_empty() && !plan.iter().any(|line| line.contains("TEMP B-TREE")),
+            "{name}: {plan:?}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s10_1_stale_statistics_keep_the_retry_index_on_postgres() {
+    let stage = Stage::postgres().await;
+    stage.subscribe(&["*"], 8).await;
+    let Place::Postgres { address, .. } = &stage.place else { return };
+    let session = session(address).await;
+    session
+        .batch_execute(
+            "alter table webhook_delivery_sagas disable trigger user;
+             alter table webhook_delivery_sagas set (autovacuum_enabled = off);
+             set plan_cache_mode = force_custom_plan; set jit = off",
+        )
+        .await
+        .unwrap();
+    let numbers = format!("generate_series(1, {}) as i", rows());
+    let time = "timestamptz 'epoch' + i * interval '1 ms'";
+    session.batch_execute(&stale(&numbers, time, "({})::webhook_delivery_status", rows())).await.unwrap();
+    let (pending, retry, hundred) = ("Pending", "PendingRetry", 100_i64);
+    let asked: [Question<'_>; 4] = [
+        (server!("due"), vec![&pending, &hundred], &[]),
+        (server!("due"), vec![&retry, &hundred], &[]),
+        (both!("postgres", "next_due"), vec![], &[]),
+        (both!("postgres", "oldest_due"), vec![], &[]),
+    ];
+    for ((name, sql), values, _) in asked {
+        let plan = explained(&session, &format!("(analyze, costs off, timing off) {sql}"), &values).await;
+        assert_uses(name, &plan, &["idx_saga_status_retry"]);
+        for waste in ["Sort", "idx_saga_status on", "Rows Removed"] {
+            assert!(!plan.contains(waste), "{name} has {waste:?}:\n{plan}");
+        }
     }
 }

@@ -34,6 +34,18 @@ const CHANGES: &[(&str, &[&str])] = &[
          values (77, 77, now(), now(), now(), 'x')",
         &["backstitch_ingest", "backstitch_orchestrator", "backstitch_dead_letter"],
     ),
+    (
+        "insert into webhook_delivery_sagas
+         (event_id, subscription_id, next_attempt_at, created_at, updated_at, webhook_id, requeue_of)
+         values (77, 77, now(), now(), now(), 'x', null)",
+        &["backstitch_dead_letter"],
+    ),
+    (
+        "insert into webhook_delivery_sagas
+         (event_id, subscription_id, next_attempt_at, created_at, updated_at, webhook_id, replay_id)
+         values (77, 77, now(), now(), now(), 'x', 'r')",
+        &["backstitch_dead_letter"],
+    ),
     ("update webhook_delivery_sagas set status = 'DeadLettered' where false", &["backstitch_orchestrator"]),
     ("update webhook_delivery_sagas set attempt_count = 0 where false", &["backstitch_orchestrator"]),
     ("update webhook_delivery_sagas set event_id = 7 where false", &[]),
@@ -117,6 +129,42 @@ async fn s9_each_role_may_change_what_is_its_own_and_nothing_else() {
             assert_eq!(may(&session, role, statement).await, allowed.contains(&role), "{role}: {statement}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_3_ended_delivery_gets_no_job_from_any_program() {
+    for stage in Stage::each().await {
+        stage.subscribe(&["order.*"], 8).await;
+        stage.tell("o-1").await;
+        stage.decide().await;
+        let leased = stage.lease_one().await;
+        stage.arrived(&leased).await;
+        assert_eq!(stage.decide().await.completed, 1);
+        let job = "insert into jobs (delivery_id, lane, queue, until, created_at)
+            select id, subscription_id, 'deliver/webhooks', created_at, created_at from webhook_delivery_sagas";
+        let refused = stage.execute(job).await.unwrap_err();
+        assert!(refused.contains("gets no further job"), "{refused}");
+        if let Place::Postgres { address, .. } = &stage.place {
+            let session = session(address).await;
+            session.batch_execute("set role backstitch_orchestrator").await.unwrap();
+            let refused = session.batch_execute(job).await.unwrap_err();
+            assert!(refused.as_db_error().unwrap().message().contains("gets no further job"), "{refused:?}");
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s9_granting_roles_again_keeps_requeues_to_one_role() {
+    let stage = Stage::postgres().await;
+    let Place::Postgres { address, .. } = &stage.place else { return };
+    let session = session(address).await;
+    session.batch_execute("select grant_webhook_roles()").await.unwrap();
+    let requeue = "insert into webhook_delivery_sagas
+        (event_id, subscription_id, next_attempt_at, created_at, updated_at, webhook_id, requeue_of)
+        values (77, 77, now(), now(), now(), 'x', 7)";
+    assert!(!may(&session, "backstitch_ingest", requeue).await);
+    assert!(!may(&session, "backstitch_orchestrator", requeue).await);
+    assert!(may(&session, "backstitch_dead_letter", requeue).await);
 }
 
 #[tokio::test(flavor = "multi_thread")]

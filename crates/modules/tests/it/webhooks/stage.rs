@@ -19,8 +19,8 @@ use backstitch_modules::webhooks::{
     self, Accepted, Answered, Ask, Dispatch, Leased, NewEvent, Registrar, Report, Saga, Subscription, Terms,
     Webhooks,
 };
-use backstitch_testkit::postgres;
 use backstitch_testkit::shelf::Shelf;
+use backstitch_testkit::{postgres, unguarded};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -143,6 +143,20 @@ impl Stage {
             Place::Postgres { session, .. } => {
                 let refused = |why: tokio_postgres::Error| why.as_db_error().unwrap().message().to_owned();
                 session.execute(statement, &[]).await.map_err(refused)
+            }
+        }
+    }
+
+    /// The same for statements on a table whose guards are off, for rows as a defect could have left them.
+    pub(crate) async fn execute_unguarded(&self, table: &str, sql: &str) {
+        match &self.place {
+            Place::Sqlite(folder) => {
+                let connection = rusqlite::Connection::open(folder.path().join("hooks.db")).unwrap();
+                connection.busy_timeout(backstitch_testkit::PATIENCE).unwrap();
+                unguarded::on_sqlite(&connection, table, sql).unwrap();
+            }
+            Place::Postgres { session, .. } => {
+                session.batch_execute(&unguarded::on_postgres(table, sql)).await.unwrap();
             }
         }
     }

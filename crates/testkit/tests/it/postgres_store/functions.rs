@@ -259,6 +259,32 @@ async fn a_key_published_with_another_payload_is_refused_in_sql() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn publish_in_sql_refuses_reserved_topics() {
+    let (_store, address) = fresh_store().await;
+    let owner = session(&address).await;
+    let role = format!("app_{}", Uuid::simple(new_id().0));
+    let grants = format!(
+        "create role {role} login; grant usage on schema backstitch to {role};
+         grant execute on function backstitch.publish to {role}"
+    );
+    owner.batch_execute(&grants).await.unwrap();
+    let app = session(&address.replace("postgres@", &format!("{role}@"))).await;
+    for (topic, refused) in [
+        ("backstitch.alerts", true),
+        ("backstitch.sagas", true),
+        ("backstitch.", true),
+        ("backstitch", false),
+        ("backstitches", false),
+    ] {
+        let published = app.query_one("select backstitch.publish($1, 'k', '{}')", &[&topic]).await;
+        let code = published.err().and_then(|why| why.code().cloned());
+        assert_eq!(code, refused.then_some(SqlState::RESERVED_NAME), "{topic}");
+    }
+    let forged = "select count(*) from backstitch.outbox where topic like 'backstitch.%'";
+    assert_eq!(owner.query_one(forged, &[]).await.unwrap().get::<_, i64>(0), 0);
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_key_whose_message_was_removed_is_refused_in_sql_as_in_the_library() {
     let (_store, address) = fresh_store().await;
     let session = session(&address).await;

@@ -11,8 +11,8 @@ use backstitch::store::postgres::pool_at;
 use backstitch::{
     Context, Cursor, Engine, Filter, Options, Retry, Saga, SagaId, Status, Step, StepError, Undo,
 };
-use backstitch_testkit::postgres;
 use backstitch_testkit::shelf::Shelf;
+use backstitch_testkit::{postgres, unguarded};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -57,16 +57,12 @@ impl Place {
         match self {
             Self::Sqlite(folder) => {
                 let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
-                let changed = "drop trigger saga_events_never_change";
-                file.execute_batch(changed).unwrap();
-                let done = file.execute(&format!("{spoil} ?1"), [saga.0.as_bytes()]).unwrap();
-                assert_eq!(done, 1);
+                let sql = format!("{spoil} x'{}'", saga.0.simple());
+                assert_eq!(unguarded::on_sqlite(&file, "saga_events", &sql).unwrap(), 1);
             }
             Self::Postgres(url) => {
                 let client = pool_at(url, 1).unwrap().get().await.unwrap();
-                let sql = format!(
-                    "alter table saga_events disable trigger user; {spoil} '{saga}'; alter table saga_events enable trigger user"
-                );
+                let sql = unguarded::on_postgres("saga_events", &format!("{spoil} '{saga}'"));
                 client.batch_execute(&sql).await.unwrap();
             }
         }
@@ -86,19 +82,16 @@ impl Place {
         }
     }
 
-    /// Changes rows that nobody may change.
+    /// Changes messages that nobody may change.
     pub(crate) async fn scribble(&self, sql: &str) {
         match self {
             Self::Sqlite(folder) => {
                 let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
-                file.execute_batch(&format!("drop trigger outbox_settled_never_changes; {sql}")).unwrap();
+                unguarded::on_sqlite(&file, "outbox", sql).unwrap();
             }
             Self::Postgres(url) => {
                 let client = pool_at(url, 1).unwrap().get().await.unwrap();
-                let sql = format!(
-                    "alter table outbox disable trigger user; {sql}; alter table outbox enable trigger user"
-                );
-                client.batch_execute(&sql).await.unwrap();
+                client.batch_execute(&unguarded::on_postgres("outbox", sql)).await.unwrap();
             }
         }
     }

@@ -19,6 +19,8 @@ use super::support::{Place, now, open, refusal};
 const FOR_EVER: Duration = Duration::from_secs(30);
 /// The environment variable that names the folder to the process that may not write there.
 const UNWRITABLE: &str = "BACKSTITCH_TEST_UNWRITABLE";
+/// The environment variable that names the folder to the process that opens a file by another name.
+const LINKED: &str = "BACKSTITCH_TEST_LINKED";
 /// The user who may do nothing.
 const NOBODY: u32 = 65_534;
 
@@ -47,6 +49,70 @@ fn a_second_way_to_write_the_path_does_not_get_round_the_lock() {
 }
 
 #[test]
+fn hard_link_admits_no_second_engine() {
+    let place = Place::new();
+    let first = place.open();
+    let link = place.folder().join("link.db");
+    fs::hard_link(place.path(), &link).unwrap();
+    assert!(matches!(refusal(&link), Error::InUse(_)));
+    drop(first);
+    fs::remove_file(&link).unwrap();
+    place.open();
+}
+
+#[test]
+fn hard_link_admits_no_engine_of_another_process() {
+    let place = Place::new();
+    let _first = place.open();
+    fs::hard_link(place.path(), place.folder().join("linked.db")).unwrap();
+    let other = Command::new(std::env::current_exe().unwrap());
+    run_one(other, "sqlite_store::faults::linked_file_of_another_process_is_in_use", LINKED, place.folder());
+}
+
+/// The part of the test above that has to run in another process.
+#[test]
+fn linked_file_of_another_process_is_in_use() {
+    let Some(folder) = std::env::var_os(LINKED) else {
+        return;
+    };
+    let refused = refusal(&Path::new(&folder).join("linked.db"));
+    assert!(matches!(refused, Error::InUse(_)), "{refused}");
+}
+
+#[tokio::test]
+async fn moved_file_refuses_writes_until_it_is_back() {
+    for ending in ["", "-wal"] {
+        let place = Place::new();
+        let store = place.open();
+        apply(&store, started(saga(1), now())).await;
+        let file = place.folder().join(format!("sagas.db{ending}"));
+        let elsewhere = place.folder().join("elsewhere");
+        fs::rename(&file, &elsewhere).unwrap();
+        let refused = store.commit(&[started(saga(2), now())]).await.unwrap_err();
+        assert!(matches!(&refused, Error::Unavailable(why) if why.contains("deleted or moved")), "{refused}");
+        store.check_identity().unwrap_err();
+        fs::rename(&elsewhere, &file).unwrap();
+        apply(&store, started(saga(2), now())).await;
+        store.check_identity().unwrap();
+        assert_eq!(seqs(&store, saga(2)).await, [1]);
+    }
+}
+
+#[tokio::test]
+async fn replaced_file_refuses_writes_and_new_readers() {
+    let place = Place::new();
+    let store = place.open();
+    apply(&store, started(saga(1), now())).await;
+    let copy = place.folder().join("copy.db");
+    fs::copy(place.path(), &copy).unwrap();
+    fs::rename(&copy, place.path()).unwrap();
+    let refused = store.commit(&[started(saga(2), now())]).await.unwrap_err();
+    assert!(matches!(&refused, Error::Unavailable(why) if why.contains("took the place")), "{refused}");
+    let read = store.load(&[saga(1)]).await.unwrap_err();
+    assert!(matches!(read, Error::Unavailable(_)), "no reader was open: {read}");
+}
+
+#[test]
 fn a_newer_schema_is_refused_and_left_alone() {
     let place = Place::new();
     drop(place.open());
@@ -54,7 +120,7 @@ fn a_newer_schema_is_refused_and_left_alone() {
         .beside()
         .execute("insert into backstitch_migrations (version, name, applied_at) values (999, 'new', 0)", [])
         .unwrap();
-    assert!(matches!(refusal(&place.path()), Error::NewerSchema { found: 999, known: 4 }));
+    assert!(matches!(refusal(&place.path()), Error::NewerSchema { found: 999, known: 5 }));
     place.beside().execute("delete from backstitch_migrations where version = 999", []).unwrap();
     place.open();
 }
@@ -134,7 +200,12 @@ fn run_unprivileged(folder: &Path, test: &str) {
     if fs::metadata(copy.folder()).unwrap().uid() == 0 {
         command.uid(NOBODY).gid(NOBODY);
     }
-    let output = command.args(["--exact", test]).env(UNWRITABLE, folder).output().unwrap();
+    run_one(command, test, UNWRITABLE, folder);
+}
+
+/// Runs one test of a program, which finds the folder in this variable.
+fn run_one(mut program: Command, test: &str, variable: &str, folder: &Path) {
+    let output = program.args(["--exact", test]).env(variable, folder).output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout);
     assert!(output.status.success() && told.contains("1 passed"), "{output:?}");
 }
