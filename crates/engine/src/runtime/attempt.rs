@@ -30,7 +30,7 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>, begins: Option<impl Fn
     };
     let (Some(handler), Some(timeout)) = (handler, timeout) else {
         let message = format!("this node has no code for the {} of step `{}`", call.phase.as_str(), step.id);
-        return Outcome::Failed(StepError::failed(message));
+        return Outcome::Failed(StepError::not_done(message));
     };
     let _place = match admission {
         Some(admission) => match guarded::run(Duration::MAX, async { admission(call.clone()).await }).await {

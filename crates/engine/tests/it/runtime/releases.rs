@@ -13,7 +13,7 @@ use tokio::time::Instant;
 use crate::runtime::support::*;
 
 fn waiting_for_an_hour(trace: &Trace) -> Saga {
-    let answer = |attempt| if attempt == 1 { Err(StepError::failed("closed")) } else { Ok(()) };
+    let answer = |attempt| if attempt == 1 { Err(StepError::not_done("closed")) } else { Ok(()) };
     let step = acting("b", trace, answer).retry(Retry::fixed(1, secs(3600)));
     Saga::builder("s").step(noting("a", trace)).step(step).build().unwrap()
 }

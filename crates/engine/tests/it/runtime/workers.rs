@@ -3,8 +3,8 @@
 use backstitch::kernel::saga::draft::{DraftCompensation, DraftStep};
 use backstitch::kernel::saga::{Phase, Resolution};
 use backstitch::{
-    Answered, Engine, Error, ErrorKind, Event, Payload, Retry, Status, StepError, StepStatus, Subject, Work,
-    secs,
+    Answered, Engine, Error, ErrorKind, Event, Payload, Retry, Status, StepError, StepResult, StepStatus,
+    Subject, Work, secs,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -115,7 +115,7 @@ async fn what_a_worker_failed_at_is_offered_again_in_time() {
     let (_, engine) = engine([retrying("build", 1)]).await;
     let run = start(&engine, "job").await;
     let first = take(&engine).await;
-    fail(&engine, &first, StepError::failed("no disk")).await.unwrap();
+    fail(&engine, &first, StepError::not_done("no disk")).await.unwrap();
     assert!(lease(&engine).await.is_empty(), "not before its time");
     let second = take(&engine).await;
     assert_eq!((second.attempt, second.job != first.job), (2, true), "another attempt is another job");
@@ -489,7 +489,7 @@ async fn only_work_for_workers_can_be_answered() {
     let trace = Trace::default();
     let (_, engine) = engine([working("build")]).await;
     let hooked = backstitch::Saga::builder("hooked").step(noting("a", &trace));
-    let hooked = hooked.on_success(|_| std::future::pending::<Result<(), StepError>>()).build().unwrap();
+    let hooked = hooked.on_success(|_| std::future::pending::<StepResult<()>>()).build().unwrap();
     engine.register(hooked).unwrap();
     assert!(execute(&engine, "hooked").await.succeeded());
     for job in [1, 99] {

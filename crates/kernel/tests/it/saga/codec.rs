@@ -49,7 +49,7 @@ fn every_event() -> Vec<(&'static str, Event)> {
         ("saga.succeeded", Event::SagaSucceeded),
         ("saga.failed", Event::SagaFailed { step: step.clone(), error: error() }),
         ("saga.compensating", Event::SagaCompensating { failed_step: Some(step.clone()), error: error() }),
-        ("saga.compensating", Event::SagaCompensating { failed_step: None, error: StepError::failed("") }),
+        ("saga.compensating", Event::SagaCompensating { failed_step: None, error: StepError::not_done("") }),
         ("saga.compensated", Event::SagaCompensated),
         ("saga.paused", Event::SagaPaused { note: note.clone() }),
         ("saga.resumed", Event::SagaResumed { note: note.clone() }),

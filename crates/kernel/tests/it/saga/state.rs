@@ -53,7 +53,7 @@ fn a_log_fits_its_definition() {
             at: seconds(9),
             event: Event::SagaCompensating {
                 failed_step: Some("nowhere".into()),
-                error: StepError::failed(""),
+                error: StepError::not_done(""),
             },
         });
     });
