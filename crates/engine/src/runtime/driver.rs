@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::attempts::Attempts;
 use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
 use super::{Patience, Seat, Shared, attempt};
 use crate::call::Call;
@@ -37,7 +38,9 @@ pub(crate) struct Driver {
     state: Arc<State>,
     epoch: Epoch,
     seat: Seat,
+    /// What the saga waits for besides its attempts.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
+    attempts: Attempts<Done>,
     rollback: watch::Sender<bool>,
     /// Attempts that run here.
     running: Vec<Running>,
@@ -124,6 +127,7 @@ impl Driver {
             epoch,
             seat,
             work: FuturesUnordered::new(),
+            attempts: Attempts::default(),
             rollback: watch::Sender::new(false),
             running: Vec::new(),
             admitting: Vec::new(),
@@ -145,7 +149,7 @@ impl Driver {
         let idle = effects.is_empty();
         self.perform(effects);
         let flow = if idle { self.wake_and_drive().await } else { self.drive().await };
-        self.finish(&flow);
+        self.finish(&flow).await;
     }
 
     /// Runs a saga on from a decision whose commit was not answered, if the log has it after all.
@@ -181,7 +185,7 @@ impl Driver {
         if flow == Flow::Ours {
             flow = self.wake_and_drive().await;
         }
-        self.finish(&flow);
+        self.finish(&flow).await;
     }
 
     async fn wake_and_drive(&mut self) -> Flow {
@@ -191,7 +195,9 @@ impl Driver {
         }
     }
 
-    fn finish(self, flow: &Flow) {
+    async fn finish(mut self, flow: &Flow) {
+        // Before the saga can be driven again in this process, which would run the same attempts a second time.
+        self.attempts.abort().await;
         if *flow == Flow::Ours {
             self.seat.leave_for_good(End::Final(self.definition, self.state));
         }
@@ -235,7 +241,11 @@ impl Driver {
     /// Lets go of a saga that was woken for nothing and has nothing to do for long. The log has nothing to say about that,
     /// so no decision carries it.
     async fn rests_again(&mut self) -> bool {
-        if !std::mem::take(&mut self.came_to_nothing) || !self.work.is_empty() || self.shared.is_stopping() {
+        if !std::mem::take(&mut self.came_to_nothing)
+            || !self.work.is_empty()
+            || !self.attempts.is_empty()
+            || self.shared.is_stopping()
+        {
             return false;
         }
         let Tenure::LetGo { wake_at } = tenure(&self.state, self.shared.options.release_after) else {
@@ -305,6 +315,7 @@ impl Driver {
         tokio::select! {
             biased;
             () = self.seat.live().nudged() => Next::Nudged,
+            done = self.attempts.next() => Next::Done(done),
             Some(done) = self.work.next() => Next::Done(done),
             () = due => Next::Due,
         }
@@ -585,8 +596,9 @@ impl Driver {
                 }
             }
         });
-        self.work.push(planting::begun(async move {
-            let outcome = attempt::run(&shared, call.clone(), begins).await;
+        let epoch = self.epoch;
+        self.attempts.start(self.shared.tracked(async move {
+            let outcome = attempt::run(&shared, call.clone(), epoch, begins).await;
             drop(room);
             let step = call.step().clone();
             // Only what succeeded has anything to tell.
