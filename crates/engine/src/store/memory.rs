@@ -468,13 +468,16 @@ impl Store for MemoryStore {
             if !(free && saga.is_active() && saga.is_of(known)) {
                 continue;
             }
-            let at = saga.log.last().map_or(at, |head| head.at.max(at));
-            let event = Event::SagaAdopted { node: node.name.clone(), epoch };
-            let recorded = Recorded { seq: saga.log.len() as u64 + 1, at, event };
-            if let Some(message) = node.announced.message(*id, &saga.summary.definition, &recorded) {
-                outbox.enqueue(&message, None, at);
+            // A saga without an owner was released by it: there is no decision of an old owner to keep out.
+            if saga.summary.owner.is_some() {
+                let at = saga.log.last().map_or(at, |head| head.at.max(at));
+                let event = Event::SagaAdopted { node: node.name.clone(), epoch };
+                let recorded = Recorded { seq: saga.log.len() as u64 + 1, at, event };
+                if let Some(message) = node.announced.message(*id, &saga.summary.definition, &recorded) {
+                    outbox.enqueue(&message, None, at);
+                }
+                saga.log.push(recorded);
             }
-            saga.log.push(recorded);
             saga.summary.owner = Some(epoch);
             saga.summary.wake_at = None;
             adopted.push(*id);
