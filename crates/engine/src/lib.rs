@@ -105,7 +105,7 @@ pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use step_failure::{StepFailure, StepResult};
 pub use store::{Cursor, Filter, Health, Page, Summary};
 pub use view::{SagaState, StepView};
-pub use work::{Answered, Desk, Offers, Subject, Work};
+pub use work::{Answered, Desk, ExtendedLease, Offers, Subject, Work};
 
 /// Compiles what the README shows.
 #[cfg(doctest)]

@@ -4,12 +4,13 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use backstitch::kernel::saga::draft::{Draft, DraftStep, Performer};
+use backstitch::kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use backstitch::{
     Answered, Attempt, Caller, Engine, ErrorKind, Options, Payload, Retry, SagaId, SagaState, Status,
     StepError, StepStatus, Subject, Work, secs,
 };
 use backstitch_testkit::postgres::fresh_database;
+use futures::StreamExt as _;
 use serde_json::json;
 
 /// How long anything may take that is waited for.
@@ -49,8 +50,12 @@ fn calling(id: &str) -> DraftStep {
     step(id, Performer::Call(Payload::encode(&id).unwrap()))
 }
 
+fn builders() -> Performer {
+    Performer::Worker { queue: "builders".to_owned() }
+}
+
 fn working(id: &str) -> DraftStep {
-    step(id, Performer::Worker { queue: "builders".to_owned() })
+    step(id, builders())
 }
 
 fn job(steps: impl IntoIterator<Item = DraftStep>) -> Draft {
@@ -123,7 +128,7 @@ async fn a_worker_and_a_definition_outlive_the_process(address: &str) {
     engine.shutdown().await.unwrap();
     let engine = open(address, "second").await;
     assert_eq!(engine.declared("job").await.unwrap().unwrap().active, Some(2));
-    engine.extend_lease(work.job, work.token, secs(600)).await.unwrap();
+    assert!(!engine.extend_lease(work.job, work.token, secs(600)).await.unwrap().cancelled);
     assert_eq!(complete(&engine, &work).await, Answered::Now);
     assert_eq!(complete(&engine, &work).await, Answered::Before);
     let ended = outcome(&engine, saga).await;
@@ -171,6 +176,44 @@ async fn a_cancelled_saga_takes_its_offers_back_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_saga_takes_its_offers_back_on_postgres() {
     a_cancelled_saga_takes_its_offers_back(&fresh_database().await).await;
+}
+
+/// What a worker hears of a rollback, and what the log says of a saga that its node released meanwhile.
+async fn heartbeats_tell_workers_of_a_rollback(address: &str) {
+    let engine = open(address, "only").await;
+    let undo = DraftCompensation { action: builders(), timeout: secs(3600), retry: Retry::none() };
+    put(&engine, job([DraftStep { compensate: Some(undo), ..working("build") }])).await;
+    let saga = start(&engine).await;
+    let work = take(&engine).await;
+    until(async || (engine.active() == 0).then_some(())).await;
+    assert!(!engine.extend_lease(work.job, work.token, secs(600)).await.unwrap().cancelled);
+    engine.cancel(saga, "changed my mind").await.unwrap();
+    until(async || {
+        let extended = engine.extend_lease(work.job, work.token, secs(600)).await.unwrap();
+        extended.cancelled.then_some(())
+    })
+    .await;
+    complete(&engine, &work).await;
+    let undo = take(&engine).await;
+    assert!(!engine.extend_lease(undo.job, undo.token, secs(600)).await.unwrap().cancelled);
+    until(async || (engine.active() == 0).then_some(())).await;
+    complete(&engine, &undo).await;
+    assert_eq!(outcome(&engine, saga).await.status, Status::Compensated);
+    let log = engine.find(saga).await.unwrap().events().map(Result::unwrap).collect::<Vec<_>>().await;
+    let adopted = log.iter().any(|recorded| recorded.event.name() == "saga.adopted");
+    assert!(!adopted, "no other node had it: {log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_tell_workers_of_a_rollback_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("sqlite:{}", folder.path().join("sagas.db").display());
+    heartbeats_tell_workers_of_a_rollback(&address).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_tell_workers_of_a_rollback_on_postgres() {
+    heartbeats_tell_workers_of_a_rollback(&fresh_database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

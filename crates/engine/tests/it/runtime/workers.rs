@@ -86,6 +86,25 @@ async fn a_worker_gets_all_there_is_to_know_and_its_result_lets_the_saga_go_on()
 }
 
 #[tokio::test(start_paused = true)]
+async fn worker_compensation_leaves_no_adoption_in_the_log() {
+    let retry = Retry::fixed(1, secs(5));
+    let undo = DraftCompensation { action: builders(), timeout: secs(3600), retry };
+    let plan = DraftStep { compensate: Some(undo), ..calling("plan") };
+    let build = DraftStep { timeout: secs(3600), ..working("build") };
+    let (_, engine) = engine([plan, build]).await;
+    let run = start(&engine, "job").await;
+    let build = take(&engine).await;
+    eventually("the saga is released", async || engine.active() == 0).await;
+    fail(&engine, &build, StepError::refused("no")).await.unwrap();
+    let undo = take(&engine).await;
+    assert_eq!(step_of(&undo), ("plan", Phase::Undo));
+    eventually("the saga is released again", async || engine.active() == 0).await;
+    complete(&engine, &undo).await.unwrap();
+    assert_eq!(run.clone().outcome().await.unwrap().status, Status::Compensated);
+    assert!(!names(&log(&run).await).contains(&"saga.adopted"));
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_worker_gets_work_of_its_queues_only() {
     let (_, engine) = engine([working("build")]).await;
     let run = start(&engine, "job").await;
@@ -217,8 +236,8 @@ async fn a_worker_that_says_it_is_still_at_it_keeps_its_work() {
     for _ in 0..5 {
         tokio::time::sleep(secs(20)).await;
         let longer = engine.extend_lease(work.job, work.token, LEASE).await.unwrap();
-        assert!(longer > until);
-        until = longer;
+        assert!(longer.until > until && !longer.cancelled);
+        until = longer.until;
         assert!(lease(&engine).await.is_empty());
     }
     complete(&engine, &work).await.unwrap();
