@@ -259,6 +259,7 @@ impl AnyStep {
                 .compensation_timeout
                 .or(defaults.compensation_timeout)
                 .unwrap_or(draft::DEFAULT_COMPENSATION_TIMEOUT),
+            queue_timeout: None,
             retry: self
                 .compensation_retry
                 .or_else(|| defaults.compensation_retry.clone())
@@ -270,6 +271,7 @@ impl AnyStep {
             depends_on: self.depends_on,
             action: Performer::Code,
             timeout: self.timeout.or(defaults.timeout).unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
+            queue_timeout: None,
             retry: self.retry.or_else(|| defaults.retry.clone()).unwrap_or_else(draft::default_retry),
             compensate,
             concurrency: self.concurrency,

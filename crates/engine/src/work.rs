@@ -20,6 +20,7 @@ use crate::inspect::{self, Found};
 use crate::runtime::attempt::bounded;
 use crate::runtime::{Patience, Shared};
 use crate::store::jobs::{self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal};
+use crate::store::survey::Queue;
 
 /// The queue of jobs that workers of `queue` take; hooks have queues of their own.
 pub(crate) fn queue(queue: &str) -> String {
@@ -41,6 +42,14 @@ impl Offered {
     /// What its job is about.
     pub(crate) fn subject(&self) -> String {
         format!("{}:{}@{}", self.step, self.phase.as_str(), self.attempt)
+    }
+
+    /// The attempt that a job of this subject is about.
+    pub(crate) fn of_subject(subject: &str) -> Option<Self> {
+        let (step, attempt) = subject.split_once(':')?;
+        let (phase, attempt) = attempt.split_once('@')?;
+        let phase = [Phase::Do, Phase::Undo].into_iter().find(|known| known.as_str() == phase)?;
+        Some(Self { step: StepId::from(step), phase, attempt: attempt.parse().ok()? })
     }
 
     /// What the saga is told when it is taken back.
@@ -233,6 +242,9 @@ impl Engine {
             for saga in told {
                 shared.mail_came_for(saga);
             }
+            for Leased { job } in leased.iter().filter(|leased| leased.job.queue.starts_with(OUTSIDE)) {
+                shared.mail_came_for(job.saga);
+            }
             let found_some = !leased.is_empty();
             let mut taken = Vec::with_capacity(leased.len());
             for Leased { job } in leased {
@@ -267,6 +279,19 @@ impl Engine {
             let look_again = over.min(Instant::now() + shared.options.tick);
             let _ = tokio::time::timeout_at(look_again, offered).await;
         }
+    }
+
+    /// The queues whose jobs wait for a worker, up to so many, each with the job that has waited longest.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    pub async fn waiting_for_workers(&self, limit: usize) -> Result<Vec<Queue>, Error> {
+        let pending = self.shared().store.survey(limit).await?.pending;
+        let of_workers = pending.into_iter().filter_map(|waiting| {
+            let queue = waiting.queue.strip_prefix(OUTSIDE)?.to_owned();
+            Some(Queue { queue, ..waiting })
+        });
+        Ok(of_workers.collect())
     }
 
     /// Extends a lease to `lease` from now, and tells the worker whether its work is cancelled.

@@ -80,6 +80,11 @@ impl StepError {
         Self::new(ErrorKind::TimedOut, "no worker answered in time")
     }
 
+    /// No outside worker took the job within its queue timeout.
+    pub(crate) fn not_taken_by_workers() -> Self {
+        Self::not_done("no worker took the job within its queue timeout").with_code("QUEUE_TIMEOUT")
+    }
+
     /// The service refused the request, so the attempt had no effect: the step is neither retried nor compensated.
     #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {

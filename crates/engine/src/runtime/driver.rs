@@ -183,6 +183,8 @@ impl Driver {
             flow = self.process_all(inbox.into_iter().map(Asked::by_mail).collect()).await;
         }
         if flow == Flow::Ours {
+            // Where nothing has become of the wait for a worker, the saga is released again.
+            self.came_to_nothing |= self.state.anything_is_queued();
             flow = self.wake_and_drive().await;
         }
         self.finish(&flow).await;
@@ -210,7 +212,11 @@ impl Driver {
             }
             let flow = match self.next().await {
                 Next::Nudged => self.look_around().await,
-                Next::Due => self.process(Input::Wake, Vec::new()).await,
+                Next::Due => {
+                    // No worker has come for so long that the saga is released.
+                    self.came_to_nothing |= self.state.anything_is_queued();
+                    self.process(Input::Wake, Vec::new()).await
+                }
                 Next::Done(Done::Attempt { position, step, phase, attempt, outcome, outgoing }) => {
                     self.running.retain(|it| (it.position, it.phase) != (position, phase));
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
@@ -248,7 +254,9 @@ impl Driver {
         {
             return false;
         }
-        let Tenure::LetGo { wake_at } = tenure(&self.state, self.shared.options.release_after) else {
+        let (release_after, now) = (self.shared.options.release_after, self.shared.options.clock.now());
+        let Tenure::LetGo { wake_at } = tenure(&self.definition.definition, &self.state, release_after, now)
+        else {
             return false;
         };
         loop {
@@ -304,7 +312,9 @@ impl Driver {
         self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
         self.shared.undriven.driven(self.saga);
         // While draining nothing becomes due: whoever has the saga next will see to it.
-        let due = attempt.into_iter().chain(self.state.deadline()).min();
+        let rests_at = self.state.at.plus(self.shared.options.release_after);
+        let rests_at = Some(rests_at).filter(|at| self.state.anything_is_queued() && *at > now);
+        let due = attempt.into_iter().chain(self.state.deadline()).chain(rests_at).min();
         let due = due.filter(|_| !self.shared.is_stopping());
         let due = async {
             match due {

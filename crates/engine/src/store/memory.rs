@@ -633,6 +633,11 @@ impl Store for MemoryStore {
         for job in expired_jobs {
             tables.tell_if_given_up(job, now);
         }
+        for Leased { job } in &leased {
+            if let Some(message) = job.taken(now) {
+                tables.post(job.saga, &message, now);
+            }
+        }
         lost.retain(|(saga, message)| tables.post(*saga, message, now) == Posted::Accepted);
         Ok(Leasing { leased, told: lost.into_iter().map(|(saga, _)| saga).collect() })
     }

@@ -60,10 +60,12 @@ pub(super) fn draft(
             depends_on: None,
             action: post(&endpoint.url)?,
             timeout: timeouts.of(*service),
+            queue_timeout: None,
             retry: Retry::none(),
             compensate: Some(DraftCompensation {
                 action: post(&endpoint.rollback_url)?,
                 timeout: rollback.timeout,
+                queue_timeout: None,
                 retry: retry.with_cap(LONGEST_DELAY.max(rollback.delay)),
             }),
             concurrency: None,

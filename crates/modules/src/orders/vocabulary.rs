@@ -57,6 +57,7 @@ pub fn entry(recorded: &Recorded) -> Option<Entry<'_>> {
         | Event::SagaPaused { .. }
         | Event::SagaResumed { .. }
         | Event::SagaAdopted { .. }
+        | Event::StepLeased { .. }
         | Event::StepRetry { .. }
         | Event::StepCompensating { .. }
         | Event::StepResolved { .. } => return None,

@@ -142,6 +142,7 @@ macro_rules! every_store {
                 a_lease_holds_across_processes
             }
             work {
+                lease_tells_its_saga_when_it_began
                 an_answer_ends_the_job_and_tells_its_saga
                 a_failure_ends_the_job_and_tells_its_saga
                 an_answer_under_an_old_token_is_refused

@@ -4,10 +4,11 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
+use backstitch::clock::{Clock as _, SystemClock};
 use backstitch::kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use backstitch::{
-    Answered, Attempt, Caller, Engine, ErrorKind, Options, Payload, Retry, SagaId, SagaState, Status,
-    StepError, StepStatus, Subject, Work, secs,
+    Answered, Attempt, Caller, Engine, ErrorKind, Event, Options, Payload, Recorded, Retry, SagaId,
+    SagaState, Status, StepError, StepStatus, Subject, Work, secs,
 };
 use backstitch_testkit::postgres::fresh_database;
 use futures::StreamExt as _;
@@ -40,6 +41,7 @@ fn step(id: &str, action: Performer) -> DraftStep {
         depends_on: None,
         action,
         timeout: secs(3600),
+        queue_timeout: None,
         retry: Retry::none(),
         compensate: None,
         concurrency: None,
@@ -111,11 +113,23 @@ async fn until<T>(mut found: impl AsyncFnMut() -> Option<T>) -> T {
 }
 
 async fn is_at(engine: &Engine, saga: SagaId, step: &str) {
+    is_in(engine, saga, step, StepStatus::Running).await;
+}
+
+async fn is_waiting(engine: &Engine, saga: SagaId, step: &str) {
+    is_in(engine, saga, step, StepStatus::Waiting).await;
+}
+
+async fn is_in(engine: &Engine, saga: SagaId, step: &str, status: StepStatus) {
     until(async || {
         let state = engine.load(saga).await.unwrap()?;
-        (state.step(step)?.status == StepStatus::Running).then_some(())
+        (state.step(step)?.status == status).then_some(())
     })
     .await;
+}
+
+async fn log(engine: &Engine, saga: SagaId) -> Vec<Recorded> {
+    engine.find(saga).await.unwrap().events().map(Result::unwrap).collect().await
 }
 
 /// What a store that outlives its processes must show.
@@ -156,7 +170,7 @@ async fn a_cancelled_saga_takes_its_offers_back(address: &str) {
     let engine = open(address, "first").await;
     put(&engine, job([calling("plan"), working("build")])).await;
     let saga = start(&engine).await;
-    is_at(&engine, saga, "build").await;
+    is_waiting(&engine, saga, "build").await;
     engine.cancel(saga, "changed my mind").await.unwrap();
     let ended = outcome(&engine, saga).await;
     assert_eq!(ended.status, Status::Compensated);
@@ -178,10 +192,58 @@ async fn a_cancelled_saga_takes_its_offers_back_on_postgres() {
     a_cancelled_saga_takes_its_offers_back(&fresh_database().await).await;
 }
 
+/// When the time of a worker begins, and what becomes of a job that nobody takes.
+async fn worker_time_begins_with_the_lease(address: &str) {
+    let engine = open(address, "only").await;
+    let timeout = secs(600);
+    put(&engine, job([DraftStep { timeout, ..working("build") }])).await;
+    let saga = start(&engine).await;
+    is_waiting(&engine, saga, "build").await;
+    let before = SystemClock.now();
+    let work = take(&engine).await;
+    is_at(&engine, saga, "build").await;
+    complete(&engine, &work).await;
+    assert_eq!(outcome(&engine, saga).await.status, Status::Succeeded);
+    let log = log(&engine, saga).await;
+    let until = log.iter().find_map(|recorded| match recorded.event {
+        Event::StepLeased { until, .. } => Some(until),
+        _ => None,
+    });
+    assert!(until.unwrap() >= before.plus(timeout), "{log:?}");
+
+    let impatient = DraftStep { queue_timeout: Some(Duration::from_millis(1)), ..working("build") };
+    put(&engine, job([impatient])).await;
+    let saga = start(&engine).await;
+    let ended = outcome(&engine, saga).await;
+    assert_eq!(ended.status, Status::Compensated);
+    let build = ended.step("build").unwrap();
+    assert_eq!(build.status, StepStatus::Failed, "nothing was done");
+    assert_eq!(build.error.as_ref().unwrap().code.as_deref(), Some("QUEUE_TIMEOUT"));
+    let offered = engine.lease_work(&["builders".to_owned()], 1, LEASE, secs(0)).await.unwrap();
+    assert!(offered.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_time_begins_with_the_lease_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("sqlite:{}", folder.path().join("sagas.db").display());
+    worker_time_begins_with_the_lease(&address).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_time_begins_with_the_lease_on_postgres() {
+    worker_time_begins_with_the_lease(&fresh_database().await).await;
+}
+
 /// What a worker hears of a rollback, and what the log says of a saga that its node released meanwhile.
 async fn heartbeats_tell_workers_of_a_rollback(address: &str) {
     let engine = open(address, "only").await;
-    let undo = DraftCompensation { action: builders(), timeout: secs(3600), retry: Retry::none() };
+    let undo = DraftCompensation {
+        action: builders(),
+        timeout: secs(3600),
+        queue_timeout: None,
+        retry: Retry::none(),
+    };
     put(&engine, job([DraftStep { compensate: Some(undo), ..working("build") }])).await;
     let saga = start(&engine).await;
     let work = take(&engine).await;
@@ -199,7 +261,7 @@ async fn heartbeats_tell_workers_of_a_rollback(address: &str) {
     until(async || (engine.active() == 0).then_some(())).await;
     complete(&engine, &undo).await;
     assert_eq!(outcome(&engine, saga).await.status, Status::Compensated);
-    let log = engine.find(saga).await.unwrap().events().map(Result::unwrap).collect::<Vec<_>>().await;
+    let log = log(&engine, saga).await;
     let adopted = log.iter().any(|recorded| recorded.event.name() == "saga.adopted");
     assert!(!adopted, "no other node had it: {log:?}");
 }

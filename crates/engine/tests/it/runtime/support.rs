@@ -195,14 +195,19 @@ pub(crate) fn written(name: &str, steps: impl IntoIterator<Item = DraftStep>) ->
 
 /// A declared step, undone in the same manner and never tried again.
 fn declared_step(id: &str, action: Performer, undo: Performer) -> DraftStep {
-    let compensate =
-        DraftCompensation { action: undo, timeout: Duration::from_secs(120), retry: Retry::none() };
+    let compensate = DraftCompensation {
+        action: undo,
+        timeout: Duration::from_secs(120),
+        queue_timeout: None,
+        retry: Retry::none(),
+    };
     DraftStep {
         id: id.to_owned(),
         title: None,
         depends_on: None,
         action,
         timeout: Duration::from_secs(60),
+        queue_timeout: None,
         retry: Retry::none(),
         compensate: Some(compensate),
         concurrency: None,

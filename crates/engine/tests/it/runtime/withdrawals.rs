@@ -144,6 +144,7 @@ async fn compensations_are_not_withdrawn() {
     let outside = backstitch::kernel::saga::draft::DraftCompensation {
         action: builders(),
         timeout: secs(7200),
+        queue_timeout: None,
         retry: Retry::none(),
     };
     let plan = DraftStep { compensate: Some(outside), ..calling("plan") };
