@@ -8,7 +8,8 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use backstitch::clock::TokioClock;
 use backstitch::{
-    Context, Engine, Event, Options, Retry, Saga, SagaState, Status, Step, StepError, StepStatus, Undo, secs,
+    Context, Engine, Event, Options, Retry, Saga, SagaState, Status, Step, StepError, StepResult, StepStatus,
+    Undo, secs,
 };
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
@@ -19,16 +20,16 @@ struct Integration {
 }
 
 /// Two answers that say "try again", one that never comes, then a good one; or none that is any good.
-async fn call_external_api(ctx: Context<Integration>) -> Result<String, StepError> {
+async fn call_external_api(ctx: Context<Integration>) -> StepResult<String> {
     let url = &ctx.input().api_url;
     match CALLS.fetch_add(1, Ordering::Relaxed) + 1 {
         2 => std::future::pending().await,
         4 if url.ends_with("/good") => Ok(format!("answer of {url}")),
-        _ => Err(StepError::failed("503 Service Unavailable").with_code("API_CALL_FAILED")),
+        _ => Err(StepError::not_done("503 Service Unavailable").with_code("API_CALL_FAILED").into()),
     }
 }
 
-async fn undo_the_call(ctx: Context<Integration>, undo: Undo<String>) -> Result<(), StepError> {
+async fn undo_the_call(ctx: Context<Integration>, undo: Undo<String>) -> StepResult<()> {
     let known = if undo.result.is_some() { "it was done" } else { "perhaps it was done" };
     println!("  POST {}/undo ({known})", ctx.input().api_url);
     UNDONE.fetch_add(1, Ordering::Relaxed);

@@ -6,7 +6,9 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use backstitch::{Context, Engine, Event, FeedEvent, Saga, SagaState, Step, StepError, StepId, Undo, secs};
+use backstitch::{
+    Context, Engine, Event, FeedEvent, Saga, SagaState, Step, StepError, StepId, StepResult, Undo, secs,
+};
 use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -27,7 +29,7 @@ struct Agent {
 fn create_agent(step: &str, role: &'static str) -> Step<Team, Agent> {
     Step::new(step, move |ctx: Context<Team>| async move {
         if ctx.input().team_name == "one-too-many" && role == "frontend-developer" {
-            return Err(StepError::refused("no capacity for another agent").with_code("NO_CAPACITY"));
+            return Err(StepError::refused("no capacity for another agent").with_code("NO_CAPACITY").into());
         }
         // The key is the same on every attempt, so that a repeated call finds the agent it made before.
         let agent_id = format!("agent for {}", ctx.idempotency_key());
@@ -42,7 +44,7 @@ fn create_agent(step: &str, role: &'static str) -> Step<Team, Agent> {
     })
 }
 
-async fn assign_tasks(ctx: Context<Team>) -> Result<usize, StepError> {
+async fn assign_tasks(ctx: Context<Team>) -> StepResult<usize> {
     let developer: Agent = ctx.result("create-backend-dev")?;
     for task in ["design the database schema", "design the API"] {
         println!("[Tasks] {}: {task} ({})", developer.role, ctx.input().user_input);
@@ -50,12 +52,12 @@ async fn assign_tasks(ctx: Context<Team>) -> Result<usize, StepError> {
     Ok(2)
 }
 
-async fn cancel_tasks(_: Context<Team>, undo: Undo<usize>) -> Result<(), StepError> {
+async fn cancel_tasks(_: Context<Team>, undo: Undo<usize>) -> StepResult<()> {
     println!("[Tasks] {} cancelled", undo.result.unwrap_or_default());
     Ok(())
 }
 
-async fn tell_coordinator(ended: SagaState) -> Result<(), StepError> {
+async fn tell_coordinator(ended: SagaState) -> StepResult<()> {
     if let (Some(step), Some(error)) = (&ended.failed_step, &ended.error) {
         println!("[Coordinator] team_creation_failed at {step}: {}", error.message);
     }

@@ -20,7 +20,7 @@ fn work(id: &'static str, hours: u32) -> Step<String, String> {
     Step::new(id, move |ctx: Context<String>| async move {
         tokio::time::sleep(hours * HOUR).await;
         if ctx.input() == id {
-            Err(StepError::refused("it does not work"))
+            Err(StepError::refused("it does not work").into())
         } else {
             Ok(format!("{id} is ready"))
         }

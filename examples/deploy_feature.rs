@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use backstitch::{Context, Engine, Retry, Saga, SagaState, Status, Step, StepError, Undo, secs};
+use backstitch::{Context, Engine, Retry, Saga, SagaState, Status, Step, StepError, StepResult, Undo, secs};
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -22,43 +22,43 @@ struct Branch {
     branch_name: String,
 }
 
-async fn create_branch(ctx: Context<Feature>) -> Result<Branch, StepError> {
+async fn create_branch(ctx: Context<Feature>) -> StepResult<Branch> {
     let branch_name = format!("feature/{}", ctx.input().name);
     create(format!("branch {branch_name}"));
     Ok(Branch { branch_name })
 }
 
-async fn delete_branch(ctx: Context<Feature>, undo: Undo<Branch>) -> Result<(), StepError> {
+async fn delete_branch(ctx: Context<Feature>, undo: Undo<Branch>) -> StepResult<()> {
     // Without a result nobody knows whether the branch was created, so its name is worked out again.
     let name = undo.result.map_or_else(|| format!("feature/{}", ctx.input().name), |it| it.branch_name);
     remove(&format!("branch {name}"));
     Ok(())
 }
 
-async fn migrate(ctx: Context<Feature>) -> Result<(), StepError> {
+async fn migrate(ctx: Context<Feature>) -> StepResult<()> {
     create(format!("migration {}", ctx.input().migration_file));
     Ok(())
 }
 
-async fn roll_back_migration(ctx: Context<Feature>, _: Undo<()>) -> Result<(), StepError> {
+async fn roll_back_migration(ctx: Context<Feature>, _: Undo<()>) -> StepResult<()> {
     remove(&format!("migration {}", ctx.input().migration_file));
     Ok(())
 }
 
-async fn deploy(ctx: Context<Feature>) -> Result<(), StepError> {
+async fn deploy(ctx: Context<Feature>) -> StepResult<()> {
     if ctx.input().service_name == "broken-service" {
-        return Err(StepError::refused("the image does not start").with_code("CRASH_LOOP"));
+        return Err(StepError::refused("the image does not start").with_code("CRASH_LOOP").into());
     }
     create(format!("service {}", ctx.input().service_name));
     Ok(())
 }
 
-async fn undeploy(ctx: Context<Feature>, _: Undo<()>) -> Result<(), StepError> {
+async fn undeploy(ctx: Context<Feature>, _: Undo<()>) -> StepResult<()> {
     remove(&format!("service {}", ctx.input().service_name));
     Ok(())
 }
 
-async fn report_failure(ended: SagaState) -> Result<(), StepError> {
+async fn report_failure(ended: SagaState) -> StepResult<()> {
     if let (Some(step), Some(error)) = (&ended.failed_step, &ended.error) {
         println!("Saga failed at step {step}: {error}");
     }

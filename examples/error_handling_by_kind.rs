@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
-use backstitch::{Context, Engine, Retry, Saga, SagaState, Status, Step, StepError, Undo, secs};
+use backstitch::{Context, Engine, Retry, Saga, SagaState, Status, Step, StepError, StepResult, Undo, secs};
 use serde::{Deserialize, Serialize};
 use tokio::sync::mpsc;
 
@@ -18,7 +18,7 @@ struct NewUser {
     fails_with: Option<String>,
 }
 
-async fn create_user(ctx: Context<NewUser>) -> Result<String, StepError> {
+async fn create_user(ctx: Context<NewUser>) -> StepResult<String> {
     let user_id = ctx.input().user_id.clone();
     println!("  user {user_id} created");
     users().insert(user_id.clone());
@@ -26,7 +26,7 @@ async fn create_user(ctx: Context<NewUser>) -> Result<String, StepError> {
 }
 
 /// Undoing it twice is the same as undoing it once: it looks whether there is anything left to do.
-async fn delete_user(ctx: Context<NewUser>, undo: Undo<String>) -> Result<(), StepError> {
+async fn delete_user(ctx: Context<NewUser>, undo: Undo<String>) -> StepResult<()> {
     let user_id = undo.result.unwrap_or_else(|| ctx.input().user_id.clone());
     println!("  [Compensate] Starting user deletion: {user_id}");
     if !users().remove(&user_id) {
@@ -37,15 +37,15 @@ async fn delete_user(ctx: Context<NewUser>, undo: Undo<String>) -> Result<(), St
         // The user is deleted, but the answer got lost: an error makes the engine try again.
         let error = StepError::in_doubt("connection reset").with_code("NETWORK_ERROR");
         println!("  [Compensate] Failed to delete user {user_id}: {error}");
-        return Err(error);
+        return Err(error.into());
     }
     println!("  [Compensate] User {user_id} deleted successfully");
     Ok(())
 }
 
-async fn grant_access(ctx: Context<NewUser>) -> Result<(), StepError> {
+async fn grant_access(ctx: Context<NewUser>) -> StepResult<()> {
     match &ctx.input().fails_with {
-        Some(code) => Err(StepError::refused("access cannot be granted").with_code(code)),
+        Some(code) => Err(StepError::refused("access cannot be granted").with_code(code).into()),
         None => Ok(()),
     }
 }

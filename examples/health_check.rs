@@ -5,11 +5,13 @@
 use std::error::Error;
 use std::time::Duration;
 
-use backstitch::{Context, Cursor, Engine, Filter, STUCK_AFTER, Saga, Status, Step, StepError, Undo, secs};
+use backstitch::{
+    Context, Cursor, Engine, Filter, STUCK_AFTER, Saga, Status, Step, StepError, StepResult, Undo, secs,
+};
 
-async fn deploy(ctx: Context<String>) -> Result<(), StepError> {
+async fn deploy(ctx: Context<String>) -> StepResult<()> {
     match ctx.input().as_str() {
-        "bad" => Err(StepError::refused("the image does not start")),
+        "bad" => Err(StepError::refused("the image does not start").into()),
         "slow" => {
             tokio::time::sleep(secs(3600)).await;
             Ok(())
@@ -18,7 +20,7 @@ async fn deploy(ctx: Context<String>) -> Result<(), StepError> {
     }
 }
 
-async fn undo_branch(_: Context<String>, _: Undo<()>) -> Result<(), StepError> {
+async fn undo_branch(_: Context<String>, _: Undo<()>) -> StepResult<()> {
     Ok(())
 }
 

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::error::Error;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use backstitch::{Context, Engine, Retry, Saga, Status, Step, StepError, Undo, secs};
+use backstitch::{Context, Engine, Retry, Saga, Status, Step, StepError, StepResult, Undo, secs};
 use serde::{Deserialize, Serialize};
 
 #[derive(Serialize, Deserialize)]
@@ -27,20 +27,20 @@ struct Payment {
     payment_id: String,
 }
 
-async fn create_order(ctx: Context<Purchase>) -> Result<Order, StepError> {
+async fn create_order(ctx: Context<Purchase>) -> StepResult<Order> {
     let order_id = format!("order-of-{}", ctx.input().user_id);
     println!("  {order_id} created");
     Ok(Order { order_id, amount: ctx.input().amount })
 }
 
-async fn cancel_order(_: Context<Purchase>, undo: Undo<Order>) -> Result<(), StepError> {
+async fn cancel_order(_: Context<Purchase>, undo: Undo<Order>) -> StepResult<()> {
     if let Some(order) = undo.result {
         println!("  {} cancelled, because {}", order.order_id, undo.error);
     }
     Ok(())
 }
 
-async fn process_payment(ctx: Context<Purchase>) -> Result<Payment, StepError> {
+async fn process_payment(ctx: Context<Purchase>) -> StepResult<Payment> {
     // The result of an earlier step, as it was returned there.
     let order: Order = ctx.result("create-order")?;
     let payment_id = format!("payment-for-{}", order.order_id);
@@ -49,7 +49,7 @@ async fn process_payment(ctx: Context<Purchase>) -> Result<Payment, StepError> {
     Ok(Payment { payment_id })
 }
 
-async fn refund_payment(ctx: Context<Purchase>, undo: Undo<Payment>) -> Result<(), StepError> {
+async fn refund_payment(ctx: Context<Purchase>, undo: Undo<Payment>) -> StepResult<()> {
     // A compensation sees the results of other steps too.
     let order: Order = ctx.result("create-order")?;
     if accounts().remove(&ctx.input().user_id).is_some() {
@@ -59,16 +59,19 @@ async fn refund_payment(ctx: Context<Purchase>, undo: Undo<Payment>) -> Result<(
     Ok(())
 }
 
-async fn send_confirmation(ctx: Context<Purchase>) -> Result<(), StepError> {
+async fn send_confirmation(ctx: Context<Purchase>) -> StepResult<()> {
     let order: Order = ctx.result("create-order")?;
     let payment: Payment = ctx.result("process-payment")?;
     let to = &ctx.input().user_email;
     if !to.contains('@') {
-        return Err(StepError::refused(format!("`{to}` is not an address")).with_code("VALIDATION_ERROR"));
+        return Err(StepError::refused(format!("`{to}` is not an address"))
+            .with_code("VALIDATION_ERROR")
+            .into());
     }
     println!("  mail to {to}: order {}, payment {}", order.order_id, payment.payment_id);
     // Written in the same transaction as this step's success, and sent after it.
-    ctx.publish("orders.confirmed", &ctx.idempotency_key(), &order)
+    ctx.publish("orders.confirmed", &ctx.idempotency_key(), &order)?;
+    Ok(())
 }
 
 #[tokio::main]

@@ -8,17 +8,17 @@ use std::sync::Arc;
 
 use backstitch::clock::TokioClock;
 use backstitch::{
-    Context, Engine, Event, Options, Resolution, Retry, Run, Saga, SagaState, Status, Step, StepError, Undo,
+    Context, Engine, Event, Options, Resolution, Retry, Run, Saga, SagaState, Status, Step, StepResult, Undo,
     secs,
 };
 use futures::StreamExt;
 
-async fn reserve(_: Context<String>) -> Result<String, StepError> {
+async fn reserve(_: Context<String>) -> StepResult<String> {
     Ok("reservation".to_owned())
 }
 
 /// Its own undoing hangs for the input `stuck`.
-async fn release(ctx: Context<String>, undo: Undo<String>) -> Result<(), StepError> {
+async fn release(ctx: Context<String>, undo: Undo<String>) -> StepResult<()> {
     if ctx.input() == "stuck" {
         pending::<()>().await;
     }
@@ -26,11 +26,11 @@ async fn release(ctx: Context<String>, undo: Undo<String>) -> Result<(), StepErr
     Ok(())
 }
 
-async fn never_returns(_: Context<String>) -> Result<(), StepError> {
+async fn never_returns(_: Context<String>) -> StepResult<()> {
     pending().await
 }
 
-async fn undo_it_anyway(_: Context<String>, undo: Undo<()>) -> Result<(), StepError> {
+async fn undo_it_anyway(_: Context<String>, undo: Undo<()>) -> StepResult<()> {
     // Nobody knows whether the action took effect: the compensation has to cope with both.
     println!("       undone though in doubt, result {:?}", undo.result);
     Ok(())

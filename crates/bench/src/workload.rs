@@ -32,7 +32,7 @@ fn accepted(id: &str) -> Step<Order, Receipt> {
 }
 
 fn refused(id: &str) -> Step<Order, Receipt> {
-    undoable(Step::new(id, |_: Context<Order>| async { Err(StepError::refused("out of stock")) }))
+    undoable(Step::new(id, |_: Context<Order>| async { Err(StepError::refused("out of stock").into()) }))
 }
 
 fn undoable(step: Step<Order, Receipt>) -> Step<Order, Receipt> {

@@ -14,9 +14,9 @@ use crate::store::outbox::NewMessage;
 /// What an action or a compensation can read: the saga's input as `I`, earlier results, and who is asking.
 ///
 /// ```
-/// use backstitch::{Context, StepError};
+/// use backstitch::{Context, StepResult};
 ///
-/// async fn confirm(ctx: Context<String>) -> Result<(), StepError> {
+/// async fn confirm(ctx: Context<String>) -> StepResult<()> {
 ///     let payment: u64 = ctx.result("charge")?;
 ///     // Sent if, and only if, this step succeeds.
 ///     ctx.publish("orders.confirmed", &ctx.idempotency_key(), &payment)?;
@@ -175,7 +175,7 @@ impl<R: DeserializeOwned> Undo<R> {
         let cause = call.state.cause.as_deref();
         Ok(Self {
             result,
-            error: cause.map_or_else(|| StepError::failed("unknown"), |cause| cause.error.clone()),
+            error: cause.map_or_else(|| StepError::not_done("unknown"), |cause| cause.error.clone()),
             failed_step: cause.and_then(|cause| cause.failed_step.clone()),
         })
     }

@@ -61,6 +61,8 @@ pub struct EventView<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     queue: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
+    queue_until: Option<Rfc3339>,
+    #[serde(skip_serializing_if = "Option::is_none")]
     until: Option<Rfc3339>,
     #[serde(skip_serializing_if = "Option::is_none")]
     message: Option<&'static str>,
@@ -132,8 +134,14 @@ impl<'a> EventView<'a> {
             }
             Event::SagaAdopted { node, epoch } => Self { node: Some(node), epoch: Some(*epoch), ..self },
             Event::StepStarted { outside: Some(outside), .. }
-            | Event::StepCompensating { outside: Some(outside), .. } => {
-                Self { queue: Some(&outside.queue), until: Some(Rfc3339(outside.until)), ..self }
+            | Event::StepCompensating { outside: Some(outside), .. } => Self {
+                queue: Some(&outside.queue),
+                queue_until: outside.queue_until.map(Rfc3339),
+                until: outside.until.map(Rfc3339),
+                ..self
+            },
+            Event::StepLeased { phase, until, .. } => {
+                Self { phase: Some(*phase), until: Some(Rfc3339(*until)), ..self }
             }
             Event::SagaSucceeded
             | Event::SagaCompensated

@@ -3,7 +3,7 @@
 use serde::{Deserialize, Serialize};
 
 use backstitch_kernel::saga::{Input, Outcome, Phase, Status};
-use backstitch_kernel::{ErrorKind, Payload, StepError, StepId};
+use backstitch_kernel::{ErrorKind, Payload, StepError, StepId, Timestamp};
 
 /// Something asked of a saga from outside.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -23,6 +23,17 @@ pub enum Message {
     Resume {
         /// Who asked, and why.
         note: String,
+    },
+    /// An outside worker has leased an attempt.
+    Leased {
+        /// The step.
+        step: StepId,
+        /// Action or compensation.
+        phase: Phase,
+        /// Which attempt.
+        attempt: u32,
+        /// When, by the store's clock, in microseconds.
+        at: Timestamp,
     },
     /// An outside worker has answered.
     Answered {
@@ -68,6 +79,7 @@ impl From<Message> for Input {
             Message::Cancel { note } => Self::Cancel { note },
             Message::Pause { note } => Self::Pause { note },
             Message::Resume { note } => Self::Resume { note },
+            Message::Leased { step, phase, attempt, at } => Self::Leased { step, phase, attempt, at },
             Message::Answered { step, phase, attempt, answer } => {
                 Self::Finished { step, phase, attempt, outcome: answer.into() }
             }

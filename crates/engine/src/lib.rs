@@ -5,21 +5,21 @@
 //! on where it was. When a step fails, what the earlier ones did is undone, last one first.
 //!
 //! ```
-//! use backstitch::{Context, Engine, Retry, Saga, Step, StepError, Undo, secs};
+//! use backstitch::{Context, Engine, Retry, Saga, Step, StepError, StepResult, Undo, secs};
 //!
-//! async fn reserve(ctx: Context<u32>) -> Result<String, StepError> {
+//! async fn reserve(ctx: Context<u32>) -> StepResult<String> {
 //!     // The key is the same on every attempt, so that the service can tell a repeated call.
 //!     Ok(format!("{} items reserved under {}", ctx.input(), ctx.idempotency_key()))
 //! }
 //!
-//! async fn release(_: Context<u32>, undo: Undo<String>) -> Result<(), StepError> {
+//! async fn release(_: Context<u32>, undo: Undo<String>) -> StepResult<()> {
 //!     println!("releasing {:?}, because {}", undo.result, undo.error);
 //!     Ok(())
 //! }
 //!
-//! async fn charge(ctx: Context<u32>) -> Result<u32, StepError> {
+//! async fn charge(ctx: Context<u32>) -> StepResult<u32> {
 //!     let _reservation: String = ctx.result("reserve")?;
-//!     Err(StepError::refused("the card is declined").with_code("CARD_DECLINED"))
+//!     Err(StepError::refused("the card is declined").with_code("CARD_DECLINED").into())
 //! }
 //!
 //! # #[tokio::main(flavor = "current_thread", start_paused = true)]
@@ -42,6 +42,9 @@
 //! What a step must hold to: an action may run twice, so it hands [`Context::idempotency_key`] to the service it
 //! calls; a compensation may run twice, and also before or without its action having taken effect. The module
 //! [`testing`] tries all of that on your sagas.
+//!
+//! An error that a step passes on with `?` leaves the outcome unknown, so the step is compensated if its retries fail.
+//! [`StepError::not_done`] and [`StepError::refused`] say that the step had no effect.
 
 mod call;
 pub mod clock;
@@ -70,6 +73,7 @@ mod run;
 mod runtime;
 mod saga;
 mod start;
+mod step_failure;
 pub mod store;
 mod stuck_steps;
 mod tail;
@@ -99,9 +103,10 @@ pub use run::{Accepted, Run};
 pub use runtime::{FeedEvent, Gap, Undriven};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
+pub use step_failure::{StepFailure, StepResult};
 pub use store::{Cursor, Filter, Health, Page, StuckStep, Summary};
 pub use view::{SagaState, StepView};
-pub use work::{Answered, Desk, Offers, Subject, Work};
+pub use work::{Answered, Desk, ExtendedLease, Offers, Subject, Work};
 
 /// Compiles what the README shows.
 #[cfg(doctest)]

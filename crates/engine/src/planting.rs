@@ -1,28 +1,9 @@
 //! Where planted bugs change what the engine does. Without the feature `planted-bugs` none of this ever happens.
 
-use std::future::Future;
-
 pub(crate) use backstitch_kernel::planted::{Bug, is_planted};
-use futures::future::BoxFuture;
 
 use crate::store::outbox::NewMessage;
 use crate::store::{Commit, Store, Verdict};
-
-/// An attempt as the driver waits for it. With the bug it runs already, whether or not anybody waits.
-pub(crate) fn begun<T: Send + 'static>(
-    attempt: impl Future<Output = T> + Send + 'static,
-) -> BoxFuture<'static, T> {
-    if !is_planted(Bug::EffectBeforeCommit) {
-        return Box::pin(attempt);
-    }
-    let running = tokio::spawn(attempt);
-    Box::pin(async move {
-        match running.await {
-            Ok(done) => done,
-            Err(_) => std::future::pending().await,
-        }
-    })
-}
 
 /// Appends what lost its fence all the same, at whatever number comes next.
 pub(crate) async fn force(store: &dyn Store, commit: &mut Commit) -> Option<Verdict> {

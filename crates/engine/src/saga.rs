@@ -12,10 +12,11 @@ use serde::de::DeserializeOwned;
 
 use crate::call::{Admission, Handler};
 use crate::context::{Context, Undo};
+use crate::step_failure::StepResult;
 use crate::view::SagaState;
 
 /// Called when a saga has ended.
-pub(crate) type Hook = Arc<dyn Fn(SagaState) -> BoxFuture<'static, Result<(), StepError>> + Send + Sync>;
+pub(crate) type Hook = Arc<dyn Fn(SagaState) -> BoxFuture<'static, StepResult<()>> + Send + Sync>;
 
 /// A saga that can be registered with an engine: its definition, and the code of its steps.
 pub struct Saga {
@@ -171,7 +172,7 @@ impl Builder {
     pub fn on_success<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(SagaState) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), StepError>> + Send + 'static,
+        Fut: Future<Output = StepResult<()>> + Send + 'static,
     {
         self.on_success = Some(Arc::new(move |ended| Box::pin(hook(ended))));
         self
@@ -198,7 +199,7 @@ impl Builder {
     pub fn on_failure<F, Fut>(mut self, hook: F) -> Self
     where
         F: Fn(SagaState) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), StepError>> + Send + 'static,
+        Fut: Future<Output = StepResult<()>> + Send + 'static,
     {
         self.on_failure = Some(Arc::new(move |ended| Box::pin(hook(ended))));
         self
@@ -258,6 +259,7 @@ impl AnyStep {
                 .compensation_timeout
                 .or(defaults.compensation_timeout)
                 .unwrap_or(draft::DEFAULT_COMPENSATION_TIMEOUT),
+            queue_timeout: None,
             retry: self
                 .compensation_retry
                 .or_else(|| defaults.compensation_retry.clone())
@@ -269,6 +271,7 @@ impl AnyStep {
             depends_on: self.depends_on,
             action: Performer::Code,
             timeout: self.timeout.or(defaults.timeout).unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
+            queue_timeout: None,
             retry: self.retry.or_else(|| defaults.retry.clone()).unwrap_or_else(draft::default_retry),
             compensate,
             concurrency: self.concurrency,
@@ -282,23 +285,31 @@ where
     I: DeserializeOwned + Send + 'static,
     R: Serialize + Send + 'static,
 {
-    /// A step with this id and action. The action may run more than once: after a failure that is worth another try,
-    /// and after a crash. An ordinary error, as `?` gives it, is worth another try; [`StepError::refused`] is not. Both say
-    /// that nothing was done; where that is not known, as when an answer was lost, say [`StepError::in_doubt`].
+    /// A step with this id and action. The action may run more than once: after a failure, and after a crash.
+    ///
+    /// `?` turns any error into one whose outcome is unknown: the step is retried, and compensated if no attempt succeeds.
+    /// Where you know that the attempt had no effect, return [`StepError::not_done`] (the step is retried) or
+    /// [`StepError::refused`] (it is not). Neither leads to a compensation of this step. See
+    /// [`StepFailure`](crate::StepFailure).
     ///
     /// As in any async code, work that blocks its thread belongs into `tokio::task::spawn_blocking`: while it blocks, no
     /// timeout can end it, and the saga's other steps wait.
     ///
     /// ```
-    /// use backstitch::{Context, Step, StepError};
+    /// use backstitch::{Context, Step, StepError, StepResult};
     ///
-    /// async fn charge(ctx: Context<u32>) -> Result<String, StepError> {
+    /// async fn charge(ctx: Context<u32>) -> StepResult<String> {
     ///     let amount = ctx.input();
     ///     if *amount == 0 {
-    ///         return Err(StepError::refused("nothing to charge").with_code("VALIDATION_ERROR"));
+    ///         return Err(StepError::refused("nothing to charge").with_code("VALIDATION_ERROR").into());
     ///     }
-    ///     Ok(format!("payment {}", ctx.idempotency_key()))
+    ///     // The payment may have been made although no response arrived: `?` says so.
+    ///     let payment = call_bank(*amount, &ctx.idempotency_key())?;
+    ///     Ok(payment)
     /// }
+    /// # fn call_bank(amount: u32, key: &str) -> std::io::Result<String> {
+    /// #     Ok(format!("payment of {amount} under {key}"))
+    /// # }
     ///
     /// let step = Step::new("charge", charge);
     /// ```
@@ -306,7 +317,7 @@ where
     pub fn new<F, Fut>(id: impl Into<String>, action: F) -> Self
     where
         F: Fn(Context<I>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<R, StepError>> + Send + 'static,
+        Fut: Future<Output = StepResult<R>> + Send + 'static,
     {
         let action = Arc::new(action);
         let handler: Handler = Arc::new(move |call| {
@@ -339,9 +350,9 @@ where
     /// How it is undone. It must be safe to call twice, and before or without the action having taken effect.
     ///
     /// ```
-    /// use backstitch::{Context, Step, StepError, Undo};
+    /// use backstitch::{Context, Step, StepResult, Undo};
     ///
-    /// async fn refund(ctx: Context<u32>, undo: Undo<String>) -> Result<(), StepError> {
+    /// async fn refund(ctx: Context<u32>, undo: Undo<String>) -> StepResult<()> {
     ///     match undo.result {
     ///         Some(payment) => println!("refunding {payment}"),
     ///         // Nobody knows whether it was charged: ask the service to forget whatever has this key.
@@ -358,7 +369,7 @@ where
     where
         R: DeserializeOwned,
         F: Fn(Context<I>, Undo<R>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = Result<(), StepError>> + Send + 'static,
+        Fut: Future<Output = StepResult<()>> + Send + 'static,
     {
         let action = self.inner.handlers.action.take();
         self.inner.handlers.action = action.map(readable::<R>);

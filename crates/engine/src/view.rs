@@ -16,7 +16,7 @@ use serde::de::DeserializeOwned;
 /// # let engine = Engine::in_memory().await?;
 /// # let reserve = Step::new("reserve", |_: Context<u32>| async { Ok("r-1".to_owned()) });
 /// # let reserve = reserve.compensate(|_, _: Undo<String>| async { Ok(()) });
-/// # let charge = Step::new("charge", |_: Context<u32>| async { Err::<(), _>(StepError::refused("declined")) });
+/// # let charge = Step::new("charge", |_: Context<u32>| async { Err::<(), _>(StepError::refused("declined").into()) });
 /// # engine.register(Saga::builder("purchase").step(reserve).step(charge).build()?)?;
 /// let ended = engine.start("purchase", &3).await?.outcome().await?;
 /// assert_eq!(ended.status, Status::Compensated);

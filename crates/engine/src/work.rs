@@ -20,6 +20,7 @@ use crate::inspect::{self, Found};
 use crate::runtime::attempt::bounded;
 use crate::runtime::{Patience, Shared};
 use crate::store::jobs::{self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal};
+use crate::store::survey::Queue;
 
 /// The queue of jobs that workers of `queue` take; hooks have queues of their own.
 pub(crate) fn queue(queue: &str) -> String {
@@ -41,6 +42,14 @@ impl Offered {
     /// What its job is about.
     pub(crate) fn subject(&self) -> String {
         format!("{}:{}@{}", self.step, self.phase.as_str(), self.attempt)
+    }
+
+    /// The attempt that a job of this subject is about.
+    pub(crate) fn of_subject(subject: &str) -> Option<Self> {
+        let (step, attempt) = subject.split_once(':')?;
+        let (phase, attempt) = attempt.split_once('@')?;
+        let phase = [Phase::Do, Phase::Undo].into_iter().find(|known| known.as_str() == phase)?;
+        Some(Self { step: StepId::from(step), phase, attempt: attempt.parse().ok()? })
     }
 
     /// What the saga is told when it is taken back.
@@ -169,6 +178,16 @@ impl Desks {
     }
 }
 
+/// A lease that a worker has extended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct ExtendedLease {
+    /// When the lease ends.
+    pub until: Timestamp,
+    /// Whether the saga is being rolled back: the worker may stop early and report what it knows. The rollback waits for
+    /// that report.
+    pub cancelled: bool,
+}
+
 /// Whether an answer was the first one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Answered {
@@ -223,6 +242,9 @@ impl Engine {
             for saga in told {
                 shared.mail_came_for(saga);
             }
+            for Leased { job } in leased.iter().filter(|leased| leased.job.queue.starts_with(OUTSIDE)) {
+                shared.mail_came_for(job.saga);
+            }
             let found_some = !leased.is_empty();
             let mut taken = Vec::with_capacity(leased.len());
             for Leased { job } in leased {
@@ -259,29 +281,42 @@ impl Engine {
         }
     }
 
-    /// Keeps a lease for `lease` from now on.
+    /// The queues whose jobs wait for a worker, up to so many, each with the job that has waited longest.
     ///
     /// # Errors
-    /// When the lease is another's by now, the job is over, or the attempt was given up.
-    pub async fn extend_lease(&self, job: i64, token: i64, lease: Duration) -> Result<Timestamp, Error> {
+    /// When the store cannot be read.
+    pub async fn waiting_for_workers(&self, limit: usize) -> Result<Vec<Queue>, Error> {
+        let pending = self.shared().store.survey(limit).await?.pending;
+        let of_workers = pending.into_iter().filter_map(|waiting| {
+            let queue = waiting.queue.strip_prefix(OUTSIDE)?.to_owned();
+            Some(Queue { queue, ..waiting })
+        });
+        Ok(of_workers.collect())
+    }
+
+    /// Extends a lease to `lease` from now, and tells the worker whether its work is cancelled.
+    ///
+    /// # Errors
+    /// When another worker has the lease, the job has ended, or the attempt is no longer wanted.
+    pub async fn extend_lease(&self, job: i64, token: i64, lease: Duration) -> Result<ExtendedLease, Error> {
         let shared = self.shared();
-        match still_wanted(shared, job).await {
+        let cancelled = match still_wanted(shared, job).await {
             Err(Error::NoSuchJob(_)) => {
                 for desk in shared.desks.all() {
                     if let Some(until) = desk.extend(job, token, lease).await? {
-                        return Ok(until);
+                        return Ok(ExtendedLease { until, cancelled: false });
                     }
                 }
                 return Err(Error::NoSuchJob(job));
             }
-            found => found?,
+            found => found?.cancelled,
         };
         let report = Report::StillWorking { lease };
         let settled = shared.store.settle_jobs(&[Settlement { id: job, token, report }]).await?;
         match settled.into_iter().next() {
             Some(Ok(())) => {
                 let job = shared.store.job(job).await?.ok_or(Error::NoSuchJob(job))?;
-                Ok(job.lease.until)
+                Ok(ExtendedLease { until: job.lease.until, cancelled })
             }
             Some(Err(Refused::Finished)) => {
                 still_wanted(shared, job).await?;
@@ -402,21 +437,32 @@ async fn waiting(shared: &Arc<Shared>, job: &Job) -> Result<Option<Waiting>, Err
     Ok(waits.then_some(Waiting { definition, state, position, offered }))
 }
 
+/// A job whose attempt is still wanted.
+struct WantedJob {
+    job: Job,
+    offered: Offered,
+    /// Whether its saga is being rolled back, so that the result will be undone.
+    cancelled: bool,
+}
+
 /// The job, unless its attempt was given up, or the job itself without an answer. An answer that was given before stays
 /// one.
-async fn still_wanted(shared: &Arc<Shared>, job: i64) -> Result<(Job, Offered), Error> {
+async fn still_wanted(shared: &Arc<Shared>, job: i64) -> Result<WantedJob, Error> {
     let found = shared.store.job(job).await?.filter(|found| found.queue.starts_with(OUTSIDE));
     let found = found.ok_or(Error::NoSuchJob(job))?;
     let offered: Offered = found.payload.decode().map_err(|_| Error::NoSuchJob(job))?;
-    let given_up = match found.lease.status {
-        lease::Status::Leased => waiting(shared, &found).await?.is_none(),
-        lease::Status::Failed => found.lease.attempts == 0,
-        lease::Status::Pending | lease::Status::Completed => false,
+    let (given_up, cancelled) = match found.lease.status {
+        lease::Status::Leased => match waiting(shared, &found).await? {
+            Some(waiting) => (false, waiting.is_rolled_back()),
+            None => (true, false),
+        },
+        lease::Status::Failed => (found.lease.attempts == 0, false),
+        lease::Status::Pending | lease::Status::Completed => (false, false),
     };
     if given_up {
         return Err(Error::GivenUp { job, saga: found.saga, step: offered.step });
     }
-    Ok((found, offered))
+    Ok(WantedJob { job: found, offered, cancelled })
 }
 
 /// Refuses an answer that came to nothing: the attempt's time was over before the answer was on disk. From then on it cannot
@@ -432,7 +478,7 @@ async fn came_in_time(shared: &Arc<Shared>, job: &Job, offered: &Offered) -> Res
 }
 
 async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> Result<Answered, Error> {
-    let (found, offered) = match still_wanted(shared, job).await {
+    let WantedJob { job: found, offered, .. } = match still_wanted(shared, job).await {
         Err(Error::NoSuchJob(_)) => {
             for desk in shared.desks.all() {
                 if let Some(answered) = desk.answer(job, token, &answer).await? {

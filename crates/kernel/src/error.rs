@@ -69,9 +69,9 @@ impl StepError {
         Self { kind, code: None, message: message.into(), retry_after: None }
     }
 
-    /// Not done, and worth another try.
+    /// The attempt had no effect, and another one may succeed: the step is retried, and is not compensated.
     #[must_use]
-    pub fn failed(message: impl Into<String>) -> Self {
+    pub fn not_done(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Failed, message)
     }
 
@@ -80,13 +80,19 @@ impl StepError {
         Self::new(ErrorKind::TimedOut, "no worker answered in time")
     }
 
-    /// The service said no; the step is not tried again.
+    /// No outside worker took the job within its queue timeout.
+    pub(crate) fn not_taken_by_workers() -> Self {
+        Self::not_done("no worker took the job within its queue timeout").with_code("QUEUE_TIMEOUT")
+    }
+
+    /// The service refused the request, so the attempt had no effect: the step is neither retried nor compensated.
     #[must_use]
     pub fn refused(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::Refused, message)
     }
 
-    /// Nobody knows whether it was done; the step is tried again, and compensated if it never succeeds.
+    /// The outcome is unknown, for example after a lost connection: the step is retried, and compensated if no attempt
+    /// succeeds.
     #[must_use]
     pub fn in_doubt(message: impl Into<String>) -> Self {
         Self::new(ErrorKind::InDoubt, message)
@@ -116,16 +122,4 @@ impl fmt::Display for StepError {
     }
 }
 
-/// Any ordinary error becomes "not done, worth another try", its causes included.
-impl<E: std::error::Error> From<E> for StepError {
-    fn from(error: E) -> Self {
-        let mut message = error.to_string();
-        let mut cause = error.source();
-        while let Some(inner) = cause {
-            message.push_str(": ");
-            message.push_str(&inner.to_string());
-            cause = inner.source();
-        }
-        Self::failed(message)
-    }
-}
+impl std::error::Error for StepError {}

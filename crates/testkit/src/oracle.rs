@@ -45,8 +45,29 @@ pub struct Oracle<'a> {
 struct Flight {
     step: usize,
     phase: Phase,
-    /// Set when an outside worker has it: without an answer by then, it has timed out.
-    until: Option<Timestamp>,
+    performer: FlightPerformer,
+}
+
+/// Who performs a try.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum FlightPerformer {
+    /// The node that drives the saga.
+    Node,
+    /// No worker has leased it yet; nobody takes it after this time.
+    Queue(Option<Timestamp>),
+    /// A worker; without an answer by then, it has timed out.
+    Worker(Timestamp),
+}
+
+impl FlightPerformer {
+    /// When something is due if nothing happens.
+    fn due(self) -> Option<Timestamp> {
+        match self {
+            Self::Node => None,
+            Self::Queue(until) => until,
+            Self::Worker(until) => Some(until),
+        }
+    }
 }
 
 /// How a saga should stand.
@@ -124,7 +145,8 @@ impl<'a> Oracle<'a> {
             Input::Resolve { .. } => false,
             Input::Adopted { .. } => {
                 // An outside worker does not notice that the node went away.
-                let (outside, here) = self.flying.iter().partition(|flight| flight.until.is_some());
+                let is_outside = |flight: &&Flight| flight.performer != FlightPerformer::Node;
+                let (outside, here) = self.flying.iter().partition(is_outside);
                 self.flying = outside;
                 let here: Vec<Flight> = here;
                 for Flight { step, phase, .. } in here {
@@ -133,6 +155,7 @@ impl<'a> Oracle<'a> {
                 true
             }
             Input::Finished { step, phase, attempt, outcome } => self.answer(step, *phase, *attempt, outcome),
+            Input::Leased { step, phase, attempt, at } => self.lease(step, *phase, *attempt, *at),
             Input::Admitted { step } => {
                 let Some(step) = self.definition.position(step) else {
                     return false;
@@ -173,6 +196,29 @@ impl<'a> Oracle<'a> {
         expected
     }
 
+    /// A worker's time begins when it leases the try.
+    fn lease(&mut self, step: &StepId, phase: Phase, attempt: u32, at: Timestamp) -> bool {
+        let Some(step) = self.definition.position(step) else {
+            return false;
+        };
+        let written = &self.definition.draft().steps[step];
+        let timeout = match phase {
+            Phase::Do => Some(written.timeout),
+            Phase::Undo => written.compensate.as_ref().map(|undo| undo.timeout),
+        };
+        let expected = self.in_flight().contains(&(step, phase, attempt));
+        let flight = self.flying.iter_mut().find(|flight| (flight.step, flight.phase) == (step, phase));
+        match (flight, timeout) {
+            (Some(flight), Some(timeout))
+                if expected && matches!(flight.performer, FlightPerformer::Queue(_)) =>
+            {
+                flight.performer = FlightPerformer::Worker(at.plus(timeout));
+                true
+            }
+            _ => false,
+        }
+    }
+
     fn resolve(&mut self, step: &StepId, action: Resolution) -> bool {
         let Some(step) = self.definition.position(step) else {
             return false;
@@ -192,16 +238,18 @@ impl<'a> Oracle<'a> {
         true
     }
 
-    /// What an outside worker has not answered by its time has timed out: one step after the other, and each is judged
-    /// before the next.
+    /// What an outside worker has not taken or answered by its time is given up: one step after the other, and each is
+    /// judged before the next. What was never taken was not done.
     fn give_up_the_overdue(&mut self) {
         let clock = self.clock;
-        let is_overdue = |flight: &Flight| flight.until.is_some_and(|until| until <= clock);
+        let is_overdue = |flight: &Flight| flight.performer.due().is_some_and(|due| due <= clock);
         let (mut overdue, waiting): (Vec<_>, Vec<_>) = self.flying.iter().copied().partition(is_overdue);
         self.flying = waiting;
         overdue.sort_by_key(|flight| flight.step);
-        for Flight { step, phase, .. } in overdue {
-            let end = End::Bad { kind: ErrorKind::TimedOut, at: clock, wish: None };
+        for Flight { step, phase, performer } in overdue {
+            let taken = matches!(performer, FlightPerformer::Worker(_));
+            let kind = if taken { ErrorKind::TimedOut } else { ErrorKind::Failed };
+            let end = End::Bad { kind, at: clock, wish: None };
             self.steps[step].finish(phase, end);
             self.judge(step);
         }
@@ -288,17 +336,20 @@ impl<'a> Oracle<'a> {
 
     fn launch(&mut self, step: usize, phase: Phase) {
         self.steps[step].begin(phase);
-        self.flying.push(Flight { step, phase, until: self.worker_has_until(step, phase) });
+        self.flying.push(Flight { step, phase, performer: self.performer(step, phase) });
     }
 
-    /// When the time is over of an outside worker that gets this now; none when no worker gets it.
-    fn worker_has_until(&self, step: usize, phase: Phase) -> Option<Timestamp> {
+    fn performer(&self, step: usize, phase: Phase) -> FlightPerformer {
         let written = &self.definition.draft().steps[step];
-        let (performer, timeout) = match phase {
-            Phase::Do => (&written.action, written.timeout),
-            Phase::Undo => written.compensate.as_ref().map(|undo| (&undo.action, undo.timeout))?,
+        let (performer, wait) = match (phase, &written.compensate) {
+            (Phase::Do, _) => (&written.action, written.queue_timeout),
+            (Phase::Undo, Some(undo)) => (&undo.action, undo.queue_timeout),
+            (Phase::Undo, None) => return FlightPerformer::Node,
         };
-        matches!(performer, Performer::Worker { .. }).then(|| self.clock.plus(timeout))
+        match performer {
+            Performer::Worker { .. } => FlightPerformer::Queue(wait.map(|wait| self.clock.plus(wait))),
+            Performer::Code | Performer::Call(_) => FlightPerformer::Node,
+        }
     }
 
     /// What is known about a step's action by now.
@@ -386,7 +437,7 @@ impl<'a> Oracle<'a> {
                 (true, None) => None,
             }
         });
-        let silences = self.flying.iter().filter_map(|flight| flight.until);
+        let silences = self.flying.iter().filter_map(|flight| flight.performer.due());
         waits.chain(silences).chain(deadline).min()
     }
 

@@ -68,6 +68,7 @@ impl Event {
                 Some(queue) => format!("attempt {attempt}, for a worker of {queue}"),
                 None => format!("attempt {attempt}"),
             },
+            "step.leased" => format!("attempt {attempt}, leased by a worker"),
             "step.retry" => {
                 let undo = if self.phase.as_deref() == Some("undo") { "of the undoing " } else { "" };
                 let of = self.max_attempts.map(|of| format!(" of {of}")).unwrap_or_default();
@@ -133,6 +134,8 @@ impl Course {
         let place = self.steps.iter().position(|step| step.id == named)?;
         let step = &mut self.steps[place];
         step.status = match event.r#type.as_str() {
+            "step.started" if event.queue.is_some() => "waiting",
+            "step.leased" if event.phase.as_deref() == Some("do") => "running",
             "step.started" => "running",
             "step.succeeded" => "succeeded",
             "step.failed" if event.in_doubt == Some(true) => "in_doubt",

@@ -25,6 +25,9 @@ const UNREGISTERED: [Column; 3] = [
     Column::text("SAGAS", "sagas"),
 ];
 
+const WAITING: [Column; 3] =
+    [Column::text("QUEUE", "queue"), Column::text("JOB", "job_id"), Column::text("SECONDS", "seconds")];
+
 /// What is active, stuck or failed?
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch health\n  backstitch health --stuck-after 1h --json\n\n\
@@ -49,6 +52,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     session.show_part("Sagas", &active, &ACTIVE)?;
     session.show_part("Stuck", &answer.value["stuck"], &ps::COLUMNS)?;
     session.show_part("Waiting for a definition", &answer.value["unregistered"], &UNREGISTERED)?;
+    session.show_part("Waiting for a worker", &answer.value["waiting_for_workers"], &WAITING)?;
     if status == "ok" {
         return Ok(());
     }

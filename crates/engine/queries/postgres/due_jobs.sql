@@ -30,7 +30,48 @@ leased as (
     from due
     where jobs.id = due.id
     returning jobs.*
+),
+-- The saga of each job is told in the same statement: the time of its attempt begins now. The subject is
+-- `step:phase@attempt`.
+taken as (
+    select
+        saga_id,
+        json_build_object(
+            'ask', 'leased',
+            'step', split_part(subject, ':', 1),
+            'phase', split_part(split_part(subject, ':', 2), '@', 1),
+            'attempt', split_part(subject, '@', 2)::integer,
+            'at', (extract(epoch from clock()) * 1000000)::bigint
+        )::text as body,
+        row_number() over (partition by saga_id order by id) as nth,
+        count(*) over (partition by saga_id) as among
+    from leased
+    where starts_with(queue, 'work/') and subject ~ '^[^:@]+:(do|undo)@[0-9]{1,9}$'
+),
+-- In this order, so that no two of those who tell sagas wait for each other.
+addressed as (
+    select id
+    from sagas
+    where id in (select saga_id from taken) and status in ('pending', 'running', 'compensating')
+    order by id
+    for no key update
+),
+reached as (
+    update sagas
+    set inbox_seq = inbox_seq + taken.among, wake_at = clock()
+    from addressed
+        join taken on taken.saga_id = addressed.id and taken.nth = 1
+    where sagas.id = addressed.id
+    returning sagas.id, sagas.inbox_seq - taken.among as seen
+),
+posted as (
+    insert into saga_inbox (at, saga_id, seq, body)
+    select clock(), reached.id, reached.seen + taken.nth, taken.body
+    from reached
+        join taken on taken.saga_id = reached.id
 )
-select id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error
+select
+    id, saga_id, queue, subject, payload, status, token, until, attempts, expiries, last_error,
+    (select pg_notify('backstitch_inbox', reached.id::text) from reached where reached.id = leased.saga_id)::text as told
 from leased
 order by id

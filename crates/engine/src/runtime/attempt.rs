@@ -10,14 +10,20 @@ use backstitch_kernel::{ErrorKind, StepError};
 use super::Shared;
 use super::guarded::{self, Ended};
 use crate::call::Call;
+use crate::store::nodes::Epoch;
 
 /// What is kept of an error's message, in bytes.
 pub(super) const MAX_MESSAGE: usize = 4096;
 /// What is kept of an error's code, in bytes.
 const MAX_CODE: usize = 256;
 
-/// Runs the attempt to its end; `begins` is called when its time does.
-pub(super) async fn run(shared: &Shared, call: Arc<Call>, begins: Option<impl FnOnce()>) -> Outcome {
+/// Runs the attempt to its end; `begins` is called when its time does. `epoch` is that of the saga's owner.
+pub(super) async fn run(
+    shared: &Shared,
+    call: Arc<Call>,
+    epoch: Epoch,
+    begins: Option<impl FnOnce()>,
+) -> Outcome {
     let definition = call.definition.clone();
     let step = &definition.definition.steps()[call.position];
     let handlers = &definition.handlers[call.position];
@@ -28,7 +34,7 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>, begins: Option<impl Fn
     let timeout = step.time_of_attempt(call.phase, &call.state.steps[call.position], call.state.at);
     let (Some(handler), Some(timeout)) = (handler, timeout) else {
         let message = format!("this node has no code for the {} of step `{}`", call.phase.as_str(), step.id);
-        return Outcome::Failed(StepError::failed(message));
+        return Outcome::Failed(StepError::not_done(message));
     };
     let _place = match admission {
         Some(admission) => match guarded::run(Duration::MAX, async { admission(call.clone()).await }).await {
@@ -40,6 +46,10 @@ pub(super) async fn run(shared: &Shared, call: Arc<Call>, begins: Option<impl Fn
     };
     // Only now: whoever has waited may have been taken for dead meanwhile.
     shared.liveness.permitted().await;
+    // The driver is about to abort this attempt: another node may own the saga, or the engine has stopped.
+    if shared.is_stopped() || shared.epoch() != epoch {
+        return std::future::pending().await;
+    }
     if let Some(begins) = begins {
         begins();
     }

@@ -14,6 +14,7 @@ use futures::future::BoxFuture;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
+use super::attempts::Attempts;
 use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
 use super::{Patience, Seat, Shared, attempt};
 use crate::call::Call;
@@ -37,7 +38,9 @@ pub(crate) struct Driver {
     state: Arc<State>,
     epoch: Epoch,
     seat: Seat,
+    /// What the saga waits for besides its attempts.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
+    attempts: Attempts<Done>,
     rollback: watch::Sender<bool>,
     /// Attempts that run here.
     running: Vec<Running>,
@@ -124,6 +127,7 @@ impl Driver {
             epoch,
             seat,
             work: FuturesUnordered::new(),
+            attempts: Attempts::default(),
             rollback: watch::Sender::new(false),
             running: Vec::new(),
             admitting: Vec::new(),
@@ -145,7 +149,7 @@ impl Driver {
         let idle = effects.is_empty();
         self.perform(effects);
         let flow = if idle { self.wake_and_drive().await } else { self.drive().await };
-        self.finish(&flow);
+        self.finish(&flow).await;
     }
 
     /// Runs a saga on from a decision whose commit was not answered, if the log has it after all.
@@ -179,9 +183,11 @@ impl Driver {
             flow = self.process_all(inbox.into_iter().map(Asked::by_mail).collect()).await;
         }
         if flow == Flow::Ours {
+            // Where nothing has become of the wait for a worker, the saga is released again.
+            self.came_to_nothing |= self.state.anything_is_queued();
             flow = self.wake_and_drive().await;
         }
-        self.finish(&flow);
+        self.finish(&flow).await;
     }
 
     async fn wake_and_drive(&mut self) -> Flow {
@@ -191,7 +197,9 @@ impl Driver {
         }
     }
 
-    fn finish(self, flow: &Flow) {
+    async fn finish(mut self, flow: &Flow) {
+        // Before the saga can be driven again in this process, which would run the same attempts a second time.
+        self.attempts.abort().await;
         if *flow == Flow::Ours {
             self.seat.leave_for_good(End::Final(self.definition, self.state));
         }
@@ -204,7 +212,11 @@ impl Driver {
             }
             let flow = match self.next().await {
                 Next::Nudged => self.look_around().await,
-                Next::Due => self.process(Input::Wake, Vec::new()).await,
+                Next::Due => {
+                    // No worker has come for so long that the saga is released.
+                    self.came_to_nothing |= self.state.anything_is_queued();
+                    self.process(Input::Wake, Vec::new()).await
+                }
                 Next::Done(Done::Attempt { position, step, phase, attempt, outcome, outgoing }) => {
                     self.running.retain(|it| (it.position, it.phase) != (position, phase));
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
@@ -235,10 +247,16 @@ impl Driver {
     /// Lets go of a saga that was woken for nothing and has nothing to do for long. The log has nothing to say about that,
     /// so no decision carries it.
     async fn rests_again(&mut self) -> bool {
-        if !std::mem::take(&mut self.came_to_nothing) || !self.work.is_empty() || self.shared.is_stopping() {
+        if !std::mem::take(&mut self.came_to_nothing)
+            || !self.work.is_empty()
+            || !self.attempts.is_empty()
+            || self.shared.is_stopping()
+        {
             return false;
         }
-        let Tenure::LetGo { wake_at } = tenure(&self.state, self.shared.options.release_after) else {
+        let (release_after, now) = (self.shared.options.release_after, self.shared.options.clock.now());
+        let Tenure::LetGo { wake_at } = tenure(&self.definition.definition, &self.state, release_after, now)
+        else {
             return false;
         };
         loop {
@@ -294,7 +312,9 @@ impl Driver {
         self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
         self.shared.undriven.driven(self.saga);
         // While draining nothing becomes due: whoever has the saga next will see to it.
-        let due = attempt.into_iter().chain(self.state.deadline()).min();
+        let rests_at = self.state.at.plus(self.shared.options.release_after);
+        let rests_at = Some(rests_at).filter(|at| self.state.anything_is_queued() && *at > now);
+        let due = attempt.into_iter().chain(self.state.deadline()).chain(rests_at).min();
         let due = due.filter(|_| !self.shared.is_stopping());
         let due = async {
             match due {
@@ -305,6 +325,7 @@ impl Driver {
         tokio::select! {
             biased;
             () = self.seat.live().nudged() => Next::Nudged,
+            done = self.attempts.next() => Next::Done(done),
             Some(done) = self.work.next() => Next::Done(done),
             () = due => Next::Due,
         }
@@ -587,8 +608,9 @@ impl Driver {
                 }
             }
         });
-        self.work.push(planting::begun(async move {
-            let outcome = attempt::run(&shared, call.clone(), begins).await;
+        let epoch = self.epoch;
+        self.attempts.start(self.shared.tracked(async move {
+            let outcome = attempt::run(&shared, call.clone(), epoch, begins).await;
             drop(room);
             let step = call.step().clone();
             // Only what succeeded has anything to tell.

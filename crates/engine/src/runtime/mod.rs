@@ -2,6 +2,7 @@
 
 mod adoption;
 pub(crate) mod attempt;
+mod attempts;
 mod backlog;
 mod driver;
 mod ending;

@@ -2,7 +2,8 @@
 
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Decision, Event, Phase, Recorded, State};
+use backstitch_kernel::saga::state::Progress;
+use backstitch_kernel::saga::{Decision, Definition, Event, Phase, Recorded, State};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
@@ -14,6 +15,10 @@ use crate::store::nodes::Epoch;
 use crate::store::outbox::{ALERTS, NewMessage};
 use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite};
 use crate::work::{self, Offered};
+
+/// A saga that waits for a worker is woken by the lease. Its row has a due time all the same: one without an owner, a due time
+/// and a pause is taken for lost.
+const LOOK_AGAIN: Duration = Duration::from_secs(24 * 3600);
 
 /// A commit, and whether the saga is let go with it.
 pub(crate) struct Planned {
@@ -52,7 +57,7 @@ pub(crate) fn plan(
     let tenure = if decision.state.status.is_terminal() {
         Tenure::End
     } else if decision.effects.is_empty() && !on.busy {
-        tenure(&decision.state, on.release_after)
+        tenure(&on.definition.definition, &decision.state, on.release_after, decision.state.at)
     } else {
         Tenure::Keep
     };
@@ -103,15 +108,40 @@ pub(super) enum Tenure {
 }
 
 /// Of a saga that is not over and for which nothing is to be done at once.
-pub(super) fn tenure(state: &State, release_after: Duration) -> Tenure {
-    if state.anything_runs_here() {
+pub(super) fn tenure(
+    definition: &Definition,
+    state: &State,
+    release_after: Duration,
+    now: Timestamp,
+) -> Tenure {
+    if state.anything_runs_here() || expects_a_worker_soon(definition, state, release_after, now) {
         return Tenure::Keep;
     }
     match state.next_due() {
-        Some(due) if due > state.at.plus(release_after) => Tenure::LetGo { wake_at: Some(due) },
+        Some(due) if due > now.plus(release_after) => Tenure::LetGo { wake_at: Some(due) },
         None if state.paused => Tenure::LetGo { wake_at: None },
+        None if state.anything_is_queued() => Tenure::LetGo { wake_at: Some(now.plus(LOOK_AGAIN)) },
         Some(_) | None => Tenure::Keep,
     }
+}
+
+/// Whether a worker has had little time to lease an attempt that will not take long: such a saga is not released and
+/// adopted again for every step.
+fn expects_a_worker_soon(
+    definition: &Definition,
+    state: &State,
+    release_after: Duration,
+    now: Timestamp,
+) -> bool {
+    let is_short = |position: usize, phase: Phase| {
+        let step = &state.steps[position];
+        let timeout = definition.steps()[position].time_of_attempt(phase, step, now);
+        matches!(step.phase(phase).progress, Progress::Queued { .. })
+            && timeout.is_some_and(|timeout| timeout <= release_after)
+    };
+    now < state.at.plus(release_after)
+        && (0..state.steps.len())
+            .any(|position| [Phase::Do, Phase::Undo].into_iter().any(|phase| is_short(position, phase)))
 }
 
 fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite> {

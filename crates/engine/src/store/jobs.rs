@@ -5,6 +5,7 @@ use backstitch_kernel::{Payload, SagaId, StepError, Timestamp};
 use serde_json::{Value, json};
 
 use crate::inbox::{self, Message};
+use crate::work::Offered;
 
 /// Queues of attempts that are left to outside workers begin with this. A job there says by `step`, `phase` and `attempt`
 /// what its saga waits for.
@@ -55,6 +56,14 @@ impl Job {
         self.queue.starts_with(OF_PRODUCTS)
     }
 
+    /// What its saga is told when a worker has leased it at this time; none when no saga waits for it.
+    #[must_use]
+    pub fn taken(&self, at: Timestamp) -> Option<Message> {
+        let offered = Some(self).filter(|job| job.queue.starts_with(OUTSIDE));
+        let Offered { step, phase, attempt } = Offered::of_subject(&offered?.subject)?;
+        Some(Message::Leased { step, phase, attempt, at })
+    }
+
     /// What its saga is told when it is given up because nobody brings it back; none when no saga waits for it.
     #[must_use]
     pub fn lost(&self) -> Option<Message> {
@@ -91,7 +100,7 @@ pub(crate) fn unreadable(id: i64, queue: &str, why: &dyn std::fmt::Display) -> S
 /// What came of asking for jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leasing {
-    /// The jobs that somebody has now.
+    /// The jobs that somebody has now. Sagas that wait for them are told so.
     pub leased: Vec<Leased>,
     /// The sagas that were told of attempts that nobody brings back.
     pub told: Vec<SagaId>,

@@ -469,13 +469,16 @@ impl Store for MemoryStore {
             if !(free && saga.is_active() && saga.is_of(known)) {
                 continue;
             }
-            let at = saga.log.last().map_or(at, |head| head.at.max(at));
-            let event = Event::SagaAdopted { node: node.name.clone(), epoch };
-            let recorded = Recorded { seq: saga.log.len() as u64 + 1, at, event };
-            if let Some(message) = node.announced.message(*id, &saga.summary.definition, &recorded) {
-                outbox.enqueue(&message, None, at);
+            // A saga without an owner was released by it: there is no decision of an old owner to keep out.
+            if saga.summary.owner.is_some() {
+                let at = saga.log.last().map_or(at, |head| head.at.max(at));
+                let event = Event::SagaAdopted { node: node.name.clone(), epoch };
+                let recorded = Recorded { seq: saga.log.len() as u64 + 1, at, event };
+                if let Some(message) = node.announced.message(*id, &saga.summary.definition, &recorded) {
+                    outbox.enqueue(&message, None, at);
+                }
+                saga.log.push(recorded);
             }
-            saga.log.push(recorded);
             saga.summary.owner = Some(epoch);
             saga.summary.wake_at = None;
             adopted.push(*id);
@@ -630,6 +633,11 @@ impl Store for MemoryStore {
         }
         for job in expired_jobs {
             tables.tell_if_given_up(job, now);
+        }
+        for Leased { job } in &leased {
+            if let Some(message) = job.taken(now) {
+                tables.post(job.saga, &message, now);
+            }
         }
         lost.retain(|(saga, message)| tables.post(*saga, message, now) == Posted::Accepted);
         Ok(Leasing { leased, told: lost.into_iter().map(|(saga, _)| saga).collect() })

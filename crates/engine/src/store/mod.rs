@@ -188,8 +188,9 @@ pub trait Store: Send + Sync + 'static {
     /// lost where that cannot be done.
     async fn put_away(&self) {}
 
-    /// Takes over up to `limit` sagas whose owner is dead or that are due and unowned, of these definitions only,
-    /// appending `saga.adopted` to each log in the same transaction that changes its owner.
+    /// Takes up to `limit` sagas whose owner is dead, or that are due and have no owner, of these definitions only.
+    /// Where the owner is dead, `saga.adopted` is appended to the log in the transaction that changes the owner. A saga
+    /// without an owner was released by it, and its log stays as it is.
     ///
     /// # Errors
     /// When the store cannot be written.

@@ -100,7 +100,8 @@ impl Report {
 ///
 /// - it succeeds;
 /// - each step in turn refuses, and exactly the earlier ones are undone;
-/// - the answer of each step in turn is lost for good after the step took effect, and it is undone too;
+/// - the answer of each step in turn is lost for good after the step took effect, as when `?` passes on a lost
+///   connection, and the step is undone too;
 /// - and in each of these the process dies before and after every single commit, so that every action and every
 ///   compensation is also run twice, and another engine takes the saga up from the store.
 ///

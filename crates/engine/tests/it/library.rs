@@ -43,7 +43,7 @@ fn noting(id: &'static str, trace: &Trace, fails: Option<StepError>) -> Step<ser
     Step::new(id, move |_: Context<serde_json::Value>| {
         say(&done, format!("do {id}"));
         let fails = fails.clone();
-        async move { fails.map_or_else(|| Ok(format!("{id} done")), Err) }
+        async move { fails.map_or_else(|| Ok(format!("{id} done")), |error| Err(error.into())) }
     })
     .compensate(move |_, undo: Undo<String>| {
         say(&undone, format!("undo {id} {:?}", undo.result));
@@ -101,7 +101,7 @@ async fn a_step_that_fails_now_and_then_is_retried_with_its_waits() {
         .step(
             Step::new("call", move |_: Context<()>| {
                 let turn = seen.fetch_add(1, Ordering::SeqCst);
-                async move { if turn < 3 { Err(StepError::failed("busy")) } else { Ok(turn) } }
+                async move { if turn < 3 { Err(StepError::not_done("busy").into()) } else { Ok(turn) } }
             })
             .retry(Retry::fixed(3, secs(2))),
         )

@@ -4,4 +4,5 @@
 
 mod library;
 mod runtime;
+mod step_failures;
 mod testing_sagas;

@@ -113,7 +113,7 @@ async fn a_saga_with_hooks_long_waits_and_an_unreliable_service_passes() {
             async move {
                 tokio::time::sleep(secs(1800)).await;
                 if ctx.attempt() == 1 {
-                    return Err(StepError::failed("busy"));
+                    return Err(StepError::not_done("busy").into());
                 }
                 world.set("middle", 1);
                 Ok(String::new())
@@ -136,8 +136,8 @@ async fn a_saga_with_hooks_long_waits_and_an_unreliable_service_passes() {
         Saga::builder("slow")
             .step(good("first", &world))
             .step(flaky())
-            .on_success(|_| async { Err(StepError::failed("hooks are not called here")) })
-            .on_failure(|_| async { Err(StepError::failed("hooks are not called here")) })
+            .on_success(|_| async { Err(StepError::not_done("hooks are not called here").into()) })
+            .on_failure(|_| async { Err(StepError::not_done("hooks are not called here").into()) })
             .build()
             .unwrap()
     };
@@ -210,7 +210,9 @@ async fn an_action_with_a_side_effect_before_it_fails_is_found() {
         let made = world.clone();
         Step::new("middle", move |ctx: Context<()>| {
             made.add("middle", 1);
-            async move { if ctx.attempt() == 1 { Err(StepError::failed("busy")) } else { Ok(String::new()) } }
+            async move {
+                if ctx.attempt() == 1 { Err(StepError::not_done("busy").into()) } else { Ok(String::new()) }
+            }
         })
     })
     .await;
@@ -237,7 +239,8 @@ async fn an_action_that_is_not_idempotent_is_found() {
 async fn a_compensation_that_fails_is_found() {
     let world = World::default();
     let said = complaint(&world, || {
-        good("middle", &world).compensate(|_, _: Undo<String>| async { Err(StepError::refused("too late")) })
+        good("middle", &world)
+            .compensate(|_, _: Undo<String>| async { Err(StepError::refused("too late").into()) })
     })
     .await;
     assert!(said.contains("ends `failed` instead of `compensated`"), "{said}");

@@ -118,6 +118,7 @@ fn go_back(next: &mut Transition<'_>) {
             }
             Progress::Idle
             | Progress::Running
+            | Progress::Queued { .. }
             | Progress::Outside { .. }
             | Progress::Done
             | Progress::Failed
@@ -147,6 +148,7 @@ fn take_compensations_up_again(next: &mut Transition<'_>) {
             Progress::Waiting { until } => until <= next.now.at,
             Progress::Idle
             | Progress::Running
+            | Progress::Queued { .. }
             | Progress::Outside { .. }
             | Progress::Done
             | Progress::Failed
@@ -220,6 +222,7 @@ impl Transition<'_> {
             Progress::Interrupted => state.forward.interruptions < MAX_INTERRUPTIONS,
             Progress::Waiting { until } => until <= self.now.at,
             Progress::Running
+            | Progress::Queued { .. }
             | Progress::Outside { .. }
             | Progress::Done
             | Progress::Failed
@@ -239,10 +242,10 @@ impl Transition<'_> {
     fn run(&mut self, position: usize, phase: Phase) {
         let (step, state) = self.step(position);
         let attempt = state.phase(phase).attempts + 1;
-        let outside = step.outside(phase);
-        let outside = outside.map(|(queue, time)| {
-            let time = step.time_of_attempt(phase, state, self.now.at).unwrap_or(time);
-            Outside { queue: queue.clone(), until: self.now.at.plus(time) }
+        let outside = step.outside(phase).map(|(queue, wait)| Outside {
+            queue: queue.clone(),
+            queue_until: wait.map(|wait| self.now.at.plus(wait)),
+            until: None,
         });
         let (step, leaves_it) = (step.id.clone(), outside.is_some());
         let event = match phase {

@@ -101,6 +101,7 @@ impl Audit<'_> {
                 self.action_starts(position, *attempt, at);
                 self.books.line_mut(position, Phase::Do).is_outside = outside.is_some();
             }
+            Event::StepLeased { phase, attempt, .. } => self.leased(position, *phase, *attempt),
             Event::StepSucceeded { attempt, .. } => {
                 self.answered(position, Phase::Do, *attempt);
                 self.books.end_action(position, Ending::Succeeded);
@@ -208,6 +209,13 @@ impl Audit<'_> {
         self.require(14, expected, || {
             format!("{name} takes the result of attempt {attempt}, which is not in flight")
         });
+    }
+
+    fn leased(&mut self, position: usize, phase: Phase, attempt: u32) {
+        self.answered(position, phase, attempt);
+        let outside = self.books.line(position, phase).is_outside;
+        let name = format!("the {} of {}", phase.as_str(), self.named(position));
+        self.require(14, outside, || format!("{name} is leased though no worker performs it"));
     }
 
     fn retry(&mut self, position: usize, phase: Phase, error: &StepError, until: Timestamp, at: Timestamp) {

@@ -1,6 +1,7 @@
 //! The check that turns a draft into a definition, or lists every mistake in it.
 
 use std::collections::{BTreeSet, HashMap};
+use std::time::Duration;
 
 use super::definition::{Compensation, Definition, Step};
 use super::draft::{Draft, DraftStep, MAX_METADATA_LEN, MAX_STEPS, Problems};
@@ -8,6 +9,7 @@ use super::event::Phase;
 use crate::fingerprint::fnv1a;
 use crate::id::StepId;
 use crate::mistakes::Mistakes;
+use crate::performer::Performer;
 
 impl Draft {
     /// Checks the whole definition and works out its order.
@@ -57,10 +59,12 @@ impl Draft {
                 depends_on,
                 successors,
                 queue: step.action.queue().map(Into::into),
+                queue_timeout: step.queue_timeout,
                 timeout: step.timeout,
                 retry: step.retry.clone(),
                 compensation: step.compensate.as_ref().map(|undo| Compensation {
                     queue: undo.action.queue().map(Into::into),
+                    queue_timeout: undo.queue_timeout,
                     timeout: undo.timeout,
                     retry: undo.retry.clone(),
                 }),
@@ -79,6 +83,7 @@ impl Mistakes {
         self.title(&format!("{place}.title"), step.title.as_deref());
         self.performer(&format!("{place}.action"), &step.action);
         self.timeout(&format!("{place}.timeout"), step.timeout);
+        self.queue_timeout(place, &step.action, step.queue_timeout);
         self.retry(&format!("{place}.retry"), &step.retry);
         if step.concurrency == Some(0) {
             self.problem(format!("{place}.concurrency"), "is 0: the step could never run; use 1 or more");
@@ -91,7 +96,19 @@ impl Mistakes {
         if let Some(undo) = &step.compensate {
             self.performer(&format!("{place}.compensate"), &undo.action);
             self.timeout(&format!("{place}.compensate.timeout"), undo.timeout);
+            self.queue_timeout(&format!("{place}.compensate"), &undo.action, undo.queue_timeout);
             self.retry(&format!("{place}.compensate.retry"), &undo.retry);
+        }
+    }
+
+    fn queue_timeout(&mut self, place: &str, performer: &Performer, timeout: Option<Duration>) {
+        let place = format!("{place}.queue_timeout");
+        match timeout {
+            None => {}
+            Some(_) if performer.queue().is_none() => {
+                self.problem(place, "is for workers: nothing else waits in a queue");
+            }
+            Some(timeout) => self.timeout(&place, timeout),
         }
     }
 

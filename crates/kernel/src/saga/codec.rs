@@ -36,6 +36,8 @@ struct Data<'a> {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     queue: Option<Cow<'a, str>>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
+    queue_until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
 }
 
@@ -52,8 +54,14 @@ pub fn data(event: &Event) -> Option<String> {
         Event::StepSucceeded { result, .. } => return result_data(result),
         Event::SagaStarted(started) => return serde_json::to_string(&**started).ok(),
         Event::StepStarted { outside: Some(outside), .. }
-        | Event::StepCompensating { outside: Some(outside), .. } => {
-            Data { queue: Some(Cow::Borrowed(&outside.queue)), until: Some(outside.until), ..Data::default() }
+        | Event::StepCompensating { outside: Some(outside), .. } => Data {
+            queue: Some(Cow::Borrowed(&outside.queue)),
+            queue_until: outside.queue_until,
+            until: outside.until,
+            ..Data::default()
+        },
+        Event::StepLeased { phase, until, .. } => {
+            Data { phase: Some(*phase), until: Some(*until), ..Data::default() }
         }
         Event::SagaFailed { error, .. }
         | Event::SagaCompensating { error, .. }
@@ -124,6 +132,15 @@ pub fn event(
         "step.started" => {
             Event::StepStarted { step: row.step()?, attempt: row.attempt()?, outside: row.outside()? }
         }
+        "step.leased" => {
+            let data: Data<'_> = row.json()?;
+            Event::StepLeased {
+                step: row.step()?,
+                attempt: row.attempt()?,
+                phase: row.present("data.phase", data.phase)?,
+                until: row.present("data.until", data.until)?,
+            }
+        }
         "step.succeeded" => {
             Event::StepSucceeded { step: row.step()?, attempt: row.attempt()?, result: row.result()? }
         }
@@ -191,7 +208,8 @@ impl Row<'_> {
         let data: Data<'_> = self.json()?;
         Ok(Some(Outside {
             queue: self.present("data.queue", data.queue)?.as_ref().into(),
-            until: self.present("data.until", data.until)?,
+            queue_until: data.queue_until,
+            until: data.until,
         }))
     }
 

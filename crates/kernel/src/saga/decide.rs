@@ -74,6 +74,10 @@ pub fn decide(
             finish_compensation(&mut next, saga, &step, attempt, outcome)?;
         }
 
+        (Pending | Running | Compensating, Input::Leased { step, phase, attempt, at }) => {
+            lease_attempt(&mut next, &step, phase, attempt, at)?;
+        }
+
         (Pending | Running, Input::Admitted { step }) => {
             let position = position(&next, &step)?;
             // Too late for the saga is too late for the step: the next look at the clock turns it round.
@@ -180,27 +184,46 @@ fn compensation_failed(next: &mut Transition<'_>, saga: SagaId, position: usize,
     next.emit_at(position, Event::StepCompensationFailed { step, attempt, error });
 }
 
-/// Gives up on attempts that no outside worker has answered in time.
+/// The time of an attempt begins when a worker leases it, not when it is offered.
+fn lease_attempt(
+    next: &mut Transition<'_>,
+    step: &StepId,
+    phase: Phase,
+    attempt: u32,
+    at: Timestamp,
+) -> Result<(), Rejected> {
+    let position = in_flight(next, step, phase, attempt)?;
+    let state = &next.state.steps[position];
+    let queued = matches!(state.phase(phase).progress, Progress::Queued { .. });
+    let timeout = next.definition.steps()[position].time_of_attempt(phase, state, at).filter(|_| queued);
+    let timeout = timeout.ok_or_else(|| Rejected::NotQueued(step.clone()))?;
+    next.emit_at(position, Event::StepLeased { step: step.clone(), phase, attempt, until: at.plus(timeout) });
+    Ok(())
+}
+
+/// Gives up on attempts that no outside worker has taken or answered in time.
 fn time_out_the_outside(next: &mut Transition<'_>, saga: SagaId) {
     let late = |phase: &PhaseState, now: Timestamp| match phase.progress {
-        Progress::Outside { until } => until <= now,
-        Progress::Idle
+        Progress::Outside { until } if until <= now => Some(StepError::unanswered_by_workers()),
+        Progress::Queued { until: Some(until) } if until <= now => Some(StepError::not_taken_by_workers()),
+        Progress::Outside { .. }
+        | Progress::Queued { .. }
+        | Progress::Idle
         | Progress::Running
         | Progress::Interrupted
         | Progress::Waiting { .. }
         | Progress::Done
         | Progress::Failed
-        | Progress::Skipped => false,
+        | Progress::Skipped => None,
     };
     for position in 0..next.state.steps.len() {
         let step = &next.state.steps[position];
         let (action, compensation) = (late(&step.forward, next.now.at), late(&step.undo, next.now.at));
-        let error = StepError::unanswered_by_workers;
-        if action {
-            action_failed(next, saga, position, error());
+        if let Some(error) = action {
+            action_failed(next, saga, position, error);
         }
-        if compensation {
-            compensation_failed(next, saga, position, error());
+        if let Some(error) = compensation {
+            compensation_failed(next, saga, position, error);
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Step {
     pub successors: Vec<usize>,
     /// The queue that an outside worker takes the action from; none when it is performed here.
     pub queue: Option<Arc<str>>,
+    /// How long the action may wait for an outside worker; none where that has no end.
+    pub queue_timeout: Option<Duration>,
     /// How long one attempt of the action may take.
     pub timeout: Duration,
     /// How often the action is tried again.
@@ -53,14 +55,14 @@ impl Step {
         Some(state.phase(phase).time_left(policy, at).map_or(timeout, |left| left.min(timeout)))
     }
 
-    /// The queue that an outside worker takes this phase from, and how long one attempt of it may take; none when it
-    /// is performed here.
-    pub(super) fn outside(&self, phase: Phase) -> Option<(&Arc<str>, Duration)> {
+    /// The queue that an outside worker takes this phase from, and how long it may wait there; none when it is performed
+    /// here.
+    pub(super) fn outside(&self, phase: Phase) -> Option<(&Arc<str>, Option<Duration>)> {
         match phase {
-            Phase::Do => self.queue.as_ref().map(|queue| (queue, self.timeout)),
+            Phase::Do => self.queue.as_ref().map(|queue| (queue, self.queue_timeout)),
             Phase::Undo => {
                 let undo = self.compensation.as_ref()?;
-                undo.queue.as_ref().map(|queue| (queue, undo.timeout))
+                undo.queue.as_ref().map(|queue| (queue, undo.queue_timeout))
             }
         }
     }
@@ -71,6 +73,8 @@ impl Step {
 pub struct Compensation {
     /// The queue that an outside worker takes it from; none when it is performed here.
     pub queue: Option<Arc<str>>,
+    /// How long it may wait for an outside worker; none where that has no end.
+    pub queue_timeout: Option<Duration>,
     /// How long one attempt may take.
     pub timeout: Duration,
     /// How often it is tried again, on every kind of failure.

@@ -79,9 +79,12 @@ pub struct DraftStep {
     /// Who performs its action.
     #[serde(default, skip_serializing_if = "Performer::is_code")]
     pub action: Performer,
-    /// How long one attempt may take.
+    /// How long one attempt may take; for an outside worker from when it leases the job.
     #[serde(default = "default_step_timeout", with = "text")]
     pub timeout: Duration,
+    /// How long it may wait for an outside worker; none where that has no end.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub queue_timeout: Option<Duration>,
     /// How often it is tried again.
     #[serde(default = "default_retry")]
     pub retry: Retry,
@@ -100,9 +103,12 @@ pub struct DraftCompensation {
     /// Who performs it.
     #[serde(default, skip_serializing_if = "Performer::is_code")]
     pub action: Performer,
-    /// How long one attempt may take.
+    /// How long one attempt may take; for an outside worker from when it leases the job.
     #[serde(default = "default_compensation_timeout", with = "text")]
     pub timeout: Duration,
+    /// How long it may wait for an outside worker; none where that has no end.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub queue_timeout: Option<Duration>,
     /// How often it is tried again.
     #[serde(default = "default_compensation_retry")]
     pub retry: Retry,
@@ -113,6 +119,7 @@ impl Default for DraftCompensation {
         Self {
             action: Performer::Code,
             timeout: DEFAULT_COMPENSATION_TIMEOUT,
+            queue_timeout: None,
             retry: default_compensation_retry(),
         }
     }

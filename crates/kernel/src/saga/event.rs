@@ -48,8 +48,10 @@ pub enum Resolution {
 pub struct Outside {
     /// The queue that workers take it from.
     pub queue: Arc<str>,
-    /// Without an answer by then it has timed out.
-    pub until: Timestamp,
+    /// When the wait for a worker ends; none where it has no end.
+    pub queue_until: Option<Timestamp>,
+    /// Only in logs of versions before `step.leased`: without an answer by then the attempt has timed out, leased or not.
+    pub until: Option<Timestamp>,
 }
 
 /// One thing that happened. Its name in the log is [`Event::name`].
@@ -100,6 +102,17 @@ pub enum Event {
         attempt: u32,
         /// Set when an outside worker is to run it; a take-over of the saga does not interrupt it then.
         outside: Option<Outside>,
+    },
+    /// An outside worker has leased the attempt: its time begins.
+    StepLeased {
+        /// The step.
+        step: StepId,
+        /// Action or compensation.
+        phase: Phase,
+        /// Which attempt.
+        attempt: u32,
+        /// Without an answer by then it has timed out.
+        until: Timestamp,
     },
     /// The action succeeded.
     StepSucceeded {
@@ -214,7 +227,7 @@ pub struct Recorded {
 
 impl Event {
     /// The names of all events there are.
-    pub const NAMES: [&'static str; 17] = [
+    pub const NAMES: [&'static str; 18] = [
         "saga.started",
         "saga.succeeded",
         "saga.failed",
@@ -224,6 +237,7 @@ impl Event {
         "saga.resumed",
         "saga.adopted",
         "step.started",
+        "step.leased",
         "step.succeeded",
         "step.failed",
         "step.timed_out",
@@ -247,6 +261,7 @@ impl Event {
             Self::SagaResumed { .. } => "saga.resumed",
             Self::SagaAdopted { .. } => "saga.adopted",
             Self::StepStarted { .. } => "step.started",
+            Self::StepLeased { .. } => "step.leased",
             Self::StepSucceeded { .. } => "step.succeeded",
             Self::StepFailed { .. } => "step.failed",
             Self::StepTimedOut { .. } => "step.timed_out",
@@ -263,6 +278,7 @@ impl Event {
     pub fn step(&self) -> Option<&StepId> {
         match self {
             Self::StepStarted { step, .. }
+            | Self::StepLeased { step, .. }
             | Self::StepSucceeded { step, .. }
             | Self::StepFailed { step, .. }
             | Self::StepTimedOut { step, .. }
@@ -282,7 +298,7 @@ impl Event {
         }
     }
 
-    /// Whether this attempt was given up by this, since no outside worker had answered in time.
+    /// Whether this attempt was given up by this, since no outside worker had taken or answered it in time.
     #[must_use]
     pub fn gave_up_waiting_for(&self, step: &StepId, phase: Phase, attempt: u32) -> bool {
         let (of, error) = match self {
@@ -292,7 +308,7 @@ impl Event {
             _ => return false,
         };
         (self.step(), of, self.attempt()) == (Some(step), phase, Some(attempt))
-            && *error == StepError::unanswered_by_workers()
+            && (*error == StepError::unanswered_by_workers() || *error == StepError::not_taken_by_workers())
     }
 
     /// The attempt it is about, if it is about one.
@@ -300,6 +316,7 @@ impl Event {
     pub fn attempt(&self) -> Option<u32> {
         match self {
             Self::StepStarted { attempt, .. }
+            | Self::StepLeased { attempt, .. }
             | Self::StepSucceeded { attempt, .. }
             | Self::StepFailed { attempt, .. }
             | Self::StepTimedOut { attempt, .. }

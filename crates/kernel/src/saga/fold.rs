@@ -114,6 +114,7 @@ impl State {
             }
             Event::StepResolved { .. }
             | Event::StepStarted { .. }
+            | Event::StepLeased { .. }
             | Event::StepSucceeded { .. }
             | Event::StepFailed { .. }
             | Event::StepTimedOut { .. }
@@ -134,6 +135,9 @@ impl State {
             Event::StepStarted { attempt, outside, .. } => {
                 self.status = Status::Running;
                 step.forward.begin(*attempt, outside.as_ref(), recorded.at);
+            }
+            Event::StepLeased { phase, until, .. } => {
+                step.phase_mut(*phase).progress = Progress::Outside { until: *until };
             }
             Event::StepSucceeded { result, .. } => {
                 step.forward.end(Progress::Done, None);

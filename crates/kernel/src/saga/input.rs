@@ -78,6 +78,17 @@ pub enum Input {
         /// How.
         outcome: Outcome,
     },
+    /// An outside worker has leased an attempt.
+    Leased {
+        /// The step.
+        step: StepId,
+        /// Action or compensation.
+        phase: Phase,
+        /// Which attempt.
+        attempt: u32,
+        /// When, by the store's clock: its time begins then.
+        at: Timestamp,
+    },
     /// There is room for one attempt of a limited step.
     Admitted {
         /// The step.
@@ -183,4 +194,7 @@ pub enum Rejected {
     /// The step does not want to run any more.
     #[error("step `{0}` is not waiting to run")]
     NotWaiting(StepId),
+    /// The attempt does not wait for a worker: it was leased before.
+    #[error("step `{0}` is not waiting for a worker")]
+    NotQueued(StepId),
 }

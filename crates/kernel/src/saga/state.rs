@@ -20,7 +20,12 @@ pub enum Progress {
     Idle,
     /// An attempt is in flight here.
     Running,
-    /// An attempt is with an outside worker, or waits for one.
+    /// An attempt waits for an outside worker to lease it.
+    Queued {
+        /// When the wait ends; none where it has no end.
+        until: Option<Timestamp>,
+    },
+    /// An attempt is with an outside worker.
     Outside {
         /// Without an answer by then it has timed out.
         until: Timestamp,
@@ -67,7 +72,7 @@ impl PhaseState {
     /// Whether an attempt is in flight.
     #[must_use]
     pub fn in_flight(&self) -> bool {
-        matches!(self.progress, Progress::Running | Progress::Outside { .. })
+        matches!(self.progress, Progress::Running | Progress::Queued { .. } | Progress::Outside { .. })
     }
 
     /// Whether the attempt in flight is one that ends with the node that runs it.
@@ -87,7 +92,8 @@ impl PhaseState {
         self.began_at.get_or_insert(at);
         self.progress = match outside {
             None => Progress::Running,
-            Some(outside) => Progress::Outside { until: outside.until },
+            Some(Outside { until: Some(until), .. }) => Progress::Outside { until: *until },
+            Some(Outside { until: None, queue_until, .. }) => Progress::Queued { until: *queue_until },
         };
     }
 
@@ -150,6 +156,7 @@ impl StepState {
             Progress::Failed => self.in_doubt,
             Progress::Idle
             | Progress::Running
+            | Progress::Queued { .. }
             | Progress::Outside { .. }
             | Progress::Interrupted
             | Progress::Waiting { .. }
@@ -166,12 +173,14 @@ impl StepState {
             (Progress::Skipped, _) | (Progress::Idle, Progress::Skipped) => StepStatus::Skipped,
             (
                 Progress::Running
+                | Progress::Queued { .. }
                 | Progress::Outside { .. }
                 | Progress::Interrupted
                 | Progress::Waiting { .. },
                 _,
             ) => StepStatus::Compensating,
             (Progress::Idle, Progress::Idle) => StepStatus::Pending,
+            (Progress::Idle, Progress::Queued { .. }) => StepStatus::Waiting,
             (
                 Progress::Idle,
                 Progress::Running
@@ -230,6 +239,13 @@ impl State {
         phases.into_iter().any(|phase| phase.in_flight() && !phase.runs_here())
     }
 
+    /// Whether an attempt of any step waits for an outside worker to lease it.
+    #[must_use]
+    pub fn anything_is_queued(&self) -> bool {
+        let mut phases = self.steps.iter().flat_map(|step| [&step.forward, &step.undo]);
+        phases.any(|phase| matches!(phase.progress, Progress::Queued { .. }))
+    }
+
     /// When the saga has to be looked at again though nothing happens: a retry, the end of an outside worker's time, or
     /// the deadline.
     #[must_use]
@@ -256,7 +272,7 @@ impl State {
         self.started.deadline.filter(|_| holds)
     }
 
-    /// When the time of an outside worker is over.
+    /// When the time of an outside worker is over, or the wait for one.
     fn next_timeout(&self) -> Option<Timestamp> {
         if self.status.is_terminal() {
             return None;
@@ -264,6 +280,7 @@ impl State {
         let phases = self.steps.iter().flat_map(|step| [&step.forward, &step.undo]);
         let ends = phases.filter_map(|phase| match phase.progress {
             Progress::Outside { until } => Some(until),
+            Progress::Queued { until } => until,
             Progress::Idle
             | Progress::Running
             | Progress::Interrupted
@@ -287,6 +304,7 @@ impl State {
                 Progress::Waiting { until } => Some(until),
                 Progress::Idle
                 | Progress::Running
+                | Progress::Queued { .. }
                 | Progress::Outside { .. }
                 | Progress::Interrupted
                 | Progress::Done

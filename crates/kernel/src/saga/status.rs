@@ -65,6 +65,8 @@ impl fmt::Display for Status {
 pub enum StepStatus {
     /// Not started.
     Pending,
+    /// Its action waits for an outside worker.
+    Waiting,
     /// Its action is in flight or waits for its next attempt.
     Running,
     /// Its action succeeded.

@@ -15,10 +15,10 @@ use crate::reading::{Mistakes, Node, Object};
 
 const DEFINITION: [&str; 6] =
     ["name", "title", "metadata", "continue_on_compensation_failure", "compensation_concurrency", "steps"];
-const STEP: [&str; 8] =
-    ["id", "title", "depends_on", "action", "compensate", "timeout", "retry", "concurrency"];
+const STEP: [&str; 9] =
+    ["id", "title", "depends_on", "action", "compensate", "timeout", "queue_timeout", "retry", "concurrency"];
 const ACTION: [&str; 2] = ["http", "worker"];
-const COMPENSATION: [&str; 4] = ["http", "worker", "timeout", "retry"];
+const COMPENSATION: [&str; 5] = ["http", "worker", "timeout", "queue_timeout", "retry"];
 
 /// Reads a definition and checks it as a whole.
 pub(super) fn draft(tree: &Value) -> Result<Draft, Problems> {
@@ -61,6 +61,7 @@ fn unread(id: &str) -> DraftStep {
         depends_on: Some(Vec::new()),
         action: Performer::Code,
         timeout: DEFAULT_STEP_TIMEOUT,
+        queue_timeout: None,
         retry: default_retry(),
         compensate: None,
         concurrency: None,
@@ -80,6 +81,7 @@ fn step(node: &Node<'_>) -> Option<DraftStep> {
         depends_on,
         action,
         timeout,
+        queue_timeout: queue_timeout(&fields),
         retry,
         compensate: fields.get("compensate").and_then(|it| compensation(&it)),
         concurrency: fields.get("concurrency").and_then(|it| it.number()),
@@ -105,7 +107,11 @@ fn compensation(node: &Node<'_>) -> Option<DraftCompensation> {
     let fields = node.object(&COMPENSATION)?;
     let action = performer(node, &fields).unwrap_or_default();
     let (timeout, retry) = timing(&fields, DEFAULT_COMPENSATION_TIMEOUT, default_compensation_retry());
-    Some(DraftCompensation { action, timeout, retry })
+    Some(DraftCompensation { action, timeout, queue_timeout: queue_timeout(&fields), retry })
+}
+
+fn queue_timeout(fields: &Object<'_>) -> Option<Duration> {
+    fields.get("queue_timeout").and_then(|it| it.duration())
 }
 
 /// How long one attempt may take and how often it is tried again; what is not said is as usual.

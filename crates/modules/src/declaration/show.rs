@@ -57,12 +57,14 @@ impl Writer {
         write(&mut fields, "action", performer(&step.action).map(Value::Object));
         write(&mut fields, "compensate", step.compensate.as_ref().map(|undo| self.compensation(undo)));
         write(&mut fields, "concurrency", step.concurrency.map(|limit| json!(limit)));
+        write(&mut fields, "queue_timeout", step.queue_timeout.map(duration));
         self.step_timing(&mut fields, step.timeout, &step.retry);
         Value::Object(fields)
     }
 
     fn compensation(&self, undo: &DraftCompensation) -> Value {
         let mut fields = performer(&undo.action).unwrap_or_default();
+        write(&mut fields, "queue_timeout", undo.queue_timeout.map(duration));
         self.timing(
             &mut fields,
             (undo.timeout, &undo.retry),

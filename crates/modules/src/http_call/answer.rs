@@ -32,7 +32,7 @@ pub(super) fn judge(answer: Answer, in_doubt: bool, depth: usize) -> Result<Payl
     }
     let told = body.said(status);
     let error = match status {
-        425 | 429 | 503 => StepError::failed(told),
+        425 | 429 | 503 => StepError::not_done(told),
         409 if in_doubt => StepError::in_doubt(told),
         408 => StepError::in_doubt(told),
         400..500 => StepError::refused(told),

@@ -83,7 +83,7 @@ impl Prepared {
     async fn enter(&self, patience: Instant) -> Result<SemaphorePermit<'_>, StepError> {
         self.room.enter(patience).await.ok_or_else(|| {
             let told = format!("{} has too many calls already: there was no room", self.target.authority);
-            StepError::failed(told).with_code("NO_ROOM")
+            StepError::not_done(told).with_code("NO_ROOM")
         })
     }
 }

@@ -43,7 +43,7 @@ impl Wire<'_> {
 fn unanswered(error: &legacy::Error) -> StepError {
     let why = reason(error);
     if error.is_connect() {
-        StepError::failed(format!("cannot connect: {why}")).with_code("CANNOT_CONNECT")
+        StepError::not_done(format!("cannot connect: {why}")).with_code("CANNOT_CONNECT")
     } else {
         let told = format!("the connection was lost before the answer came: {why}");
         StepError::in_doubt(told).with_code("CONNECTION_LOST")

@@ -258,7 +258,7 @@ impl Driver {
         timeout: Duration,
     ) -> Result<Payload, StepError> {
         let results = looking::results(&self.base, standing.id).await;
-        let results = results.map_err(|why| StepError::failed(format!("its log cannot be read: {why}")))?;
+        let results = results.map_err(|why| StepError::not_done(format!("its log cannot be read: {why}")))?;
         let errand = Errand::of(standing, results, timeout)?;
         let made = AssertUnwindSafe(self.calls.call(call, &errand)).catch_unwind();
         match tokio::time::timeout(timeout, made).await {

@@ -169,7 +169,7 @@ impl Calls for SiteCalls {
         let named = self.endpoints.named().into_iter().find(|(name, _)| *name == site);
         let Some(url) = named.and_then(|(_, url)| url.as_deref()) else {
             // Whoever runs this may still name it.
-            return Err(StepError::failed(format!("lifecycle.sites.{site} is not set: name the service")));
+            return Err(StepError::not_done(format!("lifecycle.sites.{site} is not set: name the service")));
         };
         let call = json!({ "http": { "method": "POST", "url": url } }).to_string();
         let call = Payload::parse(call).map_err(|why| StepError::refused(why.to_string()))?;

@@ -60,6 +60,7 @@ pub(super) fn draft(
             depends_on: None,
             action: post(&endpoint.url)?,
             timeout: timeouts.of(*service),
+            queue_timeout: None,
             retry: match endpoint.retry.count {
                 0 => Retry::none(),
                 _ => endpoint.retry.clone().within(timeouts.of(*service)),
@@ -67,6 +68,7 @@ pub(super) fn draft(
             compensate: Some(DraftCompensation {
                 action: post(&endpoint.rollback_url)?,
                 timeout: rollback.timeout,
+                queue_timeout: None,
                 retry: retry.with_cap(LONGEST_DELAY.max(rollback.delay)),
             }),
             concurrency: None,

@@ -57,6 +57,7 @@ pub fn entry(recorded: &Recorded) -> Option<Entry<'_>> {
         | Event::SagaPaused { .. }
         | Event::SagaResumed { .. }
         | Event::SagaAdopted { .. }
+        | Event::StepLeased { .. }
         | Event::StepRetry { .. }
         | Event::StepCompensating { .. }
         | Event::StepResolved { .. } => return None,
@@ -170,7 +171,7 @@ mod tests {
     #[test]
     fn each_state_has_its_letters() {
         let step = || StepId::from("payment");
-        let error = || StepError::failed("no");
+        let error = || StepError::not_done("no");
         let cases = [
             (Event::StepStarted { step: step(), attempt: 1, outside: None }, Some(Code::U)),
             (Event::StepSucceeded { step: step(), attempt: 1, result: Payload::null() }, Some(Code::S)),

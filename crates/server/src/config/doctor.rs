@@ -17,9 +17,12 @@ pub struct Doctor {
     /// How often is looked for the metric.
     #[serde(with = "text::duration")]
     pub interval: Duration,
-    /// How long a saga may be active with nothing due, a job wait for a worker, a webhook be due and a message not be out.
+    /// How long a saga may be active with nothing due, a webhook be due and a message not be out.
     #[serde(with = "text::duration")]
     pub stuck_after: Duration,
+    /// How long a job may wait for a worker.
+    #[serde(with = "text::duration")]
+    pub queued_after: Duration,
     /// How long what is due, or was left behind, may lie before somebody takes it.
     #[serde(with = "text::duration")]
     pub unclaimed_after: Duration,
@@ -46,6 +49,7 @@ impl Default for Doctor {
         Self {
             interval: Duration::from_secs(30),
             stuck_after: STUCK_AFTER,
+            queued_after: Duration::from_secs(60),
             unclaimed_after: Duration::from_secs(120),
             undelivered_after: Duration::from_secs(300),
             clock_skew: Duration::from_secs(1),

@@ -180,6 +180,7 @@ impl State {
 pub(crate) fn step_look(status: StepStatus) -> (&'static str, &'static str, Mood) {
     match status {
         StepStatus::Pending => ("pending", "○", Mood::Waiting),
+        StepStatus::Waiting => ("waiting", "⧗", Mood::Waiting),
         StepStatus::Running => ("running", "▶", Mood::Busy),
         StepStatus::Succeeded => ("succeeded", "✓", Mood::Good),
         StepStatus::Failed => ("failed", "✕", Mood::Bad),

@@ -104,7 +104,7 @@ async fn survey(app: &App, doctor: &Doctor) -> Found {
     };
     let mut found = sagas::judge(&facts, limits.unclaimed_after);
     let queues = jobs::Facts { leased: survey.leased, pending: survey.pending };
-    found.extend(jobs::judge(&queues, limits.unclaimed_after, limits.stuck_after));
+    found.extend(jobs::judge(&queues, limits));
     Ok(found)
 }
 

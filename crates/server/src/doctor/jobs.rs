@@ -1,13 +1,12 @@
 //! Work that was given out and not brought back, or that nobody asks for.
 
-use std::time::Duration;
-
 use backstitch::store::jobs::OUTSIDE;
 use backstitch::store::survey::Queue;
 
 use super::check::Check;
 use super::finding::Finding;
 use super::words::ago;
+use crate::config::Doctor as Limits;
 
 /// What is known about it.
 pub(super) struct Facts {
@@ -17,9 +16,12 @@ pub(super) struct Facts {
     pub(super) pending: Vec<Queue>,
 }
 
-pub(super) fn judge(facts: &Facts, unclaimed_after: Duration, stuck_after: Duration) -> Vec<Finding> {
-    let lost = facts.leased.iter().filter(|queue| queue.late > unclaimed_after).map(lost);
-    let waits = facts.pending.iter().filter(|queue| queue.late > stuck_after).map(waits);
+pub(super) fn judge(facts: &Facts, limits: &Limits) -> Vec<Finding> {
+    let lost = facts.leased.iter().filter(|queue| queue.late > limits.unclaimed_after).map(lost);
+    let limit = |queue: &Queue| {
+        if queue.queue.starts_with(OUTSIDE) { limits.queued_after } else { limits.stuck_after }
+    };
+    let waits = facts.pending.iter().filter(|queue| queue.late > limit(queue)).map(waits);
     lost.chain(waits).collect()
 }
 
@@ -69,6 +71,8 @@ fn remedy(queue: &str) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
     use crate::doctor::finding::Severity;
 
@@ -77,21 +81,23 @@ mod tests {
     }
 
     fn told(leased: Vec<Queue>, pending: Vec<Queue>) -> Vec<Finding> {
-        judge(&Facts { leased, pending }, Duration::from_secs(60), Duration::from_secs(600))
+        judge(&Facts { leased, pending }, &Limits::default())
     }
 
     #[test]
     fn work_in_time_is_not_worth_a_word() {
-        assert_eq!(told(vec![queue("work/a", 60), queue("work/b", 0)], vec![queue("work/a", 600)]), []);
+        let leased = vec![queue("work/a", 120), queue("work/b", 0)];
+        assert_eq!(told(leased, vec![queue("work/a", 60), queue("hook/deploy/3", 600)]), []);
     }
 
     #[test]
     fn a_lease_that_is_long_over_is_an_error_and_work_that_waits_a_warning() {
-        let found = told(vec![queue("work/mail", 61)], vec![queue("work/mail", 601)]);
+        let found = told(vec![queue("work/mail", 121)], vec![queue("work/mail", 61)]);
         let severities: Vec<_> = found.iter().map(|it| (it.check, it.severity)).collect();
         assert_eq!(severities, [(Check::Jobs, Severity::Error), (Check::Jobs, Severity::Warning)]);
-        assert!(found[0].message.contains("job 7 has been over for 1m 1s"), "{found:?}");
-        assert!(found[1].message.contains("has been due for 10m 1s"), "{found:?}");
+        assert!(found[0].message.contains("job 7 has been over for 2m 1s"), "{found:?}");
+        assert!(found[1].message.contains("has been due for 1m 1s"), "{found:?}");
+        assert_eq!(told(Vec::new(), vec![queue("hook/deploy/3", 601)]).len(), 1);
     }
 
     #[test]
@@ -104,7 +110,7 @@ mod tests {
             ("deliver/webhooks", "webhooks.concurrency"),
             ("strange", "\"strange\""),
         ] {
-            let found = told(vec![queue(name, 61)], Vec::new());
+            let found = told(vec![queue(name, 121)], Vec::new());
             assert!(found[0].action.contains(word), "{name}: {found:?}");
         }
     }

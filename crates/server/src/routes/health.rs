@@ -30,6 +30,9 @@ const READY_FOR: Duration = Duration::from_secs(1);
 /// How long numbers wait for what only the store knows.
 const MEASURED_WITHIN: Duration = Duration::from_secs(1);
 
+/// Queues that are looked at for jobs that wait.
+const MOST_QUEUES: usize = 100;
+
 /// One word about the server.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct Word {
@@ -132,8 +135,8 @@ impl Readiness {
 /// How the sagas are doing.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct Health {
-    /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, a message has
-    /// waited to be sent for longer than the threshold, or what is old enough cannot be removed.
+    /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, a job waits
+    /// for a worker or a message to be sent for longer than the threshold, or what is old enough cannot be removed.
     status: &'static str,
     /// How many sagas are in each status that is not an end; 10,001 stands for more than 10,000.
     active: BTreeMap<&'static str, u64>,
@@ -143,6 +146,8 @@ pub(super) struct Health {
     stuck: Vec<Item>,
     /// Sagas that wait for a definition that this server does not have.
     unregistered: Vec<Unregistered>,
+    /// Queues whose first job has waited for a worker for longer than `doctor.queued_after`.
+    waiting_for_workers: Vec<WaitingQueue>,
     /// Sagas under way in this process.
     under_way: usize,
     /// How long the oldest message has waited to be sent, an alert for one; `null` when none waits.
@@ -192,6 +197,17 @@ pub(super) struct Unregistered {
     sagas: u64,
 }
 
+/// A queue whose jobs wait for a worker.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct WaitingQueue {
+    queue: String,
+    /// The job that has waited longest.
+    job_id: i64,
+    /// How long it has waited.
+    #[schema(minimum = 0)]
+    seconds: f64,
+}
+
 /// How the sagas are doing: what is active, stuck, failed or waits for a definition.
 #[utoipa::path(get, path = "/v1/health", tag = "health",
     params(("stuck_after" = Option<String>, Query, description = "How long a saga may be active with nothing due, and a message may wait to be sent; the setting `doctor.stuck_after` unless given")),
@@ -207,9 +223,15 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
     let waiting = outbox_age(&app).await?;
     let late = waiting.is_some_and(|age| age.oldest > stuck_after);
     let lifecycles = StuckLifecycles::of(&app).await?;
+    let queued = app.engine.waiting_for_workers(MOST_QUEUES).await?.into_iter();
+    let waiting_for_workers: Vec<_> = queued
+        .filter(|queue| queue.late > app.config.doctor.queued_after)
+        .map(|it| WaitingQueue { queue: it.queue, job_id: it.job, seconds: it.late.as_secs_f64() })
+        .collect();
     let retention = Removal::from(app.engine.removed());
     let well = found.stuck.is_empty()
         && found.unregistered.is_empty()
+        && waiting_for_workers.is_empty()
         && failed == 0
         && !late
         && lifecycles.stuck == 0
@@ -224,6 +246,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
             .into_iter()
             .map(|it| Unregistered { definition: it.definition, version: it.version, sagas: it.sagas })
             .collect(),
+        waiting_for_workers,
         under_way: app.engine.active(),
         oldest_outbox_seconds: waiting.map(|age| age.oldest.as_secs_f64()),
         oldest_delivery_seconds: delivery_age(&app).await?.map(|age| age.as_secs_f64()),

@@ -5,7 +5,9 @@ use std::time::Duration;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch::{Answered, ErrorKind, Payload, Phase, SagaId, StepError, StepId, Subject, Work};
+use backstitch::{
+    Answered, Error, ErrorKind, ExtendedLease, Payload, Phase, SagaId, StepError, StepId, Subject, Work,
+};
 use backstitch_modules::only_object::object;
 use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
@@ -143,11 +145,13 @@ pub(super) struct HeartbeatRequest {
     lease_seconds: u64,
 }
 
-/// A lease that goes on.
+/// An extended lease.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct Extended {
     job_id: i64,
     lease_until: Time,
+    /// Whether the saga is being rolled back. The worker may stop early; it still reports what became of the job.
+    cancelled: bool,
 }
 
 /// A worker's result.
@@ -275,10 +279,11 @@ enum NotTaken {
     Stale(Described),
 }
 
-/// Keeps a lease.
+/// Extends a lease and tells whether the work is cancelled. A job that is no longer wanted is answered with 409 and
+/// `cancelled: true`.
 #[utoipa::path(post, path = "/v1/jobs/{id}/heartbeat", tag = "jobs", request_body = HeartbeatRequest,
     params(("id" = i64, Path, description = "The job")),
-    responses((status = 200, description = "It goes on", body = Extended), NotTaken))]
+    responses((status = 200, description = "The lease is extended", body = Extended), NotTaken))]
 pub(super) async fn heartbeat(
     State(app): State<App>,
     JobInPath(job): JobInPath,
@@ -290,8 +295,16 @@ pub(super) async fn heartbeat(
         return Err(Problem::field("lease_seconds", format!("use 1 to {LONGEST_LEASE}")));
     }
     let lease = Duration::from_secs(request.lease_seconds);
-    let until = app.engine.extend_lease(job, request.token, lease).await?;
-    Ok(json(StatusCode::OK, &Extended { job_id: job, lease_until: rfc3339(until) }))
+    let ExtendedLease { until, cancelled } =
+        app.engine.extend_lease(job, request.token, lease).await.map_err(no_longer_wanted)?;
+    Ok(json(StatusCode::OK, &Extended { job_id: job, lease_until: rfc3339(until), cancelled }))
+}
+
+/// A worker reads `cancelled` whether or not its lease could be extended.
+fn no_longer_wanted(error: Error) -> Problem {
+    let cancelled = matches!(error, Error::GivenUp { .. });
+    let problem = Problem::from(error);
+    if cancelled { problem.with("cancelled", &true) } else { problem }
 }
 
 /// Reports that a job is done. Repeating it changes nothing.

@@ -25,6 +25,7 @@ pub(super) enum SagaStatus {
 #[schema(rename_all = "snake_case")]
 pub(super) enum StepStatus {
     Pending,
+    Waiting,
     Running,
     Succeeded,
     Failed,
@@ -116,6 +117,8 @@ pub(super) struct Event {
     epoch: Option<i64>,
     /// The queue from which an outside worker takes the attempt.
     queue: Option<String>,
+    /// When the wait for a worker ends; absent where it has no end.
+    queue_until: Option<Time>,
     /// Without a worker's answer by then the attempt has timed out.
     until: Option<Time>,
     /// What a customer reads about it; only for orders.

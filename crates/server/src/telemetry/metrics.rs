@@ -353,8 +353,9 @@ impl Metrics {
     }
 }
 
-const STEP_EVENTS: [&str; 9] = [
+const STEP_EVENTS: [&str; 10] = [
     "step.started",
+    "step.leased",
     "step.succeeded",
     "step.failed",
     "step.retry",

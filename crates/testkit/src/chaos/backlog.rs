@@ -8,7 +8,7 @@ use backstitch::kernel::Payload;
 use backstitch::kernel::saga::{Definition, Now, Start, start};
 use backstitch::store::nodes::{Epoch, Node, Registered};
 use backstitch::store::{Commit, NewRow, RowWrite, Store, Verdict};
-use backstitch::{Announced, Context, Saga, SagaId, Step, StepError};
+use backstitch::{Announced, Context, Saga, SagaId, Step};
 
 use super::check::Failure;
 
@@ -24,7 +24,7 @@ const BATCH: usize = 500;
 /// # Errors
 /// Never: the definition is right.
 pub fn saga() -> Result<Saga, backstitch::Problems> {
-    let step = |id| Step::new(id, |_: Context<Option<u8>>| async { Ok::<u8, StepError>(0) });
+    let step = |id| Step::new(id, |_: Context<Option<u8>>| async { Ok(0) });
     Saga::builder("left-behind").step(step("first")).step(step("second")).build()
 }
 

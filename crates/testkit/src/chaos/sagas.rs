@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::saga::Phase;
-use backstitch::{Context, Problems, Retry, Saga, Step, StepError, Undo};
+use backstitch::{Context, Problems, Retry, Saga, Step, StepError, StepResult, Undo};
 use serde::{Deserialize, Serialize};
 
 use super::ledger::{Answer, Ledger, RawCall};
@@ -121,7 +121,7 @@ fn announcing(ledger: &Arc<Ledger>) -> Step<Order, u64> {
 }
 
 /// A service: it takes effect the moment the ledger has the line, and answers a little later.
-async fn call(ledger: &Ledger, context: &Context<Order>, phase: Phase, rule: Rule) -> Result<(), StepError> {
+async fn call(ledger: &Ledger, context: &Context<Order>, phase: Phase, rule: Rule) -> StepResult<()> {
     let answer = rule(context.input().n, context.attempt());
     ledger.append(&RawCall {
         caller: ledger.caller().to_owned(),
@@ -137,8 +137,8 @@ async fn call(ledger: &Ledger, context: &Context<Order>, phase: Phase, rule: Rul
     tokio::time::sleep(Duration::from_micros(spread % LONGEST_CALL_MICROS)).await;
     match answer {
         Answer::Done => Ok(()),
-        Answer::Failed => Err(StepError::failed("not now")),
-        Answer::Refused => Err(StepError::refused("no")),
+        Answer::Failed => Err(StepError::not_done("not now").into()),
+        Answer::Refused => Err(StepError::refused("no").into()),
         Answer::Silent => std::future::pending().await,
     }
 }

@@ -130,6 +130,21 @@ pub async fn an_unowned_saga_is_adopted_once_it_is_due(fixture: &dyn Fixture) {
     assert_eq!((row.owner, row.wake_at), (Some(epoch), None));
 }
 
+/// A saga that its owner released is taken without an event, and the adoption is not announced.
+pub async fn released_saga_is_adopted_without_an_event(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let now = fixture.now();
+    let epoch = store.join(&successor()).await.unwrap();
+    apply(&*store, started_with(saga(1), now, |row| row.wake_at = Some(now))).await;
+    let node = Node { announced: Announced::matching(["saga.adopted"]).unwrap(), ..successor() };
+    let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    assert_eq!(adopted, [saga(1)]);
+    assert_eq!(seqs(&*store, saga(1)).await, [1]);
+    assert!(claim_messages(&*store, 10).await.is_empty());
+    assert!(store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().is_empty());
+    apply(&*store, appended(saga(1), 2, now)).await;
+}
+
 /// What a node owns it need not adopt.
 pub async fn a_nodes_own_sagas_are_left_alone(fixture: &dyn Fixture) {
     let store = fixture.store();

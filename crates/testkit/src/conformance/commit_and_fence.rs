@@ -86,12 +86,13 @@ fn every_event(now: Timestamp) -> Vec<Event> {
         deadline: Some(now),
         attributes: BTreeMap::from([("customer".to_owned(), "c1".to_owned())]),
     };
-    let outside = Outside { queue: "builders \u{2603}".into(), until: now };
+    let outside = Outside { queue: "builders \u{2603}".into(), queue_until: Some(now), until: Some(now) };
     vec![
         Event::SagaStarted(Arc::new(started)),
         Event::StepStarted { step: step.clone(), attempt: 1, outside: None },
         Event::StepStarted { step: step.clone(), attempt: 2, outside: Some(outside.clone()) },
         Event::StepCompensating { step: step.clone(), attempt: 2, outside: Some(outside) },
+        Event::StepLeased { step: step.clone(), phase: Phase::Undo, attempt: 2, until: now },
         Event::StepRetry {
             step: step.clone(),
             phase: Phase::Do,

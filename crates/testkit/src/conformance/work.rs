@@ -61,7 +61,14 @@ async fn read(fixture: &dyn Fixture, id: i64) -> Job {
     fixture.store().job(id).await.unwrap().unwrap()
 }
 
+/// What the saga was told, but for leases.
 async fn inbox(fixture: &dyn Fixture) -> Vec<Message> {
+    let mut inbox = whole_inbox(fixture).await;
+    inbox.retain(|message| !matches!(message, Message::Leased { .. }));
+    inbox
+}
+
+async fn whole_inbox(fixture: &dyn Fixture) -> Vec<Message> {
     let inbox = loaded(&*fixture.store(), saga(1)).await.inbox;
     inbox.into_iter().map(|received| received.message).collect()
 }
@@ -76,6 +83,30 @@ async fn withdraw(fixture: &dyn Fixture, subject: &str) -> bool {
     fixture.store().withdraw_job(&withdrawal, fixture.now()).await.unwrap()
 }
 
+/// A lease is in its saga's inbox, with its time by the store's clock, and makes a saga without an owner due.
+pub async fn lease_tells_its_saga_when_it_began(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    offered(fixture).await;
+    let other = vec![job("work/q", "build:undo@7", now), job("work/q", "not an attempt", now)];
+    apply(&*store, Commit { jobs: other, ..appended(saga(1), 2, now) }).await;
+    assert_eq!(store.next_wake(&[deploy()]).await.unwrap(), None);
+    fixture.advance(A_MOMENT).await;
+    assert_eq!(lease_all(fixture).await.len(), 3);
+    let mut told = Vec::new();
+    for message in whole_inbox(fixture).await {
+        let Message::Leased { step, phase, attempt, at } = message else { panic!("{message:?}") };
+        assert!(at >= now, "{at:?} is before {now:?}");
+        told.push((step.to_string(), phase, attempt));
+    }
+    told.sort();
+    assert_eq!(told, [("build".to_owned(), Phase::Do, 1), ("build".to_owned(), Phase::Undo, 7)]);
+    assert_eq!(loaded(&*store, saga(1)).await.inbox_seq, 2);
+    assert!(store.next_wake(&[deploy()]).await.unwrap().is_some());
+    fixture.advance(LEASE + A_MOMENT).await;
+    assert_eq!(lease_all(fixture).await.len(), 3);
+    assert_eq!(whole_inbox(fixture).await.len(), 4, "every lease is told");
+}
+
 /// A result ends the job and is in the saga's inbox.
 pub async fn an_answer_ends_the_job_and_tells_its_saga(fixture: &dyn Fixture) {
     offered(fixture).await;
@@ -84,7 +115,7 @@ pub async fn an_answer_ends_the_job_and_tells_its_saga(fixture: &dyn Fixture) {
     let job = read(fixture, leased.id).await;
     assert_eq!((job.lease.status, job.lease.attempts, job.last_error), (Status::Completed, 1, None));
     assert_eq!(inbox(fixture).await, [succeeded()]);
-    assert_eq!(loaded(&*fixture.store(), saga(1)).await.inbox_seq, 1);
+    assert_eq!(loaded(&*fixture.store(), saga(1)).await.inbox_seq, 2, "after its lease");
 }
 
 /// So does a failure: what becomes of it is the saga's to say, not the queue's.
@@ -163,8 +194,8 @@ pub async fn an_ended_saga_takes_no_answer_but_the_job_is_over(fixture: &dyn Fix
     apply(&*fixture.store(), ended(saga(1), 2, fixture.now())).await;
     assert_eq!(answer(fixture, &leased, succeeded()).await, Ok(()));
     assert_eq!(read(fixture, leased.id).await.lease.status, Status::Completed);
-    let stored = loaded(&*fixture.store(), saga(1)).await;
-    assert_eq!((stored.inbox.len(), stored.inbox_seq), (0, 0));
+    assert_eq!(inbox(fixture).await, []);
+    assert_eq!(loaded(&*fixture.store(), saga(1)).await.inbox_seq, 1, "its lease");
 }
 
 /// An answer that was taken is there for the next process.
@@ -191,7 +222,7 @@ pub async fn an_unseen_answer_holds_up_the_end(fixture: &dyn Fixture) {
     };
     let verdict = super::make::verdict(&*fixture.store(), end(0)).await;
     assert_eq!(verdict, backstitch::store::Verdict::MailWaiting);
-    apply(&*fixture.store(), Commit { consume_inbox_through: Some(1), ..end(1) }).await;
+    apply(&*fixture.store(), Commit { consume_inbox_through: Some(2), ..end(2) }).await;
 }
 
 /// A job that nobody ever leased is taken back, and its saga is told so.
@@ -235,7 +266,7 @@ pub async fn a_job_whose_lease_ran_out_is_withdrawn(fixture: &dyn Fixture) {
         };
         assert!(fixture.store().withdraw_job(&withdrawal, fixture.now()).await.unwrap());
         let told = loaded(&*fixture.store(), saga(number)).await.inbox;
-        assert_eq!(told[0].message, failed("leased before"));
+        assert_eq!(told.last().unwrap().message, failed("leased before"));
         let job = read(fixture, leased.id).await;
         assert_eq!((job.lease.status, job.lease.attempts), (Status::Failed, 0), "nobody reported a result");
         assert_eq!(job.last_error.as_deref(), Some("withdrawn"));
@@ -363,13 +394,14 @@ pub async fn a_saga_is_told_of_an_attempt_that_nobody_brings_back(fixture: &dyn 
     assert_eq!(told_at_the_next_look(fixture, &queues).await, [saga(1), saga(2)]);
     let stored = loaded(&*store, saga(1)).await;
     let numbers: Vec<u64> = stored.inbox.iter().map(|received| received.seq).collect();
-    assert_eq!((numbers, stored.inbox_seq), (vec![1, 2, 3], 3));
+    let leases = 3 * u64::from(MAX_EXPIRIES);
+    assert_eq!((numbers, stored.inbox_seq), ((1..=leases + 3).collect(), leases + 3));
     let mut lost: Vec<_> = stored.inbox.iter().filter_map(|received| given_up(&received.message)).collect();
     lost.sort_by_key(|(step, ..)| *step);
     assert_eq!(lost, [("build", Phase::Do, 1), ("ship", Phase::Do, 1), ("test", Phase::Do, 1)]);
     assert!(store.next_wake(&[deploy()]).await.unwrap().is_some());
     assert_eq!(told_at_the_next_look(fixture, &queues).await, [], "once");
-    assert_eq!(loaded(&*store, saga(2)).await.inbox_seq, 1);
+    assert_eq!(loaded(&*store, saga(2)).await.inbox_seq, u64::from(MAX_EXPIRIES) + 1);
 }
 
 /// A saga that has ended is told nothing, nor is any saga of a job that none waits for.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use backstitch_kernel::saga::{Definition, Input, Now, Outcome, Phase, Status};
 use backstitch_kernel::{ErrorKind, Payload, StepError, Timestamp};
 
-use super::{Flight, Oracle, Prediction};
+use super::{Flight, FlightPerformer, Oracle, Prediction};
 
 /// What comes of one try.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -69,11 +69,16 @@ pub fn predict(definition: &Definition, script: &Script) -> Prediction {
     let mut now = Now::at(Timestamp::default());
     let mut oracle = Oracle::start(definition, None, now);
     while !oracle.status().is_terminal() {
-        let input = if let Some(&Flight { step, phase, until }) = oracle.flying.first() {
+        let is_queued = |flight: &&Flight| matches!(flight.performer, FlightPerformer::Queue(_));
+        let input = if let Some(&Flight { step, phase, .. }) = oracle.flying.iter().find(is_queued) {
+            // Workers take what there is at once.
+            let attempt = oracle.steps[step].count(phase);
+            Input::Leased { step: definition.steps()[step].id.clone(), phase, attempt, at: now.at }
+        } else if let Some(&Flight { step, phase, performer }) = oracle.flying.first() {
             let id = definition.steps()[step].id.clone();
             let attempt = oracle.steps[step].count(phase);
-            match (script.behaviour(id.as_str(), phase, attempt), until) {
-                (Behaviour::Crash | Behaviour::TimeOut, Some(until)) => {
+            match (script.behaviour(id.as_str(), phase, attempt), performer) {
+                (Behaviour::Crash | Behaviour::TimeOut, FlightPerformer::Worker(until)) => {
                     now.at = now.at.max(until);
                     Input::Wake
                 }

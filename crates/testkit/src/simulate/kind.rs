@@ -7,6 +7,8 @@ use super::random::Random;
 pub enum Kind {
     /// A call is answered.
     Answer,
+    /// An outside worker leases an attempt.
+    Lease,
     /// An outside worker answers.
     WorkerAnswer,
     /// An outside worker has not answered in time.
@@ -53,6 +55,8 @@ pub enum Kind {
 #[expect(clippy::struct_excessive_bools, reason = "they are independent of each other")]
 pub(super) struct Circumstances {
     pub(super) calls: u64,
+    /// Attempts that wait for an outside worker.
+    pub(super) queued: u64,
     /// Outside workers that will answer.
     pub(super) workers: u64,
     pub(super) asks: u64,
@@ -73,6 +77,7 @@ impl Circumstances {
         let trouble = u64::from(self.trouble);
         let chances = [
             (Kind::Answer, 10 * self.calls),
+            (Kind::Lease, 5 * self.queued),
             (Kind::WorkerAnswer, 5 * self.workers),
             (Kind::Room, 8 * self.asks),
             (Kind::Due, 30 * u64::from(self.idle_until_due)),

@@ -110,7 +110,12 @@ fn step(random: &mut Random, at: usize) -> DraftStep {
     let compensate = random.chance(80).then(|| DraftCompensation {
         action: performer(random),
         timeout: timeout(random),
+        queue_timeout: None,
         retry: retry(random),
+    });
+    let compensate = compensate.map(|undo| {
+        let queue_timeout = queue_timeout(random, &undo.action);
+        DraftCompensation { queue_timeout, ..undo }
     });
     let action = performer(random);
     let here = action == Performer::Code;
@@ -118,6 +123,7 @@ fn step(random: &mut Random, at: usize) -> DraftStep {
         id: name(at),
         title: None,
         depends_on: None,
+        queue_timeout: queue_timeout(random, &action),
         action,
         timeout: timeout(random),
         retry: retry(random),
@@ -128,6 +134,11 @@ fn step(random: &mut Random, at: usize) -> DraftStep {
 
 fn performer(random: &mut Random) -> Performer {
     if random.chance(80) { Performer::Code } else { Performer::Worker { queue: "workers".to_owned() } }
+}
+
+fn queue_timeout(random: &mut Random, performer: &Performer) -> Option<Duration> {
+    let limited = performer.queue().is_some() && random.chance(30);
+    limited.then(|| Duration::from_secs(random.pick([5, 60])))
 }
 
 fn timeout(random: &mut Random) -> Duration {

@@ -26,6 +26,8 @@ struct Call {
     attempt: u32,
     outcome: Outcome,
     works: bool,
+    /// Whether an outside worker has leased it.
+    leased: bool,
 }
 
 impl Call {
@@ -119,14 +121,16 @@ impl<'j, J: Journal> World<'j, J> {
             let pastime = if self.ghosts.is_empty() { Kind::Cancel } else { Kind::LateAnswer };
             return Ok(if self.random.chance(70) { Kind::Resolve } else { pastime });
         }
-        let workers = self.outside.iter().filter(|call| !call.is_silent()).count();
-        let idle = self.calls.is_empty() && self.asks.is_empty() && workers == 0;
+        let queued = self.queued().len();
+        let workers = self.able_workers().len();
+        let idle = self.calls.is_empty() && self.asks.is_empty() && workers == 0 && queued == 0;
         let due = self.state.next_due().is_some();
         if idle && !due && !self.state.paused && !self.hold {
             return Err(Failure::Silent { seq: self.state.seq });
         }
         let now = Circumstances {
             calls: self.calls.len() as u64,
+            queued: queued as u64,
             workers: workers as u64,
             asks: self.asks.len() as u64,
             idle_until_due: idle && due,
@@ -150,9 +154,15 @@ impl<'j, J: Journal> World<'j, J> {
                 let call = self.calls.swap_remove(nth);
                 self.answer(&call)
             }
+            Kind::Lease => {
+                let queued = self.queued();
+                let Call { position, phase, attempt, .. } =
+                    self.outside[queued[self.random.index(queued.len())]];
+                // Should the node die over it, the message is still there for the next one.
+                self.say(Input::Leased { step: self.step(position), phase, attempt, at: self.clock })
+            }
             Kind::WorkerAnswer => {
-                let able = (0..self.outside.len()).filter(|&nth| !self.outside[nth].is_silent());
-                let able: Vec<usize> = able.collect();
+                let able = self.able_workers();
                 let call = self.outside.swap_remove(able[self.random.index(able.len())]);
                 self.mail = Some(call.clone());
                 self.answer(&call)?;
@@ -227,6 +237,17 @@ impl<'j, J: Journal> World<'j, J> {
             // These befall a decision; see `say` and `keep`.
             Kind::LostDecision | Kind::LostEffects | Kind::GivenUp => Ok(()),
         }
+    }
+
+    /// Outside attempts that no worker has leased.
+    fn queued(&self) -> Vec<usize> {
+        (0..self.outside.len()).filter(|&nth| !self.outside[nth].leased).collect()
+    }
+
+    /// Outside attempts that a worker has and will answer.
+    fn able_workers(&self) -> Vec<usize> {
+        let able = |call: &Call| !call.is_silent() && call.leased;
+        (0..self.outside.len()).filter(|&nth| able(&self.outside[nth])).collect()
     }
 
     fn is_stormy(&self) -> bool {
@@ -344,6 +365,16 @@ impl<'j, J: Journal> World<'j, J> {
 
     /// Lets an outside worker have an attempt that was left to one.
     fn offer(&mut self, event: &Event) {
+        if let Event::StepLeased { step, phase, attempt, .. } = event {
+            let position = self.plan.definition.position(step);
+            let of = |call: &&mut Call| {
+                Some(call.position) == position && (call.phase, call.attempt) == (*phase, *attempt)
+            };
+            if let Some(call) = self.outside.iter_mut().find(of) {
+                call.leased = true;
+            }
+            return;
+        }
         let (step, phase, attempt) = match event {
             Event::StepStarted { step, attempt, outside: Some(_) } => (step, Phase::Do, *attempt),
             Event::StepCompensating { step, attempt, outside: Some(_) } => (step, Phase::Undo, *attempt),
@@ -364,7 +395,9 @@ impl<'j, J: Journal> World<'j, J> {
                 continue;
             }
             *self.seen.entry(Kind::GivenUp).or_default() += 1;
-            match self.random.below(3) {
+            // What no worker has leased is never done.
+            let fate = if call.leased { self.random.below(3) } else { u64::MAX };
+            match fate {
                 0 => self.arrive(&call),
                 1 => self.ghosts.push(Call { outcome: Outcome::Succeeded(Payload::null()), ..call }),
                 _ => {}
@@ -393,7 +426,7 @@ impl<'j, J: Journal> World<'j, J> {
             (Outcome::Failed(error), kind.leaves_doubt() && self.random.chance(50))
         };
         self.ledger.call(Made { step: self.step(position), phase, attempt });
-        Call { position, phase, attempt, outcome, works }
+        Call { position, phase, attempt, outcome, works, leased: false }
     }
 
     /// Another node takes over, knowing nothing but the log.

@@ -12,7 +12,7 @@ use backstitch::store::memory::MemoryStore;
 use backstitch::store::outbox::{Listing, SAGAS};
 use backstitch::{
     Announced, Context, Cursor, Engine, EventView, Filter, Options, Resolution, Retry, Saga, SagaId, Status,
-    Step, StepError, Undo,
+    Step, StepError, StepResult, Undo,
 };
 use backstitch_testkit::postgres;
 use rusqlite::TransactionBehavior;
@@ -75,14 +75,14 @@ impl Place {
 /// One saga for each way of ending.
 fn sagas() -> Vec<Saga> {
     let good = |id| Step::new(id, |_: Context<Value>| async { Ok("good".to_owned()) });
-    let bad = Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no")) });
+    let bad = Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no").into()) });
     let waits = Step::new("waits", |ctx: Context<Value>| async move {
         if ctx.attempt() == 1 { std::future::pending().await } else { Ok(()) }
     });
-    let hangs = Step::new("hangs", |_: Context<Value>| std::future::pending::<Result<(), StepError>>());
+    let hangs = Step::new("hangs", |_: Context<Value>| std::future::pending::<StepResult<()>>());
     let hangs = hangs.timeout(Duration::from_millis(200)).retry(Retry::none());
     let undo = |_: Context<Value>, _: Undo<String>| async { Ok(()) };
-    let stuck = |_: Context<Value>, _: Undo<String>| async { Err(StepError::refused("it stays")) };
+    let stuck = |_: Context<Value>, _: Undo<String>| async { Err(StepError::refused("it stays").into()) };
     let build = |saga: backstitch::Builder| saga.build().unwrap();
     vec![
         build(Saga::builder("succeeds").step(good("a")).step(good("b"))),
@@ -90,9 +90,9 @@ fn sagas() -> Vec<Saga> {
         build(Saga::builder("hangs").step(good("a").compensate(undo)).step(hangs)),
         build(Saga::builder("waits").step(good("a")).step(waits)),
         build(
-            Saga::builder("sticks")
-                .step(good("a").compensate(stuck).compensation_retry(Retry::none()))
-                .step(Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no")) })),
+            Saga::builder("sticks").step(good("a").compensate(stuck).compensation_retry(Retry::none())).step(
+                Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no").into()) }),
+            ),
         ),
     ]
 }

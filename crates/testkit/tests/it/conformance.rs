@@ -93,6 +93,7 @@ macro_rules! every_store {
                 adoption_goes_in_batches_until_nothing_is_left
                 a_definition_the_node_lacks_is_skipped
                 an_unowned_saga_is_adopted_once_it_is_due
+                released_saga_is_adopted_without_an_event
                 a_nodes_own_sagas_are_left_alone
                 an_ended_saga_is_never_adopted
                 an_adopted_log_does_not_go_back_in_time
@@ -141,6 +142,7 @@ macro_rules! every_store {
                 a_lease_holds_across_processes
             }
             work {
+                lease_tells_its_saga_when_it_began
                 an_answer_ends_the_job_and_tells_its_saga
                 a_failure_ends_the_job_and_tells_its_saga
                 an_answer_under_an_old_token_is_refused

@@ -4,12 +4,14 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use async_trait::async_trait;
-use backstitch::kernel::saga::draft::{Draft, DraftStep, Performer};
+use backstitch::clock::{Clock as _, SystemClock};
+use backstitch::kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use backstitch::{
-    Answered, Attempt, Caller, Engine, ErrorKind, Options, Payload, Retry, SagaId, SagaState, Status,
-    StepError, StepStatus, Subject, Work, secs,
+    Answered, Attempt, Caller, Engine, ErrorKind, Event, Options, Payload, Recorded, Retry, SagaId,
+    SagaState, Status, StepError, StepStatus, Subject, Work, secs,
 };
 use backstitch_testkit::postgres::fresh_database;
+use futures::StreamExt as _;
 use serde_json::json;
 
 /// How long anything may take that is waited for.
@@ -40,6 +42,7 @@ fn step(id: &str, action: Performer) -> DraftStep {
         depends_on: None,
         action,
         timeout: secs(3600),
+        queue_timeout: None,
         retry: Retry::none(),
         compensate: None,
         concurrency: None,
@@ -50,8 +53,12 @@ fn calling(id: &str) -> DraftStep {
     step(id, Performer::Call(Payload::encode(&id).unwrap()))
 }
 
+fn builders() -> Performer {
+    Performer::Worker { queue: "builders".to_owned() }
+}
+
 fn working(id: &str) -> DraftStep {
-    step(id, Performer::Worker { queue: "builders".to_owned() })
+    step(id, builders())
 }
 
 fn job(steps: impl IntoIterator<Item = DraftStep>) -> Draft {
@@ -107,11 +114,23 @@ async fn until<T>(mut found: impl AsyncFnMut() -> Option<T>) -> T {
 }
 
 async fn is_at(engine: &Engine, saga: SagaId, step: &str) {
+    is_in(engine, saga, step, StepStatus::Running).await;
+}
+
+async fn is_waiting(engine: &Engine, saga: SagaId, step: &str) {
+    is_in(engine, saga, step, StepStatus::Waiting).await;
+}
+
+async fn is_in(engine: &Engine, saga: SagaId, step: &str, status: StepStatus) {
     until(async || {
         let state = engine.load(saga).await.unwrap()?;
-        (state.step(step)?.status == StepStatus::Running).then_some(())
+        (state.step(step)?.status == status).then_some(())
     })
     .await;
+}
+
+async fn log(engine: &Engine, saga: SagaId) -> Vec<Recorded> {
+    engine.find(saga).await.unwrap().events().map(Result::unwrap).collect().await
 }
 
 /// What a store that outlives its processes must show.
@@ -124,7 +143,7 @@ async fn a_worker_and_a_definition_outlive_the_process(address: &str) {
     engine.shutdown().await.unwrap();
     let engine = open(address, "second").await;
     assert_eq!(engine.declared("job").await.unwrap().unwrap().active, Some(2));
-    engine.extend_lease(work.job, work.token, secs(600)).await.unwrap();
+    assert!(!engine.extend_lease(work.job, work.token, secs(600)).await.unwrap().cancelled);
     assert_eq!(complete(&engine, &work).await, Answered::Now);
     assert_eq!(complete(&engine, &work).await, Answered::Before);
     let ended = outcome(&engine, saga).await;
@@ -152,7 +171,7 @@ async fn a_cancelled_saga_takes_its_offers_back(address: &str) {
     let engine = open(address, "first").await;
     put(&engine, job([calling("plan"), working("build")])).await;
     let saga = start(&engine).await;
-    is_at(&engine, saga, "build").await;
+    is_waiting(&engine, saga, "build").await;
     engine.cancel(saga, "changed my mind").await.unwrap();
     let ended = outcome(&engine, saga).await;
     assert_eq!(ended.status, Status::Compensated);
@@ -172,6 +191,92 @@ async fn a_cancelled_saga_takes_its_offers_back_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_cancelled_saga_takes_its_offers_back_on_postgres() {
     a_cancelled_saga_takes_its_offers_back(&fresh_database().await).await;
+}
+
+/// When the time of a worker begins, and what becomes of a job that nobody takes.
+async fn worker_time_begins_with_the_lease(address: &str) {
+    let engine = open(address, "only").await;
+    let timeout = secs(600);
+    put(&engine, job([DraftStep { timeout, ..working("build") }])).await;
+    let saga = start(&engine).await;
+    is_waiting(&engine, saga, "build").await;
+    let before = SystemClock.now();
+    let work = take(&engine).await;
+    is_at(&engine, saga, "build").await;
+    complete(&engine, &work).await;
+    assert_eq!(outcome(&engine, saga).await.status, Status::Succeeded);
+    let log = log(&engine, saga).await;
+    let until = log.iter().find_map(|recorded| match recorded.event {
+        Event::StepLeased { until, .. } => Some(until),
+        _ => None,
+    });
+    assert!(until.unwrap() >= before.plus(timeout), "{log:?}");
+
+    let impatient = DraftStep { queue_timeout: Some(Duration::from_millis(1)), ..working("build") };
+    put(&engine, job([impatient])).await;
+    let saga = start(&engine).await;
+    let ended = outcome(&engine, saga).await;
+    assert_eq!(ended.status, Status::Compensated);
+    let build = ended.step("build").unwrap();
+    assert_eq!(build.status, StepStatus::Failed, "nothing was done");
+    assert_eq!(build.error.as_ref().unwrap().code.as_deref(), Some("QUEUE_TIMEOUT"));
+    let offered = engine.lease_work(&["builders".to_owned()], 1, LEASE, secs(0)).await.unwrap();
+    assert!(offered.is_empty());
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_time_begins_with_the_lease_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("sqlite:{}", folder.path().join("sagas.db").display());
+    worker_time_begins_with_the_lease(&address).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn worker_time_begins_with_the_lease_on_postgres() {
+    worker_time_begins_with_the_lease(&fresh_database().await).await;
+}
+
+/// What a worker hears of a rollback, and what the log says of a saga that its node released meanwhile.
+async fn heartbeats_tell_workers_of_a_rollback(address: &str) {
+    let engine = open(address, "only").await;
+    let undo = DraftCompensation {
+        action: builders(),
+        timeout: secs(3600),
+        queue_timeout: None,
+        retry: Retry::none(),
+    };
+    put(&engine, job([DraftStep { compensate: Some(undo), ..working("build") }])).await;
+    let saga = start(&engine).await;
+    let work = take(&engine).await;
+    until(async || (engine.active() == 0).then_some(())).await;
+    assert!(!engine.extend_lease(work.job, work.token, secs(600)).await.unwrap().cancelled);
+    engine.cancel(saga, "changed my mind").await.unwrap();
+    until(async || {
+        let extended = engine.extend_lease(work.job, work.token, secs(600)).await.unwrap();
+        extended.cancelled.then_some(())
+    })
+    .await;
+    complete(&engine, &work).await;
+    let undo = take(&engine).await;
+    assert!(!engine.extend_lease(undo.job, undo.token, secs(600)).await.unwrap().cancelled);
+    until(async || (engine.active() == 0).then_some(())).await;
+    complete(&engine, &undo).await;
+    assert_eq!(outcome(&engine, saga).await.status, Status::Compensated);
+    let log = log(&engine, saga).await;
+    let adopted = log.iter().any(|recorded| recorded.event.name() == "saga.adopted");
+    assert!(!adopted, "no other node had it: {log:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_tell_workers_of_a_rollback_on_sqlite() {
+    let folder = tempfile::tempdir().unwrap();
+    let address = format!("sqlite:{}", folder.path().join("sagas.db").display());
+    heartbeats_tell_workers_of_a_rollback(&address).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn heartbeats_tell_workers_of_a_rollback_on_postgres() {
+    heartbeats_tell_workers_of_a_rollback(&fresh_database().await).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]

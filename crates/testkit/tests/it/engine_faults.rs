@@ -15,7 +15,7 @@ use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::store::{self, Store};
 use backstitch::{
     Builder, Context, Cursor, Engine, Error, Filter, Options, Recorded, Resolution, Retry, STUCK_AFTER, Saga,
-    SagaId, SagaState, Status, Step, StepError, Undo, secs,
+    SagaId, SagaState, Status, Step, StepError, StepResult, Undo, secs,
 };
 use backstitch_testkit::chaos::faulty::{Fault, Faulty};
 use backstitch_testkit::conformance::make;
@@ -114,7 +114,7 @@ fn hanging(trace: &Trace) -> Saga {
     let trace = trace.clone();
     let a = Step::new("a", move |_: Context<Value>| {
         trace.say("do a");
-        pending::<Result<(), StepError>>()
+        pending::<StepResult<()>>()
     });
     Saga::builder("s").step(a).build().unwrap()
 }
@@ -123,13 +123,13 @@ fn hanging(trace: &Trace) -> Saga {
 fn stuck(trace: &Trace, hook_answers: Result<(), StepError>) -> Builder {
     let told = trace.clone();
     let a = Step::new("a", |_: Context<Value>| async { Ok(()) })
-        .compensate(|_, _: Undo<()>| async { Err(StepError::refused("it stays")) })
+        .compensate(|_, _: Undo<()>| async { Err(StepError::refused("it stays").into()) })
         .compensation_retry(Retry::none());
-    let no = Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no")) });
+    let no = Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no").into()) });
     Saga::builder("s").step(a).step(no).on_failure(move |ended| {
         told.say(format!("told {}", ended.status));
         let answer = hook_answers.clone();
-        async move { answer }
+        async move { Ok(answer?) }
     })
 }
 
@@ -178,7 +178,7 @@ async fn resolving_with_changed_steps_under_the_same_version_is_refused_and_chan
 #[tokio::test(start_paused = true)]
 async fn hooks_of_a_version_with_changed_steps_wait_for_the_right_ones() {
     let (bench, trace) = (Bench::new(), Trace::default());
-    let engine = bench.open_with(stuck(&trace, Err(StepError::failed("busy"))).build().unwrap()).await;
+    let engine = bench.open_with(stuck(&trace, Err(StepError::not_done("busy"))).build().unwrap()).await;
     engine.start("s", &()).await.unwrap();
     trace.until("told failed", 1).await;
     shut_down(engine).await;
@@ -286,7 +286,7 @@ async fn a_sink_that_panics_does_not_stop_the_relay() {
     let (mut bench, sink) = (Bench::new(), Panicking::default());
     bench.options.routes = Routes::all_to(Arc::new(sink.clone()));
     let publish = Step::new("publish", |ctx: Context<String>| async move {
-        ctx.publish(ctx.input(), &ctx.idempotency_key(), &Value::Null)
+        Ok(ctx.publish(ctx.input(), &ctx.idempotency_key(), &Value::Null)?)
     });
     let engine = bench.open_with(Saga::builder("s").step(publish).build().unwrap()).await;
     for (topic, sent) in [("bad", 0), ("good", 1)] {
@@ -358,7 +358,7 @@ async fn a_very_long_error_keeps_its_beginning() {
         let said = said.clone();
         async move {
             assert!(!ctx.input(), "{said}");
-            Err::<(), _>(StepError::refused(said.clone()).with_code(said))
+            Err::<(), _>(StepError::refused(said.clone()).with_code(said).into())
         }
     });
     let saga = Saga::builder("s").step(complain.retry(Retry::none())).build().unwrap();
@@ -668,7 +668,7 @@ async fn a_store_that_cannot_be_read_costs_a_hook_none_of_its_tries() {
 #[tokio::test(start_paused = true)]
 async fn a_hook_whose_saga_alone_cannot_be_read_is_given_up_with_an_alert() {
     let (bench, trace) = (Bench::new(), Trace::default());
-    let engine = bench.open_with(stuck(&trace, Err(StepError::failed("busy"))).build().unwrap()).await;
+    let engine = bench.open_with(stuck(&trace, Err(StepError::not_done("busy"))).build().unwrap()).await;
     let saga = engine.start("s", &()).await.unwrap().id();
     trace.until("told failed", 1).await;
     shut_down(engine).await;

@@ -4,6 +4,7 @@ use std::collections::{BTreeSet, VecDeque};
 use std::time::Duration;
 
 use backstitch_kernel::saga::draft::{DraftCompensation, DraftStep, Performer};
+use backstitch_kernel::saga::state::Progress;
 use backstitch_kernel::saga::{
     self, Decision, Definition, Draft, Effect, Event, Input, Now, Phase, Rejected, Start, State, Status,
     StepStatus, audit,
@@ -26,6 +27,7 @@ fn graph(steps: &[(&str, &[&str])]) -> Draft {
         depends_on: Some(after.iter().map(|&id| id.to_owned()).collect()),
         action: Performer::Code,
         timeout: Duration::from_secs(30),
+        queue_timeout: None,
         retry: retry.clone(),
         compensate: Some(DraftCompensation {
             timeout: Duration::from_secs(30),
@@ -48,8 +50,8 @@ fn script(actions: &[(&str, &[Behaviour])], compensations: &[(&str, &[Behaviour]
     Script { actions: lists(actions), compensations: lists(compensations) }
 }
 
-/// A try, and when an outside worker's time for it is over if one has it.
-type Call = (usize, Phase, u32, Option<Timestamp>);
+/// A try, and whether an outside worker has it.
+type Call = (usize, Phase, u32, bool);
 
 /// A real saga whose services keep to the script and answer in the order they were called.
 struct Scripted<'a> {
@@ -107,23 +109,36 @@ impl<'a> Scripted<'a> {
             _ => return None,
         };
         let position = self.definition.position(step)?;
-        Some((position, phase, attempt, outside.as_ref().map(|outside| outside.until)))
+        Some((position, phase, attempt, outside.is_some()))
+    }
+
+    /// Workers take what there is at once.
+    fn lease(&self) -> Option<Input> {
+        let queued = |&&(position, phase, ..): &&Call| {
+            matches!(self.state.steps[position].phase(phase).progress, Progress::Queued { .. })
+        };
+        let &(position, phase, attempt, _) = self.calls.iter().find(queued)?;
+        let step = self.definition.steps()[position].id.clone();
+        Some(Input::Leased { step, phase, attempt, at: self.clock })
     }
 
     fn go_on(&mut self) {
         let id = |position: usize| self.definition.steps()[position].id.clone();
-        let input = if let Some((position, phase, attempt, until)) = self.calls.pop_front() {
+        let input = if let Some(lease) = self.lease() {
+            lease
+        } else if let Some((position, phase, attempt, _)) = self.calls.pop_front() {
             let step = id(position);
-            match (self.script.behaviour(step.as_str(), phase, attempt), until) {
-                (Crash | TimeOut, Some(until)) => {
-                    self.clock = self.clock.max(until);
+            let progress = &self.state.steps[position].phase(phase).progress;
+            match (self.script.behaviour(step.as_str(), phase, attempt), progress) {
+                (Crash | TimeOut, Progress::Outside { until }) => {
+                    self.clock = self.clock.max(*until);
                     Input::Wake
                 }
                 (behaviour, _) => {
                     if let Some(outcome) = behaviour.outcome() {
                         Input::Finished { step, phase, attempt, outcome }
                     } else {
-                        self.calls.retain(|(.., until)| until.is_some());
+                        self.calls.retain(|(.., outside)| *outside);
                         self.asks.clear();
                         Input::Adopted { node: String::new(), epoch: 0 }
                     }

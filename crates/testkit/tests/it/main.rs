@@ -28,6 +28,7 @@ mod recovery_sqlite;
 mod repository;
 mod requirements;
 mod sqlite_store;
+mod stalled_stores;
 mod start_in_transaction;
 mod throwaway_nats;
 mod throwaway_postgres;

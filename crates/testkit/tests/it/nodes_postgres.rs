@@ -82,6 +82,22 @@ impl Cluster {
         }
     }
 
+    /// Waits until no saga that a node released is left for another one.
+    async fn until_every_saga_has_an_owner(&self) -> Duration {
+        let (client, connection) = tokio_postgres::connect(&self.settings.address, NoTls).await.unwrap();
+        tokio::spawn(connection);
+        let began = Instant::now();
+        let count = "select count(*) from backstitch.sagas where owner is null and wake_at is not null";
+        loop {
+            let released: i64 = client.query_one(count, &[]).await.unwrap().get(0);
+            if released == 0 {
+                return began.elapsed();
+            }
+            assert!(began.elapsed() < SOON, "{released} sagas were not taken over");
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    }
+
     async fn end(mut self) -> Report {
         while !self.nodes.is_empty() {
             self.terminate(0);
@@ -146,7 +162,7 @@ async fn a_node_that_is_asked_to_end_hands_over_at_once() {
     let long = Duration::from_secs(3600);
     let mut cluster = Cluster::of(2, &fresh_database().await, long);
     cluster.terminate(0);
-    let waited = cluster.until_adopted_by("node1").await;
+    let waited = cluster.until_every_saga_has_an_owner().await;
     println!("taken over after {waited:?}");
     cluster.end().await;
 }

@@ -27,7 +27,7 @@ async fn a_throwaway_server_answers_and_keeps_its_durability_switches_on() {
         ("synchronous_commit", "on"),
         ("full_page_writes", "on"),
         ("listen_addresses", "127.0.0.1"),
-        ("max_connections", "200"),
+        ("max_connections", "500"),
         ("server_encoding", "UTF8"),
     ] {
         let row = client.query_one("select current_setting($1)", &[&setting]).await.unwrap();

@@ -145,6 +145,13 @@ async fn a_job_that_nobody_asks_for_and_a_lease_that_is_long_over_are_found() {
         open.declare().await;
         open.start().await;
         open.finds("jobs", "warning", "work/packing").await;
+        let health = open.client.get("/v1/health").await.json();
+        let waiting = &health["waiting_for_workers"][0];
+        assert_eq!(
+            (&health["status"], &waiting["queue"]),
+            (&json!("attention"), &json!("packing")),
+            "{health}"
+        );
         let job = open.lease("packing", 1).await;
         // Nobody asks for more, so nobody notices that this one is not coming back.
         let finding = open.finds("jobs", "error", "work/packing").await;

@@ -13,10 +13,11 @@ use crate::support::{Client, Place, Program, within};
 
 pub(crate) const JSON: [(&str, &str); 1] = [("content-type", "application/json")];
 /// Everything is worth a word at once, and no disk is too full for a test.
-const AT_ONCE: [(&str, &str); 8] = [
+const AT_ONCE: [(&str, &str); 9] = [
     ("BACKSTITCH_DOCTOR_UNCLAIMED_AFTER", "0s"),
     ("BACKSTITCH_DOCTOR_UNDELIVERED_AFTER", "0s"),
     ("BACKSTITCH_DOCTOR_STUCK_AFTER", "0s"),
+    ("BACKSTITCH_DOCTOR_QUEUED_AFTER", "0s"),
     ("BACKSTITCH_DOCTOR_DISK_WARNING_BYTES", "0"),
     ("BACKSTITCH_DOCTOR_DISK_WARNING_PERCENT", "0"),
     ("BACKSTITCH_DOCTOR_DISK_ERROR_BYTES", "0"),

@@ -13,6 +13,7 @@ async fn a_server_with_live_work_of_every_product_is_well() {
             ("BACKSTITCH_DOCTOR_UNCLAIMED_AFTER", "2m"),
             ("BACKSTITCH_DOCTOR_UNDELIVERED_AFTER", "5m"),
             ("BACKSTITCH_DOCTOR_STUCK_AFTER", "10m"),
+            ("BACKSTITCH_DOCTOR_QUEUED_AFTER", "10m"),
         ];
         let open = open(&place, &usual).await;
         assert_eq!(open.diagnosis().await["status"], "ok", "with nothing to do");

@@ -101,6 +101,55 @@ async fn a_lease_is_proved_by_its_token() {
     let kept = report(&server.client, &job, "heartbeat", json!({"lease_seconds": 60})).await;
     assert_eq!(kept.status, 200, "{kept:?}");
     assert!(kept.json()["lease_until"].as_str() > job["lease_until"].as_str(), "{kept:?}");
+    assert_eq!(kept.json()["cancelled"], json!(false));
+}
+
+#[tokio::test]
+async fn heartbeat_tells_a_worker_of_a_rollback() {
+    let (server, id) = started().await;
+    let client = &server.client;
+    let job = lease(client, "packing").await;
+    let cancelled = client.post(&format!("/v1/sagas/{id}/cancel"), &json!({"note": "no"})).await;
+    assert_eq!(cancelled.status, 202, "{cancelled:?}");
+    let beat = async || report(client, &job, "heartbeat", json!({})).await;
+    let told = async {
+        loop {
+            let answer = beat().await;
+            assert_eq!(answer.status, 200, "{answer:?}");
+            if answer.json()["cancelled"] == json!(true) {
+                break;
+            }
+        }
+    };
+    tokio::time::timeout(backstitch_testkit::PATIENCE, told).await.unwrap();
+    let stopped = json!({"error": {"message": "stopped early", "kind": "refused"}});
+    assert_eq!(report(client, &job, "fail", stopped).await.status, 200);
+    let saga = client.get(&format!("/v1/sagas/{id}?wait=30")).await.json();
+    assert_eq!(saga["status"], json!("compensated"));
+}
+
+#[tokio::test]
+async fn heartbeat_for_an_unwanted_job_says_that_it_is_cancelled() {
+    let server = Running::start().await;
+    let client = &server.client;
+    let body = json!({"name": "parcel", "steps": [
+        {"id": "pack", "action": {"worker": {"queue": "packing"}}, "timeout": "1ms", "retry": {"count": 0}},
+    ]});
+    let headers = [("content-type", "application/json")];
+    client.send(Method::PUT, "/v1/definitions/parcel?apply=true", &headers, body.to_string()).await;
+    client.start(&json!({"definition": "parcel"})).await;
+    let job = lease(client, "packing").await;
+    let beat = async || report(client, &job, "heartbeat", json!({})).await;
+    let told = async {
+        loop {
+            let answer = beat().await;
+            if answer.status == 409 {
+                break answer;
+            }
+        }
+    };
+    let told = tokio::time::timeout(backstitch_testkit::PATIENCE, told).await.unwrap();
+    assert_eq!((told.problem().as_str(), &told.json()["cancelled"]), ("stale-lease", &json!(true)));
 }
 
 #[tokio::test]

@@ -69,7 +69,9 @@ async fn adopt_and_tell(
     let adopted = transaction.query(&statement, values).await?;
     let mut said = starts(&transaction, &adopted, announced).await?;
     for row in &adopted {
-        let seq = row.get::<_, i32>("seq").unsigned_abs().into();
+        // Only the adoption of an orphaned saga is an event.
+        let Some(seq) = row.get::<_, Option<i32>>("seq") else { continue };
+        let seq = seq.unsigned_abs().into();
         let recorded = Recorded { seq, at: timestamp(row.get("at")), event: event.clone() };
         let message = announced.message(SagaId(row.get("id")), row.get("definition"), &recorded);
         said.extend(message.map(|message| (recorded.at, message)));
@@ -88,13 +90,13 @@ async fn starts(
     adopted: &[Row],
     announced: &Announced,
 ) -> Result<Vec<(Timestamp, NewMessage)>, tokio_postgres::Error> {
-    let new = adopted.iter().filter(|row| row.get::<_, i32>("seq") == 2);
-    let new: Vec<Uuid> = new.map(|row| row.get("id")).collect();
-    if new.is_empty() || !announced.includes("saga.started") {
+    let released = adopted.iter().filter(|row| row.get::<_, Option<i32>>("seq").is_none());
+    let released: Vec<Uuid> = released.map(|row| row.get("id")).collect();
+    if released.is_empty() || !announced.includes("saga.started") {
         return Ok(Vec::new());
     }
     let statement = transaction.prepare_cached(include_str!("first_events.sql")).await?;
-    let starts = transaction.query(&statement, &[&new]).await?;
+    let starts = transaction.query(&statement, &[&released]).await?;
     let message = |row: &Row| {
         let saga = SagaId(row.get("saga_id"));
         // One that cannot be read is told of by whoever runs the saga.

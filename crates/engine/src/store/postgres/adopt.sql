@@ -1,5 +1,6 @@
--- Takes sagas over: of owners who are not among the living, then those that are due and that nobody owns. A row is
--- this node's only if its `saga.adopted` is the next event of the log; who appended meanwhile keeps the saga.
+-- Takes sagas of dead owners, then due sagas without an owner. A dead owner's saga is taken only if its `saga.adopted`
+-- is the next event of the log: this keeps out what the old owner may still append. A saga without an owner was released
+-- by it, so there is nothing to keep out and its log stays as it is.
 with recursive
 -- A node that was struck off takes nothing.
 known as (
@@ -69,7 +70,7 @@ due as (
 appended as (
     insert into saga_events (at, saga_id, seq, type, data)
     select greatest(head.at, $5), taken.id, head.seq + 1, 'saga.adopted', $6
-    from (select id from orphaned union all select id from due order by id) as taken
+    from (select id from orphaned order by id) as taken
         cross join lateral (
             select seq, at
             from saga_events
@@ -79,9 +80,14 @@ appended as (
         ) as head
     on conflict do nothing
     returning saga_id, seq, at
+),
+taken as (
+    select saga_id as id, seq, at from appended
+    union all
+    select id, null, null from due
 )
 update sagas
 set owner = $3, wake_at = null
-from appended
-where sagas.id = appended.saga_id
-returning sagas.id, sagas.definition, appended.seq, appended.at
+from taken
+where sagas.id = taken.id
+returning sagas.id, sagas.definition, taken.seq, taken.at

@@ -1,10 +1,10 @@
--- Sagas of an earlier life, then those that are due and that nobody owns. Whoever has the file is the only one
--- alive, and every life has a higher number than those before it.
-select id
+-- Sagas of an earlier process, then due sagas without an owner. One process at a time has the file open, and every
+-- process has a higher epoch than those before it.
+select id, true as orphaned
 from sagas
 where owner is not null and definition = ?1 and version = ?2 and owner < ?3
 union all
-select id
+select id, false as orphaned
 from sagas
 where owner is null and wake_at is not null and definition = ?1 and version = ?2 and wake_at <= ?4
 limit ?5

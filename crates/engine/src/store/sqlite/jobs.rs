@@ -44,6 +44,9 @@ pub(super) fn lease(
         if let Ok(lease) = job.lease.lease(duration, now) {
             job.lease = lease;
             write(&transaction, &job, now)?;
+            if let Some(message) = job.taken(now) {
+                inbox::post_in(&transaction, job.saga, &message, now)?;
+            }
             leased.push(Leased { job });
         }
     }

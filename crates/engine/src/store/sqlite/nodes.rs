@@ -63,17 +63,31 @@ pub(super) fn adopt(
     let mut adopted = Vec::new();
     let event = Event::SagaAdopted { node: node.name.clone(), epoch };
     for known in known {
-        let sagas = candidates(&transaction, epoch, known, at, at_most - adopted.len())?;
-        for saga in &sagas {
-            let recorded = take_over(&transaction, *saga, epoch, &event, at)?;
-            if let Some(message) = node.announced.message(*saga, &known.name, &recorded) {
-                messages::insert(&transaction, &message, None, false, recorded.at)?;
+        for Candidate { saga, orphaned } in
+            candidates(&transaction, epoch, known, at, at_most - adopted.len())?
+        {
+            // A saga without an owner was released by it: there is no decision of an old owner to keep out.
+            if orphaned {
+                let recorded = append_adoption(&transaction, saga, &event, at)?;
+                if let Some(message) = node.announced.message(saga, &known.name, &recorded) {
+                    messages::insert(&transaction, &message, None, false, recorded.at)?;
+                }
             }
+            transaction
+                .prepare_cached("update or fail sagas set owner = ?2, wake_at = null where id = ?1")?
+                .execute(params![saga.0.as_bytes(), epoch])?;
+            adopted.push(saga);
         }
-        adopted.extend(sagas);
     }
     transaction.commit()?;
     Ok(adopted)
+}
+
+/// A saga that this process may take.
+struct Candidate {
+    saga: SagaId,
+    /// Whether a process that is gone owns it.
+    orphaned: bool,
 }
 
 fn candidates(
@@ -82,22 +96,22 @@ fn candidates(
     known: &Known,
     at: Timestamp,
     at_most: usize,
-) -> Result<Vec<SagaId>, Fault> {
+) -> Result<Vec<Candidate>, Fault> {
     let mut statement = connection.prepare_cached(include_str!("adopt_candidates.sql"))?;
     let values = params![known.name, known.version, epoch, at.as_micros(), limit(at_most)];
     let mut rows = statement.query(values)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        found.push(Reading::of("sagas", &"?", row).saga(0, "id")?);
+        let saga = Reading::of("sagas", &"?", row).saga(0, "id")?;
+        found.push(Candidate { saga, orphaned: row.get(1)? });
     }
     Ok(found)
 }
 
 /// Appending at the next number is what keeps the old owner's decisions out, whenever they arrive.
-fn take_over(
+fn append_adoption(
     connection: &Connection,
     saga: SagaId,
-    epoch: Epoch,
     event: &Event,
     at: Timestamp,
 ) -> Result<Recorded, Fault> {
@@ -118,9 +132,6 @@ fn take_over(
         event: event.clone(),
     };
     append(&mut connection.prepare_cached(include_str!("append_event.sql"))?, saga, &adopted)?;
-    connection
-        .prepare_cached("update or fail sagas set owner = ?2, wake_at = null where id = ?1")?
-        .execute(params![saga.0.as_bytes(), epoch])?;
     Ok(adopted)
 }
 

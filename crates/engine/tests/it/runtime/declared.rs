@@ -81,7 +81,7 @@ async fn an_undo_gets_the_steps_own_result_and_the_error_that_caused_the_rollbac
 #[tokio::test(start_paused = true)]
 async fn retries_are_for_the_definition_to_say() {
     let calls = Calls::answering(|_, attempt| match attempt {
-        1 => Err(StepError::failed("busy")),
+        1 => Err(StepError::not_done("busy")),
         _ => Ok(json!(null)),
     });
     let engine = calls.bench().open().await;

@@ -45,7 +45,7 @@ async fn a_lost_answer_is_doubt_and_a_plain_failure_is_not() {
     with_last_step(lost, &trace).await;
     assert_eq!(trace.count("undo b in doubt"), 1);
     let trace = Trace::default();
-    let ended = with_last_step(acting("b", &trace, |_| Err(StepError::failed("busy"))), &trace).await;
+    let ended = with_last_step(acting("b", &trace, |_| Err(StepError::not_done("busy"))), &trace).await;
     assert_eq!(trace.said(), ["do a", "do b", "undo a a done"]);
     assert_eq!(ended.step("b").unwrap().status, StepStatus::Failed);
 }
@@ -128,7 +128,7 @@ async fn an_interruption_costs_no_retry() {
             async move {
                 match ctx.attempt() {
                     1 | 2 => std::future::pending().await,
-                    3 => Err(StepError::failed("busy")),
+                    3 => Err(StepError::not_done("busy").into()),
                     _ => Ok(()),
                 }
             }

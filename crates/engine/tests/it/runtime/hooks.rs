@@ -70,7 +70,7 @@ async fn a_hook_that_fails_is_called_again_until_it_succeeds() {
         let turn = seen.fetch_add(1, Ordering::SeqCst);
         async move {
             match turn {
-                0 => Err(StepError::failed("busy")),
+                0 => Err(StepError::not_done("busy").into()),
                 1 => panic!("oh"),
                 2 => std::future::pending().await,
                 _ => Ok(()),
@@ -127,7 +127,7 @@ async fn a_hook_is_not_called_for_ever() {
     let seen = calls.clone();
     let saga = Saga::builder("s").step(noting("a", &Trace::default())).on_success(move |_| {
         seen.fetch_add(1, Ordering::SeqCst);
-        async { Err(StepError::failed("never")) }
+        async { Err(StepError::not_done("never").into()) }
     });
     let engine = engine_with(saga.build().unwrap()).await;
     let begun = Instant::now();
@@ -170,7 +170,7 @@ fn failing(trace: &Trace, on_success: bool, on_failure: bool) -> Saga {
         saga = saga.on_failure(move |_| {
             told.say("told");
             let busy = told.count("told") == 1;
-            async move { if busy { Err(StepError::failed("busy")) } else { Ok(()) } }
+            async move { if busy { Err(StepError::not_done("busy").into()) } else { Ok(()) } }
         });
     }
     saga.build().unwrap()

@@ -86,7 +86,7 @@ async fn a_message_that_cannot_be_kept_fails_the_step_that_sends_it() {
     for (topic, key, size) in [("", "key", 1), ("topic", "", 1), ("topic", "a\0b", 1), ("topic", "key", 1001)]
     {
         let step = Step::new("a", move |ctx: Context<serde_json::Value>| async move {
-            ctx.publish(topic, key, &"x".repeat(size))
+            Ok(ctx.publish(topic, key, &"x".repeat(size))?)
         });
         let saga = Saga::builder("s").step(step).build().unwrap();
         let engine = Bench::with(|options| options.max_payload = 1000).open_with(saga).await;
@@ -113,7 +113,7 @@ async fn a_result_that_is_not_there_or_something_else_fails_the_step() {
         .step(Step::new("a", |_: Context<serde_json::Value>| async { Ok("text") }))
         .step(Step::new("b", |ctx: Context<serde_json::Value>| async move {
             assert!(ctx.result::<u32>("nowhere").unwrap_err().message.contains("depend on it"));
-            ctx.result::<u32>("a")
+            Ok(ctx.result::<u32>("a")?)
         }));
     let ended = run_alone(saga.build().unwrap()).await;
     assert_eq!(ended.failed_step.unwrap().as_str(), "b");

@@ -86,6 +86,11 @@ async fn the_last_answers_count_though_the_saga_s_deadline_is_over_before_anybod
     eventually("both are offered", async || begun.elapsed() >= secs(1)).await;
     let both = lease(&engine).await;
     assert_eq!(both.len(), 2);
+    eventually("the saga has heard of both leases", async || {
+        let log = bench.store.log(run.id(), 0, 100).await.unwrap();
+        names(&log).iter().filter(|name| **name == "step.leased").count() == 2
+    })
+    .await;
     for work in &both {
         answer_unheard(&bench, work).await;
     }
@@ -123,9 +128,11 @@ async fn a_worker_whose_answer_is_overtaken_by_the_end_of_its_time_is_told_so() 
         let store = Arc::new(Watched::new(bench.store.clone(), Overtaken::default()));
         let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
         let retry = Retry::fixed(retries, secs(600));
-        put(&engine, written("job", [DraftStep { timeout: secs(20), retry, ..working("build") }])).await;
+        let step = DraftStep { timeout: secs(20), queue_timeout: Some(secs(20)), retry, ..working("build") };
+        put(&engine, written("job", [step])).await;
         let run = start(&engine, "job").await;
         let work = take(&engine).await;
+        wait_for(&run, |event| event.name() == "step.leased").await;
         store.is_armed.store(true, Ordering::SeqCst);
         for _ in 0..2 {
             let result = Payload::encode("built").unwrap();

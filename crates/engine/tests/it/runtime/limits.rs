@@ -210,7 +210,7 @@ async fn a_retry_that_is_due_and_waits_for_room_rests_until_there_is_some() {
         let call = counted.fetch_add(1, Ordering::SeqCst);
         async move {
             match call {
-                0 => return Err(StepError::failed("busy")),
+                0 => return Err(StepError::not_done("busy").into()),
                 1 => tokio::time::sleep(secs(25)).await,
                 _ => {}
             }

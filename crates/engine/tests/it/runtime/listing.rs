@@ -10,7 +10,7 @@ use backstitch::store::Store as _;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{
     Attempt, Caller, Context, Cursor, Engine, Filter, Payload, Place, Retry, STUCK_AFTER, Saga, SagaId,
-    Status, Step, StepError, StepStatus, secs, store,
+    Status, Step, StepError, StepResult, StepStatus, secs, store,
 };
 
 use crate::runtime::support::*;
@@ -125,7 +125,7 @@ async fn a_deadline_far_away_does_not_hide_that_a_saga_is_stuck() {
 #[tokio::test(start_paused = true)]
 async fn the_waiting_do_not_hide_the_stuck() {
     let trace = Trace::default();
-    let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(100, secs(30)));
+    let busy = acting("a", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(100, secs(30)));
     let engine = engine_with(Saga::builder("busy").step(busy).build().unwrap()).await;
     engine.register(one_at_a_time(&trace)).unwrap();
     for _ in 0..150 {
@@ -141,7 +141,7 @@ async fn the_waiting_do_not_hide_the_stuck() {
 #[tokio::test(start_paused = true)]
 async fn a_saga_that_waits_for_its_next_try_is_not_stuck() {
     let trace = Trace::default();
-    let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(100, secs(30)));
+    let busy = acting("a", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(100, secs(30)));
     let engine = engine_with(Saga::builder("s").step(busy).build().unwrap()).await;
     start(&engine, "s").await;
     tokio::time::sleep(secs(1202)).await;
@@ -155,7 +155,7 @@ async fn a_saga_that_goes_on_or_whose_attempt_has_time_left_is_not_stuck() {
     let trace = Trace::default();
     let minutes = ["a", "b", "c", "d", "e", "f", "g", "h", "i", "j", "k", "l", "m", "n", "o"];
     let minute = |id| {
-        Step::new(id, async |_: Context<serde_json::Value>| -> Result<(), StepError> {
+        Step::new(id, async |_: Context<serde_json::Value>| -> StepResult<()> {
             tokio::time::sleep(secs(59)).await;
             Ok(())
         })
@@ -198,7 +198,7 @@ async fn a_saga_that_slept_for_long_is_not_stuck_before_it_has_waited_for_a_plac
     let bench = Bench::with(|options| options.max_active = 1);
     let hangs = Saga::builder("s").step(hanging("a", &trace).timeout(secs(7200)));
     let engine = bench.open_with(hangs.build().unwrap()).await;
-    let busy = acting("b", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(2, secs(3600)));
+    let busy = acting("b", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(2, secs(3600)));
     engine.register(Saga::builder("busy").step(busy).build().unwrap()).unwrap();
     let sleeps = start(&engine, "busy").await.id();
     eventually("it is let go", async || engine.active() == 0).await;
@@ -215,7 +215,7 @@ async fn what_has_been_stuck_for_longest_is_named_first_and_not_what_has_slept_f
     let trace = Trace::default();
     let bench = Bench::with(|options| options.max_active = 2);
     let engine = bench.open_with(one_at_a_time(&trace)).await;
-    let busy = acting("b", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(2, secs(3600)));
+    let busy = acting("b", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(2, secs(3600)));
     engine.register(Saga::builder("busy").step(busy).build().unwrap()).unwrap();
     let sleeps = start(&engine, "busy").await.id();
     eventually("it is let go", async || engine.active() == 0).await;
@@ -302,7 +302,7 @@ async fn looking_for_what_is_stuck_reads_no_logs_however_many_wait() {
     let bench = Bench::new();
     let store = Arc::new(Watched::new(bench.store.clone(), Reader::default()));
     let engine = Engine::on_store(store.clone(), bench.options.clone()).await.unwrap();
-    let busy = acting("a", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(500, secs(30)));
+    let busy = acting("a", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(500, secs(30)));
     engine.register(Saga::builder("busy").step(busy).build().unwrap()).unwrap();
     engine.register(one_at_a_time(&trace)).unwrap();
     for _ in 0..200 {

@@ -25,7 +25,7 @@ async fn engine(post: &Post, saga: Saga) -> Engine {
 fn publishing(topic: &'static str, fails: u32) -> Step<serde_json::Value, ()> {
     let step = Step::new(topic, move |ctx: Context<serde_json::Value>| async move {
         ctx.publish(topic, &ctx.idempotency_key(), &json!({"attempt": ctx.attempt()}))?;
-        if ctx.attempt() <= fails { Err(StepError::failed("busy")) } else { Ok(()) }
+        if ctx.attempt() <= fails { Err(StepError::not_done("busy").into()) } else { Ok(()) }
     });
     step.retry(Retry::fixed(3, secs(1)))
 }
@@ -122,7 +122,7 @@ async fn a_hook_that_is_given_up_raises_an_alert() {
     let (post, trace) = (Post::default(), Trace::default());
     let saga = Saga::builder("s")
         .step(noting("a", &trace))
-        .on_success(|_| async { Err(backstitch::StepError::failed("nobody listens")) });
+        .on_success(|_| async { Err(backstitch::StepError::not_done("nobody listens").into()) });
     let engine = engine(&post, saga.build().unwrap()).await;
     let ended = execute(&engine, "s").await;
     eventually("an alert", async || !post.topics().is_empty()).await;

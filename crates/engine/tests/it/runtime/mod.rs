@@ -19,6 +19,7 @@ mod releases;
 mod retries;
 mod rollbacks;
 mod shutdowns;
+mod stalls;
 mod starting;
 mod streams;
 mod withdrawals;

@@ -16,7 +16,7 @@ use crate::runtime::support::*;
 #[tokio::test(start_paused = true)]
 async fn a_cancelled_wait_is_not_waited_out() {
     let trace = Trace::default();
-    let busy = acting("b", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(5, secs(50)));
+    let busy = acting("b", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(5, secs(50)));
     let engine = engine_with(Saga::builder("s").step(noting("a", &trace)).step(busy).build().unwrap()).await;
     let run = start(&engine, "s").await;
     wait_for(&run, |event| matches!(event, Event::StepRetry { .. })).await;
@@ -106,7 +106,7 @@ async fn stuck(trace: &Trace) -> (Engine, Run) {
     let undone = trace.clone();
     let b = noting("b", trace).compensate(move |ctx, _| {
         undone.say("undo b");
-        async move { if ctx.attempt() == 1 { Err(StepError::failed("stuck")) } else { Ok(()) } }
+        async move { if ctx.attempt() == 1 { Err(StepError::not_done("stuck").into()) } else { Ok(()) } }
     });
     let saga = Saga::builder("s").step(noting("a", trace)).step(b.compensation_retry(Retry::none()));
     let engine = engine_with(saga.step(refusing("no", trace)).build().unwrap()).await;

@@ -5,7 +5,8 @@ use std::sync::atomic::{AtomicI64, Ordering};
 
 use backstitch::clock::{Clock, TokioClock};
 use backstitch::{
-    Context, Engine, Event, Options, Retry, Saga, Status, Step, StepError, StepStatus, Timestamp, secs,
+    Context, Engine, Event, Options, Retry, Saga, Status, Step, StepError, StepResult, StepStatus, Timestamp,
+    secs,
 };
 use tokio::time::Instant;
 
@@ -43,7 +44,7 @@ async fn engine_by_an_adjusted_clock() -> (Engine, Arc<Adjusted>) {
 async fn a_clock_that_is_set_back_holds_nothing_up() {
     let trace = Trace::default();
     let (engine, clock) = engine_by_an_adjusted_clock().await;
-    let answer = |attempt| if attempt < 3 { Err(StepError::failed("busy")) } else { Ok(()) };
+    let answer = |attempt| if attempt < 3 { Err(StepError::not_done("busy")) } else { Ok(()) };
     let step = acting("a", &trace, answer).retry(Retry::fixed(2, secs(1)));
     engine.register(Saga::builder("s").step(step).build().unwrap()).unwrap();
     let begun = Instant::now();
@@ -74,7 +75,7 @@ async fn a_clock_that_jumped_ahead_and_was_set_right_is_right_in_the_end() {
 #[tokio::test(start_paused = true)]
 async fn a_step_is_tried_as_often_as_its_policy_says_and_no_more() {
     let trace = Trace::default();
-    let busy = acting("busy", &trace, |_| Err(StepError::failed("busy"))).retry(Retry::fixed(3, secs(2)));
+    let busy = acting("busy", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(3, secs(2)));
     let begun = Instant::now();
     let ended = run_alone(Saga::builder("s").step(busy).build().unwrap()).await;
     assert_eq!(ended.status, Status::Compensated);
@@ -87,7 +88,7 @@ async fn a_step_is_tried_as_often_as_its_policy_says_and_no_more() {
 async fn waits_grow_as_the_policy_says() {
     let trace = Trace::default();
     let busy =
-        acting("busy", &trace, |attempt| if attempt < 5 { Err(StepError::failed("busy")) } else { Ok(()) });
+        acting("busy", &trace, |attempt| if attempt < 5 { Err(StepError::not_done("busy")) } else { Ok(()) });
     let busy = busy.retry(Retry::exponential(9, secs(1)).with_cap(secs(5)));
     let engine = engine_with(Saga::builder("s").step(busy).build().unwrap()).await;
     let log = log(&start(&engine, "s").await).await;
@@ -98,7 +99,7 @@ async fn waits_grow_as_the_policy_says() {
 async fn a_retry_event_tells_the_attempt_how_many_there_can_be_and_why() {
     let trace = Trace::default();
     let busy = acting("busy", &trace, |attempt| {
-        if attempt == 1 { Err(StepError::failed("full").with_code("E1")) } else { Ok(()) }
+        if attempt == 1 { Err(StepError::not_done("full").with_code("E1")) } else { Ok(()) }
     });
     let saga = Saga::builder("s").step(busy.retry(Retry::fixed(3, secs(2)))).build().unwrap();
     let engine = engine_with(saga).await;
@@ -128,7 +129,7 @@ async fn a_refusal_is_never_tried_again() {
 async fn a_service_that_asks_for_time_gets_it() {
     let trace = Trace::default();
     let asking = |attempt| {
-        let error = StepError::failed("later").with_retry_after(secs(40));
+        let error = StepError::not_done("later").with_retry_after(secs(40));
         if attempt == 1 { Err(error) } else { Ok(()) }
     };
     let saga =
@@ -151,8 +152,7 @@ async fn a_timeout_is_for_one_attempt() {
 
 #[tokio::test(start_paused = true)]
 async fn unless_told_otherwise_an_attempt_has_a_minute_and_two_retries_five_seconds_apart() {
-    let hangs =
-        Step::new("hangs", |_: Context<serde_json::Value>| std::future::pending::<Result<(), StepError>>());
+    let hangs = Step::new("hangs", |_: Context<serde_json::Value>| std::future::pending::<StepResult<()>>());
     let begun = Instant::now();
     let ended = run_alone(Saga::builder("s").step(hangs).build().unwrap()).await;
     assert_eq!(ended.step("hangs").unwrap().attempts, 3);
@@ -162,8 +162,7 @@ async fn unless_told_otherwise_an_attempt_has_a_minute_and_two_retries_five_seco
 #[tokio::test(start_paused = true)]
 async fn defaults_of_the_saga_serve_steps_that_do_not_say() {
     let trace = Trace::default();
-    let hangs =
-        |id| Step::new(id, |_: Context<serde_json::Value>| std::future::pending::<Result<(), StepError>>());
+    let hangs = |id| Step::new(id, |_: Context<serde_json::Value>| std::future::pending::<StepResult<()>>());
     let saga = Saga::builder("s").step_timeout(secs(7)).retry(Retry::fixed(1, secs(1)));
     let begun = Instant::now();
     run_alone(saga.step(noting("a", &trace)).step(hangs("b")).build().unwrap()).await;
@@ -182,7 +181,7 @@ async fn every_attempt_has_the_same_key_and_its_own_number() {
         let key = ctx.idempotency_key();
         assert_eq!(key, format!("{}:pay:do", ctx.saga_id()));
         noted.say(format!("{}", ctx.attempt()));
-        async move { if ctx.attempt() < 3 { Err(StepError::in_doubt("lost")) } else { Ok(()) } }
+        async move { if ctx.attempt() < 3 { Err(StepError::in_doubt("lost").into()) } else { Ok(()) } }
     });
     assert!(run_alone(Saga::builder("s").step(step).build().unwrap()).await.succeeded());
     assert_eq!(trace.said(), ["1", "2", "3"]);

@@ -44,7 +44,7 @@ async fn a_compensation_sees_its_result_the_input_other_results_and_the_reason()
         },
     );
     let third = Step::new("third", |_: Context<String>| async {
-        Err::<(), _>(StepError::refused("no").with_code("E"))
+        Err::<(), _>(StepError::refused("no").with_code("E").into())
     });
     let engine = engine_with(Saga::builder("s").step(first).step(second).step(third).build().unwrap()).await;
     let ended = engine.start("s", "input").await.unwrap().outcome().await.unwrap();
@@ -69,7 +69,7 @@ async fn a_compensation_that_works_in_the_end_makes_a_clean_rollback() {
     let undone = trace.clone();
     let late = noting("a", &trace).compensate(move |ctx, _: Undo<String>| {
         undone.say("undo a");
-        async move { if ctx.attempt() < 4 { Err(StepError::refused("not yet")) } else { Ok(()) } }
+        async move { if ctx.attempt() < 4 { Err(StepError::refused("not yet").into()) } else { Ok(()) } }
     });
     let saga = Saga::builder("s").step(late).step(refusing("no", &trace)).build().unwrap();
     let ended = run_alone(saga).await;
@@ -163,7 +163,7 @@ async fn a_sibling_that_fails_after_the_rollback_began_gets_no_new_attempt() {
             trace.say("do busy");
             async move {
                 ctx.cancelled().await;
-                Err::<(), _>(StepError::failed("busy"))
+                Err::<(), _>(StepError::not_done("busy").into())
             }
         }
     });

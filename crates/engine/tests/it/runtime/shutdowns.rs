@@ -89,7 +89,7 @@ async fn an_engine_that_stops_starts_nothing() {
 #[tokio::test(start_paused = true)]
 async fn a_wait_is_not_waited_out_by_a_shutdown() {
     let trace = Trace::default();
-    let busy = acting("b", &trace, |_| Err(backstitch::StepError::failed("busy")));
+    let busy = acting("b", &trace, |_| Err(backstitch::StepError::not_done("busy")));
     let busy = busy.retry(backstitch::Retry::fixed(2, secs(50)));
     let engine = engine_with(Saga::builder("s").step(busy).build().unwrap()).await;
     start(&engine, "s").await;
@@ -128,7 +128,10 @@ async fn nothing_that_never_returns_holds_up_a_shutdown_beyond_its_grace() {
     engine.register(undo.build().unwrap()).unwrap();
     let told = trace.clone();
     let hook = Saga::builder("hook")
-        .step(Step::new("c", |ctx: Context<serde_json::Value>| async move { ctx.publish("t", "k", &()) }))
+        .step(Step::new(
+            "c",
+            |ctx: Context<serde_json::Value>| async move { Ok(ctx.publish("t", "k", &())?) },
+        ))
         .on_success(move |_| {
             told.say("hook");
             pending()

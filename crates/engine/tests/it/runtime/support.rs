@@ -10,7 +10,7 @@ use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::memory::MemoryStore;
 use backstitch::{
     Attempt, Caller, Context, Engine, Event, Options, Payload, Recorded, Retry, Run, Saga, SagaState, Step,
-    StepError, Undo,
+    StepError, StepResult, Undo,
 };
 use futures::StreamExt;
 use tokio::time::Instant;
@@ -82,7 +82,10 @@ pub(crate) fn acting(
     Step::new(id, move |ctx: Context<serde_json::Value>| {
         done.say(format!("do {id}"));
         let answer = answer(ctx.attempt());
-        async move { answer.map(|()| format!("{id} done")) }
+        async move {
+            answer?;
+            Ok(format!("{id} done"))
+        }
     })
     .compensate(move |_, undo: Undo<String>| {
         undone.say(format!("undo {id} {}", undo.result.as_deref().unwrap_or("in doubt")));
@@ -116,7 +119,7 @@ pub(crate) fn hanging(id: &'static str, trace: &Trace) -> Step<serde_json::Value
     let (done, undone) = (trace.clone(), trace.clone());
     Step::new(id, move |_: Context<serde_json::Value>| {
         done.say(format!("do {id}"));
-        std::future::pending::<Result<String, StepError>>()
+        std::future::pending::<StepResult<String>>()
     })
     .compensate(move |_, undo: Undo<String>| {
         undone.say(format!("undo {id} {}", undo.result.as_deref().unwrap_or("in doubt")));
@@ -130,7 +133,7 @@ pub(crate) fn stubborn(id: &'static str, trace: &Trace) -> Step<serde_json::Valu
     let undone = trace.clone();
     noting(id, trace).compensate(move |_, _: Undo<String>| {
         undone.say(format!("undo {id} fails"));
-        async { Err(StepError::refused("it stays")) }
+        async { Err(StepError::refused("it stays").into()) }
     })
 }
 
@@ -192,14 +195,19 @@ pub(crate) fn written(name: &str, steps: impl IntoIterator<Item = DraftStep>) ->
 
 /// A declared step, undone in the same manner and never tried again.
 fn declared_step(id: &str, action: Performer, undo: Performer) -> DraftStep {
-    let compensate =
-        DraftCompensation { action: undo, timeout: Duration::from_secs(120), retry: Retry::none() };
+    let compensate = DraftCompensation {
+        action: undo,
+        timeout: Duration::from_secs(120),
+        queue_timeout: None,
+        retry: Retry::none(),
+    };
     DraftStep {
         id: id.to_owned(),
         title: None,
         depends_on: None,
         action,
         timeout: Duration::from_secs(60),
+        queue_timeout: None,
         retry: Retry::none(),
         compensate: Some(compensate),
         concurrency: None,

@@ -77,7 +77,8 @@ async fn work_that_a_worker_has_is_awaited_and_then_undone() {
     eventually("it is let go until then", async || engine.active() == 0).await;
     for _ in 0..5 {
         tokio::time::sleep(secs(20)).await;
-        engine.extend_lease(work.job, work.token, secs(30)).await.unwrap();
+        let extended = engine.extend_lease(work.job, work.token, secs(30)).await.unwrap();
+        assert!(extended.cancelled, "the worker may stop early");
     }
     assert_eq!(calls.trace.said(), [""; 0]);
     let answered = engine.complete_work(work.job, work.token, Payload::null()).await.unwrap();
@@ -143,6 +144,7 @@ async fn compensations_are_not_withdrawn() {
     let outside = backstitch::kernel::saga::draft::DraftCompensation {
         action: builders(),
         timeout: secs(7200),
+        queue_timeout: None,
         retry: Retry::none(),
     };
     let plan = DraftStep { compensate: Some(outside), ..calling("plan") };

@@ -3,8 +3,8 @@
 use backstitch::kernel::saga::draft::{DraftCompensation, DraftStep};
 use backstitch::kernel::saga::{Phase, Resolution};
 use backstitch::{
-    Answered, Engine, Error, ErrorKind, Event, Payload, Retry, Status, StepError, StepStatus, Subject, Work,
-    secs,
+    Answered, Engine, Error, ErrorKind, Event, Payload, Retry, Status, StepError, StepResult, StepStatus,
+    Subject, Work, secs,
 };
 use serde_json::json;
 use tokio::time::Instant;
@@ -59,7 +59,7 @@ fn retrying(id: &str, count: u32) -> DraftStep {
 /// A step that is called, and undone by the workers.
 fn undone_outside(id: &str, retries: u32) -> DraftStep {
     let retry = Retry::fixed(retries, secs(5));
-    let undo = DraftCompensation { action: builders(), timeout: secs(60), retry };
+    let undo = DraftCompensation { action: builders(), timeout: secs(60), queue_timeout: None, retry };
     DraftStep { compensate: Some(undo), ..calling(id) }
 }
 
@@ -83,6 +83,25 @@ async fn a_worker_gets_all_there_is_to_know_and_its_result_lets_the_saga_go_on()
     assert_eq!(ended.result::<String>("build").unwrap(), "built");
     assert_eq!(calls.trace.said(), ["do plan", "do ship"]);
     assert_eq!(calls.bodies.lock().unwrap()[1]["results"]["build"], "built");
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_compensation_leaves_no_adoption_in_the_log() {
+    let retry = Retry::fixed(1, secs(5));
+    let undo = DraftCompensation { action: builders(), timeout: secs(3600), queue_timeout: None, retry };
+    let plan = DraftStep { compensate: Some(undo), ..calling("plan") };
+    let build = DraftStep { timeout: secs(3600), ..working("build") };
+    let (_, engine) = engine([plan, build]).await;
+    let run = start(&engine, "job").await;
+    let build = take(&engine).await;
+    eventually("the saga is released", async || engine.active() == 0).await;
+    fail(&engine, &build, StepError::refused("no")).await.unwrap();
+    let undo = take(&engine).await;
+    assert_eq!(step_of(&undo), ("plan", Phase::Undo));
+    eventually("the saga is released again", async || engine.active() == 0).await;
+    complete(&engine, &undo).await.unwrap();
+    assert_eq!(run.clone().outcome().await.unwrap().status, Status::Compensated);
+    assert!(!names(&log(&run).await).contains(&"saga.adopted"));
 }
 
 #[tokio::test(start_paused = true)]
@@ -115,7 +134,7 @@ async fn what_a_worker_failed_at_is_offered_again_in_time() {
     let (_, engine) = engine([retrying("build", 1)]).await;
     let run = start(&engine, "job").await;
     let first = take(&engine).await;
-    fail(&engine, &first, StepError::failed("no disk")).await.unwrap();
+    fail(&engine, &first, StepError::not_done("no disk")).await.unwrap();
     assert!(lease(&engine).await.is_empty(), "not before its time");
     let second = take(&engine).await;
     assert_eq!((second.attempt, second.job != first.job), (2, true), "another attempt is another job");
@@ -217,8 +236,8 @@ async fn a_worker_that_says_it_is_still_at_it_keeps_its_work() {
     for _ in 0..5 {
         tokio::time::sleep(secs(20)).await;
         let longer = engine.extend_lease(work.job, work.token, LEASE).await.unwrap();
-        assert!(longer > until);
-        until = longer;
+        assert!(longer.until > until && !longer.cancelled);
+        until = longer.until;
         assert!(lease(&engine).await.is_empty());
     }
     complete(&engine, &work).await.unwrap();
@@ -265,8 +284,40 @@ async fn an_attempt_that_timed_out_is_given_up_and_its_worker_is_told() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn job_waits_for_a_worker_without_end() {
+    for (timeout, work_takes) in [(secs(5), secs(4)), (secs(7200), secs(7199))] {
+        let (calls, engine) = engine([DraftStep { timeout, ..retrying("build", 2) }]).await;
+        let run = start(&engine, "job").await;
+        // Longer than until the next look at such a saga.
+        tokio::time::sleep(secs(26 * 3600)).await;
+        assert_eq!(engine.active(), 0, "it takes no room");
+        let build = engine.load(run.id()).await.unwrap().unwrap().step("build").unwrap().clone();
+        assert_eq!((build.status, build.attempts), (StepStatus::Waiting, 1));
+        let work = take(&engine).await;
+        wait_for(&run, |event| event.name() == "step.leased").await;
+        tokio::time::sleep(work_takes).await;
+        complete(&engine, &work).await.unwrap();
+        assert!(run.clone().outcome().await.unwrap().succeeded(), "its time began when it was leased");
+        let expected = ["saga.started", "step.started", "step.leased", "step.succeeded", "saga.succeeded"];
+        assert_eq!(names(&log(&run).await), expected);
+        assert_eq!(calls.trace.said(), [""; 0]);
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn worker_that_leases_late_times_out_after_its_lease() {
+    let (_, engine) = engine([DraftStep { timeout: secs(20), ..working("build") }]).await;
+    let run = start(&engine, "job").await;
+    tokio::time::sleep(secs(3600)).await;
+    let begun = Instant::now();
+    take(&engine).await;
+    wait_for(&run, |event| event.name() == "step.timed_out").await;
+    assert_eq!(begun.elapsed().as_secs(), 20);
+}
+
+#[tokio::test(start_paused = true)]
 async fn what_nobody_took_in_time_is_never_handed_out() {
-    let (_, engine) = engine([DraftStep { timeout: secs(20), ..retrying("build", 1) }]).await;
+    let (_, engine) = engine([DraftStep { queue_timeout: Some(secs(20)), ..retrying("build", 1) }]).await;
     let run = start(&engine, "job").await;
     wait_for(&run, |event| event.name() == "step.retry").await;
     assert!(lease(&engine).await.is_empty(), "the first attempt is over, the second not there yet");
@@ -390,8 +441,10 @@ async fn a_saga_that_waits_long_for_a_worker_takes_no_room() {
 #[tokio::test(start_paused = true)]
 async fn a_saga_that_was_let_go_gives_its_worker_up_in_time() {
     let (calls, engine) = engine([DraftStep { timeout: secs(7200), ..working("build") }]).await;
-    let begun = Instant::now();
     let run = start(&engine, "job").await;
+    let begun = Instant::now();
+    take(&engine).await;
+    wait_for(&run, |event| event.name() == "step.leased").await;
     eventually("it is let go", async || engine.active() == 0).await;
     assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
     let took = begun.elapsed().as_secs();
@@ -431,7 +484,9 @@ async fn a_worker_undoes_what_was_done() {
 
 #[tokio::test(start_paused = true)]
 async fn a_compensation_that_no_worker_brings_about_waits_for_a_person() {
-    let (_, engine) = engine([undone_outside("plan", 1), working("build")]).await;
+    let mut plan = undone_outside("plan", 1);
+    plan.compensate.as_mut().unwrap().queue_timeout = Some(secs(60));
+    let (_, engine) = engine([plan, working("build")]).await;
     let run = start(&engine, "job").await;
     fail(&engine, &take(&engine).await, StepError::refused("no")).await.unwrap();
     let ended = run.clone().outcome().await.unwrap();
@@ -489,7 +544,7 @@ async fn only_work_for_workers_can_be_answered() {
     let trace = Trace::default();
     let (_, engine) = engine([working("build")]).await;
     let hooked = backstitch::Saga::builder("hooked").step(noting("a", &trace));
-    let hooked = hooked.on_success(|_| std::future::pending::<Result<(), StepError>>()).build().unwrap();
+    let hooked = hooked.on_success(|_| std::future::pending::<StepResult<()>>()).build().unwrap();
     engine.register(hooked).unwrap();
     assert!(execute(&engine, "hooked").await.succeeded());
     for job in [1, 99] {

@@ -55,7 +55,7 @@ fn neighbours_wait_differently_and_each_the_same_each_time() {
         let entered = Timestamp::from_micros(entered);
         let begun = decide(&machine, "errand-1", None, start(), entered).unwrap().instance;
         let Instance { entry, token, .. } = begun;
-        let outcome = Err(StepError::failed("try later"));
+        let outcome = Err(StepError::not_done("try later"));
         let answer = Input::Answered { entry, attempt: 1, token: Some(token), outcome };
         let failed = decide(&machine, "errand-1", Some(&begun), answer, at(60)).unwrap().instance;
         let wait = failed.due_at.unwrap().since(at(60));
@@ -94,12 +94,12 @@ fn an_error_that_may_pass_is_tried_again_with_the_waits_of_the_action() {
     let mut life = Life::of(draft.check().unwrap());
     life.tell(start()).unwrap();
     for (turn, wait) in [(1, 7), (2, 9)] {
-        let again = life.answer(Err(StepError::failed("try later"))).unwrap();
+        let again = life.answer(Err(StepError::not_done("try later"))).unwrap();
         let due = at(life.now).plus(Duration::from_secs(wait));
         assert_eq!((again.instance.failures, again.instance.due_at), (turn, Some(due)));
         assert_eq!(life.state(), "source_resolving");
     }
-    let over = life.answer(Err(StepError::failed("still broken"))).unwrap();
+    let over = life.answer(Err(StepError::not_done("still broken"))).unwrap();
     let failure = over.instance.failure.unwrap();
     assert_eq!((life.state(), &*failure.kind, &*failure.message), ("failed", "internal", "still broken"));
 }
@@ -140,10 +140,10 @@ fn an_error_leads_where_its_kind_is_declared_to_lead_and_leaves_no_error_behind(
 #[test]
 fn a_wish_to_wait_is_granted_within_reason() {
     let mut life = begun();
-    let wish = StepError::failed("slow down").with_retry_after(Duration::from_secs(100));
+    let wish = StepError::not_done("slow down").with_retry_after(Duration::from_secs(100));
     assert_eq!(life.answer(Err(wish)).unwrap().instance.due_at, Some(at(2).plus(Duration::from_secs(100))));
     let mut life = begun();
-    let wish = StepError::failed("slow down").with_retry_after(Duration::from_secs(100_000));
+    let wish = StepError::not_done("slow down").with_retry_after(Duration::from_secs(100_000));
     assert_eq!(life.answer(Err(wish)).unwrap().instance.due_at, Some(at(2).plus(Duration::from_secs(300))));
 }
 
@@ -187,7 +187,7 @@ fn a_worker_is_offered_each_attempt_anew() {
     let mut life = begun();
     life.answer(Ok("null")).unwrap();
     life.answer(Ok("null")).unwrap();
-    let again = life.answer(Err(StepError::failed("try later"))).unwrap();
+    let again = life.answer(Err(StepError::not_done("try later"))).unwrap();
     let offer = again.offer.unwrap();
     assert_eq!((offer.attempt, offer.due_at), (2, at(life.now).plus(Duration::from_secs(5))));
     let until = offer.due_at.plus(Duration::from_secs(60));
@@ -208,7 +208,7 @@ fn a_clock_that_was_set_back_holds_no_action_up() {
     let moved = life.answer(Ok("null")).unwrap();
     assert_eq!(moved.instance.due_at, Some(at(-3599)), "by the clock, not by the log");
     assert_eq!(moved.instance.entered_at, at(1), "by the log, not by the clock");
-    let error = StepError::failed("busy");
+    let error = StepError::not_done("busy");
     let again = life.answer(Err(error)).unwrap();
     let wait = again.instance.due_at.unwrap().since(at(-3598));
     assert!(wait <= Duration::from_secs(5), "{wait:?}");
@@ -234,7 +234,7 @@ fn it_is_stuck_so_long_after_it_came_to_a_state_that_may_not_last() {
     assert_eq!(life.stands().stuck_at(&life.machine), None, "this state may last");
     life.answer(Ok("null")).unwrap();
     let came = at(life.now);
-    life.answer(Err(StepError::failed("try later"))).unwrap();
+    life.answer(Err(StepError::not_done("try later"))).unwrap();
     assert_eq!(life.state(), "vercel_creating");
     assert_eq!(life.stands().stuck_at(&life.machine), Some(came.plus(minute)), "trying again is no progress");
 }

@@ -99,7 +99,7 @@ fn attempts_of_an_action_are_counted() {
         state: state.into(),
         attempt,
         max_attempts,
-        error: backstitch_kernel::StepError::failed("again"),
+        error: backstitch_kernel::StepError::not_done("again"),
         retry_at: at(2000),
     };
     let mut life = Life::of(driven());

@@ -15,7 +15,7 @@ fn lives() -> Vec<Life> {
     full.tell(start()).unwrap();
     full.tell(start_as("c-2")).unwrap();
     full.tell(Input::Start(given)).unwrap();
-    full.answer(Err(StepError::failed("again").with_code("x"))).unwrap();
+    full.answer(Err(StepError::not_done("again").with_code("x"))).unwrap();
     full.answer(Err(StepError::refused("not linked").with_code("no_github_token"))).unwrap();
     full.tell(start()).unwrap();
     full.answer(Ok("{\"big\":12345678901234567890}")).unwrap();

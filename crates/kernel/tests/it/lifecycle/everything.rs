@@ -13,7 +13,7 @@ fn everything(machine: &Machine, instance: Option<&Instance>) -> Vec<Input> {
     let Some(Instance { entry, failures, token, .. }) = instance else { return inputs };
     let outcomes = [
         Ok(Payload::null()),
-        Err(StepError::failed("again")),
+        Err(StepError::not_done("again")),
         Err(StepError::refused("no").with_code("no_github_token")),
         Err(StepError::refused("no")),
     ];

@@ -33,7 +33,7 @@ fn started() -> Started {
 }
 
 fn outside() -> Outside {
-    Outside { queue: "q".into(), until: seconds(8) }
+    Outside { queue: "q".into(), queue_until: Some(seconds(8)), until: None }
 }
 
 fn is_left_outside(event: &Event) -> bool {
@@ -53,13 +53,17 @@ fn every_event() -> Vec<(&'static str, Event)> {
         ("saga.succeeded", Event::SagaSucceeded),
         ("saga.failed", Event::SagaFailed { step: step.clone(), error: error() }),
         ("saga.compensating", Event::SagaCompensating { failed_step: Some(step.clone()), error: error() }),
-        ("saga.compensating", Event::SagaCompensating { failed_step: None, error: StepError::failed("") }),
+        ("saga.compensating", Event::SagaCompensating { failed_step: None, error: StepError::not_done("") }),
         ("saga.compensated", Event::SagaCompensated),
         ("saga.paused", Event::SagaPaused { note: note.clone() }),
         ("saga.resumed", Event::SagaResumed { note: note.clone() }),
         ("saga.adopted", Event::SagaAdopted { node: "n".to_owned(), epoch: -5 }),
         ("step.started", Event::StepStarted { step: step.clone(), attempt, outside: None }),
         ("step.started", Event::StepStarted { step: step.clone(), attempt, outside: Some(outside()) }),
+        (
+            "step.leased",
+            Event::StepLeased { step: step.clone(), phase: Phase::Undo, attempt, until: seconds(9) },
+        ),
         ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: json("[1,  2]") }),
         ("step.succeeded", Event::StepSucceeded { step: step.clone(), attempt, result: Payload::null() }),
         ("step.succeeded", unparsed(b"<html>")),
@@ -147,7 +151,8 @@ fn the_written_form_is_pinned() {
         format!(r#"{{"error":{error},"phase":"undo","max_attempts":9,"retry_at":99000000}}"#)
     );
     let left_outside = Event::StepStarted { step: "s".into(), attempt: 1, outside: Some(outside()) };
-    assert_eq!(codec::data(&left_outside).unwrap(), r#"{"queue":"q","until":8000000}"#);
+    assert_eq!(codec::data(&left_outside).unwrap(), r#"{"queue":"q","queue_until":8000000}"#);
+    assert_eq!(data("step.leased"), r#"{"phase":"undo","until":9000000}"#);
     assert_eq!(data("step.resolved"), r#"{"action":"skip","note":"who, \"why\""}"#);
     assert_eq!(data("saga.adopted"), r#"{"node":"n","epoch":-5}"#);
 }
@@ -183,9 +188,9 @@ fn a_row_with_something_missing_is_refused_by_name() {
         ("step.failed", "{}", "data.error"),
         ("step.retry", "{}", "data.phase"),
         ("step.started", r#"{"until": 1}"#, "data.queue"),
-        ("step.started", r#"{"queue": "q"}"#, "data.until"),
+        ("step.leased", r#"{"until": 1}"#, "data.phase"),
+        ("step.leased", r#"{"phase": "do"}"#, "data.until"),
         ("step.compensating", r#"{"until": 1}"#, "data.queue"),
-        ("step.compensating", r#"{"queue": "q"}"#, "data.until"),
         ("step.resolved", "{}", "data.action"),
         ("step.resolved", r#"{"action": "skip"}"#, "data.note"),
     ] {

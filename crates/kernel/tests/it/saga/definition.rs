@@ -179,6 +179,24 @@ fn a_queue_is_named_like_everything_else() {
 }
 
 #[test]
+fn queue_timeout_is_for_workers_and_not_zero() {
+    let found = mistakes(changed(|draft| {
+        draft.steps[0].queue_timeout = Some(Duration::from_secs(1));
+        draft.steps[1].action = Performer::Worker { queue: "q".to_owned() };
+        draft.steps[1].queue_timeout = Some(Duration::ZERO);
+    }));
+    assert_eq!(
+        found,
+        [
+            "steps[0].queue_timeout: is for workers: nothing else waits in a queue",
+            "steps[1].queue_timeout: is zero: every attempt would time out at once",
+        ]
+    );
+    let both = sequence(&["a"]).outside("a").undo_outside("a").waiting_at_most("a", 60);
+    assert_eq!(mistakes(both), [""; 0]);
+}
+
+#[test]
 fn how_many_a_worker_does_at_once_is_not_for_the_definition_to_say() {
     assert_eq!(
         mistakes(sequence(&["a"]).outside("a").limited("a")),

@@ -132,7 +132,7 @@ fn a_service_can_ask_for_a_longer_wait_but_not_for_a_shorter_one_nor_for_more_th
         let mut draft = sequence(&["a"]);
         draft.steps[0].retry = retry.clone();
         let mut saga = Play::start(draft);
-        let error = StepError::failed("busy").with_retry_after(Duration::from_secs(asked));
+        let error = StepError::not_done("busy").with_retry_after(Duration::from_secs(asked));
         saga.input(saga.answer("a", Phase::Do, Outcome::Failed(error))).unwrap();
         assert_eq!(saga.state.next_due(), Some(seconds(expected)), "{asked} s asked of {retry:?}");
         let shown = saga.state.steps[0].forward.error.as_ref().and_then(|error| error.retry_after);
@@ -148,7 +148,7 @@ fn a_service_that_refuses_to_undo_for_a_day_holds_a_rollback_up_for_minutes() {
     let mut saga = Play::start(draft);
     saga.done("a");
     saga.fails("b", ErrorKind::Refused);
-    let error = StepError::failed("tomorrow").with_retry_after(Duration::from_secs(86_400));
+    let error = StepError::not_done("tomorrow").with_retry_after(Duration::from_secs(86_400));
     saga.input(saga.answer("a", Phase::Undo, Outcome::Failed(error))).unwrap();
     assert_eq!(saga.state.next_due(), Some(seconds(30)));
 }
@@ -172,7 +172,7 @@ fn jitter_tells_sagas_and_steps_apart() {
     let definition = draft.clone().check().unwrap();
     let due = |saga: u128, step: &str| {
         let play = Play::start(draft.clone());
-        let answer = play.answer(step, Phase::Do, Outcome::Failed(StepError::failed("no")));
+        let answer = play.answer(step, Phase::Do, Outcome::Failed(StepError::not_done("no")));
         let id = backstitch_kernel::SagaId(uuid::Uuid::from_u128(saga));
         let now = backstitch_kernel::saga::Now::at(seconds(0));
         let decision = backstitch_kernel::saga::decide(&definition, id, &play.state, answer, now).unwrap();

@@ -19,8 +19,16 @@ fn left_to(saga: &Play, step: &str) -> Option<Outside> {
     })?
 }
 
+/// When the time of the worker that has this step is over.
 fn until(saga: &Play, step: &str) -> Option<Timestamp> {
-    left_to(saga, step).map(|outside| outside.until)
+    saga.log.iter().rev().find_map(|recorded| match &recorded.event {
+        Event::StepLeased { step: leased, until, .. } if leased.as_str() == step => Some(*until),
+        _ => None,
+    })
+}
+
+fn without_end() -> Outside {
+    Outside { queue: "workers".into(), queue_until: None, until: None }
 }
 
 #[test]
@@ -28,9 +36,75 @@ fn an_attempt_left_to_a_worker_is_announced_and_not_run() {
     let saga = Play::start(sequence(&["a", "b"]).outside("a"));
     assert_eq!(saga.news(), ["started", "do a 1"]);
     assert_eq!(saga.effects, []);
-    assert_eq!(left_to(&saga, "a"), Some(Outside { queue: "workers".into(), until: seconds(30) }));
+    assert_eq!((left_to(&saga, "a"), until(&saga, "a")), (Some(without_end()), Some(seconds(30))));
     assert_eq!((saga.status(), saga.step("a")), (Status::Running, StepStatus::Running));
     assert!(!saga.state.anything_runs_here());
+}
+
+#[test]
+fn time_of_an_attempt_begins_when_a_worker_leases_it() {
+    let mut saga = Play::start_without_workers(sequence(&["a"]).outside("a"));
+    assert_eq!((saga.step("a"), saga.state.next_due()), (StepStatus::Waiting, None));
+    assert!(saga.state.anything_is_queued());
+    assert_eq!(saga.wake(1_000_000), [""; 0], "without a worker nothing times out");
+    saga.lease("a", Phase::Do).unwrap();
+    assert_eq!(saga.news(), ["a do 1 leased"]);
+    assert_eq!((saga.step("a"), until(&saga, "a")), (StepStatus::Running, Some(seconds(1_000_030))));
+    assert!(!saga.state.anything_is_queued());
+    assert_eq!(saga.lease("a", Phase::Do), Err(Rejected::NotQueued("a".into())), "it has begun");
+    assert_eq!(saga.wake(1_000_029), [""; 0]);
+    assert_eq!(saga.wake(1_000_030), ["a timed out", "turn at a", "undo a 1"]);
+}
+
+#[test]
+fn leases_of_other_attempts_are_refused() {
+    let mut saga = Play::start_without_workers(sequence(&["a", "b"]).outside("a"));
+    let lease =
+        |step: &str, phase, attempt| Input::Leased { step: step.into(), phase, attempt, at: seconds(1) };
+    for (step, phase, attempt) in [("a", Phase::Do, 2), ("a", Phase::Undo, 1), ("b", Phase::Do, 1)] {
+        let refused = saga.input(lease(step, phase, attempt));
+        assert_eq!(refused, Err(Rejected::Stale { step: step.into(), attempt }));
+    }
+    assert_eq!(saga.input(lease("x", Phase::Do, 1)), Err(Rejected::UnknownStep("x".into())));
+    assert_eq!(saga.done("a"), ["a done", "do b 1"]);
+    assert_eq!(saga.input(lease("b", Phase::Do, 1)), Err(Rejected::NotQueued("b".into())), "it runs here");
+}
+
+#[test]
+fn wait_for_a_worker_ends_with_its_queue_timeout() {
+    let draft = sequence(&["a"]).outside("a").retrying("a", 1).undo_outside("a").waiting_at_most("a", 60);
+    let mut saga = Play::start_without_workers(draft);
+    let wait = |until| Outside { queue_until: Some(seconds(until)), ..without_end() };
+    assert_eq!((left_to(&saga, "a"), saga.state.next_due()), (Some(wait(60)), Some(seconds(60))));
+    assert_eq!(saga.wake(59), [""; 0]);
+    assert_eq!(saga.wake(60), ["a do 1/2, again at 70"]);
+    assert_eq!(giving_up(&saga, "a", Phase::Do, 1), ["a do 1/2, again at 70"]);
+    assert_eq!(saga.wake(70), ["do a 2"]);
+    assert_eq!(left_to(&saga, "a"), Some(wait(130)));
+    assert_eq!(saga.wake(130), ["a failed", "turn at a", "compensated"], "nobody had it: nothing was done");
+    let error = saga.state.steps[0].forward.error.clone().unwrap();
+    assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Failed, Some("QUEUE_TIMEOUT")));
+}
+
+#[test]
+fn lease_ends_the_wait_for_a_worker() {
+    let mut saga = Play::start_without_workers(sequence(&["a"]).outside("a").waiting_at_most("a", 60));
+    saga.now = 50;
+    saga.lease("a", Phase::Do).unwrap();
+    assert_eq!(saga.state.next_due(), Some(seconds(80)));
+    assert_eq!(saga.wake(79), [""; 0]);
+    assert_eq!(saga.done("a"), ["a done", "succeeded"]);
+}
+
+#[test]
+fn attempts_of_older_logs_keep_their_time() {
+    let saga = Play::start_without_workers(sequence(&["a"]).outside("a"));
+    let mut log = saga.log.clone();
+    let outside = Some(Outside { until: Some(seconds(30)), ..without_end() });
+    log[1].event = Event::StepStarted { step: "a".into(), attempt: 1, outside };
+    let mut saga = Play::read(saga.definition, log, 0);
+    assert_eq!((saga.step("a"), saga.state.next_due()), (StepStatus::Running, Some(seconds(30))));
+    assert_eq!(saga.wake(30), ["a timed out", "turn at a", "undo a 1"]);
 }
 
 #[test]
@@ -199,7 +273,7 @@ fn a_compensation_is_left_to_a_worker_too() {
     let mut saga = undoing(0);
     assert_eq!(saga.news(), ["b failed", "turn at b", "undo a 1"]);
     assert_eq!(saga.effects, []);
-    assert_eq!(left_to(&saga, "a"), Some(Outside { queue: "workers".into(), until: seconds(30) }));
+    assert_eq!((left_to(&saga, "a"), until(&saga, "a")), (Some(without_end()), Some(seconds(30))));
     assert_eq!(saga.step("a"), StepStatus::Compensating);
     assert_eq!(saga.adopt(), ["adopted"]);
     assert_eq!(saga.state.steps[0].undo.interruptions, 0);

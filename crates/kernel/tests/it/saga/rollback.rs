@@ -17,7 +17,7 @@ fn a_failed_step_turns_the_saga_round_and_the_others_are_undone_in_reverse_order
     assert_eq!(saga.step("c"), StepStatus::Failed);
     let cause = saga.state.cause.as_ref().unwrap();
     assert_eq!(cause.failed_step, Some("c".into()));
-    assert_eq!(cause.error, StepError::failed("no"));
+    assert_eq!(cause.error, StepError::not_done("no"));
 }
 
 #[test]

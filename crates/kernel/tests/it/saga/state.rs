@@ -53,7 +53,7 @@ fn a_log_fits_its_definition() {
             at: seconds(9),
             event: Event::SagaCompensating {
                 failed_step: Some("nowhere".into()),
-                error: StepError::failed(""),
+                error: StepError::not_done(""),
             },
         });
     });
@@ -110,9 +110,12 @@ fn phase(progress: Progress) -> PhaseState {
 fn a_step_is_told_in_one_word() {
     let waiting = || Progress::Waiting { until: seconds(1) };
     let outside = || Progress::Outside { until: seconds(1) };
+    let queued = || Progress::Queued { until: None };
     let table = [
         (Progress::Idle, Progress::Idle, false, StepStatus::Pending),
         (Progress::Running, Progress::Idle, false, StepStatus::Running),
+        (queued(), Progress::Idle, false, StepStatus::Waiting),
+        (queued(), Progress::Idle, true, StepStatus::Waiting),
         (outside(), Progress::Idle, false, StepStatus::Running),
         (outside(), Progress::Idle, true, StepStatus::Running),
         (Progress::Interrupted, Progress::Idle, true, StepStatus::Running),
@@ -123,6 +126,7 @@ fn a_step_is_told_in_one_word() {
         (Progress::Skipped, Progress::Idle, false, StepStatus::Skipped),
         (Progress::Done, Progress::Running, false, StepStatus::Compensating),
         (Progress::Done, outside(), false, StepStatus::Compensating),
+        (Progress::Done, queued(), false, StepStatus::Compensating),
         (Progress::Done, Progress::Interrupted, false, StepStatus::Compensating),
         (Progress::Failed, waiting(), true, StepStatus::Compensating),
         (Progress::Done, Progress::Done, false, StepStatus::Compensated),
@@ -148,6 +152,7 @@ fn a_phase_knows_whether_it_is_under_way() {
         (Progress::Idle, false, false, false),
         (Progress::Running, true, true, true),
         (Progress::Outside { until: seconds(1) }, true, true, false),
+        (Progress::Queued { until: None }, true, true, false),
         (Progress::Interrupted, true, false, false),
         (Progress::Waiting { until: seconds(1) }, true, false, false),
         (Progress::Done, false, false, false),

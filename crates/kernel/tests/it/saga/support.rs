@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use backstitch_kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
+use backstitch_kernel::saga::state::Progress;
 use backstitch_kernel::saga::{
     self, Definition, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, Resolution, Start,
     State, Status, StepStatus, codec,
@@ -25,6 +26,7 @@ pub(crate) fn step(id: &str, after: Option<&[&str]>) -> DraftStep {
         depends_on: after.map(|after| after.iter().map(|&id| id.to_owned()).collect()),
         action: Performer::Code,
         timeout: Duration::from_secs(30),
+        queue_timeout: None,
         retry: Retry::none(),
         compensate: Some(DraftCompensation {
             timeout: Duration::from_secs(30),
@@ -55,6 +57,8 @@ pub(crate) trait Change: Sized {
     fn outside(self, id: &str) -> Self;
     /// An outside worker performs the compensation.
     fn undo_outside(self, id: &str) -> Self;
+    /// How long the action, and the compensation, may wait for a worker, in seconds.
+    fn waiting_at_most(self, id: &str, wait: u64) -> Self;
     fn going_on(self) -> Self;
     fn undoing_at_once(self, count: usize) -> Self;
 }
@@ -105,6 +109,16 @@ impl Change for Draft {
         self
     }
 
+    fn waiting_at_most(mut self, id: &str, wait: u64) -> Self {
+        let wait = Some(Duration::from_secs(wait));
+        let step = named(&mut self, id);
+        step.queue_timeout = wait.filter(|_| step.action.queue().is_some());
+        if let Some(undo) = &mut step.compensate {
+            undo.queue_timeout = wait.filter(|_| undo.action.queue().is_some());
+        }
+        self
+    }
+
     fn going_on(mut self) -> Self {
         self.continue_on_compensation_failure = true;
         self
@@ -127,6 +141,8 @@ pub(crate) struct Play {
     pub(crate) effects: Vec<Effect>,
     pub(crate) now: i64,
     pub(crate) hold: bool,
+    /// Whether workers lease what waits for them.
+    pub(crate) workers: bool,
 }
 
 impl Play {
@@ -139,7 +155,16 @@ impl Play {
         Self::start_with(draft, start, false)
     }
 
+    /// A saga whose workers are away.
+    pub(crate) fn start_without_workers(draft: Draft) -> Self {
+        Self::begin(draft, Start::default(), false, false)
+    }
+
     pub(crate) fn start_with(draft: Draft, start: Start, hold: bool) -> Self {
+        Self::begin(draft, start, hold, true)
+    }
+
+    fn begin(draft: Draft, start: Start, hold: bool, workers: bool) -> Self {
         let definition = draft.check().unwrap_or_else(|problems| panic!("{problems}"));
         let now = Now { at: seconds(0), hold };
         let decision = saga::start(&definition, start, now);
@@ -151,19 +176,61 @@ impl Play {
             effects: Vec::new(),
             now: 0,
             hold,
+            workers,
         };
         play.keep(decision);
+        play.lease_what_waits();
         play
     }
 
     /// A saga with this log, as a node that has just read it sees it.
     pub(crate) fn read(definition: Definition, log: Vec<Recorded>, now: i64) -> Self {
         let state = State::fold(&definition, &log).unwrap_or_else(|misfit| panic!("{misfit}"));
-        Self { definition, state, log, news: Vec::new(), effects: Vec::new(), now, hold: false }
+        Self {
+            definition,
+            state,
+            log,
+            news: Vec::new(),
+            effects: Vec::new(),
+            now,
+            hold: false,
+            workers: true,
+        }
     }
 
     pub(crate) fn input(&mut self, input: Input) -> Result<(), Rejected> {
         let now = Now { at: seconds(self.now), hold: self.hold };
+        let decision = saga::decide(&self.definition, SAGA, &self.state, input, now)?;
+        self.keep(decision);
+        self.lease_what_waits();
+        Ok(())
+    }
+
+    /// Workers lease what there is at once. What that says is no news.
+    fn lease_what_waits(&mut self) {
+        if !self.workers {
+            return;
+        }
+        loop {
+            let phases = [Phase::Do, Phase::Undo];
+            let mut all = (0..self.state.steps.len()).flat_map(|at| phases.map(|phase| (at, phase)));
+            let queued = |&(at, phase): &(usize, Phase)| {
+                matches!(self.state.steps[at].phase(phase).progress, Progress::Queued { .. })
+            };
+            let Some((at, phase)) = all.find(queued) else { return };
+            let (news, effects) = (self.news.clone(), self.effects.clone());
+            let step = self.definition.steps()[at].id.to_string();
+            self.lease(&step, phase).unwrap_or_else(|rejected| panic!("{rejected}"));
+            (self.news, self.effects) = (news, effects);
+        }
+    }
+
+    /// A worker leases the newest attempt of this step now.
+    pub(crate) fn lease(&mut self, step: &str, phase: Phase) -> Result<(), Rejected> {
+        let position = self.definition.position(&step.into()).unwrap_or_else(|| panic!("no step {step}"));
+        let attempt = self.state.steps[position].phase(phase).attempts;
+        let (at, now) = (seconds(self.now), Now { at: seconds(self.now), hold: self.hold });
+        let input = Input::Leased { step: step.into(), phase, attempt, at };
         let decision = saga::decide(&self.definition, SAGA, &self.state, input, now)?;
         self.keep(decision);
         Ok(())
@@ -291,6 +358,9 @@ pub(crate) fn short(event: &Event) -> String {
         Event::SagaResumed { .. } => "resumed".to_owned(),
         Event::SagaAdopted { .. } => "adopted".to_owned(),
         Event::StepStarted { step, attempt, .. } => format!("do {step} {attempt}"),
+        Event::StepLeased { step, phase, attempt, .. } => {
+            format!("{step} {} {attempt} leased", phase.as_str())
+        }
         Event::StepSucceeded { step, .. } => format!("{step} done"),
         Event::StepFailed { step, in_doubt, .. } if *in_doubt => format!("{step} in doubt"),
         Event::StepFailed { step, .. } => format!("{step} failed"),

@@ -57,7 +57,7 @@ fn an_error_says_what_is_known() {
     ] {
         assert_eq!((kind.leaves_doubt(), kind.is_retryable()), (doubt, again), "{kind:?}");
     }
-    assert_eq!(StepError::failed("x").kind, Failed);
+    assert_eq!(StepError::not_done("x").kind, Failed);
     assert_eq!(StepError::refused("x").kind, Refused);
     assert_eq!(StepError::in_doubt("x").kind, InDoubt);
 }
@@ -67,20 +67,6 @@ fn an_error_reads_well_with_and_without_its_code() {
     let error = StepError::refused("card declined");
     assert_eq!(error.to_string(), "card declined");
     assert_eq!(error.with_code("CARD").to_string(), "CARD: card declined");
-}
-
-#[derive(Debug, thiserror::Error)]
-#[error("cannot pay")]
-struct Outer(#[source] Inner);
-
-#[derive(Debug, thiserror::Error)]
-#[error("no route to bank")]
-struct Inner;
-
-#[test]
-fn any_error_becomes_a_failed_attempt_with_all_its_causes() {
-    let error = StepError::from(Outer(Inner));
-    assert_eq!(error, StepError::failed("cannot pay: no route to bank"));
 }
 
 #[test]

@@ -184,18 +184,18 @@ fn order() -> Saga {
     let payment = Step::new("payment", |_: Context<Value>| async { Ok(json!("paid")) })
         .compensate(|ctx: Context<Value>, _: Undo<Value>| async move {
             let why = ctx.input()["why"].as_str().unwrap().to_owned();
-            Err(StepError::failed(why).with_code("BANK_CLOSED"))
+            Err(StepError::not_done(why).with_code("BANK_CLOSED").into())
         })
         .compensation_retry(Retry::none());
     let inventory = Step::new("inventory", |_: Context<Value>| async {
-        Err::<(), _>(StepError::refused("out of stock"))
+        Err::<(), _>(StepError::refused("out of stock").into())
     });
     Saga::builder("order").step(payment).step(inventory).build().unwrap()
 }
 
 fn farewell() -> Saga {
     let step = Step::new("go", |_: Context<Value>| async { Ok(()) });
-    let hook = |_| async { Err(StepError::failed("nobody listens")) };
+    let hook = |_| async { Err(StepError::not_done("nobody listens").into()) };
     Saga::builder("farewell").step(step).on_success(hook).build().unwrap()
 }
 

@@ -170,7 +170,7 @@ fn an_unknown_field_without_a_near_one_is_told_what_there_is() {
     assert_eq!(
         mistakes_in_step("colour: red"),
         [
-            "colour: is not known: the fields here are id, title, depends_on, action, compensate, timeout, retry, concurrency"
+            "colour: is not known: the fields here are id, title, depends_on, action, compensate, timeout, queue_timeout, retry, concurrency"
         ]
     );
 }

@@ -50,25 +50,31 @@ fn retries() -> impl Strategy<Value = Retry> {
 }
 
 fn compensations() -> impl Strategy<Value = DraftCompensation> {
-    (performers(), durations(), retries()).prop_map(|(action, timeout, retry)| DraftCompensation {
-        action,
-        timeout,
-        retry,
-    })
-}
-
-fn steps() -> impl Strategy<Value = DraftStep> {
-    let times = (durations(), retries(), option::of(1_u32..9));
-    (option::of("\\PC{0,20}"), option::of(Just(Vec::new())), performers(), option::of(compensations()), times)
-        .prop_map(|(title, depends_on, action, compensate, (timeout, retry, concurrency))| DraftStep {
-            id: String::new(),
-            title,
-            depends_on,
-            concurrency: concurrency.filter(|_| action.queue().is_none()),
+    (performers(), durations(), option::of(durations()), retries()).prop_map(
+        |(action, timeout, queue_timeout, retry)| DraftCompensation {
+            queue_timeout: queue_timeout.filter(|_| action.queue().is_some()),
             action,
             timeout,
             retry,
-            compensate,
+        },
+    )
+}
+
+fn steps() -> impl Strategy<Value = DraftStep> {
+    let times = (durations(), option::of(durations()), retries(), option::of(1_u32..9));
+    (option::of("\\PC{0,20}"), option::of(Just(Vec::new())), performers(), option::of(compensations()), times)
+        .prop_map(|(title, depends_on, action, compensate, (timeout, queue_timeout, retry, concurrency))| {
+            DraftStep {
+                id: String::new(),
+                title,
+                depends_on,
+                concurrency: concurrency.filter(|_| action.queue().is_none()),
+                queue_timeout: queue_timeout.filter(|_| action.queue().is_some()),
+                action,
+                timeout,
+                retry,
+                compensate,
+            }
         })
 }
 
@@ -157,6 +163,7 @@ fn trees() -> impl Strategy<Value = Value> {
         "action",
         "compensate",
         "timeout",
+        "queue_timeout",
         "retry",
         "concurrency",
         "http",

@@ -73,7 +73,7 @@ async fn what_a_node_has_it_does_not_claim_again_however_late_its_renewals_are()
     stage.execute("update lifecycles set holder = holder where key = 'late'").await.unwrap();
     assert_eq!(stage.texts("select key from lifecycles where due_at < clock()").await, ["late"]);
     // Another attempt is found by a look, which finds what is due longest first.
-    stage.services.will("source_resolving", Answer::Fails(StepError::failed("busy")));
+    stage.services.will("source_resolving", Answer::Fails(StepError::not_done("busy")));
     stage.start("other").await;
     stage.until("other", "live").await;
     let calls = stage.services.calls().into_iter().filter(|call| call.id == late).count();
@@ -129,7 +129,7 @@ async fn a_node_whose_clock_is_ahead_goes_by_the_clock_of_the_server() {
     assert_eq!((ahead.stuck(10).await.unwrap(), ahead.count_stuck().await.unwrap()), (vec![], 0));
 
     let driving = drive(&ahead);
-    stage.services.will("source_resolving", Answer::Fails(StepError::failed("busy")));
+    stage.services.will("source_resolving", Answer::Fails(StepError::not_done("busy")));
     ahead.start(SITES, "s", Given::default()).await.unwrap();
     while stage.log("s").await.last().unwrap().event.name() != "action.retry" {
         tokio::time::sleep(Duration::from_millis(5)).await;

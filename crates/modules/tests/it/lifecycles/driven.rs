@@ -87,7 +87,7 @@ async fn an_attempt_that_fails_is_made_again_under_the_same_key_until_there_are_
         stage.provide_driven_sites().await;
         let driving = stage.drive();
         for _ in 0..2 {
-            stage.services.will("hook_creating", Answer::Fails(StepError::failed("busy")));
+            stage.services.will("hook_creating", Answer::Fails(StepError::not_done("busy")));
         }
         stage.start("s").await;
         stage.until("s", "live").await;
@@ -99,7 +99,7 @@ async fn an_attempt_that_fails_is_made_again_under_the_same_key_until_there_are_
         assert_eq!(retries, 2);
 
         for _ in 0..3 {
-            stage.services.will("hook_creating", Answer::Fails(StepError::failed("busy")));
+            stage.services.will("hook_creating", Answer::Fails(StepError::not_done("busy")));
         }
         stage.start("t").await;
         stage.until("t", "failed").await;

@@ -72,7 +72,7 @@ async fn a_failure_of_a_kind_leads_where_the_machine_says_after_its_retries() {
         stage.declare(parcel(secs(60))).await;
         stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
         let first = lease(&stage).await.pop().unwrap();
-        stage.engine.fail_work(first.job, first.token, StepError::failed("flat tyre")).await.unwrap();
+        stage.engine.fail_work(first.job, first.token, StepError::not_done("flat tyre")).await.unwrap();
         let second = loop {
             if let Some(work) = lease(&stage).await.pop() {
                 break work;

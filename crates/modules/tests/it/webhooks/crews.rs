@@ -284,7 +284,7 @@ async fn a_subscription_that_was_changed_is_forgiven_by_every_node() {
         for round in 0..3 {
             for node in &nodes {
                 let failed = node.lease(1).await.pop().unwrap();
-                let error = StepError::failed("no").with_code("http_500");
+                let error = StepError::not_done("no").with_code("http_500");
                 node.counter.answer(failed.job, failed.token, &Answer::Failed(error)).await.unwrap();
                 assert!(node.lease(1).await.is_empty(), "it is left alone");
             }

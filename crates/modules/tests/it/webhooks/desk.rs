@@ -40,7 +40,7 @@ async fn an_outside_worker_leases_keeps_and_answers_deliveries() {
         engine.extend_lease(work.job, work.token, secs(60)).await.unwrap();
         let stale = engine.extend_lease(work.job, work.token + 1, secs(60)).await.unwrap_err();
         assert!(matches!(stale, backstitch::Error::StaleLease(_)), "{stale}");
-        let error = StepError::failed("no route to host").with_code("unreachable");
+        let error = StepError::not_done("no route to host").with_code("unreachable");
         assert_eq!(engine.fail_work(work.job, work.token, error.clone()).await.unwrap(), Answered::Now);
         assert_eq!(engine.fail_work(work.job, work.token, error).await.unwrap(), Answered::Before);
         stage.decide().await;
@@ -149,7 +149,7 @@ async fn what_an_outside_worker_was_answered_is_judged_as_if_it_had_been_sent_fr
     assert_eq!(body["timeout_seconds"], 15.0);
     assert!(work[0].lease_until > stage.now().plus(secs(15)), "the lease outlives the request");
     let fail = async |nth: usize, code: &str| {
-        let error = StepError::failed("x".repeat(9000)).with_code(code);
+        let error = StepError::not_done("x".repeat(9000)).with_code(code);
         counter.answer(work[nth].job, work[nth].token, &Answer::Failed(error)).await.unwrap();
     };
     for nth in 0..2 {

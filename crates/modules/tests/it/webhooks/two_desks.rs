@@ -64,7 +64,7 @@ async fn handed_out(stage: &Stage, count: usize) -> ([Node; 2], Vec<Work>) {
 }
 
 fn error(code: &str) -> StepError {
-    StepError::failed("no").with_code(code)
+    StepError::not_done("no").with_code(code)
 }
 
 async fn attempt_of(stage: &Stage, work: &Work) -> Attempt {

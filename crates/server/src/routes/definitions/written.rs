@@ -59,9 +59,12 @@ struct WrittenStep {
     action: Action,
     #[schema(value_type = Compensation, required = false)]
     compensate: Option<Compensation>,
-    /// How long one attempt may take; `60s` unless given.
+    /// How long one attempt may take; `60s` unless given. The time of a worker begins when it leases the job.
     #[schema(value_type = String, required = false, example = "30s")]
     timeout: Option<String>,
+    /// How long the job may wait for a worker; without end unless given. Only for workers.
+    #[schema(value_type = String, required = false, example = "10m")]
+    queue_timeout: Option<String>,
     #[schema(value_type = RetryPolicy, required = false)]
     retry: Option<RetryPolicy>,
     /// How many attempts of it a server runs at a time, over all sagas; no limit unless given.
@@ -89,9 +92,12 @@ struct Compensation {
     http: Option<HttpCall>,
     #[schema(value_type = Worker, required = false)]
     worker: Option<Worker>,
-    /// How long one attempt may take; `120s` unless given.
+    /// How long one attempt may take; `120s` unless given. The time of a worker begins when it leases the job.
     #[schema(value_type = String, required = false, example = "10s")]
     timeout: Option<String>,
+    /// How long the job may wait for a worker; without end unless given. Only for workers.
+    #[schema(value_type = String, required = false, example = "10m")]
+    queue_timeout: Option<String>,
     #[schema(value_type = RetryPolicy, required = false)]
     retry: Option<RetryPolicy>,
 }

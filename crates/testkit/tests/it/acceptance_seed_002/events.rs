@@ -49,7 +49,7 @@ async fn s002_events_of_a_rollback_are_failed_compensating_and_compensated() {
 async fn s002_events_tell_each_retry_with_its_number_and_error() {
     on_every_store(async |stage| {
         let busy = Step::new("busy", |ctx: Context<Value>| async move {
-            if ctx.attempt() < 3 { Err(StepError::failed("busy")) } else { Ok(()) }
+            if ctx.attempt() < 3 { Err(StepError::not_done("busy").into()) } else { Ok(()) }
         });
         let saga = Saga::builder("s").step(busy.retry(Retry::fixed(2, ms(1)))).build().unwrap();
         let engine = stage.engine(saga).await;

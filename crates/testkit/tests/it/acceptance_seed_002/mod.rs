@@ -4,6 +4,7 @@ mod stage;
 
 mod concepts;
 mod definition;
+mod errors;
 mod events;
 mod limits;
 mod monitoring;

@@ -17,7 +17,7 @@ async fn s002_practice_1_a_compensation_is_retried_until_it_is_done() {
         let undone = trace.clone();
         let user = noting("create-user", &trace).compensate(move |ctx, _: Undo<String>| {
             undone.say(format!("delete, attempt {}", ctx.attempt()));
-            async move { if ctx.attempt() < 3 { Err(StepError::failed("locked")) } else { Ok(()) } }
+            async move { if ctx.attempt() < 3 { Err(StepError::not_done("locked").into()) } else { Ok(()) } }
         });
         let user = user.compensation_retry(Retry::fixed(5, ms(1)));
         let saga = Saga::builder("s").step(user).step(refusing("no", &Trace::default())).build().unwrap();
@@ -86,7 +86,7 @@ async fn s002_practice_3_on_failure_tells_errors_apart_by_their_code() {
         let fails = Step::new("step2", |ctx: Context<Value>| async move {
             let error = StepError::refused("broken");
             let code = ctx.input().as_str().map(str::to_owned);
-            Err::<(), _>(code.map_or(error.clone(), |code| error.with_code(code)))
+            Err::<(), _>(code.map_or(error.clone(), |code| error.with_code(code)).into())
         });
         let saga = Saga::builder("critical").step(noting("step1", &Trace::default())).step(fails);
         let saga = saga.on_failure(move |ended| {

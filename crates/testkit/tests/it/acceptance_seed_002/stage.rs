@@ -7,7 +7,8 @@ use std::time::Duration;
 use backstitch::clock::{Clock, SystemClock};
 use backstitch::store::memory::MemoryStore;
 use backstitch::{
-    Context, Engine, Options, Recorded, Retry, Run, Saga, SagaState, Step, StepError, Timestamp, Undo,
+    Context, Engine, Options, Recorded, Retry, Run, Saga, SagaState, Step, StepError, StepResult, Timestamp,
+    Undo,
 };
 use backstitch_testkit::postgres;
 use futures::StreamExt;
@@ -135,7 +136,7 @@ pub(crate) fn refusing(id: &'static str, trace: &Trace) -> Step<Value, String> {
     let done = trace.clone();
     Step::new(id, move |_: Context<Value>| {
         done.say(format!("do {id}"));
-        async { Err(StepError::refused("no").with_code("NOPE")) }
+        async { Err(StepError::refused("no").with_code("NOPE").into()) }
     })
 }
 
@@ -144,7 +145,7 @@ pub(crate) fn hanging(id: &'static str, trace: &Trace) -> Step<Value, String> {
     let done = trace.clone();
     Step::new(id, move |_: Context<Value>| {
         done.say(format!("do {id}"));
-        std::future::pending::<Result<String, StepError>>()
+        std::future::pending::<StepResult<String>>()
     })
 }
 
@@ -153,7 +154,7 @@ pub(crate) fn stubborn(id: &'static str, trace: &Trace) -> Step<Value, String> {
     let undone = trace.clone();
     let step = noting(id, trace).compensate(move |_, _: Undo<String>| {
         undone.say(format!("undo {id} fails"));
-        async { Err(StepError::failed("it stays")) }
+        async { Err(StepError::not_done("it stays").into()) }
     });
     step.compensation_retry(Retry::fixed(1, ms(1)))
 }

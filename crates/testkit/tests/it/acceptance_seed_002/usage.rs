@@ -89,7 +89,7 @@ async fn s002_retry_count_counts_the_attempts_after_the_first() {
         let noted = trace.clone();
         let call = Step::new("call-external-api", move |_: Context<Value>| {
             noted.say("call");
-            async { Err::<(), _>(StepError::failed("API call failed")) }
+            async { Err::<(), _>(StepError::not_done("API call failed").into()) }
         });
         let call = call.timeout(secs(10)).retry(Retry::fixed(3, ms(20)));
         let engine = stage.engine(Saga::builder("api-integration").step(call).build().unwrap()).await;

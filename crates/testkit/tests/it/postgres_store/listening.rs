@@ -73,14 +73,16 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
         store.commit(&[Commit { jobs, ..start(saga) }]).await.unwrap();
     }
     let leased = store.lease_jobs(&["work/q".to_owned()], SOON, 1).await.unwrap().leased.remove(0).job;
+    let told = Notice::Mail(leased.saga);
+    assert_eq!(
+        next(&mut notices).await,
+        told,
+        "a lease is heard too, and what is staged or discarded is not"
+    );
     let (left, taken) = if leased.saga == answered { (withdrawn, answered) } else { (answered, withdrawn) };
     let answer = Answer { id: leased.id, token: leased.lease.token, error: None, message: said.clone() };
     store.answer_job(&answer, now()).await.unwrap().unwrap();
-    assert_eq!(
-        next(&mut notices).await,
-        Notice::Mail(taken),
-        "and nobody is told of what is staged or discarded"
-    );
+    assert_eq!(next(&mut notices).await, Notice::Mail(taken));
     let (subject, never_leased) = ("go:do@1".to_owned(), said.clone());
     let withdrawal = Withdrawal { saga: left, subject, never_leased, leased_before: said };
     assert!(store.withdraw_job(&withdrawal, now()).await.unwrap());

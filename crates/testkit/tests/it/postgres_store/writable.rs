@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use backstitch::{Context, Cursor, Engine, Error, Filter, Options, Saga, Step, StepError};
+use backstitch::{Context, Cursor, Engine, Error, Filter, Options, Saga, Step, StepResult};
 use tokio::time::{Instant, sleep};
 
 use crate::postgres_store::support::{SOON, fresh_store, session};
 
-async fn nothing(_: Context<()>) -> Result<(), StepError> {
+async fn nothing(_: Context<()>) -> StepResult<()> {
     Ok(())
 }
 

@@ -9,7 +9,7 @@ use backstitch::outbox;
 use backstitch::retention::{Retention, SagaAges};
 use backstitch::store::postgres::pool_at;
 use backstitch::{
-    Context, Cursor, Engine, Filter, Options, Retry, Saga, SagaId, Status, Step, StepError, Undo,
+    Context, Cursor, Engine, Filter, Options, Retry, Saga, SagaId, Status, Step, StepError, StepResult, Undo,
 };
 use backstitch_testkit::shelf::Shelf;
 use backstitch_testkit::{postgres, unguarded};
@@ -123,20 +123,24 @@ pub(crate) fn soon() -> Retention {
 
 /// Does what its input says: it may wait, wait for [`GATE`], be declined, and fail to be undone.
 pub(crate) fn purchase() -> Saga {
-    async fn reserve(ctx: Context<Value>) -> Result<String, StepError> {
+    async fn reserve(ctx: Context<Value>) -> StepResult<String> {
         ctx.publish("stock", &ctx.idempotency_key(), &"one")?;
         Ok("reserved".to_owned())
     }
-    async fn release(ctx: Context<Value>, _: Undo<String>) -> Result<(), StepError> {
-        if ctx.input()["stuck"].is_null() { Ok(()) } else { Err(StepError::refused("it cannot be released")) }
+    async fn release(ctx: Context<Value>, _: Undo<String>) -> StepResult<()> {
+        if ctx.input()["stuck"].is_null() {
+            Ok(())
+        } else {
+            Err(StepError::refused("it cannot be released").into())
+        }
     }
-    async fn charge(ctx: Context<Value>) -> Result<(), StepError> {
+    async fn charge(ctx: Context<Value>) -> StepResult<()> {
         let wait = ctx.input()["wait_ms"].as_u64().unwrap_or_default();
         tokio::time::sleep(Duration::from_millis(wait)).await;
         if ctx.input()["gated"] == true {
             GATE.acquire().await.unwrap().forget();
         }
-        if ctx.input()["declined"].is_null() { Ok(()) } else { Err(StepError::refused("declined")) }
+        if ctx.input()["declined"].is_null() { Ok(()) } else { Err(StepError::refused("declined").into()) }
     }
     Saga::builder("purchase")
         .step(

@@ -1,10 +1,10 @@
 //! What is left of a store that was closed in order.
 
-use backstitch::{Context, Engine, Saga, Status, Step, StepError};
+use backstitch::{Context, Engine, Saga, Status, Step, StepResult};
 
 use crate::sqlite_store::support::Place;
 
-async fn nothing(_: Context<u32>) -> Result<(), StepError> {
+async fn nothing(_: Context<u32>) -> StepResult<()> {
     Ok(())
 }
 

@@ -67,7 +67,7 @@ fn reserve() -> Step<Value, String> {
 
 fn charge() -> Step<Value, ()> {
     Step::new("charge", |_: Context<Value>| async {
-        Err::<(), _>(StepError::refused("the card is declined").with_code("CARD_DECLINED"))
+        Err::<(), _>(StepError::refused("the card is declined").with_code("CARD_DECLINED").into())
     })
 }
 
@@ -80,7 +80,7 @@ fn gated(gate: Arc<Semaphore>) -> Saga {
     let wait = Step::new("wait", move |_: Context<Value>| {
         let gate = gate.clone();
         async move {
-            gate.acquire().await.map_err(|_| StepError::failed("the gate is gone"))?.forget();
+            gate.acquire().await.map_err(|_| StepError::not_done("the gate is gone"))?.forget();
             Ok(())
         }
     });
@@ -92,7 +92,7 @@ fn stuck(undo_works: Arc<AtomicBool>) -> Saga {
     let reserve = reserve()
         .compensate(move |_, _: Undo<String>| {
             let works = undo_works.load(Ordering::SeqCst);
-            async move { if works { Ok(()) } else { Err(StepError::failed("the service is gone")) } }
+            async move { if works { Ok(()) } else { Err(StepError::not_done("the service is gone").into()) } }
         })
         .compensation_retry(Retry::fixed(0, Duration::from_millis(1)));
     Saga::builder("stuck").step(reserve).step(charge()).build().unwrap()

@@ -20,6 +20,7 @@ pub(super) fn step(id: &str, after: &[&str]) -> DraftStep {
         depends_on: Some(after.iter().map(|&id| id.to_owned()).collect()),
         action: Performer::Code,
         timeout: Duration::from_secs(1),
+        queue_timeout: None,
         retry: retry.clone(),
         compensate: Some(DraftCompensation {
             timeout: Duration::from_secs(1),
@@ -76,7 +77,7 @@ pub(super) fn starts(step: &str, attempt: u32) -> Event {
 }
 
 fn outside() -> Outside {
-    Outside { queue: "q".into(), until: Timestamp::from_micros(i64::MAX) }
+    Outside { queue: "q".into(), queue_until: None, until: None }
 }
 
 /// The same, left to an outside worker.
