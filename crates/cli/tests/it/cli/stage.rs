@@ -177,7 +177,7 @@ impl Stage {
     /// The same, and waits for its end, which must be this one.
     pub(crate) async fn ended_order(&self, wishes: &[&str], status: &str) -> String {
         let id = self.order(wishes).await;
-        let saga = self.program.client.get(&format!("/v1/sagas/{id}?wait=25")).await.json();
+        let saga = self.program.client.ended(&id).await;
         assert_eq!(saga["status"], status, "{saga}");
         id
     }

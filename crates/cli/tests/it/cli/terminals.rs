@@ -134,7 +134,7 @@ async fn ctrl_c_leaves_the_saga_alone_and_says_so() {
     assert_eq!(terminal.end().await, 1);
     assert!(terminal.screen().contains("goes on without this command"), "{}", terminal.screen());
     stage.services.release();
-    let saga = stage.program.client.get(&format!("/v1/sagas/{id}?wait=25")).await.json();
+    let saga = stage.program.client.ended(&id).await;
     assert_eq!(saga["status"], "succeeded", "{saga}");
 }
 

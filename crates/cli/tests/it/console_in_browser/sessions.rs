@@ -63,7 +63,7 @@ async fn a_decision_about_what_has_moved_on_is_not_taken_and_the_page_says_so() 
     screen.fill("textarea[name=note]", "I did it").await;
     let other = json!({ "action": "done", "note": "somebody else was faster" });
     stage.post(&format!("/v1/sagas/{stuck}/steps/pay/resolve"), &other).await;
-    stage.get(&format!("/v1/sagas/{stuck}?wait=30")).await;
+    stage.admin.ended(stuck).await;
     screen.press("button[value=done]").await;
     screen.shows("What the page showed has changed").await;
     screen.press("main p a").await;

@@ -1,5 +1,5 @@
-//! Every route with made-up requests, as the description of the API allows and forbids them: schemathesis makes them up,
-//! always the same ones. `./test` installs it.
+//! Every route with made-up requests, as the description of the API allows and forbids them: schemathesis generates them.
+//! `./test` installs it.
 
 mod description;
 mod log;
@@ -40,7 +40,7 @@ async fn no_role_can_bring_about_an_answer_that_the_description_does_not_know() 
     let description = description::without_waits(&admin).await;
     let fuzzer = Fuzzer::new(folder.path(), program.client.address, &description, &population);
     let mut findings = Vec::from_iter(fuzzer.run("nobody", None, "fuzzing").await);
-    // `./soak` is every role; `./test` only the one that reaches every handler.
+    // `./soak` fuzzes as every role; `./test` only as admin, who reaches every handler.
     for (role, key) in keys.iter().filter(|(role, _)| scale::is_soak() || *role == "admin") {
         // Only an administrator's requests get as far as having their values checked.
         let phases = match (*role, scale::is_soak()) {
@@ -58,7 +58,7 @@ async fn no_role_can_bring_about_an_answer_that_the_description_does_not_know() 
     let confirmed = admin.post("/v1/orders", &order).await;
     assert_eq!(confirmed.status, 202, "{confirmed:?}");
     let tx_id = confirmed.json()["tx_id"].as_str().unwrap().to_owned();
-    let ended = admin.get(&format!("/v1/orders/{tx_id}?wait=30")).await.json();
+    let ended = admin.ended_order(&tx_id).await;
     assert_eq!(ended["outcome"], "complete", "{ended}");
     program.terminate();
     assert_eq!(program.exit_code().await, Some(0));
