@@ -9,7 +9,8 @@ use crate::acceptance_seed_003::broker::Mood;
 use crate::acceptance_seed_003::desk::{Open, on_both_stores, order};
 use crate::support::within;
 
-const SOON: &str = "timeout = \"400ms\"\nconcurrency = 16";
+/// A send that the test does not interrupt never takes that long.
+const SOON: &str = "timeout = \"5s\"\nconcurrency = 16";
 
 async fn kill(mut open: Open) {
     open.program.child.kill().await.unwrap();
