@@ -93,8 +93,7 @@ async fn changes_at_the_same_time_are_all_made() {
 async fn a_test_call_tells_what_came_of_it_and_leaves_nothing_behind() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
-        let made =
-            open.subscribe(&with(stage.terms("a"), json!({ "enabled": false, "timeout": "300ms" }))).await;
+        let made = open.subscribe(&with(stage.terms("a"), json!({ "enabled": false }))).await;
         let test = format!("/v1/webhooks/subscriptions/{}/test", made["id"]);
         let tried = expect(&open.client.send(Method::POST, &test, &[], "").await, 200);
         assert_eq!(
@@ -113,6 +112,8 @@ async fn a_test_call_tells_what_came_of_it_and_leaves_nothing_behind() {
         );
         assert_eq!(stage.receiver.heard("a")[1].body, "[1]");
         stage.receiver.be("a", Mood::Hangs);
+        // Only this call is to time out.
+        expect(&open.change(number(&made, "id"), &json!({ "timeout": "2s" })).await, 200);
         assert_eq!(expect(&open.client.post(&test, &json!({})).await, 200)["error_code"], "timeout");
         assert_eq!(open.get("/v1/webhooks/deliveries").await["items"], json!([]));
         assert_eq!(stage.receiver.heard("a").len(), 3, "it is not tried again");
