@@ -106,7 +106,7 @@ async fn s6_2_a_receiver_that_says_when_to_come_again_is_left_alone_until_then()
 async fn s6_1_s7_3_a_limit_that_is_lowered_to_the_count_gives_up_instead_of_trying_again() {
     on_both_stores(async |stage| {
         let open = stage.open().await;
-        let made = open.subscribe(&with(stage.terms("a"), json!({ "base_delay": "3s" }))).await;
+        let made = open.subscribe(&with(stage.terms("a"), json!({ "base_delay": "8s" }))).await;
         stage.receiver.be("a", Mood::Answers(500));
         let told = open.tell("o-1").await;
         let waits = open.becomes(&told, "PendingRetry").await;

@@ -26,13 +26,13 @@ async fn waited(shop: &Shop, tx: &str, service: &str) -> i64 {
 async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_order_rolled_back() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
-        shop.change("timeouts", &json!({"payment": "300ms"})).await;
+        shop.change("timeouts", &json!({"payment": "2s"})).await;
         let tx = shop.run(&["hang:payment"], "failed_refunded").await;
         assert_eq!(shop.log(&tx).await, ["U payment", "F payment", "R payment", "D"]);
         let failure = failure(&shop, &tx).await;
-        assert!(failure["error"].as_str().unwrap().contains("300 ms"), "{failure}");
+        assert!(failure["error"].as_str().unwrap().contains("2000 ms"), "{failure}");
         let waited = waited(&shop, &tx, "payment").await;
-        assert!(waited >= 300_000, "it was given up after {waited} µs");
+        assert!(waited >= 2_000_000, "it was given up after {waited} µs");
         let messages = shop.messages(&tx).await;
         assert!(messages.iter().any(|message| message == "Payment did not answer in time"), "{messages:?}");
         assert_eq!(messages.last().unwrap(), "Order Failed - Refunded");
@@ -45,7 +45,7 @@ async fn us3_1_fr_014_fr_018_a_service_that_is_silent_for_its_timeout_has_its_or
 async fn us3_2_a_service_that_timed_out_is_rolled_back_itself_and_then_those_before_it() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
-        shop.change("timeouts", &json!({"inventory": "300ms"})).await;
+        shop.change("timeouts", &json!({"inventory": "2s"})).await;
         let tx = shop.run(&["hang:inventory"], "failed_refunded").await;
         let log = ["U payment", "S payment", "U inventory", "F inventory", "R inventory", "R payment", "D"];
         assert_eq!(shop.log(&tx).await, log);
@@ -59,8 +59,8 @@ async fn us3_2_a_service_that_timed_out_is_rolled_back_itself_and_then_those_bef
 async fn us3_3_each_service_is_held_to_its_own_timeout() {
     on_both_stores(async |stage| {
         let shop = stage.open().await;
-        shop.change("timeouts", &json!({"logistics": "300ms"})).await;
-        let timeouts = json!({"payment": "30s", "inventory": "60s", "logistics": "300ms"});
+        shop.change("timeouts", &json!({"logistics": "2s"})).await;
+        let timeouts = json!({"payment": "30s", "inventory": "60s", "logistics": "2s"});
         assert_eq!(shop.config("timeouts").await["active"], timeouts);
         let paying = shop.confirm(&["hang:payment", "refuse:inventory"]).await;
         let reserving = shop.confirm(&["hang:inventory", "refuse:logistics"]).await;
@@ -69,7 +69,7 @@ async fn us3_3_each_service_is_held_to_its_own_timeout() {
         let shipping = shop.run(&["hang:logistics"], "failed_refunded").await;
         let failure_of_shipping = failure(&shop, &shipping).await;
         assert_eq!(failure_of_shipping["service"], "logistics");
-        assert!(failure_of_shipping["error"].as_str().unwrap().contains("300 ms"), "{failure_of_shipping}");
+        assert!(failure_of_shipping["error"].as_str().unwrap().contains("2000 ms"), "{failure_of_shipping}");
         // The others have waited for longer than that, and are within their own.
         assert_eq!(shop.log(&paying).await, ["U payment"]);
         assert_eq!(shop.log(&reserving).await, ["U payment", "S payment", "U inventory"]);
@@ -78,11 +78,11 @@ async fn us3_3_each_service_is_held_to_its_own_timeout() {
             shop.ends(tx, "failed_refunded").await;
             assert!(shop.log(tx).await.contains(&last.to_owned()));
         }
-        shop.change("timeouts", &json!({"payment": "400ms"})).await;
+        shop.change("timeouts", &json!({"payment": "3s"})).await;
         let paying = shop.run(&["hang:payment"], "failed_refunded").await;
         let failure_of_paying = failure(&shop, &paying).await;
-        assert!(failure_of_paying["error"].as_str().unwrap().contains("400 ms"), "{failure_of_paying}");
-        for (tx, service, least) in [(&shipping, "logistics", 300_000), (&paying, "payment", 400_000)] {
+        assert!(failure_of_paying["error"].as_str().unwrap().contains("3000 ms"), "{failure_of_paying}");
+        for (tx, service, least) in [(&shipping, "logistics", 2_000_000), (&paying, "payment", 3_000_000)] {
             let waited = waited(&shop, tx, service).await;
             assert!(waited >= least, "{service} was given up after {waited} µs");
         }

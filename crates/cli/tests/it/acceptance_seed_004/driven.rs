@@ -110,7 +110,7 @@ async fn a_call_that_fails_for_a_while_is_tried_again_under_the_same_key() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_start_while_an_action_is_under_way_does_not_begin_it_again() {
     on_both_stores(async |stage| {
-        let open = stage.open_driven(&[("BACKSTITCH_LIFECYCLE_SITES_TIMEOUT", "2s")]).await;
+        let open = stage.open_driven(&[("BACKSTITCH_LIFECYCLE_SITES_TIMEOUT", "8s")]).await;
         stage.services.will("vercel_creating", Mood::Hangs);
         open.start("s", &json!({})).await;
         stage.services.was_called_in("vercel_creating").await;
