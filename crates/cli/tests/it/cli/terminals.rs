@@ -19,7 +19,10 @@ async fn bars_appear_fill_and_finish() {
     on_both_stores(async |stage| {
         let input = stage.wishing(&["hang:inventory:1x"]);
         let mut terminal = stage.terminal(USUAL, &["start", "order", "--input", &input, "--follow"]);
-        terminal.shows("inventory running").await;
+        // A command that attaches late draws the bars one after the other.
+        for words in ["logistics pending", "inventory running", "1/3"] {
+            terminal.shows(words).await;
+        }
         let screen = terminal.screen();
         assert!(screen.contains("payment succeeded") && screen.contains("logistics pending"), "{screen}");
         assert!(screen.contains('█') && screen.contains('░') && screen.contains("1/3"), "{screen}");
