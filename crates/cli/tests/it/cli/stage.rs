@@ -198,6 +198,6 @@ impl Stage {
     /// Starts another one in its place.
     pub(crate) async fn restart(&mut self) {
         let address = self.program.client.address.to_string();
-        self.program = Program::listening_on(&address, Stdio::null(), &self.place.db(), &MISSED_SOON).await;
+        self.program = Program::listening_on(&address, &self.place.db(), &MISSED_SOON).await;
     }
 }
