@@ -44,7 +44,7 @@ fn kind(place: &str) -> (&'static str, bool) {
     (route("GET", place), place.contains('?'))
 }
 
-/// Pages that the walks visit which `./test` cuts short: the first walk visits all of them.
+/// Page limit of the shortened walks in `./test`. The first walk visits all pages.
 fn most_pages() -> usize {
     if scale::is_soak() { usize::MAX } else { 8 }
 }
