@@ -69,8 +69,8 @@ async fn s10_2_kill_after_kill_every_accepted_event_arrives_and_attempts_are_cou
             let [_, delivery, message, subscription] =
                 [0, 1, 2, 3].map(|column| row[column].as_ref().unwrap());
             let endpoint = endpoints[subscription];
-            let ends = if endpoint == "c" { "DeadLettered" } else { "Completed" };
-            let delivery = open.comes_to(delivery.parse().unwrap(), ends).await;
+            let ends = ["Completed", "DeadLettered"];
+            let delivery = open.comes_to_any(delivery.parse().unwrap(), &ends).await;
             let attempts = delivery["attempts"].as_array().unwrap();
             assert_eq!(delivery["attempt_count"], json!(attempts.len()), "{delivery}");
             // Only whose five leases all went with their servers has an attempt that nobody knows the end of.
@@ -78,11 +78,11 @@ async fn s10_2_kill_after_kill_every_accepted_event_arrives_and_attempts_are_cou
                 attempts.iter().partition(|attempt| attempt["error_code"] == "lease_expired");
             let arrived = known.iter().filter(|attempt| attempt["status"] == "Completed").count();
             let refused = known.iter().filter(|attempt| attempt["error_code"] == "http_422").count();
-            assert_eq!(
-                (arrived, arrived + refused),
-                (usize::from(endpoint != "c"), known.len()),
-                "{delivery}"
-            );
+            // An attempt of unknown outcome can be the one that would have arrived.
+            let is_dead = delivery["status"] == "DeadLettered";
+            let may_be_dead = endpoint == "c" || (!unknown.is_empty() && attempts.len() == LIMIT);
+            assert!(if is_dead { may_be_dead } else { endpoint != "c" }, "{delivery}");
+            assert_eq!((arrived, arrived + refused), (usize::from(!is_dead), known.len()), "{delivery}");
             match endpoint {
                 "a" => assert_eq!(refused, 0, "{delivery}"),
                 "b" => assert!(refused < LIMIT, "{delivery}"),

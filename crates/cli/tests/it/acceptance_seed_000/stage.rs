@@ -108,10 +108,15 @@ impl Open {
 
     /// A delivery with its attempts, once it stands there.
     pub(crate) async fn comes_to(&self, delivery: i64, status: &str) -> Value {
+        self.comes_to_any(delivery, &[status]).await
+    }
+
+    /// A delivery with its attempts, once it has one of these statuses.
+    pub(crate) async fn comes_to_any(&self, delivery: i64, statuses: &[&str]) -> Value {
         within(async {
             loop {
                 let found = self.delivery(delivery).await;
-                if found["status"] == status {
+                if statuses.iter().any(|status| found["status"] == *status) {
                     return found;
                 }
                 tokio::time::sleep(Duration::from_millis(10)).await;

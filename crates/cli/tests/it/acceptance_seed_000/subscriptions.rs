@@ -144,6 +144,8 @@ async fn a_test_call_tells_what_came_of_it_and_leaves_nothing_behind() {
         assert_eq!(stage.receiver.heard("a")[1].body, "[1]");
         open.change(number(&made, "id"), &json!({ "timeout": "2s" })).await;
         stage.receiver.be("a", Mood::Hangs);
+        // Only this call is to time out.
+        expect(&open.change(number(&made, "id"), &json!({ "timeout": "2s" })).await, 200);
         assert_eq!(expect(&open.client.post(&test, &json!({})).await, 200)["error_code"], "timeout");
         assert_eq!(open.get("/v1/webhooks/deliveries").await["items"], json!([]));
         assert_eq!(stage.receiver.heard("a").len(), 3, "it is not tried again");

@@ -206,9 +206,12 @@ async fn sc_005_with_the_usual_settings_every_order_is_resumed_within_half_a_min
                 stage.called(tx, |call| call.service == Service::Inventory && call.attempt == 2).await;
             }
         };
-        within(resumed).await;
-        // `./test` runs on busy machines, where only the order of events counts.
-        assert!(!scale::is_soak() || Instant::now() < promised, "not all were resumed within {PROMISED:?}");
+        // The requirement's limit includes the server's start, which takes longer on a machine that is busy with `./test`.
+        if scale::is_soak() {
+            assert!(timeout_at(promised, resumed).await.is_ok(), "not all were resumed within {PROMISED:?}");
+        } else {
+            resumed.await;
+        }
         for tx in &orders {
             shop.ends(tx, "complete").await;
         }

@@ -42,12 +42,7 @@ impl Shop {
 
     /// Waits for the end of an order.
     pub(crate) async fn end(&self, tx: &str) -> Value {
-        let answer = self.client.get(&format!("/v1/orders/{tx}?wait=25")).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        let order = answer.json();
-        let ends = ["complete", "failed_refunded", "failed_not_refunded", "rollback_failed"];
-        assert!(ends.contains(&order["outcome"].as_str().unwrap()), "it has not ended: {order}");
-        order
+        self.client.ended_order(tx).await
     }
 
     /// Waits for the end of an order, which must be this one.

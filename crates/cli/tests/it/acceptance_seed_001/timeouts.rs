@@ -78,11 +78,11 @@ async fn us3_3_each_service_is_held_to_its_own_timeout() {
             shop.ends(tx, "failed_refunded").await;
             assert!(shop.log(tx).await.contains(&last.to_owned()));
         }
-        shop.change("timeouts", &json!({"payment": "2500ms"})).await;
+        shop.change("timeouts", &json!({"payment": "3s"})).await;
         let paying = shop.run(&["hang:payment"], "failed_refunded").await;
         let failure_of_paying = failure(&shop, &paying).await;
-        assert!(failure_of_paying["error"].as_str().unwrap().contains("2500 ms"), "{failure_of_paying}");
-        for (tx, service, least) in [(&shipping, "logistics", 2_000_000), (&paying, "payment", 2_500_000)] {
+        assert!(failure_of_paying["error"].as_str().unwrap().contains("3000 ms"), "{failure_of_paying}");
+        for (tx, service, least) in [(&shipping, "logistics", 2_000_000), (&paying, "payment", 3_000_000)] {
             let waited = waited(&shop, tx, service).await;
             assert!(waited >= least, "{service} was given up after {waited} µs");
         }

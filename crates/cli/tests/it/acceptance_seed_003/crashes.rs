@@ -9,7 +9,7 @@ use crate::acceptance_seed_003::broker::Mood;
 use crate::acceptance_seed_003::desk::{Open, on_both_stores, order};
 use crate::support::within;
 
-/// A send of a healthy server ends before this timeout, on a busy machine too.
+/// A send that the test does not interrupt never takes that long.
 const SOON: &str = "timeout = \"5s\"\nconcurrency = 16";
 
 async fn kill(mut open: Open) {

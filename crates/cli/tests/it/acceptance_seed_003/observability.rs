@@ -102,6 +102,7 @@ async fn s6_the_log_names_key_status_attempts_error_and_adapter() {
         ] {
             assert!(text.contains(field), "{field}: {text}");
         }
+        // Long enough for the first attempt.
         let soon = jiff::Timestamp::now() + Duration::from_secs(5);
         let late = json!({
             "topic": "orders", "idempotency_key": "e-1", "payload": 1, "expires_at": soon.to_string()

@@ -32,6 +32,7 @@ async fn s2_s3_a_message_goes_from_pending_over_sending_to_succeeded_and_the_led
 #[tokio::test(flavor = "multi_thread")]
 async fn s2_s5_what_fails_waits_its_time_and_is_sent_again() {
     on_both_stores(Mood::Refuses, async |desk| {
+        // The message must not run out of attempts before the broker accepts it.
         let open = desk.open_with("max_attempts = 1000", &[]).await;
         let id = open.accepted("k-1").await;
         let failed = open.becomes(id, "failed").await;
@@ -116,8 +117,9 @@ async fn s5_no_more_than_four_are_sent_at_once_unless_told() {
 #[tokio::test(flavor = "multi_thread")]
 async fn what_is_not_sent_before_it_expires_is_aborted_and_says_so() {
     on_both_stores(Mood::Refuses, async |desk| {
-        let open = desk.open().await;
-        let soon = jiff::Timestamp::now() + Duration::from_millis(400);
+        // The message must not run out of attempts before it expires.
+        let open = desk.open_with("backoff = [\"1h\"]", &[]).await;
+        let soon = jiff::Timestamp::now() + Duration::from_secs(5);
         let new = json!({ "topic": "orders", "idempotency_key": "e-1", "payload": 1, "expires_at": soon.to_string() });
         let id = open.client.post("/v1/outbox", &new).await.json()["id"].as_i64().unwrap();
         let expired = open.becomes(id, "aborted").await;

@@ -125,6 +125,7 @@ async fn another_node_takes_over_what_a_dead_one_performed() {
         if !stage.place.is_shared() {
             return;
         }
+        // A late heartbeat of a node that is alive must not move its work.
         let lease = [("BACKSTITCH_LIFECYCLE_LEASE", "6s")];
         let (one, other) = tokio::join!(stage.open_driven(&lease), stage.open_driven(&lease));
         stage.services.will("vercel_creating", Mood::Hangs);

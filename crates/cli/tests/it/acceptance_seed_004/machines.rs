@@ -192,9 +192,8 @@ async fn the_work_of_a_state_is_taken_by_an_outside_worker() {
         let actions = json!({ "sent": { "worker": { "queue": "drivers" }, "next": { "ok": "delivered", "nobody_home": "held" } } });
         open.declare(&with(json!({ "actions": actions }))).await;
         let driven = async |result: Value, ends: &str| {
-            let wish = json!({ "queues": ["drivers"], "limit": 1, "wait_seconds": 20 });
-            let leased = expect(&open.client.post("/v1/jobs/lease", &wish).await, 200);
-            let job = leased["jobs"][0].clone();
+            let wish = json!({ "queues": ["drivers"], "limit": 1, "lease_seconds": 300 });
+            let job = open.client.lease(&wish).await.remove(0);
             assert_eq!((&job["payload"]["machine"], &job["payload"]["state"]), (&json!("parcel"), &json!("sent")));
             let (what, mut body) = match result.get("error") {
                 Some(_) => ("fail", result),

@@ -20,7 +20,7 @@ async fn a_saga_is_paused_resumed_and_cancelled() {
         let resumed = stage.run(&["resume", &id, "--json"]).await.json();
         assert_eq!(resumed["id"], json!(id));
         stage.services.release();
-        let saga = stage.program.client.get(&format!("/v1/sagas/{id}?wait=25")).await.json();
+        let saga = stage.program.client.ended(&id).await;
         assert_eq!(saga["status"], "succeeded", "{saga}");
         let log = stage.run(&["log", &id]).await.good();
         assert!(log.contains("saga.paused") && log.contains("ada: wait"), "{log}");
@@ -75,7 +75,7 @@ async fn a_stuck_rollback_is_seen_and_resolved() {
         let done =
             stage.run(&["resolve", &id, "payment", "done", "--note", "ada: refunded by hand"]).await.good();
         assert!(done.contains(&format!("backstitch follow {id}")), "{done}");
-        let saga = stage.program.client.get(&format!("/v1/sagas/{id}?wait=25")).await.json();
+        let saga = stage.program.client.ended(&id).await;
         assert_eq!(saga["status"], "compensated", "{saga}");
 
         let health = stage.run(&["health"]).await.good();

@@ -177,7 +177,7 @@ impl Stage {
     /// The same, and waits for its end, which must be this one.
     pub(crate) async fn ended_order(&self, wishes: &[&str], status: &str) -> String {
         let id = self.order(wishes).await;
-        let saga = self.program.client.get(&format!("/v1/sagas/{id}?wait=25")).await.json();
+        let saga = self.program.client.ended(&id).await;
         assert_eq!(saga["status"], status, "{saga}");
         id
     }
@@ -198,6 +198,6 @@ impl Stage {
     /// Starts another one in its place.
     pub(crate) async fn restart(&mut self) {
         let address = self.program.client.address.to_string();
-        self.program = Program::listening_on(&address, Stdio::null(), &self.place.db(), &MISSED_SOON).await;
+        self.program = Program::listening_on(&address, &self.place.db(), &MISSED_SOON).await;
     }
 }

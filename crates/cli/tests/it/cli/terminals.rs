@@ -19,7 +19,8 @@ async fn bars_appear_fill_and_finish() {
     on_both_stores(async |stage| {
         let input = stage.wishing(&["hang:inventory:1x"]);
         let mut terminal = stage.terminal(USUAL, &["start", "order", "--input", &input, "--follow"]);
-        for words in ["inventory running", "payment succeeded", "logistics pending"] {
+        // A command that attaches late draws the bars one after the other.
+        for words in ["logistics pending", "inventory running", "1/3"] {
             terminal.shows(words).await;
         }
         let screen = terminal.screen();
@@ -136,7 +137,7 @@ async fn ctrl_c_leaves_the_saga_alone_and_says_so() {
     assert_eq!(terminal.end().await, 1);
     assert!(terminal.screen().contains("goes on without this command"), "{}", terminal.screen());
     stage.services.release();
-    let saga = stage.program.client.get(&format!("/v1/sagas/{id}?wait=25")).await.json();
+    let saga = stage.program.client.ended(&id).await;
     assert_eq!(saga["status"], "succeeded", "{saga}");
 }
 

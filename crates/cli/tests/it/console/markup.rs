@@ -27,7 +27,7 @@ async fn markup_in_any_field_of_any_product_stays_text() {
             "definition": "nasty", "correlation_id": NASTY, "input": { "text": NASTY, NASTY: [NASTY] },
             "attributes": { "nasty": NASTY },
         });
-        let started = expect(&stage.api.post("/v1/sagas?wait=25", &body).await, 200);
+        let started = stage.api.run(&body).await;
         let stuck = started["id"].as_str().unwrap();
         stage.declare_waiting("slow").await;
         let waiting = stage.start_waiting("slow").await;

@@ -119,8 +119,7 @@ impl Stage {
     pub(crate) async fn stuck(&self, name: &str) -> String {
         self.services.answer("second", 400, "no");
         self.services.answer("undo-first", 400, "it stays");
-        let started = self.api.post("/v1/sagas?wait=25", &json!({ "definition": name })).await;
-        let saga = expect(&started, 200);
+        let saga = self.api.run(&json!({ "definition": name })).await;
         assert_eq!(saga["status"], "failed", "{saga}");
         saga["id"].as_str().unwrap().to_owned()
     }
@@ -148,8 +147,7 @@ impl Stage {
         self.services.answer("last", 400, "no");
         self.services.answer("undo-first", 400, "it stays");
         self.services.answer("undo-other", 400, "it stays too");
-        let started = self.api.post("/v1/sagas?wait=25", &json!({ "definition": name })).await;
-        let saga = expect(&started, 200);
+        let saga = self.api.run(&json!({ "definition": name })).await;
         assert_eq!(saga["status"], "failed", "{saga}");
         saga["id"].as_str().unwrap().to_owned()
     }

@@ -31,9 +31,8 @@ async fn a_saga_is_paused_resumed_and_cancelled_and_its_page_follows() {
     let answered = stage.admin.post(&format!("/v1/jobs/{job}/complete"), &answer).await;
     assert_eq!(answered.status, 200, "{answered:?}");
     screen.shows("compensating").await;
-    let undo = json!({ "queues": ["unpacking"], "lease_seconds": 60, "wait_seconds": 20 });
-    let leased = stage.admin.post("/v1/jobs/lease", &undo).await.json();
-    let (job, token) = (&leased["jobs"][0]["job_id"], &leased["jobs"][0]["token"]);
+    let leased = stage.admin.lease(&json!({ "queues": ["unpacking"], "lease_seconds": 600 })).await;
+    let (job, token) = (&leased[0]["job_id"], &leased[0]["token"]);
     stage.admin.post(&format!("/v1/jobs/{job}/complete"), &json!({ "token": token })).await;
     screen.shows("compensated").await;
     screen.has_no_complaints().await;
@@ -90,7 +89,7 @@ async fn many_stuck_rollbacks_are_resolved_at_once_each_in_its_way() {
     let screen = stage.signed_in("operator").await;
     for (how, ended) in [("retry", "failed"), ("done", "compensated"), ("skip", "compensated")] {
         let body = json!({ "definition": "stuck", "correlation_id": how });
-        let saga = stage.post("/v1/sagas?wait=30", &body).await["id"].clone();
+        let saga = stage.admin.run(&body).await["id"].clone();
         screen.open(&format!("/sagas?status=failed&correlation_id={how}")).await;
         screen.press("a[href*='/sagas/bulk?'][href*='action=resolve']").await;
         screen.shows("Resolve 1 saga").await;
@@ -98,7 +97,7 @@ async fn many_stuck_rollbacks_are_resolved_at_once_each_in_its_way() {
         screen.press(&format!("button[value={how}]")).await;
         screen.shows("1 goes on").await;
         let id = saga.as_str().unwrap();
-        let found = stage.get(&format!("/v1/sagas/{id}?wait=30")).await;
+        let found = stage.admin.ended(id).await;
         assert_eq!(found["status"], ended, "{how}: {found}");
         let log = stage.get(&format!("/v1/sagas/{id}/log")).await.to_string();
         assert!(log.contains("a test: all of them"), "{how}: {log}");

@@ -128,7 +128,7 @@ async fn is_fetched_again(screen: &Screen, place: &str) {
 async fn another_alert(stage: &Stage) -> i64 {
     let newest = async || stage.get("/v1/admin/alerts").await["items"][0]["id"].as_i64();
     let before = newest().await;
-    stage.post("/v1/sagas?wait=30", &json!({ "definition": "stuck" })).await;
+    stage.admin.run(&json!({ "definition": "stuck" })).await;
     within(async {
         loop {
             match newest().await {
@@ -190,7 +190,7 @@ async fn whoever_stands_on_a_link_stays_on_it_and_on_no_other_once_it_is_gone() 
     run(&screen, &format!("document.querySelector(\"{link}\").focus()")).await;
     let newest = async || {
         let body = json!({ "definition": "stuck" });
-        let id = stage.post("/v1/sagas?wait=30", &body).await["id"].as_str().unwrap().to_owned();
+        let id = stage.admin.run(&body).await["id"].as_str().unwrap().to_owned();
         screen.shows_in(&format!("#items a[href='/sagas/{id}']"), "").await;
     };
     newest().await;

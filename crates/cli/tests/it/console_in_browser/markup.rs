@@ -49,7 +49,7 @@ async fn a_payload_full_of_markup_and_script_stays_text_on_every_page() {
     });
     stage.put("/v1/definitions/failing?apply=true", &failing.to_string()).await;
     let wish = json!({ "definition": "failing", "correlation_id": HOSTILE });
-    let failed = stage.post("/v1/sagas?wait=30", &wish).await["id"].as_str().unwrap().to_owned();
+    let failed = stage.admin.run(&wish).await["id"].as_str().unwrap().to_owned();
     stage.until("/v1/admin/alerts", |page| page["items"][0]["tx_id"] == *failed).await;
     let key: String =
         form_urlencoded::byte_serialize(HOSTILE.as_bytes()).collect::<String>().replace('+', "%20");

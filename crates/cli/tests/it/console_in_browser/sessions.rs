@@ -8,9 +8,10 @@ use crate::console_in_browser::stage::Stage;
 async fn an_open_page_asks_to_sign_in_again_once_its_key_has_expired() {
     let stage = Stage::set().await;
     let screen = crate::console_in_browser::screen::Screen::on(stage.server.client.address).await;
-    screen.sign_in(&stage.passing_key("operator", "12s").await).await;
+    screen.sign_in(&stage.guest_key("operator").await).await;
     screen.open("/sagas?status=failed").await;
     screen.shows("Newest first").await;
+    stage.expire_guest();
     screen.shows("Your session is over").await;
     screen.fill("input[name=key]", stage.key("operator")).await;
     screen.press("main form button").await;
@@ -63,7 +64,7 @@ async fn a_decision_about_what_has_moved_on_is_not_taken_and_the_page_says_so() 
     screen.fill("textarea[name=note]", "I did it").await;
     let other = json!({ "action": "done", "note": "somebody else was faster" });
     stage.post(&format!("/v1/sagas/{stuck}/steps/pay/resolve"), &other).await;
-    stage.get(&format!("/v1/sagas/{stuck}?wait=30")).await;
+    stage.admin.ended(stuck).await;
     screen.press("button[value=done]").await;
     screen.shows("What the page showed has changed").await;
     screen.press("main p a").await;

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 use crate::console::services::Services;
 use crate::console_in_browser::screen::Screen;
 use crate::support::population::Population;
-use crate::support::program::output_of;
+use crate::support::program::{expire_key, output_of};
 use crate::support::{Client, Program, create_key, within};
 
 pub(crate) struct Stage {
@@ -97,12 +97,17 @@ impl Stage {
         self.post("/v1/webhooks/events", &event).await;
     }
 
-    /// A key that is good for so long.
-    pub(crate) async fn passing_key(&self, role: &str, time: &str) -> String {
+    /// A key that is good for an hour, unless [`Stage::expire_guest`] shortens that.
+    pub(crate) async fn guest_key(&self, role: &str) -> String {
         let made =
-            ["keys", "create", "--role", role, "--name", "a guest", "--expires", time, "--db", &self.db];
+            ["keys", "create", "--role", role, "--name", "a guest", "--expires", "1h", "--db", &self.db];
         let made = output_of(&made).await;
         String::from_utf8(made.stdout).unwrap().trim().to_owned()
+    }
+
+    /// Lets the key of the guest expire in a moment.
+    pub(crate) fn expire_guest(&self) {
+        expire_key(&self.db, "a guest");
     }
 
     /// Takes a role's key away.
@@ -129,19 +134,17 @@ impl Stage {
     /// Ends the server at once, lets something happen through another one at another address, and starts it again.
     pub(crate) async fn elsewhere(&mut self, meanwhile: impl AsyncFnOnce(Client)) {
         let address = self.server.client.address.to_string();
-        let log = std::process::Stdio::null;
         self.server.child.kill().await.unwrap();
-        self.server = Program::logging_to(log(), &self.db, &SETTINGS).await;
+        self.server = Program::logging_to(std::process::Stdio::null(), &self.db, &SETTINGS).await;
         meanwhile(self.server.client.with_key(&self.keys["admin"])).await;
         self.server.child.kill().await.unwrap();
-        self.server = Program::listening_on(&address, log(), &self.db, &SETTINGS).await;
+        self.server = Program::listening_on(&address, &self.db, &SETTINGS).await;
     }
 
     /// Ends the server at once and starts it again at the same address.
     pub(crate) async fn restart(&mut self) {
         self.server.child.kill().await.unwrap();
         let address = self.server.client.address.to_string();
-        let log = std::process::Stdio::null();
-        self.server = Program::listening_on(&address, log, &self.db, &settings(&self.config)).await;
+        self.server = Program::listening_on(&address, &self.db, &settings(&self.config)).await;
     }
 }

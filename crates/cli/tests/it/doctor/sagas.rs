@@ -19,11 +19,15 @@ async fn a_saga_without_owner_due_time_job_and_pause_is_found_and_what_is_advise
         let saga = open.start().await;
         let is = format!("id = {}", id(&place, &saga));
         let of = format!("saga_id = {}", id(&place, &saga));
-        within(async { while place.rows(&format!("select id from jobs where {of}")).await.is_empty() {} })
-            .await;
+        within(async {
+            while place.rows(&format!("select 1 from jobs where {of}")).await.is_empty() {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
         place.rows(&format!("update sagas set owner = null, wake_at = null where {is}")).await;
         assert_eq!(open.found("unattended_sagas").await, [], "it has a job");
-        place.unguarded("jobs", &format!("delete from jobs where {of}")).await;
+        place.rows(&format!("delete from jobs where {of}")).await;
         let finding = open.finds("unattended_sagas", "error", &saga).await;
         let advice = finding["action"].as_str().unwrap();
         assert!(advice.contains(&format!("POST /v1/sagas/{saga}/pause")), "{advice}");

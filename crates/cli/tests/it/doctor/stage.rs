@@ -140,10 +140,7 @@ impl Open {
 
     /// Takes the job of a queue for so many seconds.
     pub(crate) async fn lease(&self, queue: &str, seconds: u64) -> Value {
-        let request = json!({"queues": [queue], "lease_seconds": seconds, "wait_seconds": 20});
-        let answer = self.client.post("/v1/jobs/lease", &request).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()["jobs"][0].clone()
+        self.client.lease(&json!({"queues": [queue], "lease_seconds": seconds})).await.remove(0)
     }
 
     pub(crate) async fn report(&self, job: &Value, what: &str, mut body: Value) {

@@ -1,5 +1,5 @@
-//! Every route with made-up requests, as the description of the API allows and forbids them: schemathesis makes them up.
-//! `./test` installs it and always uses the same seed.
+//! Every route with made-up requests, as the description of the API allows and forbids them: schemathesis generates them.
+//! `./test` installs it.
 
 mod description;
 mod log;
@@ -58,7 +58,7 @@ async fn no_role_can_bring_about_an_answer_that_the_description_does_not_know() 
     let confirmed = admin.post("/v1/orders", &order).await;
     assert_eq!(confirmed.status, 202, "{confirmed:?}");
     let tx_id = confirmed.json()["tx_id"].as_str().unwrap().to_owned();
-    let ended = admin.get(&format!("/v1/orders/{tx_id}?wait=30")).await.json();
+    let ended = admin.ended_order(&tx_id).await;
     assert_eq!(ended["outcome"], "complete", "{ended}");
     program.terminate();
     assert_eq!(program.exit_code().await, Some(0));

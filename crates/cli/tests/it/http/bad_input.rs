@@ -212,7 +212,7 @@ async fn what_does_not_exist_is_404_and_a_method_that_does_nothing_405() {
 async fn a_resolution_that_does_not_fit_is_refused() {
     let server = Running::start().await;
     let id = server.client.start(&json!({ "definition": "stuck" })).await;
-    server.client.get(&format!("/v1/sagas/{id}?wait=30")).await;
+    server.client.ended(&id).await;
     let path = format!("/v1/sagas/{id}/steps/reserve/resolve");
     for body in [
         json!({ "action": "retry" }),

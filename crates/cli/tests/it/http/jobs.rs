@@ -19,10 +19,7 @@ async fn declare(client: &Client) {
 
 /// The one job that comes into this queue, however often the queue is named.
 async fn lease(client: &Client, queue: &str) -> Value {
-    let request = json!({"queues": [queue, queue], "limit": 10, "lease_seconds": 30, "wait_seconds": 20});
-    let answer = client.post("/v1/jobs/lease", &request).await;
-    assert_eq!(answer.status, 200, "{answer:?}");
-    let jobs = answer.json()["jobs"].as_array().unwrap().clone();
+    let jobs = client.lease(&json!({"queues": [queue, queue], "limit": 10, "lease_seconds": 300})).await;
     assert_eq!(jobs.len(), 1, "{jobs:?}");
     jobs[0].clone()
 }
@@ -59,7 +56,7 @@ async fn workers_carry_a_saga_to_its_end() {
     let send = lease(client, "post").await;
     assert_eq!(send["payload"]["results"], json!({"pack": {"box": 7}}), "the first answer counts");
     assert_eq!(report(client, &send, "complete", json!({})).await.status, 200);
-    let saga = client.get(&format!("/v1/sagas/{id}?wait=30")).await.json();
+    let saga = client.ended(&id).await;
     assert_eq!(saga["status"], "succeeded", "{saga}");
 }
 
@@ -74,7 +71,7 @@ async fn what_a_worker_refuses_is_rolled_back_by_workers() {
     assert_eq!((&unpack["phase"], &unpack["payload"]["result"]), (&json!("undo"), &json!(1)));
     assert_eq!(unpack["payload"]["error"]["code"], "ADDRESS");
     report(client, &unpack, "complete", json!({})).await;
-    let saga = client.get(&format!("/v1/sagas/{id}?wait=30")).await.json();
+    let saga = client.ended(&id).await;
     assert_eq!((&saga["status"], &saga["failed_step"]), (&json!("compensated"), &json!("send")));
 }
 
@@ -98,7 +95,7 @@ async fn a_lease_is_proved_by_its_token() {
         let stale = report(&server.client, &job, what, json!({"token": 999})).await;
         assert_eq!((stale.status, stale.problem().as_str()), (409, "stale-lease"), "{what}");
     }
-    let kept = report(&server.client, &job, "heartbeat", json!({"lease_seconds": 60})).await;
+    let kept = report(&server.client, &job, "heartbeat", json!({"lease_seconds": 600})).await;
     assert_eq!(kept.status, 200, "{kept:?}");
     assert!(kept.json()["lease_until"].as_str() > job["lease_until"].as_str(), "{kept:?}");
     assert_eq!(kept.json()["cancelled"], json!(false));

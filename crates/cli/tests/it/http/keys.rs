@@ -8,7 +8,7 @@ use tokio_tungstenite::tungstenite::Message;
 use tokio_tungstenite::tungstenite::client::IntoClientRequest;
 use tokio_tungstenite::tungstenite::protocol::frame::coding::CloseCode;
 
-use crate::http::support::{Client, EventStream, Running, create_key, output_of, within};
+use crate::http::support::{Client, EventStream, Running, create_key, expire_key, output_of, within};
 
 #[tokio::test]
 async fn without_a_single_key_a_loopback_server_is_open() {
@@ -277,11 +277,12 @@ async fn what_was_opened_with_a_key_ends_when_it_is_revoked() {
 async fn a_stream_ends_when_its_key_expires() {
     let (server, [_]) = Running::with_keys(["admin"]).await;
     let create =
-        ["keys", "--db", &server.db, "create", "--role", "viewer", "--name", "short", "--expires", "10s"];
+        ["keys", "--db", &server.db, "create", "--role", "viewer", "--name", "short", "--expires", "1h"];
     let key = String::from_utf8(output_of(&create).await.stdout).unwrap();
     let holder = server.client.with_key(key.trim());
     within(async { while holder.get("/v1/sagas").await.status != 200 {} }).await;
     let stream = EventStream::open(&holder, "/v1/events", None).await;
+    expire_key(&server.db, "short");
     assert!(stream.rest().await.is_empty(), "nothing happened, and it ended");
 }
 

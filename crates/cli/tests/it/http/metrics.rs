@@ -182,7 +182,7 @@ async fn how_long_the_oldest_message_waits_is_told_by_health_and_by_a_metric() {
     server.switches.repair_undo();
     let note = json!({ "action": "retry", "note": "ada: the service is back" });
     server.client.post(&format!("/v1/sagas/{id}/steps/reserve/resolve"), &note).await;
-    let ended = server.client.get(&format!("/v1/sagas/{id}?wait=30")).await.json();
+    let ended = server.client.ended(&id).await;
     assert_eq!(ended["status"], "compensated");
     assert_eq!(health("10m").await["status"], "ok");
     assert_eq!(health("0s").await["status"], "attention", "the alert has waited for longer than that");

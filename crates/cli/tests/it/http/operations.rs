@@ -17,7 +17,7 @@ async fn happened(client: &Client, id: &str, name: &str) {
 }
 
 async fn at_its_end(client: &Client, id: &str) -> Value {
-    client.get(&format!("/v1/sagas/{id}?wait=30")).await.json()
+    client.ended(id).await
 }
 
 #[tokio::test]

@@ -196,12 +196,8 @@ async fn a_failure_that_asks_to_wait_for_ever_costs_nothing_but_its_saga_time() 
         server.client.send(Method::PUT, "/v1/definitions/parcel?apply=true", &JSON, body.to_string()).await;
     assert_eq!(declared.status, 201, "{declared:?}");
     let id = server.client.start(&json!({ "definition": "parcel" })).await;
-    let leased = server
-        .client
-        .post("/v1/jobs/lease", &json!({ "queues": ["packing"], "wait_seconds": 20 }))
-        .await
-        .json();
-    let job = &leased["jobs"][0];
+    let leased = server.client.lease(&json!({ "queues": ["packing"], "lease_seconds": 300 })).await;
+    let job = &leased[0];
     let error = json!({ "message": "later\0", "code": "\0", "retry_after_seconds": u64::MAX });
     let failed = server
         .client
@@ -210,7 +206,7 @@ async fn a_failure_that_asks_to_wait_for_ever_costs_nothing_but_its_saga_time() 
     assert_eq!(failed.status, 200, "{failed:?}");
     let cancelled = server.client.post(&format!("/v1/sagas/{id}/cancel"), &json!({})).await;
     assert_eq!(cancelled.status, 202, "{cancelled:?}");
-    let ended = server.client.get(&format!("/v1/sagas/{id}?wait=30")).await.json();
+    let ended = server.client.ended(&id).await;
     assert_eq!(ended["status"], "compensated", "{ended}");
     let log = server.client.get(&format!("/v1/sagas/{id}/log")).await.json();
     for event in log["items"].as_array().unwrap() {

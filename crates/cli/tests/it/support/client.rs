@@ -10,9 +10,12 @@ use hyper::{Method, Request, Response};
 use hyper_util::client::legacy;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::within;
+
+/// How long the server holds a request that waits, in seconds. [`within`] limits how often a helper repeats the request.
+const HOLD: u64 = 30;
 
 /// Calls one server, with or without a key.
 #[derive(Clone)]
@@ -118,5 +121,59 @@ impl Client {
         let answer = self.post("/v1/sagas", body).await;
         assert_eq!(answer.status, 202, "{answer:?}");
         answer.json()["id"].as_str().unwrap().to_owned()
+    }
+
+    /// Starts a saga and waits for its end.
+    pub(crate) async fn run(&self, body: &Value) -> Value {
+        let answer = self.post(&format!("/v1/sagas?wait={HOLD}"), body).await;
+        match answer.status {
+            200 => answer.json(),
+            // The saga takes longer than the server holds the request.
+            202 => self.ended(answer.json()["id"].as_str().unwrap()).await,
+            _ => panic!("{answer:?}"),
+        }
+    }
+
+    /// Waits for the end of a saga.
+    pub(crate) async fn ended(&self, saga: &str) -> Value {
+        let ends = ["succeeded", "compensated", "failed"];
+        self.repeat_until(&format!("/v1/sagas/{saga}?wait={HOLD}"), "status", &ends).await
+    }
+
+    /// Waits for the end of an order.
+    pub(crate) async fn ended_order(&self, tx: &str) -> Value {
+        let ends = ["complete", "failed_refunded", "failed_not_refunded", "rollback_failed"];
+        self.repeat_until(&format!("/v1/orders/{tx}?wait={HOLD}"), "outcome", &ends).await
+    }
+
+    async fn repeat_until(&self, path: &str, field: &str, ends: &[&str]) -> Value {
+        within(async {
+            loop {
+                let answer = self.get(path).await;
+                assert_eq!(answer.status, 200, "{answer:?}");
+                let found = answer.json();
+                if ends.contains(&found[field].as_str().unwrap()) {
+                    return found;
+                }
+            }
+        })
+        .await
+    }
+
+    /// Leases jobs; repeats the request until at least one job arrives.
+    pub(crate) async fn lease(&self, request: &Value) -> Vec<Value> {
+        let mut request = request.clone();
+        request["wait_seconds"] = json!(HOLD);
+        within(async {
+            loop {
+                let answer = self.post("/v1/jobs/lease", &request).await;
+                assert_eq!(answer.status, 200, "{answer:?}");
+                let jobs = answer.json()["jobs"].as_array().unwrap().clone();
+                if !jobs.is_empty() {
+                    return jobs;
+                }
+            }
+        })
+        .await
     }
 }

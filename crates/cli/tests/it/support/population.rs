@@ -38,7 +38,7 @@ impl Population {
         {
             let confirmed = admin.post("/v1/orders", &order(sku)).await.json();
             let tx_id = confirmed["tx_id"].as_str().unwrap_or_else(|| panic!("{confirmed}")).to_owned();
-            let ended = admin.get(&format!("/v1/orders/{tx_id}?wait=30")).await.json();
+            let ended = admin.ended_order(&tx_id).await;
             assert_eq!(ended["outcome"], outcome, "{ended}");
             orders.push(tx_id);
         }
@@ -46,19 +46,14 @@ impl Population {
         let running = admin
             .start(&json!({ "definition": "parcel", "correlation_id": "c", "attributes": { "a": "b" } }))
             .await;
-        let leased = admin
-            .post(
-                "/v1/jobs/lease",
-                &json!({ "queues": ["packing"], "lease_seconds": 3600, "wait_seconds": 20 }),
-            )
-            .await;
-        let job = leased.json()["jobs"][0].clone();
+        let leased = admin.lease(&json!({ "queues": ["packing"], "lease_seconds": 3600 })).await;
+        let job = leased[0].clone();
         let paused = admin.start(&json!({ "definition": "parcel" })).await;
         assert_eq!(admin.post(&format!("/v1/sagas/{paused}/pause"), &json!({})).await.status, 202);
         let waiting = vec![running, paused];
         let mut ended = Vec::new();
         for (definition, status) in [("doomed", "compensated"), ("stuck", "failed")] {
-            let saga = admin.post("/v1/sagas?wait=30", &json!({ "definition": definition })).await.json();
+            let saga = admin.run(&json!({ "definition": definition })).await;
             assert_eq!(saga["status"], status, "{saga}");
             ended.push(saga["id"].as_str().unwrap().to_owned());
         }

@@ -1,6 +1,7 @@
 //! The real binary.
 
 use std::process::{Output, Stdio};
+use std::time::Duration;
 
 use backstitch_testkit::postgres::{Signal, send_signal};
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
@@ -44,6 +45,14 @@ pub(crate) async fn create_key(db: &str, role: &str) -> String {
     String::from_utf8(made.stdout).unwrap().trim().to_owned()
 }
 
+/// Lets the only key of this name expire in a moment, on `SQLite`. A test calls this once it needs the key no longer.
+pub(crate) fn expire_key(db: &str, name: &str) {
+    let connection = rusqlite::Connection::open(db.strip_prefix("sqlite:").unwrap()).unwrap();
+    connection.busy_timeout(backstitch_testkit::PATIENCE).unwrap();
+    let expire = "update api_keys set expires_at = (unixepoch() + 3) * 1000000 where name = ?1";
+    assert_eq!(connection.execute(expire, [name]).unwrap(), 1, "{name}");
+}
+
 /// A server in a process of its own.
 pub(crate) struct Program {
     pub(crate) client: Client,
@@ -60,25 +69,37 @@ impl Program {
 
     /// The same with its log somewhere else than in [`Program::logs`].
     pub(crate) async fn logging_to(log: impl Into<Stdio>, db: &str, variables: &[(&str, &str)]) -> Self {
-        Self::listening_on("127.0.0.1:0", log, db, variables).await
+        Self::start(command(&["serve", "--db", db, "--listen", "127.0.0.1:0"]), log, variables).await
     }
 
-    /// The same at this address, where another one was before.
-    pub(crate) async fn listening_on(
-        listen: &str,
-        log: impl Into<Stdio>,
-        db: &str,
-        variables: &[(&str, &str)],
-    ) -> Self {
-        Self::start(command(&["serve", "--db", db, "--listen", listen]), log, variables).await
+    /// The same at this address, where another one was before, and without a log. Another process can take the port
+    /// meanwhile, so this retries until the port is free again.
+    pub(crate) async fn listening_on(listen: &str, db: &str, variables: &[(&str, &str)]) -> Self {
+        within(async {
+            loop {
+                let command = command(&["serve", "--db", db, "--listen", listen]);
+                match Self::try_start(command, Stdio::null(), variables).await {
+                    Ok(program) => return program,
+                    Err(why) => eprintln!("{listen}: {why}"),
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        })
+        .await
     }
 
     /// The same by any command that becomes a server.
-    pub(crate) async fn start(
+    pub(crate) async fn start(command: Command, log: impl Into<Stdio>, variables: &[(&str, &str)]) -> Self {
+        Self::try_start(command, log, variables).await.unwrap_or_else(|why| panic!("{why}"))
+    }
+
+    /// # Errors
+    /// When it ends without listening: what it printed.
+    async fn try_start(
         mut command: Command,
         log: impl Into<Stdio>,
         variables: &[(&str, &str)],
-    ) -> Self {
+    ) -> Result<Self, String> {
         command.envs(variables.iter().copied()).stdout(Stdio::piped()).stderr(log);
         let mut child = command.spawn().unwrap();
         let mut stdout = BufReader::new(child.stdout.take().unwrap()).lines();
@@ -89,9 +110,9 @@ impl Program {
                 Some(stderr) => within(stderr.next_line()).await.unwrap(),
                 None => None,
             };
-            panic!("it does not listen: {line}{why:?}");
+            return Err(format!("it does not listen: {line}{why:?}"));
         };
-        Self { client: Client::new(address.parse().unwrap()), child, stdout, stderr }
+        Ok(Self { client: Client::new(address.parse().unwrap()), child, stdout, stderr })
     }
 
     pub(crate) async fn next_line(&mut self) -> String {

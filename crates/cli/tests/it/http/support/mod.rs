@@ -3,6 +3,6 @@
 mod sagas;
 mod server;
 
-pub(crate) use crate::support::program::{SECRET, output_of};
+pub(crate) use crate::support::program::{SECRET, expire_key, output_of};
 pub(crate) use crate::support::{Answer, Client, EventStream, Place, Program, create_key, on_both, within};
 pub(crate) use server::Running;

@@ -8,8 +8,6 @@ use backstitch::{Context, Engine, Retry, Saga, Step, StepError, Undo};
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 
-use crate::support::Client;
-
 /// What steps wait for and look at.
 #[derive(Clone)]
 pub(crate) struct Switches {
@@ -43,15 +41,6 @@ pub(crate) fn register(engine: &Engine) -> Switches {
         engine.register(saga).unwrap();
     }
     switches
-}
-
-impl Client {
-    /// Starts a saga and waits for its end.
-    pub(crate) async fn run(&self, body: &Value) -> Value {
-        let answer = self.post("/v1/sagas?wait=30", body).await;
-        assert_eq!(answer.status, 200, "{answer:?}");
-        answer.json()
-    }
 }
 
 fn greet() -> Saga {
