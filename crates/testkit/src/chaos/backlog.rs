@@ -11,6 +11,7 @@ use backstitch::store::{Commit, NewRow, RowWrite, Store, Verdict};
 use backstitch::{Announced, Context, Saga, SagaId, Step};
 
 use super::check::Failure;
+use crate::scale;
 
 /// A node that adopts no saga for this long has stopped adopting.
 const STALLED_AFTER: Duration = Duration::from_secs(60);
@@ -77,6 +78,15 @@ pub async fn all_adopted(mut remaining: impl AsyncFnMut() -> i64) -> Result<(), 
         }
         tokio::time::sleep(POLL_INTERVAL).await;
     }
+}
+
+/// Asserts the limit of the requirement in `./soak`. In `./test` other tests share the machine.
+///
+/// # Panics
+/// When a soak run took longer than 30 s.
+pub fn assert_in_time(adoption: Duration) {
+    let limit = Duration::from_secs(30);
+    assert!(!scale::is_soak() || adoption < limit, "adoption took {adoption:?}; the limit is {limit:?}");
 }
 
 fn unfinished(definition: &Definition, ids: &RandomIds, epoch: Epoch) -> Commit {

@@ -31,6 +31,7 @@ async fn survivor_adopts_every_unfinished_saga() {
     let adopted: i64 = client.query_one(adopted, &[]).await.unwrap().get(0);
     println!("{sagas} unfinished sagas were taken over in {taken_over:?}, a lease of {lease:?} included");
     assert_eq!(usize::try_from(adopted).unwrap(), sagas, "each has an event of its new owner");
+    backlog::assert_in_time(taken_over);
     assert!(taken_over > lease / 2, "somebody was robbed while still alive");
     engine.shutdown().await.unwrap();
 }

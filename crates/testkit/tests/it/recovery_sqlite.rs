@@ -28,6 +28,7 @@ async fn restart_adopts_every_unfinished_saga() {
     let adopted: i64 = reader.query_row(adopted, [], |row| row.get(0)).unwrap();
     println!("{sagas} unfinished sagas were taken over in {taken_over:?}");
     assert_eq!(usize::try_from(adopted).unwrap(), sagas, "each has an event of its new owner");
+    backlog::assert_in_time(taken_over);
     drop(left);
     engine.shutdown().await.unwrap();
 }

@@ -5,11 +5,10 @@ use std::time::Duration;
 use backstitch_demo::services::{Behaviour, Phase, Service};
 use backstitch_testkit::scale;
 use serde_json::json;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use crate::acceptance_seed_001::shop::Shop;
 use crate::acceptance_seed_001::stage::{MISSED_SOON, Stage, on_both_stores};
-use crate::support::within;
 
 /// How soon after a restart every order has to be somebody's again.
 const PROMISED: Duration = Duration::from_secs(30);

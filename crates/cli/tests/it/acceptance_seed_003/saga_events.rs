@@ -129,7 +129,6 @@ async fn events_of_sagas_arrive_each_and_in_order_although_the_server_is_killed(
             open.program.child.kill().await.unwrap();
             service.be(Mood::Takes);
         }
-        service.be(Mood::Takes);
         let open = desk.open_with(&settings, &soon).await;
         for saga in &sagas {
             ends(&open, saga).await;
