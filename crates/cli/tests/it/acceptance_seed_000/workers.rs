@@ -8,7 +8,6 @@ use tokio::io::AsyncWriteExt;
 use tokio::net::TcpStream;
 
 use crate::acceptance_seed_000::stage::{Open, expect, number, on_both_stores, with};
-use crate::support::within;
 
 const OUTSIDE: [(&str, &str); 1] = [("BACKSTITCH_WEBHOOKS_CONCURRENCY", "0")];
 

@@ -47,6 +47,8 @@ async fn services_and_timeouts_of_orders_are_staged_applied_and_discarded() {
     screen.shows("The change is staged: look at it, then apply or discard it.").await;
     screen.shows_in("ins", &refund).await;
     screen.press(&button("services/apply")).await;
+    // The staged change has the same address, so the page is not enough.
+    screen.shows_in(".done", "is active").await;
     screen.shows_in("main pre", &refund).await;
     let active = stage.get("/v1/admin/config/services").await["active"].clone();
     assert_eq!(active["endpoints"]["payment"]["rollback_url"], *refund, "{active}");
