@@ -1,13 +1,14 @@
 //! Changes rows that the database guards, as a defect or an earlier version could have left them.
 
-use rusqlite::Connection;
+use rusqlite::{Connection, Transaction, TransactionBehavior};
 
 /// Runs statements on a `SQLite` file while one table has no triggers; how many rows the last one changed.
 ///
 /// # Errors
 /// When a statement is refused all the same.
 pub fn on_sqlite(connection: &Connection, table: &str, sql: &str) -> rusqlite::Result<usize> {
-    let transaction = connection.unchecked_transaction()?;
+    // Immediate: a transaction that reads first cannot write once another process has written.
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let guards: Vec<(String, String)> = transaction
         .prepare("select name, sql from sqlite_schema where type = 'trigger' and tbl_name = ?1")?
         .query_map([table], |row| Ok((row.get(0)?, row.get(1)?)))?

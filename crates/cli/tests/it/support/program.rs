@@ -4,6 +4,7 @@ use std::process::{Output, Stdio};
 use std::time::Duration;
 
 use backstitch_testkit::postgres::{Signal, send_signal};
+use backstitch_testkit::unguarded;
 use tokio::io::{AsyncBufReadExt, BufReader, Lines};
 use tokio::process::{Child, ChildStderr, ChildStdout, Command};
 
@@ -49,8 +50,9 @@ pub(crate) async fn create_key(db: &str, role: &str) -> String {
 pub(crate) fn expire_key(db: &str, name: &str) {
     let connection = rusqlite::Connection::open(db.strip_prefix("sqlite:").unwrap()).unwrap();
     connection.busy_timeout(backstitch_testkit::PATIENCE).unwrap();
-    let expire = "update api_keys set expires_at = (unixepoch() + 3) * 1000000 where name = ?1";
-    assert_eq!(connection.execute(expire, [name]).unwrap(), 1, "{name}");
+    let expire =
+        format!("update api_keys set expires_at = (unixepoch() + 3) * 1000000 where name = '{name}'");
+    assert_eq!(unguarded::on_sqlite(&connection, "api_keys", &expire).unwrap(), 1, "{name}");
 }
 
 /// A server in a process of its own.
