@@ -212,7 +212,7 @@ impl<'a> Oracle<'a> {
             (Some(flight), Some(timeout))
                 if expected && matches!(flight.performer, FlightPerformer::Queue(_)) =>
             {
-                flight.performer = FlightPerformer::Worker(at.plus(timeout));
+                flight.performer = FlightPerformer::Worker(at.max(self.clock).plus(timeout));
                 true
             }
             _ => false,

@@ -37,10 +37,11 @@ pub(crate) struct Driver {
     definition: Arc<Registered>,
     state: Arc<State>,
     epoch: Epoch,
-    seat: Seat,
     /// What the saga waits for besides its attempts.
     work: FuturesUnordered<BoxFuture<'static, Done>>,
+    /// Before the seat: fields drop in this order, and attempts are aborted before another driver may take the saga.
     attempts: Attempts<Done>,
+    seat: Seat,
     rollback: watch::Sender<bool>,
     /// Attempts that run here.
     running: Vec<Running>,

@@ -10,6 +10,7 @@ use crate::fingerprint::fnv1a;
 use crate::id::StepId;
 use crate::mistakes::Mistakes;
 use crate::performer::Performer;
+use crate::retry::Retry;
 
 impl Draft {
     /// Checks the whole definition and works out its order.
@@ -84,6 +85,7 @@ impl Mistakes {
         self.performer(&format!("{place}.action"), &step.action);
         self.timeout(&format!("{place}.timeout"), step.timeout);
         self.queue_timeout(place, &step.action, step.queue_timeout);
+        self.retry_bound(place, &step.action, &step.retry);
         self.retry(&format!("{place}.retry"), &step.retry);
         if step.concurrency == Some(0) {
             self.problem(format!("{place}.concurrency"), "is 0: the step could never run; use 1 or more");
@@ -97,6 +99,7 @@ impl Mistakes {
             self.performer(&format!("{place}.compensate"), &undo.action);
             self.timeout(&format!("{place}.compensate.timeout"), undo.timeout);
             self.queue_timeout(&format!("{place}.compensate"), &undo.action, undo.queue_timeout);
+            self.retry_bound(&format!("{place}.compensate"), &undo.action, &undo.retry);
             self.retry(&format!("{place}.compensate.retry"), &undo.retry);
         }
     }
@@ -109,6 +112,15 @@ impl Mistakes {
                 self.problem(place, "is for workers: nothing else waits in a queue");
             }
             Some(timeout) => self.timeout(&place, timeout),
+        }
+    }
+
+    /// The bound counts from the first attempt on, and so would the time in the queue.
+    fn retry_bound(&mut self, place: &str, performer: &Performer, retry: &Retry) {
+        if retry.within.is_some() && performer.queue().is_some() {
+            let message =
+                "is not for workers: it would count the time in the queue; use `timeout` and `queue_timeout`";
+            self.problem(format!("{place}.retry.within"), message);
         }
     }
 

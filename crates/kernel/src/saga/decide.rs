@@ -197,7 +197,10 @@ fn lease_attempt(
     let queued = matches!(state.phase(phase).progress, Progress::Queued { .. });
     let timeout = next.definition.steps()[position].time_of_attempt(phase, state, at).filter(|_| queued);
     let timeout = timeout.ok_or_else(|| Rejected::NotQueued(step.clone()))?;
-    next.emit_at(position, Event::StepLeased { step: step.clone(), phase, attempt, until: at.plus(timeout) });
+    // The store's clock and this node's can differ, and this node judges the end: the later one gives the worker its whole
+    // time.
+    let until = at.max(next.now.at).plus(timeout);
+    next.emit_at(position, Event::StepLeased { step: step.clone(), phase, attempt, until });
     Ok(())
 }
 

@@ -197,6 +197,19 @@ fn queue_timeout_is_for_workers_and_not_zero() {
 }
 
 #[test]
+fn time_for_all_attempts_is_not_for_workers() {
+    let bounded = Retry::fixed(3, Duration::from_secs(1)).within(Duration::from_secs(30));
+    let found = mistakes(changed(|draft| {
+        draft.steps[1].action = Performer::Worker { queue: "q".to_owned() };
+        draft.steps[1].retry = bounded.clone();
+        draft.steps[0].retry = bounded.clone();
+    }));
+    let message =
+        "is not for workers: it would count the time in the queue; use `timeout` and `queue_timeout`";
+    assert_eq!(found, [format!("steps[1].retry.within: {message}")]);
+}
+
+#[test]
 fn how_many_a_worker_does_at_once_is_not_for_the_definition_to_say() {
     assert_eq!(
         mistakes(sequence(&["a"]).outside("a").limited("a")),

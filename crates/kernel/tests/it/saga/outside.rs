@@ -57,6 +57,15 @@ fn time_of_an_attempt_begins_when_a_worker_leases_it() {
 }
 
 #[test]
+fn worker_has_its_whole_time_though_clocks_differ() {
+    let mut saga = Play::start_without_workers(sequence(&["a"]).outside("a"));
+    saga.wake(100);
+    let at = seconds(10);
+    saga.input(Input::Leased { step: "a".into(), phase: Phase::Do, attempt: 1, at }).unwrap();
+    assert_eq!(until(&saga, "a"), Some(seconds(130)), "by the clock that judges it");
+}
+
+#[test]
 fn leases_of_other_attempts_are_refused() {
     let mut saga = Play::start_without_workers(sequence(&["a", "b"]).outside("a"));
     let lease =
