@@ -53,7 +53,7 @@ struct Flight {
 enum FlightPerformer {
     /// The node that drives the saga.
     Node,
-    /// No worker has leased it yet; nobody takes it after this time.
+    /// No worker has leased it yet; it leaves the queue after this time.
     Queue(Option<Timestamp>),
     /// A worker; without an answer by then, it has timed out.
     Worker(Timestamp),

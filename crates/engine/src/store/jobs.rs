@@ -100,7 +100,7 @@ pub(crate) fn unreadable(id: i64, queue: &str, why: &dyn std::fmt::Display) -> S
 /// What came of asking for jobs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Leasing {
-    /// The jobs that somebody has now. Sagas that wait for them are told so.
+    /// The leased jobs. The sagas that wait for them get a message.
     pub leased: Vec<Leased>,
     /// The sagas that were told of attempts that nobody brings back.
     pub told: Vec<SagaId>,

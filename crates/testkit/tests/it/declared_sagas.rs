@@ -193,7 +193,7 @@ async fn a_cancelled_saga_takes_its_offers_back_on_postgres() {
     a_cancelled_saga_takes_its_offers_back(&fresh_database().await).await;
 }
 
-/// When the time of a worker begins, and what becomes of a job that nobody takes.
+/// When the time of a worker begins, and how the wait for a worker ends.
 async fn worker_time_begins_with_the_lease(address: &str) {
     let engine = open(address, "only").await;
     let timeout = secs(600);

@@ -10,7 +10,7 @@ use tokio::time::timeout;
 use crate::http::support::{Client, Running};
 use crate::support::program::{create_key, output_of};
 
-/// Whoever cannot write waits for the file for a while, one after the other.
+/// Writers wait for the file for a while, one after the other.
 const PATIENCE: Duration = backstitch_testkit::PATIENCE;
 
 /// Asks until the answer has this status.
@@ -31,7 +31,7 @@ async fn a_server_that_cannot_write_is_not_ready_until_it_can() {
     let server = Running::start().await;
     readiness(&server.client, 200).await;
     let path = server.db.strip_prefix("sqlite:").unwrap();
-    // Whoever holds the file keeps everybody from writing, and nobody from reading.
+    // The lock stops writers, not readers.
     let holder = rusqlite::Connection::open(path).unwrap();
     holder.execute_batch("begin immediate").unwrap();
     let body = json!({ "definition": "greet" });
@@ -41,7 +41,7 @@ async fn a_server_that_cannot_write_is_not_ready_until_it_can() {
     assert_eq!(answer.problem(), "unavailable");
     assert_eq!(server.client.get("/v1/sagas").await.status, 200, "what is there can be read");
 
-    // Nobody starts anything, and it becomes ready all the same.
+    // The server becomes ready without a start.
     holder.execute_batch("rollback").unwrap();
     readiness(&server.client, 200).await;
 }

@@ -109,7 +109,7 @@ pub(crate) fn only(query: &str, found: Vec<String>) -> String {
     row
 }
 
-/// Fails for a table that nobody has decided about.
+/// Fails for a table that has no entry.
 pub(crate) fn assert_complete(catalog: &Catalog) {
     for table in TABLES {
         let has_reason = !matches!(table.content, Content::Free(why) if why.is_empty());

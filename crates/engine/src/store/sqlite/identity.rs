@@ -138,7 +138,7 @@ fn held() -> MutexGuard<'static, BTreeMap<FileId, Hold>> {
     HELD.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Whether this process has the file open besides the descriptor that holds it; also where nobody can tell.
+/// Whether this process has the file open besides the descriptor that holds the lock; true where this is unknown.
 fn is_open_elsewhere(id: FileId) -> bool {
     let Ok(descriptors) = fs::read_dir("/proc/self/fd") else { return true };
     let leads_there = |descriptor: &io::Result<fs::DirEntry>| {

@@ -1,4 +1,4 @@
--- Since when the delivery is due that has waited longest, be it for its job or for somebody to take it. Ranges of both columns: see due.sql.
+-- Since when the oldest waiting delivery is due, for its job or for a worker. Ranges of both columns: see due.sql.
 select min(next_attempt_at)
 from (
     select (

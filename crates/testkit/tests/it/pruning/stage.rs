@@ -82,7 +82,7 @@ impl Place {
         }
     }
 
-    /// Changes messages that nobody may change.
+    /// Changes messages that are guarded.
     pub(crate) async fn scribble(&self, sql: &str) {
         match self {
             Self::Sqlite(folder) => {
