@@ -80,18 +80,25 @@ install_nats_server() {
 has_promtool() { find_tool promtool >/dev/null; }
 
 install_promtool() {
-    need "promtool, which checks the metrics" \
-        "Install it: on Debian and Ubuntu the package 'prometheus'; elsewhere put the program into PATH."
-    if [[ -z $apt_updated ]]; then
-        "${as_root[@]}" apt-get update
-        apt_updated=yes
-    fi
-    # The program alone: the package would start a server now and at every boot.
+    # The program alone: the package would start a server now and at every boot. A download needs no root; only new
+    # package lists do.
+    echo "installing promtool"
     local folder
     folder=$(mktemp -d)
-    (cd "$folder" && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb .)
+    if ! download_promtool "$folder"; then
+        need "promtool, which checks the metrics" \
+            "Install it: on Debian and Ubuntu the package 'prometheus'; elsewhere put the program into PATH."
+        "${as_root[@]}" apt-get update
+        apt_updated=yes
+        download_promtool "$folder"
+    fi
     install -D "$folder/usr/bin/promtool" "$target/tools/bin/promtool"
     rm -r "$folder"
+}
+
+# download_promtool FOLDER: extracts Debian's package into the folder.
+download_promtool() {
+    command -v apt-get >/dev/null && (cd "$1" && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb .)
 }
 
 has_browser() {
