@@ -1,13 +1,20 @@
 #!/usr/bin/env bash
 # Prints line coverage per crate. Needs cargo-llvm-cov, and llvm-profdata and llvm-cov of the compiler's LLVM version:
-# rustup's component `llvm-tools`, or programs named by LLVM_PROFDATA and LLVM_COV.
+# programs named by LLVM_PROFDATA and LLVM_COV, rustup's component `llvm-tools`, or Debian's package `llvm-VERSION`.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+source scripts/install.sh
 
 has_llvm_tools() {
-    [[ -n ${LLVM_PROFDATA-} && -n ${LLVM_COV-} ]] ||
+    if [[ -n ${LLVM_PROFDATA-} && -n ${LLVM_COV-} ]] ||
         compgen -G "$(rustc --print sysroot)/lib/rustlib/*/bin/llvm-profdata" >/dev/null ||
-        rustup component add llvm-tools >/dev/null 2>&1
+        rustup component add llvm-tools >/dev/null 2>&1; then
+        return
+    fi
+    local folder
+    folder=/usr/lib/llvm-$(llvm_version)/bin
+    export LLVM_PROFDATA=$folder/llvm-profdata LLVM_COV=$folder/llvm-cov
+    [[ -x $LLVM_PROFDATA && -x $LLVM_COV ]]
 }
 
 if ! command -v cargo-llvm-cov >/dev/null; then
@@ -15,7 +22,7 @@ if ! command -v cargo-llvm-cov >/dev/null; then
     exit 0
 fi
 if ! has_llvm_tools; then
-    echo "coverage was not measured: install rustup's component llvm-tools, or set LLVM_PROFDATA and LLVM_COV"
+    echo "coverage was not measured: install rustup's component llvm-tools or Debian's llvm of the compiler's LLVM version"
     exit 0
 fi
 

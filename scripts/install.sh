@@ -141,6 +141,9 @@ install_all() {
     has_fuzzer || install_fuzzer
 }
 
+# The major version of the compiler's LLVM, which the tools that read its coverage must have too.
+llvm_version() { rustc -vV | sed -n 's/^LLVM version: \([0-9]*\).*/\1/p'; }
+
 # find_tool NAME: prints the path of a cargo tool in PATH or in the target directory.
 find_tool() { PATH="$target/tools/bin:$PATH" command -v "$1"; }
 
