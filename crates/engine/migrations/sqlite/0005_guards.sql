@@ -23,10 +23,11 @@ begin
     select raise(fail, 'the saga exists: a saga is never replaced');
 end;
 
-create trigger saga_events_refuse_replace before insert on saga_events
-when exists (select 1 from saga_events where saga_id = new.saga_id and seq = new.seq)
+-- Only connections that Backstitch has opened have this function. To look for the key would cost a lookup with every event.
+create trigger saga_events_refuse_other_programs after insert on saga_events
+when not only_backstitch_appends_events()
 begin
-    select raise(fail, 'saga_events is append-only: an event is never replaced');
+    select raise(fail, 'only Backstitch appends to saga_events');
 end;
 
 create trigger saga_attributes_refuse_update before update on saga_attributes

@@ -1,5 +1,6 @@
 //! Stored history in a SQLite file, under the statements of a program that is not ours.
 
+use backstitch::store::sqlite::allow_appends;
 use rusqlite::Connection;
 
 use super::attempts::{Catalog, Column, Dialect, Shape, assert_complete, attempts, only, queries};
@@ -78,13 +79,16 @@ fn catalog(connection: &Connection) -> Catalog {
 async fn sqlite_refuses_every_change_of_stored_history() {
     let place = Place::Sqlite(tempfile::tempdir().unwrap());
     place.migrate().await;
-    let connection = Connection::open(place.db().strip_prefix("sqlite:").unwrap()).unwrap();
+    let open = || Connection::open(place.db().strip_prefix("sqlite:").unwrap()).unwrap();
+    let ours = open();
+    allow_appends(&ours).unwrap();
+    ours.execute_batch(&Sqlite.filled(SEED)).unwrap();
     // As the sqlite3 shell opens it.
+    let connection = open();
     connection
         .execute_batch("pragma recursive_triggers = off; pragma foreign_keys = off; pragma synchronous = off")
         .unwrap();
     connection.set_prepared_statement_cache_capacity(200);
-    connection.execute_batch(&Sqlite.filled(SEED)).unwrap();
     let catalog = catalog(&connection);
     assert_complete(&catalog);
 

@@ -8,6 +8,7 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
+use super::append_guard::allow_appends;
 use super::fault::Fault;
 use super::identity::{FileLock, NotHeld, OpenedFile};
 use super::schema;
@@ -111,6 +112,7 @@ impl Held {
             let told = format!("`{path}` cannot have a write-ahead log there: put it on a local disk");
             return Err(Error::Refused(told).into());
         }
+        allow_appends(&connection)?;
         schema::migrate(&connection, now)?;
         Ok(connection)
     }

@@ -4,6 +4,7 @@
 //! threads that may wait. A few other connections read; in WAL mode they and the writer never wait for each other.
 //! An operating system lock beside the file keeps a second engine out.
 
+mod append_guard;
 mod commit;
 mod connections;
 mod declared;
@@ -32,6 +33,7 @@ use async_trait::async_trait;
 use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 
+pub use append_guard::allow_appends;
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
