@@ -13,7 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 use super::super::text::FilledLabel;
 use crate::app::App;
 use crate::auth::Holder;
-use crate::http::{Json, Query, idempotency_key, json};
+use crate::http::{Json, Query, idempotency_key, json, optional_whole};
 use crate::problem::{Described, Problem};
 
 /// What a customer confirms.
@@ -40,6 +40,7 @@ pub(crate) struct OrderRequest {
 pub(crate) struct OrderItem {
     #[schema(value_type = FilledLabel, required = true, example = "book")]
     sku: Option<String>,
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(value_type = i64, required = true, minimum = 1, maximum = 4_294_967_295_i64, example = 1)]
     quantity: Option<u32>,
 }

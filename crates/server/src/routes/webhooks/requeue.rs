@@ -17,7 +17,7 @@ use super::dead_letters::within_reach;
 use super::deliveries::View;
 use crate::app::App;
 use crate::audit::{filtered, said};
-use crate::http::{DeadLetterInPath, Json, Query, json};
+use crate::http::{DeadLetterInPath, Json, Query, json, optional_whole, whole};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
@@ -50,10 +50,10 @@ pub(in crate::routes) async fn one(
 #[serde(deny_unknown_fields)]
 #[schema(as = RequeuedBy, example = json!({ "final_error_code": "timeout" }))]
 pub(in crate::routes) struct Chosen {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(minimum = 1)]
     subscription_id: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(minimum = 1)]
     event_id: Option<i64>,
     /// Whose last attempt failed so.
@@ -69,11 +69,11 @@ pub(in crate::routes) struct Chosen {
     #[serde(default)]
     all: bool,
     /// At most this many, 1000 unless given.
-    #[serde(default = "usual_limit")]
+    #[serde(default = "usual_limit", deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 10_000)]
     limit: usize,
     /// The `next_cursor` of the answer before.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(minimum = 1)]
     cursor: Option<i64>,
 }
