@@ -200,8 +200,8 @@ pub(crate) fn check_name(what: &'static str, text: &str) -> Result<(), Error> {
     check_label(what, text)
 }
 
-/// The longest note on what a person did, in bytes.
-const MAX_NOTE: usize = 4096;
+/// The longest note on what a person did, in bytes: a few thousand characters of any script, with a name before them.
+const MAX_NOTE: usize = 20 * 1024;
 
 /// Checks the size of a note.
 pub(crate) fn check_note(note: &str) -> Result<(), Error> {

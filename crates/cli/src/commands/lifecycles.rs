@@ -45,7 +45,7 @@ const LIFECYCLES: [Column; 6] = [
     Column::text("CORRELATION", "correlation_id"),
 ];
 
-const LIFECYCLE: [Column; 13] = [
+const LIFECYCLE: [Column; 14] = [
     Column::id("id", "id"),
     Column::made("state", standing),
     Column::text("version", "version"),
@@ -58,6 +58,7 @@ const LIFECYCLE: [Column; 13] = [
     Column::time("created", "created_at"),
     Column::time("entered", "entered_at"),
     Column::time("stuck at", "stuck_at"),
+    Column::time("pause expires", "pause_expires_at"),
     Column::text("input", "input"),
 ];
 
@@ -81,7 +82,7 @@ const LOG: [Column; 5] = [
         let of = |member: &str| event[member].as_str().map(str::to_owned);
         let from = of("from").map(|from| format!("from {from}"));
         let retried = event["error"]["message"].as_str().map(str::to_owned);
-        let parts = [from, of("error_kind"), of("message"), retried];
+        let parts = [from, of("error_kind"), of("message"), retried, of("reason"), of("note")];
         parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
     }),
 ];
@@ -89,10 +90,12 @@ const LOG: [Column; 5] = [
 fn standing(one: &Value) -> String {
     let shape = match (one["ended"].as_bool(), one["error_kind"].is_string()) {
         (Some(true), true) => "✗",
+        (Some(true), false) if one["abandoned"] == true => "✗",
         (Some(true), false) => "✓",
         _ => "●",
     };
-    format!("{shape} {}", one["state"].as_str().unwrap_or_default())
+    let abandoned = if one["abandoned"] == true { ", abandoned" } else { "" };
+    format!("{shape} {}{abandoned}", one["state"].as_str().unwrap_or_default())
 }
 
 /// State machines, and what goes through them.
@@ -188,6 +191,17 @@ enum Action {
         #[arg(long, value_name = "TEXT")]
         message: String,
     },
+    /// End one in the pause state it is in, with why.
+    #[command(
+        after_help = "Example:\n  backstitch lifecycles abandon parcel p-17 --note 'the customer left'"
+    )]
+    Abandon {
+        #[command(flatten)]
+        one: One,
+        /// Why; it stays in the log, after the name of the key.
+        #[arg(long, value_name = "TEXT")]
+        note: String,
+    },
     /// List requests that nobody could make sense of, newest first.
     #[command(after_help = "Example:\n  backstitch lifecycles dead-letters --limit 10")]
     DeadLetters(Paging),
@@ -263,6 +277,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Action::Fail { one, error_kind, message } => {
             steer(session, &one, "fail", &json!({ "error_kind": error_kind, "message": message })).await
         }
+        Action::Abandon { one, note } => steer(session, &one, "abandon", &json!({ "note": note })).await,
         Action::DeadLetters(paging) => {
             let path = "/v1/lifecycle-dead-letters";
             let nothing = "no dead letters of lifecycles";
@@ -313,6 +328,9 @@ fn changed(answer: &Answer) -> String {
     let one = format!("{} {}", of("machine"), of("key"));
     if answer.value["changed"] == false {
         return format!("{one} stays in {}: {}", of("state"), of("detail"));
+    }
+    if answer.value["abandoned"] == true {
+        return format!("{one} is abandoned in {}", of("state"));
     }
     match answer.value["from"].as_str() {
         Some(_) => format!("{one} has gone from {} to {}", of("from"), of("state")),

@@ -11,8 +11,9 @@ use crate::cli::{Ask, Session, in_file, segment};
 
 const PATH: &str = "/v1/sites";
 
-const LINES: [Column; 7] = [
+const LINES: [Column; 8] = [
     Column::text("state", "state"),
+    Column::text("abandoned", "abandoned"),
     Column::text("attempt", "attempt"),
     Column::text("correlation id", "correlation_id"),
     Column::text("error kind", "error_kind"),

@@ -3,7 +3,7 @@
 //! It keeps its own books and shares no code with [`decide`](super::decide) or the fold.
 
 use super::draft::{Draft, FAILED, INTERNAL};
-use super::event::{Event, Recorded};
+use super::event::{AbandonReason, Event, Recorded};
 use super::machine::Machine;
 use crate::saga::Violation;
 use crate::time::Timestamp;
@@ -27,6 +27,7 @@ struct Books {
     failures: u32,
     /// A start was just made in a pause state: the next event must go on.
     goes_on: bool,
+    abandoned: bool,
 }
 
 struct Audit<'a> {
@@ -66,13 +67,16 @@ impl Audit<'_> {
             self.blame(1, format!("it begins in `{}`", started.state));
         }
         let state = started.state.to_string();
-        self.books = Some(Books { state, starts: 1, failures: 0, goes_on: false });
+        self.books = Some(Books { state, starts: 1, failures: 0, goes_on: false, abandoned: false });
     }
 
     fn next(&mut self, mut books: Books, event: &Event) -> Books {
         let state = books.state.clone();
         if self.draft.terminal.contains(&state) || state == FAILED {
             self.blame(4, format!("something follows `{state}`, which is terminal"));
+        }
+        if books.abandoned {
+            self.blame(4, format!("something follows `{state}`, in which it was abandoned"));
         }
         let goes_on = std::mem::take(&mut books.goes_on);
         let again = self.draft.pause.get(&state);
@@ -122,6 +126,18 @@ impl Audit<'_> {
                         8,
                         format!("attempt {} is counted as {attempt} of {max_attempts}", books.failures),
                     );
+                }
+            }
+            Event::Abandoned { state: of, attempt, reason } => {
+                self.counted(&books, *attempt);
+                books.abandoned = true;
+                if **of != *state {
+                    self.blame(10, format!("it is abandoned in `{of}`, but is in `{state}`"));
+                } else if again.is_none() {
+                    self.blame(10, format!("it is abandoned in `{state}`, which is no pause state"));
+                } else if *reason == AbandonReason::Expired && !self.draft.pause_expires.contains_key(&state)
+                {
+                    self.blame(10, format!("its pause in `{state}` expires, which has no limit"));
                 }
             }
         }

@@ -300,6 +300,16 @@ impl Check<'_> {
 
     fn times(&mut self) {
         let draft = self.draft;
+        for (state, allowed) in &draft.pause_expires {
+            let place = format!("pause_expires.{state}");
+            if self.is_known(&place, state) && !draft.pause.contains_key(state) {
+                self.problem(
+                    &place,
+                    format!("`{state}` is no pause state: add it to `pause`, or leave it out"),
+                );
+            }
+            self.mistakes.timeout(&place, allowed.0);
+        }
         for (state, allowed) in &draft.stuck_after {
             let place = format!("stuck_after.{state}");
             if self.is_known(&place, state) && draft.ends(state) {

@@ -54,6 +54,7 @@ pub fn data(event: &Event) -> Option<String> {
             retry_at: *retry_at,
             error: error.clone(),
         }),
+        Event::Abandoned { reason, .. } => serde_json::to_string(reason),
     }
     .ok()
 }
@@ -88,6 +89,9 @@ pub fn event(
             let AnotherTry { max_attempts, retry_at, error } = row.json()?;
             let state = row.present("step", state)?.into();
             Event::ActionRetry { state, attempt, max_attempts, error, retry_at }
+        }
+        "lifecycle.abandoned" => {
+            Event::Abandoned { state: row.present("step", state)?.into(), attempt, reason: row.json()? }
         }
         unknown => return Err(Unreadable::UnknownType(unknown.to_owned())),
     })

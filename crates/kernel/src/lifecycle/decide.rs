@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::draft::{DraftAction, FAILED};
-use super::event::{Event, Given, Recorded, Started};
+use super::event::{AbandonReason, Event, Given, Recorded, Started};
 use super::instance::{Failure, Instance, due_at};
 use super::machine::{Kind, Machine, after_error, after_success};
 use crate::error::StepError;
@@ -24,6 +24,16 @@ pub enum Input {
     },
     /// To give up.
     Fail(Failure),
+    /// To end it in the pause state it is in.
+    Abandon {
+        /// Why.
+        note: String,
+    },
+    /// The time of its pause is over.
+    PauseExpired {
+        /// The pause; see [`Instance::entry`].
+        entry: u64,
+    },
     /// What came of an attempt of the state's action.
     Answered {
         /// Where it stood then; see [`Instance::entry`].
@@ -71,6 +81,20 @@ pub enum Refused {
     #[error("no non-terminal row to transition: it ended in `{state}`, and nothing changes that any more")]
     Ended {
         /// Where.
+        state: Arc<str>,
+    },
+    /// It was abandoned.
+    #[error("it was abandoned in `{state}`, and nothing changes that any more: use another key")]
+    Abandoned {
+        /// The pause state it stays in.
+        state: Arc<str>,
+    },
+    /// Only an instance in a pause state can be abandoned.
+    #[error(
+        "`{state}` is no pause state, and only a paused lifecycle can be abandoned: fail it, or let it go on"
+    )]
+    NotPaused {
+        /// Where it stands.
         state: Arc<str>,
     },
     /// It stands there already.
@@ -133,7 +157,11 @@ pub fn decide(
     let Some(instance) = instance else {
         return match input {
             Input::Start(given) => Ok(begin(machine, key, given, now)),
-            Input::Transition { .. } | Input::Fail(_) | Input::Answered { .. } => Err(Refused::NeverStarted),
+            Input::Transition { .. }
+            | Input::Fail(_)
+            | Input::Abandon { .. }
+            | Input::PauseExpired { .. }
+            | Input::Answered { .. } => Err(Refused::NeverStarted),
         };
     };
     let from = &instance.state;
@@ -148,7 +176,15 @@ pub fn decide(
                 None => return Err(Refused::Late { state: from.clone() }),
             }
         }
+        (_, Input::PauseExpired { entry }) => {
+            let is_awaited = instance.entry == entry && !instance.abandoned;
+            if !is_awaited || machine.pause_expires(from).is_none() {
+                return Err(Refused::Late { state: from.clone() });
+            }
+            course.abandon(AbandonReason::Expired);
+        }
         // Whatever an end is asked, it stays.
+        _ if instance.abandoned => return Err(Refused::Abandoned { state: from.clone() }),
         (Some(Kind::Terminal) | None, _) => return Err(Refused::Ended { state: from.clone() }),
         (Some(Kind::Passing), Input::Start(given)) => course.restart(given),
         (Some(Kind::Pause(again)), Input::Start(given)) => {
@@ -168,6 +204,10 @@ pub fn decide(
             }
             course.fail(failure);
         }
+        (Some(Kind::Passing), Input::Abandon { .. }) => {
+            return Err(Refused::NotPaused { state: from.clone() });
+        }
+        (Some(Kind::Pause(_)), Input::Abandon { note }) => course.abandon(AbandonReason::Requested { note }),
     }
     Ok(course.decision(Some(from.clone())))
 }
@@ -262,6 +302,11 @@ impl<'m> Course<'m> {
     fn fail(&mut self, failure: Failure) {
         let (from, attempt) = (self.instance.state.clone(), self.instance.attempt);
         self.append(Event::Failed { from, attempt, failure });
+    }
+
+    fn abandon(&mut self, reason: AbandonReason) {
+        let (state, attempt) = (self.instance.state.clone(), self.instance.attempt);
+        self.append(Event::Abandoned { state, attempt, reason });
     }
 
     fn answered(&mut self, action: &DraftAction, attempt: u32, outcome: Result<Payload, StepError>) {

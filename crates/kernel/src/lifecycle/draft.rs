@@ -50,6 +50,9 @@ pub struct Draft {
     /// Those that wait for somebody to start again, and where it goes on then.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub pause: BTreeMap<String, String>,
+    /// How long a pause state may last before its instance is abandoned. One that is not named lasts until a start.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub pause_expires: BTreeMap<String, Allowed>,
     /// What may follow what.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub edges: Vec<(String, String)>,
@@ -103,6 +106,7 @@ impl Draft {
             initial,
             terminal: Vec::new(),
             pause: BTreeMap::new(),
+            pause_expires: BTreeMap::new(),
             edges: Vec::new(),
             can_fail: Vec::new(),
             error_kinds: Vec::new(),

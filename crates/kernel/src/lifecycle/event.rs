@@ -56,6 +56,48 @@ pub enum Event {
         /// When the next one is due.
         retry_at: Timestamp,
     },
+    /// It ended in a pause state without a transition.
+    Abandoned {
+        /// The pause state, which it stays in.
+        state: Arc<str>,
+        /// How often it was begun by then.
+        attempt: u32,
+        /// Why.
+        reason: AbandonReason,
+    },
+}
+
+/// Why an instance was abandoned.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(tag = "reason", rename_all = "snake_case")]
+pub enum AbandonReason {
+    /// An operator asked for it.
+    Requested {
+        /// What the operator wrote.
+        note: String,
+    },
+    /// The pause lasted for as long as the machine allows.
+    Expired,
+}
+
+impl AbandonReason {
+    /// The reason's name in logs, streams and messages.
+    #[must_use]
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::Requested { .. } => "requested",
+            Self::Expired => "expired",
+        }
+    }
+
+    /// What the operator wrote, if one asked for it.
+    #[must_use]
+    pub fn note(&self) -> Option<&str> {
+        match self {
+            Self::Requested { note } => Some(note),
+            Self::Expired => None,
+        }
+    }
 }
 
 /// What a first start is remembered by.
@@ -101,12 +143,13 @@ pub struct Recorded {
 
 impl Event {
     /// The names of all events there are.
-    pub const NAMES: [&'static str; 5] = [
+    pub const NAMES: [&'static str; 6] = [
         "lifecycle.started",
         "lifecycle.restarted",
         "lifecycle.transitioned",
         "lifecycle.failed",
         "action.retry",
+        "lifecycle.abandoned",
     ];
 
     /// The event's name in logs, streams and the database.
@@ -118,17 +161,18 @@ impl Event {
             Self::Transitioned { .. } => "lifecycle.transitioned",
             Self::Failed { .. } => "lifecycle.failed",
             Self::ActionRetry { .. } => "action.retry",
+            Self::Abandoned { .. } => "lifecycle.abandoned",
         }
     }
 
-    /// The state it is about: the one it led to, or the one whose action is tried again.
+    /// The state it is about: the one it led to, the one whose action is tried again, or the one it was abandoned in.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         match self {
             Self::Started(started) => Some(&started.state),
             Self::Transitioned { to, .. } => Some(to),
             Self::Failed { .. } => Some(super::draft::FAILED),
-            Self::ActionRetry { state, .. } => Some(state),
+            Self::ActionRetry { state, .. } | Self::Abandoned { state, .. } => Some(state),
             Self::Restarted { .. } => None,
         }
     }
@@ -141,7 +185,8 @@ impl Event {
             Self::Restarted { attempt, .. }
             | Self::Transitioned { attempt, .. }
             | Self::Failed { attempt, .. }
-            | Self::ActionRetry { attempt, .. } => *attempt,
+            | Self::ActionRetry { attempt, .. }
+            | Self::Abandoned { attempt, .. } => *attempt,
         }
     }
 }

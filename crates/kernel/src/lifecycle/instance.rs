@@ -37,11 +37,13 @@ pub struct Instance {
     pub given: Given,
     /// Why it failed, if it did and somebody said why.
     pub failure: Option<Failure>,
+    /// Whether it ended in its pause state, in which it stays.
+    pub abandoned: bool,
     /// Since when it is in its state.
     pub entered_at: Timestamp,
     /// When something happened last.
     pub updated_at: Timestamp,
-    /// When somebody has to look after its action: to perform it, or to give up waiting for whoever does.
+    /// When its state is due: for its action to be performed, for the wait for a worker to end, or for its pause to expire.
     pub due_at: Option<Timestamp>,
     /// The newest of those who took its action upon them; zero while nobody did. The log does not tell.
     pub token: u64,
@@ -70,6 +72,7 @@ impl Instance {
             failures: 0,
             given: Given { correlation_id: started.correlation_id.clone(), input: started.input.clone() },
             failure: None,
+            abandoned: false,
             entered_at: at,
             updated_at: at,
             due_at: due_at(machine, &started.state, at),
@@ -102,6 +105,10 @@ impl Instance {
                 self.failures = *attempt;
                 self.due_at = due_at(machine, state, *retry_at);
             }
+            Event::Abandoned { .. } => {
+                self.abandoned = true;
+                self.due_at = None;
+            }
         }
     }
 
@@ -114,15 +121,32 @@ impl Instance {
         self.failure = None;
     }
 
+    /// Whether nothing follows: it is in a terminal state, or was abandoned.
+    #[must_use]
+    pub fn has_ended(&self, machine: &Machine) -> bool {
+        self.abandoned || machine.is_terminal(&self.state)
+    }
+
+    /// When its pause expires, if it is in one that does.
+    #[must_use]
+    pub fn pause_expires_at(&self, machine: &Machine) -> Option<Timestamp> {
+        let allowed = machine.pause_expires(&self.state).filter(|_| !self.abandoned);
+        allowed.map(|allowed| self.entered_at.plus(allowed))
+    }
+
     /// From when on it counts as stuck, if its state may not last for ever.
     #[must_use]
     pub fn stuck_at(&self, machine: &Machine) -> Option<Timestamp> {
-        machine.stuck_after(&self.state).map(|allowed| self.entered_at.plus(allowed))
+        let allowed = machine.stuck_after(&self.state).filter(|_| !self.has_ended(machine));
+        allowed.map(|allowed| self.entered_at.plus(allowed))
     }
 }
 
-/// When somebody has to look after the action of a state that may begin at this time.
+/// When a state is due that begins at this time.
 pub(super) fn due_at(machine: &Machine, state: &str, from: Timestamp) -> Option<Timestamp> {
+    if let Some(allowed) = machine.pause_expires(state) {
+        return Some(from.plus(allowed));
+    }
     let action = machine.action(state)?;
     match action.performer.as_ref()? {
         Performer::Code | Performer::Call(_) => Some(from),

@@ -110,6 +110,12 @@ impl Machine {
         self.draft.stuck_after.get(state).map(|allowed| allowed.0)
     }
 
+    /// How long a pause state may last before its instance is abandoned; none where it may last for ever.
+    #[must_use]
+    pub fn pause_expires(&self, state: &str) -> Option<Duration> {
+        self.draft.pause_expires.get(state).map(|allowed| allowed.0)
+    }
+
     /// Whether errors of this kind are told apart here.
     #[must_use]
     pub fn knows_error(&self, kind: &str) -> bool {

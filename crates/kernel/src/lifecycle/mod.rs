@@ -32,6 +32,6 @@ mod machine;
 pub use audit::audit;
 pub use decide::{Decision, Input, Offer, Refused, decide};
 pub use draft::{Draft, DraftAction, FAILED, INTERNAL, OK};
-pub use event::{Event, Given, Recorded, Started};
+pub use event::{AbandonReason, Event, Given, Recorded, Started};
 pub use instance::{Failure, Instance};
 pub use machine::{Kind, Machine};

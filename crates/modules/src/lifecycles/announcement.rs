@@ -1,6 +1,6 @@
-//! State-changed messages: each transition tells the world, in the transaction that makes it.
+//! Messages about lifecycles: one for each transition and one for an abandonment, in the transaction that makes it.
 
-use backstitch::kernel::lifecycle::{Event, FAILED, Machine, Recorded};
+use backstitch::kernel::lifecycle::{AbandonReason, Event, FAILED, Machine, Recorded};
 use backstitch::{Payload, Rfc3339};
 use serde::Serialize;
 
@@ -33,15 +33,75 @@ struct StateChanged<'a> {
     seq: u64,
 }
 
-/// What is said of an event, if it is a transition.
+/// What the message of an abandoned lifecycle says.
+#[derive(Serialize)]
+struct Abandoned<'a> {
+    #[serde(rename = "type")]
+    kind: &'a str,
+    machine: &'a str,
+    key: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    site_id: Option<&'a str>,
+    /// The pause state it stays in.
+    state: &'a str,
+    attempt: u32,
+    correlation_id: Option<&'a str>,
+    reason: &'a str,
+    at: Rfc3339,
+    seq: u64,
+}
+
+/// The last part of the topic that abandoned lifecycles are published to.
+const ABANDONED: &str = "abandoned";
+
+/// The message of an event; none where it has none.
 pub(super) fn of(machine: &Machine, standing: &Standing, recorded: &Recorded) -> Option<Message> {
+    // Names, numbers and times have a JSON form.
+    let (topic, payload) = if let Event::Abandoned { state, attempt, reason } = &recorded.event {
+        let said = abandoned(machine, standing, recorded, (state, *attempt, reason));
+        (machine.topic(ABANDONED), Payload::encode(&said).ok()?)
+    } else {
+        let said = state_changed(machine, standing, recorded)?;
+        (machine.topic(said.to_state), Payload::encode(&said).ok()?)
+    };
+    Some(Message { topic, key: format!("{}:{}", standing.id, recorded.seq), payload })
+}
+
+fn abandoned<'a>(
+    machine: &'a Machine,
+    standing: &'a Standing,
+    recorded: &Recorded,
+    (state, attempt, reason): (&'a str, u32, &AbandonReason),
+) -> Abandoned<'a> {
+    let is_site = machine.name() == sites::MACHINE;
+    Abandoned {
+        kind: if is_site { sites::ABANDONED } else { "LifecycleAbandoned" },
+        machine: machine.name(),
+        key: &standing.key,
+        site_id: is_site.then_some(&standing.key),
+        state,
+        attempt,
+        correlation_id: standing.instance.given.correlation_id.as_deref(),
+        reason: reason.name(),
+        at: Rfc3339(recorded.at),
+        seq: recorded.seq,
+    }
+}
+
+fn state_changed<'a>(
+    machine: &'a Machine,
+    standing: &'a Standing,
+    recorded: &'a Recorded,
+) -> Option<StateChanged<'a>> {
     let (from, to, attempt, error) = match &recorded.event {
         Event::Transitioned { from, to, attempt, error, .. } => (&**from, &**to, *attempt, error.as_ref()),
         Event::Failed { from, attempt, failure } => (&**from, FAILED, *attempt, Some(failure)),
-        Event::Started(_) | Event::Restarted { .. } | Event::ActionRetry { .. } => return None,
+        Event::Started(_) | Event::Restarted { .. } | Event::ActionRetry { .. } | Event::Abandoned { .. } => {
+            return None;
+        }
     };
     let is_site = machine.name() == sites::MACHINE;
-    let said = StateChanged {
+    Some(StateChanged {
         kind: if is_site { sites::STATE_CHANGED } else { "LifecycleStateChanged" },
         machine: machine.name(),
         key: &standing.key,
@@ -53,8 +113,5 @@ pub(super) fn of(machine: &Machine, standing: &Standing, recorded: &Recorded) ->
         error_kind: error.map(|failure| failure.kind.as_str()),
         at: Rfc3339(recorded.at),
         seq: recorded.seq,
-    };
-    // Names, numbers and times have a JSON form.
-    let payload = Payload::encode(&said).ok()?;
-    Some(Message { topic: machine.topic(to), key: format!("{}:{}", standing.id, recorded.seq), payload })
+    })
 }

@@ -42,7 +42,12 @@ impl Ask {
             Input::Transition { data: Some(data), .. } | Input::Answered { outcome: Ok(data), .. } => {
                 data.len()
             }
-            Input::Start(_) | Input::Transition { .. } | Input::Fail(_) | Input::Answered { .. } => 0,
+            Input::Start(_)
+            | Input::Transition { .. }
+            | Input::Fail(_)
+            | Input::Abandon { .. }
+            | Input::PauseExpired { .. }
+            | Input::Answered { .. } => 0,
         }
     }
 }
@@ -314,15 +319,14 @@ impl Decided {
 }
 
 fn begun(ask: &Ask, machine: &Machine, instance: Instance, now: Timestamp) -> Standing {
-    let ended = machine.is_terminal(&instance.state);
     Standing {
         id: ask.id,
         machine: ask.machine.clone(),
         key: ask.key.clone(),
         version: machine.version(),
-        ended,
+        ended: instance.has_ended(machine),
         created_at: now,
-        stuck_at: instance.stuck_at(machine).filter(|_| !ended),
+        stuck_at: instance.stuck_at(machine),
         instance,
         holder: None,
         interruptions: 0,

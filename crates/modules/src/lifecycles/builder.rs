@@ -17,6 +17,7 @@ use serde_json::json;
 ///     .state("sent")
 ///     .terminal("delivered")
 ///     .pause("held", "sent")
+///     .pause_expires("held", secs(30 * 86_400))
 ///     .edges([("packed", "sent"), ("sent", "delivered"), ("sent", "held")])
 ///     .can_fail(["packed", "sent"])
 ///     .error_kind("lost")
@@ -72,6 +73,12 @@ impl Builder {
     pub fn pause(mut self, state: &str, re_entry: &str) -> Self {
         self.draft.pause.insert(state.to_owned(), re_entry.to_owned());
         self.state(state)
+    }
+
+    /// A pause state that lasts longer than this is abandoned.
+    pub fn pause_expires(mut self, state: &str, allowed: Duration) -> Self {
+        self.draft.pause_expires.insert(state.to_owned(), Allowed(allowed));
+        self
     }
 
     /// What may follow what.

@@ -224,6 +224,11 @@ impl Driver {
     async fn perform(&self, held: Held) {
         let Held { standing, machine, seat, .. } = held;
         let (id, token) = (standing.id, standing.instance.token);
+        if machine.pause_expires(&standing.instance.state).is_some() {
+            let expired = Input::PauseExpired { entry: standing.instance.entry };
+            self.answer(&standing, expired, seat).await;
+            return self.holding.drop_claim(id, token);
+        }
         let Some(action) = machine.action(&standing.instance.state) else {
             return self.holding.drop_claim(id, token);
         };

@@ -55,6 +55,18 @@ const UNSEEN: [RangeInclusive<char>; 26] = [
     '\u{e0000}'..='\u{e0fff}',
 ];
 
+/// The same as a regular expression, for descriptions of the API: everything but the length.
+#[must_use]
+pub fn key_pattern() -> String {
+    let mut unseen = String::from(
+        "\u{0}-\u{1f}\u{7f}-\u{a0}\u{1680}\u{2000}-\u{200a}\u{2028}\u{2029}\u{202f}\u{205f}\u{3000}",
+    );
+    for range in &UNSEEN {
+        unseen.extend([*range.start(), '-', *range.end()]);
+    }
+    format!("^(?!\\.{{1,2}}$)[^ {unseen}]([^{unseen}]*[^ {unseen}])?$")
+}
+
 fn can_be_seen(letter: char) -> bool {
     let is_blank = letter.is_whitespace() && letter != ' ';
     !letter.is_control() && !is_blank && !UNSEEN.iter().any(|range| range.contains(&letter))

@@ -16,6 +16,7 @@ const LOG: Statement = statement!("lifecycles/log");
 const RESULTS: Statement = statement!("lifecycles/results");
 const COUNTS: Statement = statement!("lifecycles/counts");
 const COUNTS_UP_TO: Statement = statement!("lifecycles/counts_up_to");
+const ABANDONED: Statement = statement!("lifecycles/abandoned");
 
 /// What a list is narrowed down to.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -119,9 +120,7 @@ impl Lifecycles {
     /// # Errors
     /// When the database cannot be read.
     pub async fn counts(&self, machine: &str) -> Result<Vec<Count>, Error> {
-        let rows = self.base.read(COUNTS, vec![machine.into()]).await?;
-        let count = |row: &Record| Ok(Count { state: row.text(0)?, count: row.integer(1)?.unsigned_abs() });
-        Ok(rows.iter().map(count).collect::<Result<_, store::Error>>()?)
+        Ok(counted(&self.base.read(COUNTS, vec![machine.into()]).await?)?)
     }
 
     /// How many of a machine stand where, in every state that any of its versions has; no more than `most` of each are
@@ -130,9 +129,15 @@ impl Lifecycles {
     /// # Errors
     /// When the database cannot be read.
     pub async fn counts_up_to(&self, machine: &str, most: usize) -> Result<Vec<Count>, Error> {
-        let rows = self.base.read(COUNTS_UP_TO, vec![machine.into(), most.into()]).await?;
-        let count = |row: &Record| Ok(Count { state: row.text(0)?, count: row.integer(1)?.unsigned_abs() });
-        Ok(rows.iter().map(count).collect::<Result<_, store::Error>>()?)
+        Ok(counted(&self.base.read(COUNTS_UP_TO, vec![machine.into(), most.into()]).await?)?)
+    }
+
+    /// How many of a machine were abandoned, by the pause state they stay in; no more than `most` are counted.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn abandoned_up_to(&self, machine: &str, most: usize) -> Result<Vec<Count>, Error> {
+        Ok(counted(&self.base.read(ABANDONED, vec![machine.into(), most.into()]).await?)?)
     }
 
     /// The one that has this id.
@@ -189,6 +194,10 @@ impl Lifecycles {
         let rows = self.base.read_text(sql, values).await?;
         Ok(rows.first().map(|row| row.integer(0)).transpose()?.unwrap_or_default().unsigned_abs())
     }
+}
+
+fn counted(rows: &[Record]) -> Result<Vec<Count>, store::Error> {
+    rows.iter().map(|row| Ok(Count { state: row.text(0)?, count: row.integer(1)?.unsigned_abs() })).collect()
 }
 
 /// Up to `limit` of which a time has come that an index is kept of, the longest past first.

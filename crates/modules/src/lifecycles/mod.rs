@@ -1,8 +1,8 @@
 //! Lifecycles: states and transitions that a user declares and that the outside world drives.
 //!
 //! [`Machines`] are declared, staged and applied. An instance of one is begun by [`Lifecycles::start`] and moved by
-//! [`Lifecycles::transition`] and [`Lifecycles::fail`]; each is one guarded write with its event and its message, in one
-//! commit. Where states have actions, [`Lifecycles::run`] performs them.
+//! [`Lifecycles::transition`], [`Lifecycles::fail`] and [`Lifecycles::abandon`]; each is one guarded write with its event and
+//! its message, in one commit. Where states have actions, [`Lifecycles::run`] performs them.
 //!
 //! ```no_run
 //! use backstitch::{Engine, Options};
@@ -65,7 +65,7 @@ use tokio::sync::{broadcast, mpsc};
 
 pub use backstitch::kernel::lifecycle::draft::MAX_MESSAGE;
 pub use backstitch::kernel::lifecycle::{
-    Draft, DraftAction, Event, Failure, Given, Instance, Kind, Machine, Recorded, Refused,
+    AbandonReason, Draft, DraftAction, Event, Failure, Given, Instance, Kind, Machine, Recorded, Refused,
 };
 pub use builder::Builder;
 pub use dead_letters::DeadLetter;
@@ -73,7 +73,7 @@ pub use driver::Settings;
 pub use errand::{Calls, Errand};
 pub use error::Error;
 pub use happened::Happened;
-pub use key::{MAX_KEY, key_mistake};
+pub use key::{MAX_KEY, key_mistake, key_pattern};
 pub use looking::{Count, Filter, Page, Stuck};
 pub use machines::{Declared, Machines, Version};
 pub use retention::Ages;
@@ -87,6 +87,9 @@ use writer::Writer;
 
 /// The largest input, or data of a transition, in bytes of JSON.
 pub const MAX_DATA: usize = 1 << 20;
+
+/// The longest note of whoever abandons one, in bytes.
+const MAX_NOTE: usize = 20 * 1024;
 
 /// Lifecycles on an engine that was opened with [`SCHEMA`] among its products. Cloning gives another handle.
 #[derive(Clone)]
@@ -113,6 +116,11 @@ pub enum Wish {
     },
     /// Gives it up.
     Fail(Failure),
+    /// Ends it in the pause state it is in.
+    Abandon {
+        /// Why.
+        note: String,
+    },
 }
 
 impl Lifecycles {
@@ -183,6 +191,14 @@ impl Lifecycles {
         self.tell(machine, key, Input::Fail(failure), None).await
     }
 
+    /// Ends one in the pause state it is in.
+    ///
+    /// # Errors
+    /// When it is in no pause state, or has ended; then nothing changes.
+    pub async fn abandon(&self, machine: &str, key: &str, note: &str) -> Result<Moved, Error> {
+        self.tell(machine, key, Input::Abandon { note: note.to_owned() }, None).await
+    }
+
     /// Does one of these, if nothing has happened since the event of this number: for whoever has looked and decided.
     ///
     /// # Errors
@@ -192,6 +208,7 @@ impl Lifecycles {
             Wish::Start => Input::Start(Given::default()),
             Wish::Transition { to, data } => Input::Transition { to, data: Some(data) },
             Wish::Fail(failure) => Input::Fail(failure),
+            Wish::Abandon { note } => Input::Abandon { note },
         };
         self.tell(machine, key, input, Some(seq)).await
     }
@@ -260,7 +277,16 @@ fn check_input(input: &Input) -> Result<(), Error> {
             }
             text("message", Some(&failure.message))
         }
-        Input::Answered { .. } => Ok(()),
+        Input::Abandon { note } => {
+            if note.trim().is_empty() || note.len() > MAX_NOTE {
+                return Err(Error::invalid(
+                    "note",
+                    format!("must have 1 to {MAX_NOTE} bytes: say why it is abandoned"),
+                ));
+            }
+            Ok(())
+        }
+        Input::PauseExpired { .. } | Input::Answered { .. } => Ok(()),
     }
 }
 

@@ -147,7 +147,7 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
             bytes(id),
             seq(*expected),
             instance.state,
-            standing.ended,
+            standing.is_in_terminal_state(),
             seq(instance.seq),
             seq(instance.entry),
             instance.attempt,
@@ -163,6 +163,7 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
             instance.entered_at.as_micros(),
             time(instance.due_at),
             time(standing.stuck_at),
+            instance.abandoned,
         ])?;
         // Nobody else writes while this thread does, unless it is somebody who should not.
         return if written == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(written)) };
@@ -173,7 +174,7 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
         standing.key,
         standing.version,
         instance.state,
-        standing.ended,
+        standing.is_in_terminal_state(),
         seq(instance.seq),
         seq(instance.entry),
         instance.attempt,
@@ -189,6 +190,7 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
         instance.entered_at.as_micros(),
         time(instance.due_at),
         time(standing.stuck_at),
+        instance.abandoned,
     ])?;
     Ok(())
 }

@@ -144,6 +144,7 @@ struct Columns<'a> {
     entered_at: Vec<SystemTime>,
     due_at: Vec<Option<SystemTime>>,
     stuck_at: Vec<Option<SystemTime>>,
+    abandoned: Vec<bool>,
 }
 
 impl<'a> Columns<'a> {
@@ -155,7 +156,7 @@ impl<'a> Columns<'a> {
             columns.id.push(standing.id.0);
             columns.expected.push(expected.map_or(0, number));
             columns.state.push(&instance.state);
-            columns.ended.push(standing.ended);
+            columns.ended.push(standing.is_in_terminal_state());
             columns.seq.push(number(instance.seq));
             columns.entry.push(number(instance.entry));
             columns.attempt.push(number(instance.attempt.into()));
@@ -171,12 +172,13 @@ impl<'a> Columns<'a> {
             columns.entered_at.push(time(instance.entered_at));
             columns.due_at.push(instance.due_at.map(time));
             columns.stuck_at.push(standing.stuck_at.map(time));
+            columns.abandoned.push(instance.abandoned);
         }
         columns
     }
 
     /// What is written of every row, after its id.
-    fn written(&self) -> [&(dyn ToSql + Sync); 17] {
+    fn written(&self) -> [&(dyn ToSql + Sync); 18] {
         [
             &self.state,
             &self.ended,
@@ -195,6 +197,7 @@ impl<'a> Columns<'a> {
             &self.entered_at,
             &self.due_at,
             &self.stuck_at,
+            &self.abandoned,
         ]
     }
 }

@@ -190,6 +190,7 @@ impl Scheduled {
             key: &standing.key,
             version: standing.version,
             state: &instance.state,
+            abandoned: instance.abandoned,
             attempt: instance.attempt,
             correlation_id: instance.given.correlation_id.as_deref(),
             error_kind: instance.failure.as_ref().map(|failure| &*failure.kind),
@@ -288,6 +289,8 @@ struct InstanceLine<'a> {
     key: &'a str,
     version: u32,
     state: &'a str,
+    /// Whether it ended in this state without a transition.
+    abandoned: bool,
     attempt: u32,
     correlation_id: Option<&'a str>,
     error_kind: Option<&'a str>,

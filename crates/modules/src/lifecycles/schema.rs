@@ -16,5 +16,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0002.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0002.sql"),
         },
+        Migration {
+            name: "abandoned",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0003.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0003.sql"),
+        },
     ],
 };

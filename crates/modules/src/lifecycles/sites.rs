@@ -19,6 +19,8 @@ pub const MACHINE: &str = "site-provisioning";
 pub const SUBJECT: &str = "sites.provisioning";
 /// What its state-changed messages are called.
 pub const STATE_CHANGED: &str = "SiteProvisionStateChanged";
+/// What the message of an abandoned site is called.
+pub const ABANDONED: &str = "SiteProvisionAbandoned";
 
 /// The way to a site that is live.
 pub const PATH: [&str; 8] = [
@@ -54,6 +56,8 @@ pub struct Endpoints {
     pub timeout: Option<Duration>,
     /// How often a call is tried again.
     pub retry: Option<Retry>,
+    /// How long a site waits for GitHub before it is abandoned; for ever unless given.
+    pub pause_expires: Option<Duration>,
 }
 
 /// Endpoints of which some are missing.
@@ -70,6 +74,9 @@ pub struct Incomplete {
 /// When some endpoints are given and others are not.
 pub fn machine(endpoints: &Endpoints) -> Result<Draft, Incomplete> {
     let mut draft = declared();
+    if let Some(allowed) = endpoints.pause_expires {
+        draft.pause_expires.insert(AWAITING_GITHUB.to_owned(), Allowed(allowed));
+    }
     let named = endpoints.named();
     let missing: Vec<&str> = named.iter().filter(|(_, url)| url.is_none()).map(|(name, _)| *name).collect();
     if missing.len() == named.len() {
@@ -109,7 +116,9 @@ impl Endpoints {
         }
         // One stands for all: they are called alike.
         for problem in draft.check().err().map(|problems| problems.0).unwrap_or_default() {
-            if let Some(setting) = problem.place.strip_prefix("actions.vercel_creating.") {
+            if problem.place.starts_with("pause_expires.") {
+                mistakes.push(("pause_expires", problem.message));
+            } else if let Some(setting) = problem.place.strip_prefix("actions.vercel_creating.") {
                 let setting = if setting.starts_with("retry") { "retries" } else { "timeout" };
                 mistakes.push((setting, problem.message));
             }

@@ -46,7 +46,8 @@ pub struct Moved {
 
 /// The columns that [`Standing::read`] expects, in both dialects.
 pub(super) const COLUMNS: &str = "id, machine, key, version, state, ended, seq, entry, attempt, failures, interruptions, \
-     token, holder, correlation_id, error_kind, last_error, input, created_at, updated_at, entered_at, due_at, stuck_at";
+     token, holder, correlation_id, error_kind, last_error, input, created_at, updated_at, entered_at, due_at, stuck_at, \
+     abandoned";
 
 impl Standing {
     pub(super) fn read(row: &Record) -> Result<Self, Error> {
@@ -60,7 +61,7 @@ impl Standing {
             machine: row.text(1)?.into(),
             key: row.text(2)?.into(),
             version: row.count(3)?,
-            ended: row.flag(5)?,
+            ended: row.flag(5)? || row.flag(22)?,
             created_at: row.time(17)?,
             stuck_at: row.optional_time(21)?,
             holder: row.optional_text(12)?,
@@ -73,6 +74,7 @@ impl Standing {
                 failures: row.count(9)?,
                 given: Given { correlation_id: row.optional_text(13)?, input },
                 failure,
+                abandoned: row.flag(22)?,
                 entered_at: row.time(19)?,
                 updated_at: row.time(18)?,
                 due_at: row.optional_time(20)?,
@@ -87,14 +89,20 @@ impl Standing {
         self.holder.as_deref()
     }
 
+    /// Whether its state is terminal; an abandoned one has ended in a state that is not.
+    pub(super) fn is_in_terminal_state(&self) -> bool {
+        self.ended && !self.instance.abandoned
+    }
+
     /// The same after a decision.
     pub(super) fn after(&self, machine: &Machine, instance: Instance) -> Self {
+        let ended = instance.has_ended(machine);
         // Whoever performs an action goes on unless it is not wanted any more.
-        let goes_on = instance.entry == self.instance.entry && instance.failures == self.instance.failures;
-        let ended = machine.is_terminal(&instance.state);
+        let goes_on =
+            instance.entry == self.instance.entry && instance.failures == self.instance.failures && !ended;
         Self {
             ended,
-            stuck_at: instance.stuck_at(machine).filter(|_| !ended),
+            stuck_at: instance.stuck_at(machine),
             holder: self.holder.clone().filter(|_| goes_on),
             interruptions: if goes_on { self.interruptions } else { 0 },
             instance,

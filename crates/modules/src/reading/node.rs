@@ -60,7 +60,8 @@ impl<'a> Node<'a> {
 
     /// A whole number that fits.
     pub(crate) fn number<T: TryFrom<u64>>(&self) -> Option<T> {
-        let number = self.value.as_u64().and_then(|number| T::try_from(number).ok());
+        let number = self.value.as_u64().or_else(|| whole(self.value));
+        let number = number.and_then(|number| T::try_from(number).ok());
         if number.is_none() {
             match self.value {
                 Value::Number(number) if number.is_u64() => {
@@ -193,6 +194,20 @@ fn kind(value: &Value) -> &'static str {
         Value::Array(_) => "a list",
         Value::Object(_) => "an object",
     }
+}
+
+/// JSON has one kind of number: `30` and `30.0` are the same.
+fn whole(value: &Value) -> Option<u64> {
+    // From 2^53 on not every whole number is a double.
+    let number = value
+        .as_f64()
+        .filter(|number| number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(number));
+    #[expect(
+        clippy::cast_possible_truncation,
+        clippy::cast_sign_loss,
+        reason = "it is whole, and small enough to be exact"
+    )]
+    number.map(|number| number as u64)
 }
 
 /// Somebody's text, short and on one line. Quotes are shown as they are: whoever shows it puts it into backticks.

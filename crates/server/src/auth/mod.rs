@@ -22,4 +22,4 @@ pub(crate) use rates::{Rates, Who, is_limited};
 pub use role::Role;
 pub(crate) use secret::{Hasher, random, server_secret};
 pub(crate) use session::{LIFETIME, Session, is_open_form_token, open_form_token};
-pub(crate) use signed::signed;
+pub(crate) use signed::{check_note, signed};

@@ -50,6 +50,9 @@ pub struct Sites {
     /// The wait before the first retry, which doubles with each that follows.
     #[serde(with = "text::duration")]
     pub delay: Duration,
+    /// How long a site waits for GitHub before it is abandoned; `off` is for ever.
+    #[serde(with = "text::age")]
+    pub pause_expires: Option<Duration>,
 }
 
 impl Default for Lifecycle {
@@ -68,6 +71,7 @@ impl Default for Sites {
             timeout: Duration::from_secs(60),
             retries: 2,
             delay: Duration::from_secs(5),
+            pause_expires: None,
         }
     }
 }
@@ -101,6 +105,7 @@ impl Sites {
             create_hook,
             timeout: Some(self.timeout),
             retry: Some(retry),
+            pause_expires: self.pause_expires,
         }
     }
 }
@@ -145,6 +150,7 @@ mod tests {
         config.lease = Duration::from_millis(10);
         config.sites.timeout = Duration::ZERO;
         config.sites.retries = 1001;
-        assert_eq!(config.mistakes().len(), 3, "{:?}", config.mistakes());
+        config.sites.pause_expires = Some(Duration::ZERO);
+        assert_eq!(config.mistakes().len(), 4, "{:?}", config.mistakes());
     }
 }

@@ -42,6 +42,7 @@ done! {
     Retried "retried" "It will be sent again.";
     Moved "moved" "It has moved on.";
     Failed "failed" "It has failed, as you said.";
+    Abandoned "abandoned" "It is abandoned: nothing follows.";
     Started "started" "It was started.";
     Acknowledged "acknowledged" "The alert is acknowledged.";
     Enabled "enabled" "The endpoint is enabled: what waited for it is sent.";

@@ -70,6 +70,7 @@ fn of_lifecycles(routes: Routes) -> Routes {
         .form(Role::Client, "/lifecycles/{machine}/{key}/start", post(lifecycles::operate::start))
         .form(Role::Operator, "/lifecycles/{machine}/{key}/transition", post(lifecycles::operate::transition))
         .form(Role::Operator, "/lifecycles/{machine}/{key}/fail", post(lifecycles::operate::fail))
+        .form(Role::Operator, "/lifecycles/{machine}/{key}/abandon", post(lifecycles::operate::abandon))
 }
 
 fn of_sagas(routes: Routes) -> Routes {

@@ -51,7 +51,7 @@ fn stuck(course: &Course, now: Timestamp) -> Finding {
         format!("for {} it has been in `{state}` longer than its machine allows", ago(now.since(*since)));
     let action = format!(
         "`GET {address}/log` tells what it waits for; lead it on with POST {address}/transition, or end it with POST \
-         {address}/fail"
+         {address}/fail, in a pause state with POST {address}/abandon"
     );
     if *is_due {
         Check::Lifecycles.warning(subject, message, action)
@@ -67,7 +67,9 @@ fn overdue(course: &Course, now: Timestamp, drives: bool) -> Finding {
         Some(holder) => format!(
             "{holder} took the action of `{state}` upon itself and its time was over {since} ago: nobody has taken it over"
         ),
-        None => format!("the action of `{state}` has been due for {since} and nobody performs it"),
+        None => format!(
+            "the action of `{state}`, or the end of its pause, has been due for {since} and nobody performs it"
+        ),
     };
     if drives {
         let action = "raise lifecycle.concurrency or add a node: this one performs as many actions as it may; the \

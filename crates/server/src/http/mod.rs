@@ -12,6 +12,7 @@ mod long_answer;
 mod query;
 mod socket;
 mod version;
+mod whole;
 
 pub(crate) use accept::{Acceptor, Peer};
 pub(crate) use answer::{json, located};
@@ -25,3 +26,4 @@ pub(crate) use id::{
     SubscriptionInPath,
 };
 pub(crate) use query::{Query, bad as bad_query};
+pub(crate) use whole::{optional_whole, whole};

@@ -70,6 +70,7 @@ kinds! {
     SagaEnded "saga-ended" CONFLICT "The saga is at its end";
     StateForbids "state-forbids" CONFLICT "The saga's state forbids it";
     LifecycleEnded "lifecycle-ended" CONFLICT "The lifecycle is at its end";
+    LifecycleNotPaused "lifecycle-not-paused" CONFLICT "The lifecycle is in no pause state";
     NoSuchEdge "no-such-edge" CONFLICT "Nothing leads there";
     NothingApplied "nothing-applied" CONFLICT "No version of the machine is active";
     StaleForm "stale-form" CONFLICT "What the page showed has changed";

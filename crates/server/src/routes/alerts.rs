@@ -9,7 +9,7 @@ use backstitch_modules::alerts::{self, Acknowledged, Acknowledgement, Cursor, Li
 use serde::{Deserialize, Serialize};
 
 use crate::app::App;
-use crate::auth::Holder;
+use crate::auth::{Holder, check_note};
 use crate::http::{AlertInPath, JsonOrNothing, Query, json};
 use crate::problem::{Described, Kind, Problem};
 use backstitch_api::time::{Time, rfc3339};
@@ -140,7 +140,7 @@ impl<'a> NoticeItem<'a> {
 #[utoipa::path(get, path = "/v1/admin/alerts", tag = "operations",
     params(
         ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
+        ("cursor" = Option<i64>, Query, description = "The `next_cursor` of the page before"),
     ),
     responses(
         (status = 200, description = "A page", body = AlertPage),
@@ -156,8 +156,6 @@ pub(super) async fn list(State(app): State<App>, mut query: Query) -> Result<Res
     Ok(json(StatusCode::OK, &AlertPage { items, next_cursor: page.next.map(|next| next.to_string()) }))
 }
 
-/// What can be said about an alert, in bytes.
-const LONGEST_NOTE: usize = 4096;
 /// Whoever asks while nobody needs a key.
 const OPEN: &str = "open";
 
@@ -183,9 +181,7 @@ pub(super) async fn acknowledge(
 
 /// Keeps who has seen it, and says whether somebody had before.
 pub(crate) async fn acknowledged(app: &App, id: i64, by: &str, note: &str) -> Result<Acknowledged, Problem> {
-    if note.len() > LONGEST_NOTE {
-        return Err(Problem::field("note", format!("has {} bytes: use up to {LONGEST_NOTE}", note.len())));
-    }
+    check_note(note)?;
     match alerts::acknowledge(&app.engine, id, by, note).await? {
         kept @ (Acknowledged::Now | Acknowledged::Before) => Ok(kept),
         Acknowledged::Unknown => Err(Problem::new(

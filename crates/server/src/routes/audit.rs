@@ -58,7 +58,7 @@ impl From<Recorded> for AuditItem {
 #[utoipa::path(get, path = "/v1/audit", tag = "operations",
     params(
         ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given", minimum = 1, maximum = 1000),
-        ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
+        ("cursor" = Option<i64>, Query, description = "The `next_cursor` of the page before"),
     ),
     responses(
         (status = 200, description = "A page", body = AuditPage),

@@ -210,7 +210,7 @@ pub(super) struct WaitingQueue {
 
 /// How the sagas are doing: what is active, stuck, failed or waits for a definition.
 #[utoipa::path(get, path = "/v1/health", tag = "health",
-    params(("stuck_after" = Option<String>, Query, description = "How long a saga may be active with nothing due, and a message may wait to be sent; the setting `doctor.stuck_after` unless given")),
+    params(("stuck_after" = Option<String>, Query, description = "How long a saga may be active with nothing due, and a message may wait to be sent; the setting `doctor.stuck_after` unless given", pattern = "^(0|[1-9][0-9]{0,6})(ms|s|m|h|d|days?)$", example = "10m")),
     responses((status = 200, description = "How they are doing", body = Health),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json")))]
 pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use super::vocabulary;
 use crate::app::App;
 use crate::auth::Leave;
-use crate::http::{JobInPath, Json, Query, json};
+use crate::http::{JobInPath, Json, Query, json, optional_whole, whole};
 use crate::problem::{Described, Kind, Mistake, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
@@ -33,15 +33,15 @@ pub(super) struct LeaseRequest {
     #[schema(min_items = 1, max_items = 100, example = json!(["inventory"]))]
     queues: Vec<String>,
     /// At most this many jobs, 1 unless given.
-    #[serde(default = "one")]
+    #[serde(default = "one", deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 100)]
     limit: usize,
     /// Without a heartbeat the job goes to another worker after this; 30 unless given, a day at most.
-    #[serde(default = "half_a_minute")]
+    #[serde(default = "half_a_minute", deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 86400)]
     lease_seconds: u64,
     /// How long to wait when there is nothing to do; 0 unless given.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole")]
     #[schema(maximum = 60, example = 0)]
     wait_seconds: u64,
 }
@@ -138,9 +138,10 @@ impl<'a> LeasedJob<'a> {
 #[serde(deny_unknown_fields)]
 pub(super) struct HeartbeatRequest {
     /// The token of the lease.
+    #[serde(deserialize_with = "whole")]
     token: i64,
     /// How long the lease lasts from now on; 30 unless given.
-    #[serde(default = "half_a_minute")]
+    #[serde(default = "half_a_minute", deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 86400)]
     lease_seconds: u64,
 }
@@ -159,6 +160,7 @@ pub(super) struct Extended {
 #[serde(deny_unknown_fields)]
 pub(super) struct CompleteRequest {
     /// The token of the lease.
+    #[serde(deserialize_with = "whole")]
     token: i64,
     /// What the step gives; `null` unless given.
     #[serde(default)]
@@ -171,6 +173,7 @@ pub(super) struct CompleteRequest {
 #[serde(deny_unknown_fields)]
 pub(super) struct FailRequest {
     /// The token of the lease.
+    #[serde(deserialize_with = "whole")]
     token: i64,
     #[serde(deserialize_with = "object")]
     error: Failure,
@@ -190,7 +193,7 @@ pub(super) struct Failure {
     #[serde(default)]
     kind: FailureKind,
     /// Not to be tried again sooner, in seconds.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     retry_after_seconds: Option<u64>,
 }
 

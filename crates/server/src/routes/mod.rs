@@ -7,6 +7,7 @@ mod declared;
 mod definitions;
 mod docs;
 mod doctor;
+mod duration;
 mod health;
 mod jobs;
 mod lifecycles;
@@ -17,6 +18,7 @@ mod sagas;
 mod sites;
 mod streams;
 mod table;
+mod text;
 mod vocabulary;
 mod webhooks;
 
@@ -97,6 +99,7 @@ fn all() -> Routes {
         .needs(Role::Client, routes!(lifecycles::start::start))
         .audited(Role::Operator, routes!(lifecycles::steer::transition))
         .audited(Role::Operator, routes!(lifecycles::steer::fail))
+        .audited(Role::Operator, routes!(lifecycles::steer::abandon))
         .needs(Role::Viewer, routes!(lifecycles::look::show))
         .needs(Role::Viewer, routes!(lifecycles::log::log))
         .needs(Role::Viewer, routes!(lifecycles::events::lifecycle_events))

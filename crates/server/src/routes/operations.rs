@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::vocabulary;
 use crate::app::App;
 use crate::audit::said;
-use crate::auth::{Holder, signed};
+use crate::auth::{Holder, check_note, signed};
 use crate::http::{Json, JsonOrNothing, Query, SagaAndStep, SagaInPath, json};
 use crate::problem::{Described, Problem};
 
@@ -33,7 +33,7 @@ pub(super) struct ResolveRequest {
     #[schema(value_type = vocabulary::Resolution, example = "retry")]
     action: Resolution,
     /// What was done, and why; it stays in the log, after the name of the key that asks.
-    #[schema(min_length = 1, max_length = 4096, example = "the refund was made by hand")]
+    #[schema(min_length = 1, max_length = 4096, pattern = r"\S", example = "the refund was made by hand")]
     note: String,
 }
 
@@ -79,6 +79,7 @@ impl FromRequest<App> for Asked {
         let request = Request::from_parts(parts, body);
         let JsonOrNothing(NoteRequest { note }) = JsonOrNothing::from_request(request, app).await?;
         query.finish("")?;
+        check_note(&note)?;
         let note = by(asker.as_ref(), note);
         Ok(Self { saga: load(app, id).await?, app: app.clone(), note, asker })
     }
@@ -147,6 +148,7 @@ pub(super) async fn resolve(
     Json(ResolveRequest { action, note }): Json<ResolveRequest>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
+    check_note(&note)?;
     // A name alone says nothing about what was decided: the engine refuses a note that is empty.
     let note = if note.trim().is_empty() { note } else { by(asker.as_ref(), note) };
     app.engine.resolve(id, &step, action, &note).await?;

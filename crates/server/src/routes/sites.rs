@@ -14,6 +14,7 @@ use serde_json::Value;
 
 use super::lifecycles::start::{Begun, begin};
 use super::lifecycles::told;
+use super::text::{Label, LifecycleKey};
 use crate::app::App;
 use crate::http::{Json, Query, SiteInPath, json};
 use crate::problem::{Described, Kind, Problem};
@@ -25,11 +26,11 @@ use backstitch_api::time::{Time, rfc3339};
 #[expect(dead_code, reason = "describes what is read as it comes")]
 pub(in crate::routes) struct NewSite {
     /// Anything that can be seen, up to 200 bytes, with blanks only between its characters.
-    #[schema(min_length = 1, max_length = 200)]
+    #[schema(value_type = LifecycleKey)]
     site_id: String,
     /// What links traces. The first one of all requests counts.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 512)]
+    #[schema(value_type = Option<Label>)]
     correlation_id: Option<String>,
     #[serde(flatten)]
     more: BTreeMap<String, Value>,
@@ -50,6 +51,8 @@ pub(in crate::routes) struct View<'a> {
     last_error: Option<&'a str>,
     #[schema(value_type = Option<SiteErrorKind>)]
     error_kind: Option<&'a str>,
+    /// Whether it was abandoned while it waited for GitHub. Nothing follows.
+    abandoned: bool,
     created_at: Time,
     updated_at: Time,
 }
@@ -94,6 +97,7 @@ impl<'a> From<&'a Standing> for View<'a> {
             correlation_id: instance.given.correlation_id.as_deref(),
             last_error: failure.map(|failure| failure.message.as_str()),
             error_kind: failure.map(|failure| failure.kind.as_str()),
+            abandoned: instance.abandoned,
             created_at: rfc3339(standing.created_at),
             updated_at: rfc3339(instance.updated_at),
         }
@@ -116,11 +120,13 @@ pub(in crate::routes) struct AskedFor<'a> {
 /// Asks for a site, or asks again: a start of the machine `site-provisioning`. It is on disk when this answers.
 ///
 /// Where the services of sites are configured, the server goes on from here; otherwise the site is driven by transitions. One
-/// that is live or has failed stays so: the answer is 200, `changed` is false, and `detail` says so.
+/// that is live or has failed stays so: the answer is 200, `changed` is false, and `detail` says so. One that was abandoned is
+/// refused with 409.
 #[utoipa::path(post, path = "/v1/sites", tag = "sites", request_body = NewSite,
     responses(
         (status = 202, description = "It is being provisioned", body = AskedFor),
         (status = 200, description = "It is live or has failed, and nothing has changed", body = AskedFor),
+        (status = 409, description = "It was abandoned", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn ask_for(
     State(app): State<App>,
@@ -139,7 +145,7 @@ pub(in crate::routes) async fn ask_for(
 
 /// A site as it stands.
 #[utoipa::path(get, path = "/v1/sites/{id}", tag = "sites",
-    params(("id" = String, Path, description = "The site", min_length = 1, max_length = 200)),
+    params(("id" = inline(LifecycleKey), Path, description = "The site")),
     responses(
         (status = 200, description = "The site", body = View),
         (status = 404, description = "Nobody has asked for it", body = Described, content_type = "application/problem+json"),

@@ -137,33 +137,6 @@ pub(super) struct StepError {
     retry_after: Option<f64>,
 }
 
-/// A duration: text like `45s`, or a number of seconds.
-#[derive(serde::Deserialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = Duration)]
-pub(super) enum WrittenDuration {
-    Text(String),
-    Seconds(Seconds),
-}
-
-/// A time in seconds.
-#[derive(serde::Deserialize, ToSchema)]
-#[schema(exclusive_minimum = 0, maximum = 31_622_400)]
-pub(super) struct Seconds(f64);
-
-/// How long two secrets are good: text like `24h`, or a number of seconds.
-#[derive(serde::Deserialize, ToSchema)]
-#[serde(untagged)]
-pub(super) enum Overlap {
-    Text(String),
-    Seconds(OverlapSeconds),
-}
-
-/// A time in seconds, or none.
-#[derive(serde::Deserialize, ToSchema)]
-#[schema(minimum = 0, maximum = 2_592_000)]
-pub(super) struct OverlapSeconds(f64);
-
 /// Where a delivery stands.
 #[derive(ToSchema)]
 pub(super) enum DeliveryStatus {

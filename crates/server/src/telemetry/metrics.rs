@@ -26,6 +26,7 @@ const LATENCY: &str = "backstitch_http_request_duration_seconds";
 const LIFECYCLE_STARTS: &str = "lifecycle_starts_total";
 const LIFECYCLE_TRANSITIONS: &str = "lifecycle_transitions_total";
 const LIFECYCLE_FAILURES: &str = "lifecycle_failures_total";
+const LIFECYCLE_ABANDONED: &str = "lifecycle_abandoned_total";
 const DOCTOR_FINDINGS: &str = "backstitch_doctor_findings";
 const DOCTOR_LAST_RUN: &str = "backstitch_doctor_last_run_timestamp_seconds";
 const REMOVED: &str = "retention_removed_total";
@@ -156,6 +157,7 @@ impl Metrics {
             "Transitions of lifecycles, by the state they led to.",
         );
         describe_counter(&recorder, LIFECYCLE_FAILURES, "Lifecycles that failed, by kind of error.");
+        describe_counter(&recorder, LIFECYCLE_ABANDONED, "Lifecycles abandoned in a pause state, by reason.");
         describe_counter(&recorder, REMOVED, "Rows removed because they were over for long enough, by kind.");
         describe_counter(&recorder, EXPORTED, "Documents exported before they were removed, by kind.");
         for (name, help) in [
@@ -221,6 +223,9 @@ impl Metrics {
             lifecycles::Event::Failed { failure, .. } => {
                 count(LIFECYCLE_TRANSITIONS, event.state().map(|state| ("to", state)));
                 count(LIFECYCLE_FAILURES, Some(("error_kind", &failure.kind)));
+            }
+            lifecycles::Event::Abandoned { reason, .. } => {
+                count(LIFECYCLE_ABANDONED, Some(("reason", reason.name())));
             }
             lifecycles::Event::ActionRetry { .. } => {}
         }

@@ -382,18 +382,18 @@ async fn a_note_that_is_too_long_is_refused_and_changes_nothing() {
     let saga = engine.start("s", &()).await.unwrap().id();
     trace.until("do a", 1).await;
     let before = bench.log(saga).await;
-    let note = "n".repeat(4097);
+    let note = "n".repeat(20_481);
     for refused in [
         engine.cancel(saga, &note).await,
         engine.pause(saga, &note).await,
         engine.resume(saga, &note).await,
         engine.resolve(saga, "a", Resolution::Done, &note).await,
     ] {
-        assert!(matches!(refused, Err(Error::TooLong { size: 4097, limit: 4096, .. })), "{refused:?}");
+        assert!(matches!(refused, Err(Error::TooLong { size: 20_481, limit: 20_480, .. })), "{refused:?}");
     }
     tokio::time::sleep(secs(5)).await;
     assert_eq!(bench.log(saga).await, before);
-    engine.cancel(saga, &note[..4096]).await.unwrap();
+    engine.cancel(saga, &note[..20_480]).await.unwrap();
     assert_eq!(end_of(&engine, saga, LONG).await.status, Status::Compensated);
 }
 

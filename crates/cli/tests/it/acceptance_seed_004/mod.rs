@@ -4,6 +4,7 @@
 mod services;
 mod stage;
 
+mod abandon;
 mod bad_input;
 mod broker;
 mod crashes;

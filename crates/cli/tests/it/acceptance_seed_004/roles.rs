@@ -9,7 +9,7 @@ use crate::support::create_key;
 const ROLES: [&str; 5] = ["viewer", "client", "worker", "operator", "admin"];
 
 /// A request, and the roles that are let through.
-const REQUESTS: [(&str, &str, &str, &[&str]); 13] = [
+const REQUESTS: [(&str, &str, &str, &[&str]); 14] = [
     ("GET", "/v1/lifecycles", "", &["viewer", "client", "operator", "admin"]),
     ("GET", "/v1/lifecycles/parcel", "", &["viewer", "client", "operator", "admin"]),
     ("GET", "/v1/lifecycles/parcel/p", "", &["viewer", "client", "operator", "admin"]),
@@ -25,6 +25,7 @@ const REQUESTS: [(&str, &str, &str, &[&str]); 13] = [
         r#"{"error_kind":"internal","message":""}"#,
         &["operator", "admin"],
     ),
+    ("POST", "/v1/lifecycles/parcel/p/abandon", r#"{"note":"left"}"#, &["operator", "admin"]),
     ("PUT", "/v1/lifecycles/parcel", "{}", &["admin"]),
     ("POST", "/v1/lifecycles/parcel/apply", "", &["admin"]),
     ("DELETE", "/v1/lifecycles/parcel/staged", "", &["admin"]),

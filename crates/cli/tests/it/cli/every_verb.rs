@@ -13,7 +13,7 @@ const SINCE: &str = "2030-01-31T12:00:00Z";
 pub(crate) type Verb = (&'static [&'static str], &'static str);
 
 /// All of them.
-pub(crate) const VERBS: [Verb; 64] = [
+pub(crate) const VERBS: [Verb; 65] = [
     (&["start", "order", "--follow", "--patience", "0s"], ""),
     (&["ps"], ""),
     (&["show", ID], ""),
@@ -49,6 +49,7 @@ pub(crate) const VERBS: [Verb; 64] = [
     (&["lifecycles", "start", "m", "k"], ""),
     (&["lifecycles", "transition", "m", "k", "s"], ""),
     (&["lifecycles", "fail", "m", "k", "internal", "--message", "lost"], ""),
+    (&["lifecycles", "abandon", "m", "k", "--note", "left"], ""),
     (&["lifecycles", "dead-letters"], ""),
     (&["lifecycles", "put", "-"], MACHINE),
     (&["lifecycles", "apply", "m"], ""),

@@ -170,3 +170,29 @@ async fn of_what_is_large_in_a_history_the_beginning_is_shown_and_all_of_it_is_r
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_paused_lifecycle_is_abandoned_with_a_note() {
+    on_both_stores(async |stage| {
+        stage.declare_parcel().await;
+        expect(&stage.api.post("/v1/lifecycles/parcel/p/start", &json!({})).await, 202);
+        let operator = stage.as_role("operator").await;
+        let (place, form) = ("/lifecycles/parcel/p", "/lifecycles/parcel/p/abandon");
+        assert!(operator.see(place).await.form(form).is_none(), "it is in no pause state");
+        for to in ["sent", "held"] {
+            let moved = stage.api.post("/v1/lifecycles/parcel/p/transition", &json!({ "to": to })).await;
+            expect(&moved, 200);
+        }
+        assert!(stage.as_role("client").await.see(place).await.form(form).is_none());
+        let abandon = operator.see(place).await.must_form(form);
+        assert_eq!(operator.send(&abandon, &[("note", " ")]).await.status, 422);
+        let page = operator.submit(&abandon, &[("note", "the customer left")]).await;
+        assert!(page.has("abandoned") && page.has("operator: the customer left"), "{}", page.text);
+        assert!(page.forms().is_empty(), "nothing follows: {}", page.text);
+        assert_eq!(operator.send(&abandon, &[("note", "again")]).await.status, 409);
+        let found = expect(&stage.api.get("/v1/lifecycles/parcel/p").await, 200);
+        assert_eq!((&found["state"], &found["abandoned"]), (&json!("held"), &json!(true)));
+        assert!(operator.see("/lifecycles/parcel").await.has("abandoned"));
+    })
+    .await;
+}

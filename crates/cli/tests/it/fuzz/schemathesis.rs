@@ -10,6 +10,7 @@ use tokio::process::Command;
 use crate::support::population::{DEFINITIONS, ENDED, MACHINES, Population, UNDER_WAY};
 
 const SETTINGS: &str = include_str!("schemathesis.toml");
+const CHECKS: &str = include_str!("checks.py");
 
 /// Its name in the folder where schemathesis runs.
 const DESCRIPTION: &str = "openapi.json";
@@ -40,6 +41,7 @@ impl Fuzzer {
             dictionary("events", format!("{:?}", there.events)),
             dictionary("deliveries", format!("{:?}", there.deliveries)),
         ];
+        std::fs::write(folder.join("checks.py"), CHECKS).unwrap();
         std::fs::write(folder.join(DESCRIPTION), description.to_string()).unwrap();
         std::fs::write(&settings, format!("{}{}", settings_at_scale(), known.concat())).unwrap();
         Self { folder: folder.to_owned(), settings, server }

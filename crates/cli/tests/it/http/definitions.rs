@@ -291,3 +291,22 @@ async fn what_services_are_called_with_is_shown_to_admins_only() {
         }
     }
 }
+
+#[tokio::test]
+async fn a_declaration_without_a_body_is_refused() {
+    let server = Running::start().await;
+    for (method, path) in [
+        (Method::POST, "/v1/definitions/check"),
+        (Method::PUT, "/v1/definitions/d"),
+        (Method::PUT, "/v1/lifecycles/m"),
+    ] {
+        for body in ["", " \n"] {
+            let answer = server.client.send(method.clone(), path, &[], body).await;
+            assert_eq!(
+                (answer.status, answer.problem().as_str()),
+                (422, "invalid-fields"),
+                "{path}: {answer:?}"
+            );
+        }
+    }
+}

@@ -45,6 +45,45 @@ async fn every_route_has_a_name_of_its_own_and_says_what_refuses_it() {
     assert_eq!(names.len(), all, "{names:?}");
 }
 
+#[tokio::test]
+async fn payloads_of_messages_are_any_json() {
+    let server = Running::start().await;
+    let description = server.client.get("/openapi.json").await.json();
+    for schema in ["Message", "NewMessage"] {
+        let payload = &description["components"]["schemas"][schema]["properties"]["payload"];
+        assert!(payload.is_object() && payload["type"].is_null() && payload["$ref"].is_null(), "{payload}");
+    }
+}
+
+#[tokio::test]
+async fn a_body_is_required_where_the_server_needs_it() {
+    let server = Running::start().await;
+    let description = server.client.get("/openapi.json").await.json();
+    let mut tried = 0;
+    for (path, item) in description["paths"].as_object().unwrap() {
+        for (method, operation) in item.as_object().unwrap() {
+            if operation["requestBody"].is_null() {
+                continue;
+            }
+            let method = hyper::Method::from_bytes(method.to_uppercase().as_bytes()).unwrap();
+            let path = path.replace("{id}", "1").replace("{name}", "n").replace("{machine}", "m");
+            let path = path
+                .replace("{key}", "k")
+                .replace("{step}", "s")
+                .replace("sagas/1", &format!("sagas/{SAGA}"));
+            let headers = [("content-type", "application/json")];
+            let answer = server.client.send(method.clone(), &path, &headers, "").await;
+            let refused = matches!(answer.status, 400 | 415 | 422);
+            assert_eq!(refused, operation["requestBody"]["required"] == true, "{method} {path}: {answer:?}");
+            tried += 1;
+        }
+    }
+    assert!(tried > 25, "{tried}");
+}
+
+/// A saga that does not exist.
+const SAGA: &str = "01a1ee4f-323d-7453-8a22-d58cc01dce45";
+
 fn collect(value: &Value, references: &mut Vec<String>) {
     match value {
         Value::Object(members) => {

@@ -163,3 +163,12 @@ async fn a_lease_that_makes_no_sense_is_refused() {
     let number = server.client.post("/v1/jobs/first/complete", &json!({"token": 1})).await;
     assert_eq!((number.status, number.problem().as_str()), (400, "bad-id"));
 }
+
+#[tokio::test]
+async fn a_whole_number_may_be_written_with_a_fraction_of_zero() {
+    let server = Running::start().await;
+    let headers = [("content-type", "application/json")];
+    let body = r#"{"queues": ["q"], "limit": 2.0, "lease_seconds": 3e1, "wait_seconds": 0.0}"#;
+    let answer = server.client.send(Method::POST, "/v1/jobs/lease", &headers, body).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+}

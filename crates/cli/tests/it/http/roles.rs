@@ -100,6 +100,7 @@ async fn the_roles_are_those_of_the_contract() {
         ("POST", "/v1/lifecycles/{machine}/{key}/start", "client"),
         ("POST", "/v1/lifecycles/{machine}/{key}/transition", "operator"),
         ("POST", "/v1/lifecycles/{machine}/{key}/fail", "operator"),
+        ("POST", "/v1/lifecycles/{machine}/{key}/abandon", "operator"),
         ("GET", "/v1/lifecycles/{machine}/{key}", "viewer"),
         ("GET", "/v1/lifecycles/{machine}/{key}/log", "viewer"),
         ("GET", "/v1/lifecycles/{machine}/{key}/events", "viewer"),

@@ -12,7 +12,7 @@ struct Postgres;
 impl Dialect for Postgres {
     fn filled(&self, sql: &str) -> String {
         let mut sql = sql.to_owned();
-        for number in 1..=5 {
+        for number in 1..=6 {
             let id = format!("'019b0000-0000-7000-8000-00000000000{number}'::uuid");
             sql = sql.replace(&format!("{{id:{number}}}"), &id);
         }

@@ -12,7 +12,7 @@ struct Sqlite;
 impl Dialect for Sqlite {
     fn filled(&self, sql: &str) -> String {
         let mut sql = sql.to_owned();
-        for number in 1..=5 {
+        for number in 1..=6 {
             let id = format!("x'019b000000007000800000000000000{number}'");
             sql = sql.replace(&format!("{{id:{number}}}"), &id);
         }

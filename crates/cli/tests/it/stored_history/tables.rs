@@ -101,6 +101,7 @@ const ACTIVE_LIFECYCLE: &[&str] = &[
     "entered_at",
     "due_at",
     "stuck_at",
+    "abandoned",
 ];
 
 const MIGRATIONS: &str = "the migration runner reads it, and nothing refers to it";
@@ -182,7 +183,10 @@ pub(crate) const TABLES: &[Table] = &[
     history("lifecycle_machines", &[frozen("version = 1"), frozen("version = 2")]),
     history("lifecycle_states", &[frozen("state = 'requested'"), frozen("state = 'live'")]),
     free("lifecycle_declared", "it says which version is active and which one is staged"),
-    history("lifecycles", &[active("id = {id:4}", ACTIVE_LIFECYCLE), deletable("id = {id:5}")]),
+    history(
+        "lifecycles",
+        &[active("id = {id:4}", ACTIVE_LIFECYCLE), deletable("id = {id:5}"), deletable("id = {id:6}")],
+    ),
     history("lifecycle_dead_letters", &[deletable("mark = 'm-1'"), deletable("mark = 'm-2'")]),
     history("orders", &[frozen("tx_id = {id:1}"), frozen("tx_id = {id:2}")]),
     free("order_settings", "it holds what is staged"),
@@ -279,11 +283,12 @@ pub(crate) const SEED: &str = "
     insert into lifecycle_states (machine, version, state, place, terminal)
     values ('m', 1, 'requested', 1, {false}), ('m', 1, 'live', 2, {true});
     insert into lifecycles (
-        id, machine, key, version, state, ended, seq, entry, attempt, created_at, updated_at, entered_at
+        id, machine, key, version, state, ended, seq, entry, attempt, created_at, updated_at, entered_at, abandoned
     )
     values
-        ({id:4}, 'm', 'a', 1, 'requested', {false}, 1, 1, 1, {t}, {t}, {t}),
-        ({id:5}, 'm', 'b', 1, 'live', {true}, 1, 1, 1, {t}, {t}, {t});
+        ({id:4}, 'm', 'a', 1, 'requested', {false}, 1, 1, 1, {t}, {t}, {t}, {false}),
+        ({id:5}, 'm', 'b', 1, 'live', {true}, 1, 1, 1, {t}, {t}, {t}, {false}),
+        ({id:6}, 'm', 'c', 1, 'requested', {false}, 1, 1, 1, {t}, {t}, {t}, {true});
     insert into lifecycle_dead_letters (at, source, body, reason, mark)
     values ({t}, 's', {bytes}, 'r', 'm-1'), ({t}, 's', {bytes}, 'r', 'm-2');
 

@@ -1,6 +1,6 @@
 //! Logs that nobody can have written, and what is said of them.
 
-use backstitch_kernel::lifecycle::{Event, Failure, Given, Recorded, audit};
+use backstitch_kernel::lifecycle::{AbandonReason, Event, Failure, Given, Recorded, audit};
 
 use crate::lifecycle::support::{Life, at, driven, fail, machine, start, to};
 
@@ -65,6 +65,26 @@ fn a_log_has_no_gap_and_time_does_not_go_back() {
 fn nothing_follows_an_end() {
     assert_eq!(appended("live", moved("live", "requested", 1)), [4, 6]);
     assert_eq!(appended("failed", moved("failed", "live", 1)), [4, 6]);
+}
+
+#[test]
+fn only_a_pause_state_is_abandoned_and_nothing_follows() {
+    let abandoned = |state: &str, reason| Event::Abandoned { state: state.into(), attempt: 1, reason };
+    let requested = || AbandonReason::Requested { note: "left".to_owned() };
+    assert_eq!(appended("awaiting_github", abandoned("awaiting_github", requested())), [0_u8; 0]);
+    assert_eq!(appended("requested", abandoned("requested", requested())), [10]);
+    assert_eq!(appended("requested", abandoned("awaiting_github", requested())), [10]);
+    let expired = abandoned("awaiting_github", AbandonReason::Expired);
+    assert_eq!(appended("awaiting_github", expired), [10], "its pause has no limit");
+    let counted = Event::Abandoned { state: "awaiting_github".into(), attempt: 2, reason: requested() };
+    assert_eq!(appended("awaiting_github", counted), [5]);
+    let found = broken("awaiting_github", |log| {
+        let seq = log.len() as u64 + 1;
+        log.push(Recorded { seq, at: at(1000), event: abandoned("awaiting_github", requested()) });
+        let event = Event::Restarted { attempt: 2, given: Given::default() };
+        log.push(Recorded { seq: seq + 1, at: at(1000), event });
+    });
+    assert_eq!(found, [4]);
 }
 
 #[test]

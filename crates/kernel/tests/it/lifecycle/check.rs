@@ -49,6 +49,25 @@ fn what_is_not_written_has_its_default() {
 }
 
 #[test]
+fn only_a_pause_state_has_a_pause_that_expires() {
+    let hour = Allowed(Duration::from_secs(3600));
+    let found = problems(|draft| {
+        for state in ["nowhere", "live", "requested", "awaiting_github"] {
+            draft.pause_expires.insert(state.to_owned(), hour);
+        }
+        draft.pause_expires.insert("hook_created".to_owned(), Allowed(Duration::ZERO));
+    });
+    let expected = [
+        "pause_expires.hook_created: `hook_created` is no pause state: add it to `pause`",
+        "pause_expires.hook_created: is zero",
+        "pause_expires.live: `live` is no pause state",
+        "pause_expires.nowhere: `nowhere` is no state",
+        "pause_expires.requested: `requested` is no pause state",
+    ];
+    assert_told(&found, &expected);
+}
+
+#[test]
 fn a_machine_is_known_by_its_name_version_and_topics() {
     let mut draft = site();
     draft.version = 7;

@@ -5,7 +5,7 @@ use std::collections::HashSet;
 use backstitch_kernel::lifecycle::{Event, Failure, Given, Input, codec};
 use backstitch_kernel::{Payload, StepError};
 
-use crate::lifecycle::support::{Life, driven, fail, start, start_as};
+use crate::lifecycle::support::{Life, abandon, driven, expiring, fail, start, start_as};
 
 fn lives() -> Vec<Life> {
     let payload = |text: &str| Some(Payload::parse(text).unwrap());
@@ -20,7 +20,11 @@ fn lives() -> Vec<Life> {
     full.tell(start()).unwrap();
     full.answer(Ok("{\"big\":12345678901234567890}")).unwrap();
     full.tell(fail("quota_exceeded")).unwrap();
-    vec![full, Life::standing_in("live"), Life::standing_in("failed")]
+    let mut abandoned = Life::standing_in("awaiting_github");
+    abandoned.tell(abandon()).unwrap();
+    let mut expired = Life::of(expiring()).brought_to("awaiting_github");
+    expired.tell(Input::PauseExpired { entry: expired.stands().entry }).unwrap();
+    vec![full, Life::standing_in("live"), Life::standing_in("failed"), abandoned, expired]
 }
 
 #[test]
@@ -68,6 +72,18 @@ fn what_cannot_be_read_is_told_by_name() {
     assert!(no_attempt.to_string().contains("no `attempt`"), "{no_attempt}");
     let odd = codec::event("action.retry", Some("a"), Some(1), Some("[]")).unwrap_err();
     assert!(odd.to_string().contains("cannot be read"), "{odd}");
+}
+
+#[test]
+fn an_abandoned_event_is_written_with_its_reason() {
+    let data: Vec<String> = lives()
+        .iter()
+        .rev()
+        .take(2)
+        .map(|life| life.log.last().unwrap().clone())
+        .map(|last| codec::data(&last.event).unwrap())
+        .collect();
+    assert_eq!(data, [r#"{"reason":"expired"}"#, r#"{"reason":"requested","note":"the owner left"}"#]);
 }
 
 #[test]

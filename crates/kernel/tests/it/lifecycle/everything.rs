@@ -2,15 +2,17 @@
 
 use std::collections::HashSet;
 
-use backstitch_kernel::lifecycle::{FAILED, Input, Instance, Kind, Machine, Recorded, audit, decide};
+use backstitch_kernel::lifecycle::{FAILED, Input, Instance, Machine, Recorded, audit, decide};
 use backstitch_kernel::{Payload, StepError};
 
-use crate::lifecycle::support::{at, driven, fail, machine, start, to};
+use crate::lifecycle::support::{abandon, at, driven, expiring, fail, machine, start, to};
 
 fn everything(machine: &Machine, instance: Option<&Instance>) -> Vec<Input> {
     let mut inputs = vec![start(), to("nowhere"), fail("weather"), fail("internal"), fail("quota_exceeded")];
     inputs.extend(machine.states().map(|(state, _)| to(state)));
+    inputs.push(abandon());
     let Some(Instance { entry, failures, token, .. }) = instance else { return inputs };
+    inputs.extend([*entry, entry + 1].map(|entry| Input::PauseExpired { entry }));
     let outcomes = [
         Ok(Payload::null()),
         Err(StepError::not_done("again")),
@@ -26,7 +28,7 @@ fn everything(machine: &Machine, instance: Option<&Instance>) -> Vec<Input> {
 }
 
 /// Goes everywhere, so deep; places that differ only by when they were reached are one.
-fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32)> {
+fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32, bool)> {
     let mut places = HashSet::new();
     let mut open: Vec<(Option<Instance>, Vec<Recorded>)> = vec![(None, Vec::new())];
     for step in 0..depth {
@@ -42,15 +44,11 @@ fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32)> {
                 assert_eq!(audit(machine, &log), [], "{input:?} after {instance:?}");
                 let folded = Instance::of(machine, &log).unwrap();
                 assert_eq!(folded, decision.instance, "the row is the fold of its log");
-                assert!(
-                    instance
-                        .as_ref()
-                        .is_none_or(|before| machine.kind(&before.state) != Some(&Kind::Terminal)),
-                    "an end was left"
-                );
+                assert!(instance.as_ref().is_none_or(|before| !before.has_ended(machine)), "an end was left");
                 let is_failed = *decision.instance.state == *FAILED;
                 assert!(is_failed || decision.instance.failure.is_none(), "an error was left behind");
-                let place = (decision.instance.state.to_string(), decision.instance.failures);
+                let Instance { state, failures, abandoned, .. } = &decision.instance;
+                let place = (state.to_string(), *failures, *abandoned);
                 if places.insert(place) || log.len() < 6 {
                     next.push((Some(decision.instance), log));
                 }
@@ -64,13 +62,19 @@ fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32)> {
 #[test]
 fn whatever_is_asked_from_outside() {
     let places = explore(&machine(), 9);
-    assert_eq!(places.len(), 10, "every state was reached: {places:?}");
+    assert_eq!(places.len(), 11, "every state was reached, and one abandoned: {places:?}");
+}
+
+#[test]
+fn whatever_is_asked_of_a_machine_whose_pause_expires() {
+    let places = explore(&expiring(), 9);
+    assert_eq!(places.len(), 11, "every state was reached, and one abandoned: {places:?}");
 }
 
 #[test]
 fn whatever_actions_answer() {
     let places = explore(&driven(), 12);
-    let resting: HashSet<&str> = places.iter().map(|(state, _)| &**state).collect();
+    let resting: HashSet<&str> = places.iter().map(|(state, ..)| &**state).collect();
     let expected =
         ["source_resolving", "awaiting_github", "vercel_creating", "hook_creating", "live", "failed"].into();
     assert_eq!(resting, expected, "what is only passed is nobody's place");

@@ -1,5 +1,6 @@
 //! Lifecycles from the outside, in one program because linking many takes longer than running them.
 
+mod abandon;
 mod actions;
 mod audit;
 mod check;

@@ -1,5 +1,8 @@
 //! A machine to try things on: seed 004's, without and with actions.
 
+use std::time::Duration;
+
+use backstitch_kernel::lifecycle::draft::Allowed;
 use backstitch_kernel::lifecycle::{
     Decision, Draft, DraftAction, Failure, Given, Input, Instance, Machine, Recorded, Refused, decide,
 };
@@ -62,6 +65,17 @@ pub(crate) fn driven() -> Machine {
     driven_site().check().unwrap()
 }
 
+/// How long a site waits for GitHub before it is abandoned, in seconds.
+pub(crate) const PAUSE: i64 = 3600;
+
+/// The same, driven from outside, with a pause that expires.
+pub(crate) fn expiring() -> Machine {
+    let mut draft = site();
+    let allowed = Allowed(Duration::from_secs(PAUSE.unsigned_abs()));
+    draft.pause_expires.insert("awaiting_github".to_owned(), allowed);
+    draft.check().unwrap()
+}
+
 pub(crate) fn at(seconds: i64) -> Timestamp {
     Timestamp::from_micros(seconds * 1_000_000)
 }
@@ -82,6 +96,10 @@ pub(crate) fn fail(kind: &str) -> Input {
     Input::Fail(Failure { kind: kind.to_owned(), message: "it broke".to_owned() })
 }
 
+pub(crate) fn abandon() -> Input {
+    Input::Abandon { note: "the owner left".to_owned() }
+}
+
 /// One thing and everything that was decided about it.
 pub(crate) struct Life {
     pub(crate) machine: Machine,
@@ -97,7 +115,12 @@ impl Life {
 
     /// One that stands there, by the edges of the happy path.
     pub(crate) fn standing_in(state: &str) -> Self {
-        let mut life = Self::of(machine());
+        Self::of(machine()).brought_to(state)
+    }
+
+    /// One that was never started, brought to a state by the edges of the happy path.
+    pub(crate) fn brought_to(self, state: &str) -> Self {
+        let mut life = self;
         life.tell(start()).unwrap();
         if state == "awaiting_github" {
             life.tell(to("source_resolving")).unwrap();

@@ -6,7 +6,7 @@ select
         from (
             select
             from lifecycles as l
-            where l.machine = m.name and l.version = m.version and not l.ended
+            where l.machine = m.name and l.version = m.version and not l.ended and not l.abandoned
             order by l.machine, l.version
             limit $2
         ) as counted

@@ -6,7 +6,7 @@ select
         from (
             select 1
             from lifecycles as l indexed by lifecycles_version
-            where l.machine = m.name and l.version = m.version and not l.ended
+            where l.machine = m.name and l.version = m.version and not l.ended and not l.abandoned
             limit ?2
         )
     )

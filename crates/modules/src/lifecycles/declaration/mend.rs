@@ -14,6 +14,9 @@ pub(super) fn senseless(draft: &Draft, is_unread: impl Fn(&str) -> bool) -> Vec<
     if is_unread("states") {
         mended.with_all_states();
     }
+    if is_unread("pause") {
+        mended.without_expiring_pauses();
+    }
     if is_unread("error_kinds") {
         mended.with_all_error_kinds();
     }
@@ -38,14 +41,22 @@ struct Mended {
 
 impl Mended {
     fn with_all_states(&mut self) {
-        let Draft { initial, terminal, can_fail, pause, edges, actions, stuck_after, .. } = &self.draft;
+        let Draft { initial, terminal, can_fail, pause, edges, actions, stuck_after, pause_expires, .. } =
+            &self.draft;
         let edges = edges.iter().flat_map(|(from, to)| [from, to]);
         let pauses = pause.iter().flat_map(|(state, again)| [state, again]);
         let actions = actions.iter().flat_map(|(state, action)| once(state).chain(action.next.values()));
         let ends = terminal.iter().chain(can_fail);
         let mentioned = once(initial).chain(ends).chain(edges).chain(pauses).chain(actions);
-        let mentioned: Vec<String> = mentioned.chain(stuck_after.keys()).cloned().collect();
+        let mentioned: Vec<String> =
+            mentioned.chain(stuck_after.keys()).chain(pause_expires.keys()).cloned().collect();
         add("states", &mut self.draft.states, mentioned, &mut self.made_up);
+    }
+
+    /// Which states pause was not read, so nothing can be said about how long they do.
+    fn without_expiring_pauses(&mut self) {
+        let Draft { pause, pause_expires, .. } = &mut self.draft;
+        pause_expires.retain(|state, _| pause.contains_key(state));
     }
 
     fn with_all_error_kinds(&mut self) {

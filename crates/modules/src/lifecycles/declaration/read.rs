@@ -12,7 +12,7 @@ use super::mend;
 use crate::declaration::read::{performer, text, timing};
 use crate::reading::{Mistakes, Node, Object};
 
-const MACHINE: [&str; 12] = [
+const MACHINE: [&str; 13] = [
     "name",
     "title",
     "subject",
@@ -20,6 +20,7 @@ const MACHINE: [&str; 12] = [
     "states",
     "terminal",
     "pause",
+    "pause_expires",
     "edges",
     "can_fail",
     "error_kinds",
@@ -67,14 +68,19 @@ fn machine(fields: &Object<'_>) -> Draft {
     draft.states = listed(fields.required("states"), MAX_STATES);
     draft.terminal = listed(fields.get("terminal"), MAX_NAMED);
     draft.pause = by_name(fields.get("pause").as_ref(), MAX_NAMED, |again| Some(name(again)));
+    draft.pause_expires = durations(fields.get("pause_expires").as_ref());
     let edges = fields.get("edges").map(|edges| items(&edges, MAX_EDGES)).unwrap_or_default();
     draft.edges = edges.iter().map(|edge| self::edge(edge).unwrap_or_default()).collect();
     draft.can_fail = listed(fields.get("can_fail"), MAX_NAMED);
     draft.error_kinds = listed(fields.get("error_kinds"), MAX_ERROR_KINDS);
     draft.actions = by_name(fields.get("actions").as_ref(), MAX_NAMED, action);
-    draft.stuck_after =
-        by_name(fields.get("stuck_after").as_ref(), MAX_NAMED, |time| time.duration().map(Allowed));
+    draft.stuck_after = durations(fields.get("stuck_after").as_ref());
     draft
+}
+
+/// How long states may last, by state.
+fn durations(node: Option<&Node<'_>>) -> BTreeMap<String, Allowed> {
+    by_name(node, MAX_NAMED, |time| time.duration().map(Allowed))
 }
 
 /// One that cannot be read keeps its place, so that the others keep theirs.

@@ -1,5 +1,8 @@
 //! From a draft back to what its author could have written.
 
+use std::collections::BTreeMap;
+
+use backstitch::kernel::lifecycle::draft::Allowed;
 use backstitch::kernel::lifecycle::{Draft, DraftAction};
 use serde_json::{Map, Value, json};
 
@@ -14,15 +17,18 @@ pub(super) fn draft(draft: &Draft) -> Value {
     fields.insert("initial".to_owned(), json!(draft.initial));
     fields.insert("states".to_owned(), json!(draft.states));
     let actions = draft.actions.iter().map(|(state, it)| (state.clone(), action(it)));
-    let times = draft.stuck_after.iter().map(|(state, allowed)| (state.clone(), duration(allowed.0)));
+    let times = |times: &BTreeMap<String, Allowed>| {
+        Value::Object(times.iter().map(|(state, allowed)| (state.clone(), duration(allowed.0))).collect())
+    };
     for (name, value) in [
         ("terminal", json!(draft.terminal)),
         ("pause", json!(draft.pause)),
+        ("pause_expires", times(&draft.pause_expires)),
         ("edges", json!(draft.edges)),
         ("can_fail", json!(draft.can_fail)),
         ("error_kinds", json!(draft.error_kinds)),
         ("actions", Value::Object(actions.collect())),
-        ("stuck_after", Value::Object(times.collect())),
+        ("stuck_after", times(&draft.stuck_after)),
     ] {
         write(&mut fields, name, Some(value).filter(|value| !is_empty(value)));
     }

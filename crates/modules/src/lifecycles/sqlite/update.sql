@@ -16,5 +16,6 @@ set state = ?3,
     updated_at = ?16,
     entered_at = ?17,
     due_at = ?18,
-    stuck_at = ?19
-where id = ?1 and seq = ?2 and not ended
+    stuck_at = ?19,
+    abandoned = ?20
+where id = ?1 and seq = ?2 and not ended and not abandoned

@@ -197,6 +197,7 @@ fn site_provisioning_is_shown_and_read_as_the_same() {
         create_hook: url("hooks"),
         timeout: Some(secs(20)),
         retry: Some(Retry::exponential(4, secs(2))),
+        ..Endpoints::default()
     };
     let driven = sites::machine(&endpoints).unwrap();
     let shown = declaration::show(&driven);

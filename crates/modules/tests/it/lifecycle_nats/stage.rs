@@ -165,6 +165,7 @@ impl Node {
             create_hook: url("hook"),
             timeout: Some(PATIENT),
             retry: Some(Retry::fixed(2, Duration::from_millis(20))),
+            ..Endpoints::default()
         };
         self.lifecycles.provide_sites(&endpoints).await.unwrap();
     }

@@ -1,5 +1,6 @@
 //! Lifecycles on real databases.
 
+mod abandon;
 mod claims;
 mod conflicts;
 mod declares;

@@ -18,7 +18,7 @@ use crate::lifecycles::stage::{Place, SITES, Stage, lifecycles};
 const SOON: Option<Duration> = Some(Duration::from_millis(20));
 
 /// A process on the stage's database that removes, in the place of the one that was there.
-async fn removing(stage: Stage, ages: Ages, shelf: &Arc<Shelf>) -> (Engine, Lifecycles, Place) {
+pub(crate) async fn removing(stage: Stage, ages: Ages, shelf: &Arc<Shelf>) -> (Engine, Lifecycles, Place) {
     let Stage { lifecycles: first, engine, place, .. } = stage;
     let store = engine.store().clone();
     drop(first);

@@ -251,6 +251,7 @@ pub(crate) fn endpoints() -> Endpoints {
         create_hook: url("hook"),
         timeout: Some(Duration::from_secs(30)),
         retry: Some(backstitch::Retry::fixed(2, Duration::from_millis(20))),
+        pause_expires: None,
     }
 }
 

@@ -43,6 +43,9 @@ struct Page {
     kinds: Vec<String>,
     /// Where a start would let it go on; nothing where it is at its end.
     start: Option<String>,
+    /// Whether it waits in a pause state, and can be abandoned there.
+    can_be_abandoned: bool,
+    pause_expires_at: Option<When>,
     is_stuck: bool,
     events: Vec<Line>,
     pages: LogPages,
@@ -95,6 +98,8 @@ pub(in crate::console) async fn show(
         targets: targets(&machine, &standing),
         kinds: kinds(&machine, &standing),
         start: start(kind, &standing),
+        can_be_abandoned: !standing.ended && matches!(kind, Some(Kind::Pause(_))),
+        pause_expires_at: standing.instance.pause_expires_at(&machine).map(|at| frame.when(at)),
         is_stuck: standing.stuck_at.is_some_and(|at| at <= frame.now),
         events: log.iter().map(|recorded| Line::of(&frame, &here, recorded)).collect(),
         pages,
@@ -165,6 +170,9 @@ pub(super) fn told_of(event: &Event) -> (String, String) {
             format!("{state}, attempt {} of {max_attempts}", event.attempt()),
             format!("{error}; again at {}", backstitch_api::time::rfc3339(*retry_at)),
         ),
+        Event::Abandoned { reason, .. } => {
+            (format!("abandoned in {state}: {}", reason.name()), reason.note().unwrap_or_default().to_owned())
+        }
     }
 }
 

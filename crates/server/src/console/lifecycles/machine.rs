@@ -62,6 +62,8 @@ struct StateRow {
     place: String,
     kind: Shown,
     count: String,
+    /// How many of them were abandoned; nothing where none was.
+    abandoned: Option<String>,
     follows: String,
 }
 
@@ -82,6 +84,7 @@ struct Row {
     error: Option<String>,
     entered: When,
     is_stuck: bool,
+    is_abandoned: bool,
 }
 
 /// Everything about a machine.
@@ -115,6 +118,7 @@ pub(in crate::console) async fn show(
         None => None,
     };
     let counts = parts.counts_up_to(&name, COUNTED + 1).await?;
+    let abandoned = parts.abandoned_up_to(&name, COUNTED + 1).await?;
     let no_text = |text: &Option<String>| text.as_ref().is_some_and(|text| text.contains('\0'));
     let found = if no_text(&filter.state) || no_text(&filter.correlation_id) {
         None
@@ -135,19 +139,8 @@ pub(in crate::console) async fn show(
     let holder = frame.visitor.holder.clone();
     let written = |machine: &Machine| written(holder.as_ref(), machine);
     let here = machine_place(&name);
-    let states = shown.iter().flat_map(|machine| {
-        machine.states().map(|(state, kind)| {
-            let (word, shape, mood) = look(kind, state);
-            let count = counts.iter().find(|count| count.state == state).map_or(0, |count| count.count);
-            StateRow {
-                name: state.to_owned(),
-                place: address(&here, &[("state", Some(state))]),
-                kind: Shown::new(word, shape, mood),
-                count: capped(count, COUNTED),
-                follows: follows(machine, state, kind),
-            }
-        })
-    });
+    let counted = Counted { all: &counts, abandoned: &abandoned };
+    let states = shown.iter().flat_map(|machine| state_rows(&here, machine, &counted));
     Ok(page(&Page {
         elsewhere: elsewhere(&here, shown.as_deref(), &counts),
         shown_version: shown.as_ref().map(|machine| machine.version()),
@@ -190,6 +183,29 @@ pub(in crate::console) async fn show(
         name,
         here: here.clone(),
     }))
+}
+
+/// How many are in each state.
+struct Counted<'a> {
+    all: &'a [Count],
+    abandoned: &'a [Count],
+}
+
+fn state_rows(here: &str, machine: &Machine, counted: &Counted<'_>) -> Vec<StateRow> {
+    let row = |(state, kind): (&str, &Kind)| {
+        let (word, shape, mood) = look(kind, state);
+        let within = |counts: &[Count]| counts.iter().find(|it| it.state == state).map_or(0, |it| it.count);
+        let abandoned = Some(within(counted.abandoned)).filter(|abandoned| *abandoned > 0);
+        StateRow {
+            name: state.to_owned(),
+            place: address(here, &[("state", Some(state))]),
+            kind: Shown::new(word, shape, mood),
+            count: capped(within(counted.all), COUNTED),
+            abandoned: abandoned.map(|abandoned| capped(abandoned, COUNTED)),
+            follows: follows(machine, state, kind),
+        }
+    };
+    machine.states().map(row).collect()
 }
 
 /// Where something stands though the version that is shown, if one is, knows no such state.
@@ -238,6 +254,7 @@ impl Row {
             error: instance.failure.as_ref().map(|it| format!("{}: {}", it.kind, it.message)),
             entered: frame.when(instance.entered_at),
             is_stuck: standing.stuck_at.is_some_and(|at| at <= frame.now),
+            is_abandoned: instance.abandoned,
         }
     }
 }

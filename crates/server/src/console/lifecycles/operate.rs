@@ -58,6 +58,18 @@ pub(in crate::console) async fn fail(
     Ok(Done::Failed.and_back_to(&place(&machine, &key)))
 }
 
+/// Ends it in its pause state.
+pub(in crate::console) async fn abandon(
+    State(app): State<App>,
+    LifecycleInPath { machine, key }: LifecycleInPath,
+    visitor: Visitor,
+    form: Form,
+) -> Result<Response, Problem> {
+    let note = form.filled("note").ok_or_else(|| Problem::field("note", "is empty: say why"))?;
+    decide(&app, &machine, &key, &form, Wish::Abandon { note: visitor.note(note) }).await?;
+    Ok(Done::Abandoned.and_back_to(&place(&machine, &key)))
+}
+
 /// Does what somebody has decided, if it is still as their page showed it: also when two send their forms at the same moment.
 async fn decide(app: &App, machine: &str, key: &str, form: &Form, wish: Wish) -> Result<(), Problem> {
     let parts = &app.lifecycles.parts;

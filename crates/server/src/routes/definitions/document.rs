@@ -31,7 +31,11 @@ impl FromRequest<App> for Document {
 
     async fn from_request(request: Request, app: &App) -> Result<Self, Problem> {
         let format = format(request.headers())?;
-        Ok(Self { bytes: read_body(request, &app.config.limits).await?, format })
+        let bytes = read_body(request, &app.config.limits).await?;
+        if bytes.trim_ascii().is_empty() {
+            return Err(Problem::field("body", "is empty: send the declaration as YAML or JSON"));
+        }
+        Ok(Self { bytes, format })
     }
 }
 

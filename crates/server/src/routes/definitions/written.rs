@@ -7,6 +7,9 @@ use std::collections::BTreeMap;
 use serde::Deserialize;
 use utoipa::ToSchema;
 
+use super::super::duration::DurationText;
+use super::super::text::{HeaderMap, HttpUrl};
+
 /// What a saga does; `docs/definitions.md` says all of it.
 #[derive(Deserialize, ToSchema)]
 #[serde(deny_unknown_fields)]
@@ -60,10 +63,10 @@ struct WrittenStep {
     #[schema(value_type = Compensation, required = false)]
     compensate: Option<Compensation>,
     /// How long one attempt may take; `60s` unless given. The time of a worker begins when it leases the job.
-    #[schema(value_type = String, required = false, example = "30s")]
+    #[schema(value_type = DurationText, required = false)]
     timeout: Option<String>,
     /// How long the job may wait for a worker; without end unless given. Only for workers.
-    #[schema(value_type = String, required = false, example = "10m")]
+    #[schema(value_type = DurationText, required = false)]
     queue_timeout: Option<String>,
     #[schema(value_type = RetryPolicy, required = false)]
     retry: Option<RetryPolicy>,
@@ -93,10 +96,10 @@ struct Compensation {
     #[schema(value_type = Worker, required = false)]
     worker: Option<Worker>,
     /// How long one attempt may take; `120s` unless given. The time of a worker begins when it leases the job.
-    #[schema(value_type = String, required = false, example = "10s")]
+    #[schema(value_type = DurationText, required = false)]
     timeout: Option<String>,
     /// How long the job may wait for a worker; without end unless given. Only for workers.
-    #[schema(value_type = String, required = false, example = "10m")]
+    #[schema(value_type = DurationText, required = false)]
     queue_timeout: Option<String>,
     #[schema(value_type = RetryPolicy, required = false)]
     retry: Option<RetryPolicy>,
@@ -108,14 +111,26 @@ struct Compensation {
 #[schema(as = DefinitionCall)]
 pub(in crate::routes) struct HttpCall {
     /// `http` or `https`, with a host, without user, password or fragment.
-    #[schema(example = "http://127.0.0.1:7431/payment/charge")]
+    #[schema(value_type = HttpUrl, example = "http://127.0.0.1:7431/payment/charge")]
     url: String,
     /// `POST` unless given: `POST`, `PUT`, `PATCH`, `DELETE` or `GET`.
-    #[schema(value_type = String, required = false, example = "POST")]
+    #[schema(value_type = Method, required = false, example = "POST")]
     method: Option<String>,
     /// More headers.
     #[serde(default)]
+    #[schema(value_type = HeaderMap)]
     headers: BTreeMap<String, String>,
+}
+
+/// How a service is called.
+#[derive(ToSchema)]
+#[schema(as = DefinitionMethod, rename_all = "UPPERCASE")]
+enum Method {
+    Post,
+    Put,
+    Patch,
+    Delete,
+    Get,
 }
 
 /// A queue that workers outside take work from.
@@ -150,21 +165,21 @@ pub(in crate::routes) struct Policy {
     #[schema(value_type = u32, required = false, maximum = 1000)]
     count: Option<u32>,
     /// The wait, or the first wait.
-    #[schema(value_type = String, required = false, example = "1s")]
+    #[schema(value_type = DurationText, required = false)]
     delay: Option<String>,
     #[schema(value_type = Backoff, required = false)]
     backoff: Option<Backoff>,
     /// The longest wait; for `exponential` only.
-    #[schema(value_type = String, required = false, example = "30s")]
+    #[schema(value_type = DurationText, required = false)]
     max_delay: Option<String>,
     /// The waits; for `list` only.
-    #[schema(value_type = Vec<String>, required = false)]
+    #[schema(value_type = Vec<DurationText>, required = false)]
     delays: Option<Vec<String>>,
     /// Waits are longer by up to this many percent.
     #[schema(value_type = u32, required = false, maximum = 100)]
     jitter: Option<u32>,
     /// All attempts and waits together; no limit unless given.
-    #[schema(value_type = String, required = false, example = "2m")]
+    #[schema(value_type = DurationText, required = false)]
     within: Option<String>,
 }
 

@@ -55,7 +55,7 @@ impl From<DeadLetter> for LifecycleDeadLetter {
 #[utoipa::path(get, path = "/v1/lifecycle-dead-letters", tag = "lifecycles",
     params(
         ("limit" = Option<usize>, Query, description = "At most this many, 20 unless given", minimum = 1, maximum = 100),
-        ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
+        ("cursor" = Option<i64>, Query, description = "The `next_cursor` of the page before", minimum = 1),
     ),
     responses(
         (status = 200, description = "A page", body = LifecycleDeadLetterPage),

@@ -19,7 +19,8 @@ pub(in crate::routes) struct LifecycleEvent<'a> {
     /// Its number in the lifecycle's log, from 1.
     seq: u64,
     at: Time,
-    /// `lifecycle.started`, `lifecycle.restarted`, `lifecycle.transitioned`, `lifecycle.failed` or `action.retry`.
+    /// `lifecycle.started`, `lifecycle.restarted`, `lifecycle.transitioned`, `lifecycle.failed`,
+    /// `lifecycle.abandoned` or `action.retry`.
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     machine: Option<&'a str>,
@@ -62,6 +63,12 @@ pub(in crate::routes) struct LifecycleEvent<'a> {
     max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_at: Option<Time>,
+    /// Why it was abandoned: `requested` by an operator, or its pause has `expired`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    reason: Option<&'a str>,
+    /// What the operator wrote who abandoned it, after the name of the key.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<&'a str>,
 }
 
 impl<'a> LifecycleEvent<'a> {
@@ -114,6 +121,9 @@ impl<'a> LifecycleEvent<'a> {
                 retry_at: Some(rfc3339(*retry_at)),
                 ..self
             },
+            Event::Abandoned { reason, .. } => {
+                Self { reason: Some(reason.name()), note: reason.note(), ..self }
+            }
         }
     }
 

@@ -8,13 +8,14 @@ use axum::extract::State;
 use axum::http::{HeaderMap, StatusCode};
 use axum::response::{IntoResponse, Response};
 use backstitch::SagaId;
-use backstitch_modules::lifecycles::{Error, Machine, Recorded};
+use backstitch_modules::lifecycles::{Error, Event, Machine, Recorded};
 use bytes::Bytes;
 use futures::Stream;
 use tokio::sync::watch::Receiver;
 
 use super::super::streams::sse::{frame, stream};
 use super::super::streams::{SentLifecycleEvent, Since};
+use super::super::text::LifecycleKey;
 use super::event::LifecycleEvent;
 use super::told;
 use crate::app::App;
@@ -35,7 +36,7 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 #[utoipa::path(get, path = "/v1/lifecycles/{machine}/{key}/events", tag = "lifecycles",
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
-        ("key" = String, Path, description = "Which one of this machine", min_length = 1, max_length = 200),
+        ("key" = inline(LifecycleKey), Path, description = "Which one of this machine"),
         ("Last-Event-ID" = Option<u64>, Header, description = "The number of the last event that was read", maximum = 2_147_483_647),
     ),
     responses(
@@ -122,7 +123,8 @@ impl Reading {
         if let Some(newest) = found.last() {
             self.after = newest.seq;
             let leads_to = newest.event.state();
-            self.ended = leads_to.is_some_and(|state| self.machine.is_terminal(state));
+            self.ended = matches!(newest.event, Event::Abandoned { .. })
+                || leads_to.is_some_and(|state| self.machine.is_terminal(state));
         }
         self.unsent.extend(found);
         Ok(())

@@ -6,6 +6,7 @@ use axum::response::Response;
 use serde::Serialize;
 
 use super::super::sagas::log::MAX_SEQ;
+use super::super::text::LifecycleKey;
 use super::event::LifecycleEvent;
 use super::told;
 use crate::app::App;
@@ -28,7 +29,7 @@ pub(in crate::routes) struct LogPage<'a> {
 #[utoipa::path(get, path = "/v1/lifecycles/{machine}/{key}/log", tag = "lifecycles",
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
-        ("key" = String, Path, description = "Which one of this machine", min_length = 1, max_length = 200),
+        ("key" = inline(LifecycleKey), Path, description = "Which one of this machine"),
         ("limit" = Option<usize>, Query, description = "At most this many, 100 unless given", minimum = 1, maximum = 1000),
         ("cursor" = Option<u64>, Query, description = "The `next_cursor` of the page before, or the `seq` to begin after", maximum = 2_147_483_647),
     ),

@@ -7,10 +7,12 @@ use backstitch::Payload;
 use backstitch_modules::lifecycles::Kind;
 use serde::Serialize;
 
+use super::super::text::LifecycleKey;
 use super::{View, told};
 use crate::app::App;
 use crate::http::{LifecycleInPath, Query, json};
 use crate::problem::{Described, Problem};
+use backstitch_api::time::{Time, rfc3339};
 
 /// A lifecycle with what it was started with and what may follow.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -21,17 +23,19 @@ pub(in crate::routes) struct InFull<'a> {
     /// What actions can read: the newest that a start brought along.
     #[schema(value_type = Value)]
     input: Option<&'a Payload>,
-    /// The states that a transition may lead to.
+    /// The states that a transition may lead to; none once it has ended.
     follows: Vec<&'a str>,
     /// Where a start goes on; only of one that waits for a start.
     re_entry: Option<&'a str>,
+    /// When its pause expires and it is abandoned; `null` where it is in no pause, or in one without a limit.
+    pause_expires_at: Option<Time>,
 }
 
 /// A lifecycle as it stands.
 #[utoipa::path(get, path = "/v1/lifecycles/{machine}/{key}", tag = "lifecycles",
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
-        ("key" = String, Path, description = "Which one of this machine", min_length = 1, max_length = 200),
+        ("key" = inline(LifecycleKey), Path, description = "Which one of this machine"),
     ),
     responses(
         (status = 200, description = "The lifecycle", body = InFull),
@@ -50,11 +54,12 @@ pub(in crate::routes) async fn show(
     let answer = InFull {
         lifecycle: View::from(&standing),
         input: standing.instance.given.input.as_ref(),
-        follows: machine.follows(state).collect(),
+        follows: machine.follows(state).filter(|_| !standing.ended).collect(),
         re_entry: match machine.kind(state) {
-            Some(Kind::Pause(again)) => Some(again),
+            Some(Kind::Pause(again)) if !standing.ended => Some(again),
             _ => None,
         },
+        pause_expires_at: standing.instance.pause_expires_at(&machine).map(rfc3339),
     };
     Ok(json(StatusCode::OK, &answer))
 }

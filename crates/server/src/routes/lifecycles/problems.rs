@@ -48,6 +48,10 @@ fn refused(why: Refused, said: String) -> Problem {
     };
     match why {
         Refused::Ended { state } => Problem::new(Kind::LifecycleEnded, said).with("state", &*state),
+        Refused::Abandoned { state } => {
+            Problem::new(Kind::LifecycleEnded, said).with("state", &*state).with("abandoned", &true)
+        }
+        Refused::NotPaused { state } => Problem::new(Kind::LifecycleNotPaused, said).with("state", &*state),
         Refused::NoEdge { from, to, instead } => nothing_leads(&from, &to, &instead),
         Refused::SameState { state } => nothing_leads(&state, &state, &[]),
         Refused::WaitsForStart { from, to } => nothing_leads(&from, &to, &[]),

@@ -9,7 +9,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::SagaId;
 use backstitch_modules::declaration::machine_without_secrets;
-use backstitch_modules::lifecycles::{Error, Filter, Machine, Page, Version, declaration};
+use backstitch_modules::lifecycles::{Count, Error, Filter, Machine, Page, Version, declaration};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -46,6 +46,10 @@ pub(in crate::routes) struct Shown<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = BTreeMap<String, u64>, required = false)]
     counts: Option<BTreeMap<String, u64>>,
+    /// How many of these were abandoned, by the pause state they stay in; 10,001 in all stand for more than 10,000.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    #[schema(value_type = BTreeMap<String, u64>, required = false)]
+    abandoned: Option<BTreeMap<String, u64>>,
     /// Its lifecycles, newest first; only where `state`, `correlation_id`, `limit` or `cursor` is given.
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Vec<View>, required = false)]
@@ -108,7 +112,11 @@ pub(in crate::routes) async fn show(
     let shown = version(&app, &name, asked.or(declared.active)).await?;
     let staged = version(&app, &name, declared.staged).await?;
     // Every one of them is counted: not for each page of a list.
-    let counts = if instances.is_none() { Some(parts.counts(&name).await?) } else { None };
+    let (counts, abandoned) = match &instances {
+        None => (Some(parts.counts(&name).await?), Some(parts.abandoned_up_to(&name, COUNTED).await?)),
+        Some(_) => (None, None),
+    };
+    let by_state = |counts: Vec<Count>| counts.into_iter().map(|count| (count.state, count.count)).collect();
     let page = match instances {
         Some(asked) => Some(asked.page(&app, &name, &versions).await?),
         None => None,
@@ -120,7 +128,8 @@ pub(in crate::routes) async fn show(
         definition: shown.as_ref().map(|machine| written_for(holder.as_ref(), machine)),
         diagram: shown.as_ref().map(|machine| machine.diagram()),
         staged_definition: staged.as_ref().map(|machine| written_for(holder.as_ref(), machine)),
-        counts: counts.map(|counts| counts.into_iter().map(|count| (count.state, count.count)).collect()),
+        counts: counts.map(by_state),
+        abandoned: abandoned.map(by_state),
         items: page.as_ref().map(|page| page.items.iter().map(View::from).collect()),
         next_cursor: page.as_ref().map(|page| page.next),
     };

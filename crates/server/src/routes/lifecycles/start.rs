@@ -8,6 +8,7 @@ use backstitch_api::path::lifecycle_path;
 use backstitch_modules::lifecycles::{Error, Given, Moved, Refused, Standing};
 use serde::Deserialize;
 
+use super::super::text::{Label, LifecycleKey};
 use super::told;
 use super::view::Change;
 use crate::app::App;
@@ -21,7 +22,7 @@ use crate::problem::{Described, Problem};
 pub(in crate::routes) struct Request {
     /// What links traces. The first one of all starts counts.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 512)]
+    #[schema(value_type = Option<Label>)]
     correlation_id: Option<String>,
     /// What actions can read. The newest one counts.
     #[serde(default)]
@@ -50,17 +51,18 @@ pub(crate) async fn begin(app: &App, machine: &str, key: &str, given: Given) -> 
 /// Begins a lifecycle, or begins it again: `attempt` goes up, its state stays unless it is one that waits for this, and the
 /// first correlation id stays. It is on disk when this answers.
 ///
-/// One at its end stays as it is: the answer is 200, `changed` is false, and `detail` says so.
+/// One in a terminal state stays as it is: the answer is 200, `changed` is false, and `detail` says so. One that was abandoned is
+/// refused with 409.
 #[utoipa::path(post, path = "/v1/lifecycles/{machine}/{key}/start", tag = "lifecycles", request_body = Option<Request>,
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
-        ("key" = String, Path, description = "Which one of this machine: anything that can be seen, up to 200 bytes", min_length = 1, max_length = 200),
+        ("key" = inline(LifecycleKey), Path, description = "Which one of this machine: anything that can be seen, up to 200 bytes"),
     ),
     responses(
         (status = 202, description = "It has begun, or begun again", body = Change, headers(("Location" = String, description = "The lifecycle"))),
         (status = 200, description = "It is at its end, and nothing has changed", body = Change, headers(("Location" = String, description = "The lifecycle"))),
         (status = 404, description = "There is no such machine", body = Described, content_type = "application/problem+json"),
-        (status = 409, description = "No version of the machine is active", body = Described, content_type = "application/problem+json"),
+        (status = 409, description = "No version of the machine is active, or it was abandoned", body = Described, content_type = "application/problem+json"),
     ))]
 pub(in crate::routes) async fn start(
     State(app): State<App>,

@@ -1,5 +1,6 @@
-//! `POST /v1/lifecycles/{machine}/{key}/transition` and `…/fail`
+//! `POST /v1/lifecycles/{machine}/{key}/transition`, `…/fail` and `…/abandon`
 
+use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
@@ -7,9 +8,11 @@ use backstitch::Payload;
 use backstitch_modules::lifecycles::Failure;
 use serde::Deserialize;
 
+use super::super::text::LifecycleKey;
 use super::told;
 use super::view::Change;
 use crate::app::App;
+use crate::auth::{Holder, check_note, signed};
 use crate::http::{Json, LifecycleInPath, Query, json};
 use crate::problem::{Described, Problem};
 
@@ -34,8 +37,18 @@ pub(in crate::routes) struct Fail {
     /// One of the machine's `error_kinds`, or `internal`.
     error_kind: String,
     /// What people read.
-    #[schema(max_length = 4096)]
+    #[schema(max_length = 4096, pattern = r"^[^\x00]*$")]
     message: String,
+}
+
+/// Why it is abandoned.
+#[derive(Deserialize, utoipa::ToSchema)]
+#[serde(deny_unknown_fields)]
+#[schema(as = AbandonLifecycle, example = json!({ "note": "the owner left" }))]
+pub(in crate::routes) struct Abandon {
+    /// Why; it stays in the log, after the name of the key that asks.
+    #[schema(min_length = 1, max_length = 4096, pattern = r"\S")]
+    note: String,
 }
 
 /// Why nothing has changed.
@@ -50,7 +63,7 @@ enum Refused {
     Unknown(Described),
     #[response(
         status = 409,
-        description = "It is at its end, or nothing leads there",
+        description = "It is at its end, its state forbids it, or nothing leads there",
         content_type = "application/problem+json"
     )]
     Forbidden(Described),
@@ -60,7 +73,7 @@ enum Refused {
 #[utoipa::path(post, path = "/v1/lifecycles/{machine}/{key}/transition", tag = "lifecycles", request_body = Transition,
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
-        ("key" = String, Path, description = "Which one of this machine", min_length = 1, max_length = 200),
+        ("key" = inline(LifecycleKey), Path, description = "Which one of this machine"),
     ),
     responses((status = 200, description = "It has gone there", body = Change), Refused))]
 pub(in crate::routes) async fn transition(
@@ -78,7 +91,7 @@ pub(in crate::routes) async fn transition(
 #[utoipa::path(post, path = "/v1/lifecycles/{machine}/{key}/fail", tag = "lifecycles", request_body = Fail,
     params(
         ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
-        ("key" = String, Path, description = "Which one of this machine", min_length = 1, max_length = 200),
+        ("key" = inline(LifecycleKey), Path, description = "Which one of this machine"),
     ),
     responses((status = 200, description = "It has failed", body = Change), Refused))]
 pub(in crate::routes) async fn fail(
@@ -90,5 +103,31 @@ pub(in crate::routes) async fn fail(
     query.finish("")?;
     let failure = Failure { kind: error_kind, message };
     let moved = told(&app, app.lifecycles.parts.fail(&machine, &key, failure).await).await?;
+    Ok(json(StatusCode::OK, &Change::of(&moved)))
+}
+
+/// Ends a lifecycle in the pause state it is in, with no transition. Of a start and an abandonment at the same moment one wins,
+/// and the other is refused with 409.
+#[utoipa::path(post, path = "/v1/lifecycles/{machine}/{key}/abandon", tag = "lifecycles", request_body = Abandon,
+    params(
+        ("machine" = String, Path, description = "The machine", pattern = "^[A-Za-z0-9._-]{1,128}$"),
+        ("key" = inline(LifecycleKey), Path, description = "Which one of this machine"),
+    ),
+    responses((status = 200, description = "It is abandoned", body = Change), Refused))]
+pub(in crate::routes) async fn abandon(
+    State(app): State<App>,
+    LifecycleInPath { machine, key }: LifecycleInPath,
+    query: Query,
+    holder: Option<Extension<Holder>>,
+    Json(Abandon { note }): Json<Abandon>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    check_note(&note)?;
+    // A name alone says nothing about why: a note that is empty is refused.
+    let note = match holder {
+        Some(Extension(holder)) if !note.trim().is_empty() => signed(&holder.name, &note),
+        _ => note,
+    };
+    let moved = told(&app, app.lifecycles.parts.abandon(&machine, &key, &note).await).await?;
     Ok(json(StatusCode::OK, &Change::of(&moved)))
 }

@@ -21,6 +21,8 @@ pub(in crate::routes) struct View<'a> {
     state: &'a str,
     /// Whether nothing follows.
     ended: bool,
+    /// Whether it ended in a pause state without a transition: an operator abandoned it, or its pause expired.
+    abandoned: bool,
     /// How often it was started.
     attempt: u32,
     /// What links traces: the first one that a start brought along.
@@ -50,6 +52,7 @@ impl<'a> From<&'a Standing> for View<'a> {
             version: standing.version,
             state: &instance.state,
             ended: standing.ended,
+            abandoned: instance.abandoned,
             attempt: instance.attempt,
             correlation_id: instance.given.correlation_id.as_deref(),
             last_error: failure.map(|failure| failure.message.as_str()),

@@ -8,7 +8,7 @@ use serde::Deserialize;
 use utoipa::ToSchema;
 
 use super::super::definitions::written::{HttpCall, RetryPolicy, Worker};
-use super::super::vocabulary::WrittenDuration;
+use super::super::duration::DurationText;
 
 /// States, and what may follow what; `docs/lifecycles.md` says all of it.
 #[derive(Deserialize, ToSchema)]
@@ -48,6 +48,10 @@ pub(in crate::routes) struct Written {
     #[serde(default)]
     #[schema(example = json!({ "held": "sent" }))]
     pause: BTreeMap<String, String>,
+    /// How long a pause state may last before its lifecycle is abandoned; one that is not named lasts until a start.
+    #[serde(default)]
+    #[schema(value_type = BTreeMap<String, DurationText>, example = json!({ "held": "30days" }))]
+    pause_expires: BTreeMap<String, String>,
     /// What may follow what: from where, to where.
     #[serde(default)]
     #[schema(max_items = 2000, example = json!([["packed", "sent"], ["sent", "held"], ["sent", "delivered"]]))]
@@ -66,8 +70,8 @@ pub(in crate::routes) struct Written {
     actions: BTreeMap<String, Action>,
     /// A state that lasts longer than this counts as stuck.
     #[serde(default)]
-    #[schema(example = json!({ "sent": "1day" }))]
-    stuck_after: BTreeMap<String, WrittenDuration>,
+    #[schema(value_type = BTreeMap<String, DurationText>, example = json!({ "sent": "1day" }))]
+    stuck_after: BTreeMap<String, String>,
 }
 
 /// The name of a state.
@@ -93,8 +97,8 @@ struct Action {
     /// Where each answer leads: `ok`, and kinds of errors; an error that is not named leads to `failed`.
     next: BTreeMap<String, String>,
     /// How long one attempt may take; `60s` unless given.
-    #[schema(value_type = WrittenDuration, required = false)]
-    timeout: Option<WrittenDuration>,
+    #[schema(value_type = DurationText, required = false)]
+    timeout: Option<String>,
     #[schema(value_type = RetryPolicy, required = false)]
     retry: Option<RetryPolicy>,
 }

@@ -10,9 +10,10 @@ use backstitch_modules::only_object::list_of_objects;
 use backstitch_modules::orders::{self, Amount, Item, Order};
 use serde::{Deserialize, Deserializer, Serialize};
 
+use super::super::text::FilledLabel;
 use crate::app::App;
 use crate::auth::Holder;
-use crate::http::{Json, Query, idempotency_key, json};
+use crate::http::{Json, Query, idempotency_key, json, optional_whole};
 use crate::problem::{Described, Problem};
 
 /// What a customer confirms.
@@ -22,9 +23,9 @@ use crate::problem::{Described, Problem};
 #[serde(deny_unknown_fields)]
 pub(crate) struct OrderRequest {
     /// The shop's own id; it may be confirmed more than once.
-    #[schema(value_type = String, required = true, min_length = 1, max_length = 512, example = "o-1")]
+    #[schema(value_type = FilledLabel, required = true, example = "o-1")]
     order_id: Option<String>,
-    #[schema(value_type = String, required = true, min_length = 1, max_length = 512, example = "c-1")]
+    #[schema(value_type = FilledLabel, required = true, example = "c-1")]
     customer_id: Option<String>,
     #[serde(default, deserialize_with = "items")]
     #[schema(value_type = Vec<OrderItem>, required = true, min_items = 1, max_items = 1000)]
@@ -37,8 +38,9 @@ pub(crate) struct OrderRequest {
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct OrderItem {
-    #[schema(value_type = String, required = true, min_length = 1, max_length = 512, example = "book")]
+    #[schema(value_type = FilledLabel, required = true, example = "book")]
     sku: Option<String>,
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(value_type = i64, required = true, minimum = 1, maximum = 4_294_967_295_i64, example = 1)]
     quantity: Option<u32>,
 }
@@ -123,7 +125,7 @@ pub(crate) struct Confirmed {
 ///
 /// Each confirmation is a transaction of its own, unless it repeats an `Idempotency-Key`.
 #[utoipa::path(post, path = "/v1/orders", tag = "orders", request_body = OrderRequest,
-    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and order give the same transaction", min_length = 1, max_length = 512)),
+    params(("Idempotency-Key" = Option<String>, Header, description = "The same key and order give the same transaction", min_length = 1, max_length = 512, pattern = r"^[ -~]*[!-~][ -~]*$")),
     responses(
         (status = 202, description = "It is on disk", body = Confirmed, headers(("Location" = String, description = "The order"))),
         (status = 400, description = "The body is not JSON", body = Described, content_type = "application/problem+json"),

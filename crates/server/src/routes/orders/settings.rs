@@ -33,7 +33,8 @@ pub(super) fn applied<T: Serialize>(standing: Standing<T>, applied: &backstitch:
 pub(in crate::routes) mod described {
     #![expect(dead_code, reason = "they describe what other types read and write")]
 
-    use super::super::super::vocabulary::WrittenDuration;
+    use super::super::super::duration::{DurationText, WrittenDuration};
+    use super::super::super::text::HttpUrl;
     use super::{BTreeMap, InFlight, ToSchema};
 
     /// One of the services that orders need.
@@ -122,10 +123,10 @@ pub(in crate::routes) mod described {
     #[serde(deny_unknown_fields)]
     struct EndpointChange {
         /// Called to do its part.
-        #[schema(example = "http://127.0.0.1:7431/payment/charge")]
+        #[schema(value_type = Option<HttpUrl>, example = "http://127.0.0.1:7431/payment/charge")]
         url: Option<String>,
         /// Called to undo it.
-        #[schema(example = "http://127.0.0.1:7431/payment/refund")]
+        #[schema(value_type = Option<HttpUrl>, example = "http://127.0.0.1:7431/payment/refund")]
         rollback_url: Option<String>,
         /// How often it is called again: a number of retries, or a policy. `0` turns retries off.
         #[schema(value_type = RetryChange, required = false)]
@@ -138,7 +139,9 @@ pub(in crate::routes) mod described {
     #[schema(as = ServiceRetry)]
     enum RetryChange {
         Count(RetryCount),
-        Policy(RetryPolicy),
+        Exponential(ExponentialRetry),
+        Fixed(FixedRetry),
+        List(ListRetry),
     }
 
     /// Attempts after the first.
@@ -146,18 +149,94 @@ pub(in crate::routes) mod described {
     #[schema(as = ServiceRetryCount, maximum = 1000)]
     struct RetryCount(u32);
 
-    /// How often a service is called again, and after which waits. `Retry-After` is honoured if it is longer.
+    /// Waits that double. `Retry-After` is honoured if it is longer.
     #[derive(serde::Deserialize, ToSchema)]
     #[serde(deny_unknown_fields)]
-    #[schema(as = ServiceRetryPolicy, example = json!({ "count": 3, "delay": "1s" }))]
-    struct RetryPolicy {
+    #[schema(as = ServiceExponentialRetry, example = json!({ "count": 3, "delay": "1s" }))]
+    struct ExponentialRetry {
         /// Attempts after the first.
         #[schema(value_type = u32, required = false, maximum = 1000)]
         count: Option<u32>,
-        /// The wait, or the first wait; `1s` unless given.
+        /// The first wait; `1s` unless given.
+        #[schema(value_type = DurationText, required = false)]
+        delay: Option<String>,
+        #[schema(value_type = Exponential, required = false)]
+        backoff: Option<String>,
+        /// The longest wait.
+        #[schema(value_type = DurationText, required = false)]
+        max_delay: Option<String>,
+        /// Waits are longer by up to this many percent.
+        #[schema(value_type = u32, required = false, maximum = 100)]
+        jitter: Option<u32>,
+    }
+
+    /// Waits that are all the same. `Retry-After` is honoured if it is longer.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schema(as = ServiceFixedRetry, example = json!({ "count": 3, "delay": "1s", "backoff": "fixed" }))]
+    struct FixedRetry {
+        /// Attempts after the first.
+        #[schema(value_type = u32, required = false, maximum = 1000)]
+        count: Option<u32>,
+        /// The wait; `1s` unless given.
+        #[schema(value_type = DurationText, required = false)]
+        delay: Option<String>,
+        #[schema(value_type = Fixed)]
+        backoff: String,
+        /// Waits are longer by up to this many percent.
+        #[schema(value_type = u32, required = false, maximum = 100)]
+        jitter: Option<u32>,
+    }
+
+    /// Waits one by one. `Retry-After` is honoured if it is longer.
+    #[derive(serde::Deserialize, ToSchema)]
+    #[serde(deny_unknown_fields)]
+    #[schema(as = ServiceListRetry, example = json!({ "delays": ["1s", "5s"] }))]
+    struct ListRetry {
+        /// Attempts after the first; as many as there are waits unless given.
+        #[schema(value_type = u32, required = false, maximum = 1000)]
+        count: Option<u32>,
+        #[schema(value_type = List, required = false)]
+        backoff: Option<String>,
+        #[schema(value_type = Vec<DurationText>, min_items = 1, max_items = 1000)]
+        delays: Vec<String>,
+        /// Waits are longer by up to this many percent.
+        #[schema(value_type = u32, required = false, maximum = 100)]
+        jitter: Option<u32>,
+    }
+
+    /// Waits that double.
+    #[derive(ToSchema)]
+    #[schema(as = ExponentialBackoff, rename_all = "snake_case")]
+    enum Exponential {
+        Exponential,
+    }
+
+    /// Waits that are all the same.
+    #[derive(ToSchema)]
+    #[schema(as = FixedBackoff, rename_all = "snake_case")]
+    enum Fixed {
+        Fixed,
+    }
+
+    /// Waits one by one.
+    #[derive(ToSchema)]
+    #[schema(as = ListBackoff, rename_all = "snake_case")]
+    enum List {
+        List,
+    }
+
+    /// How often a service is called again, and after which waits.
+    #[derive(ToSchema)]
+    #[schema(as = ServiceRetryPolicy, example = json!({ "count": 3, "delay": "1s" }))]
+    struct RetryPolicy {
+        /// Attempts after the first.
+        #[schema(value_type = u32, required = false)]
+        count: Option<u32>,
+        /// The wait, or the first wait.
         #[schema(value_type = String, required = false, example = "1s")]
         delay: Option<String>,
-        /// `exponential` (unless given), `fixed` or `list`.
+        /// `exponential`, `fixed` or `list`.
         #[schema(value_type = String, required = false, example = "exponential")]
         backoff: Option<String>,
         /// The longest wait; for `exponential` only.
@@ -167,7 +246,7 @@ pub(in crate::routes) mod described {
         #[schema(value_type = Vec<String>, required = false)]
         delays: Option<Vec<String>>,
         /// Waits are longer by up to this many percent.
-        #[schema(value_type = u32, required = false, maximum = 100)]
+        #[schema(value_type = u32, required = false)]
         jitter: Option<u32>,
     }
 

@@ -11,6 +11,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::super::text::Label;
 use super::message::Item;
 use super::publish::refuse_unknown_topic;
 use crate::app::App;
@@ -20,11 +21,11 @@ use backstitch_api::time::rfc3339;
 
 /// An order request, whatever it holds besides its key.
 #[derive(Deserialize, utoipa::ToSchema)]
-#[schema(as = DoOrder)]
+#[schema(as = DoOrder, min_properties = 2, example = json!({ "idempotency_key": "order-17", "sku": "book" }))]
 #[expect(dead_code, reason = "describes what is read as it comes")]
 pub(in crate::routes) struct Request {
     /// The same key and request give the same answer.
-    #[schema(min_length = 1, max_length = 512, example = "order-17")]
+    #[schema(value_type = Label, example = "order-17")]
     idempotency_key: String,
     #[serde(flatten)]
     order: BTreeMap<String, Value>,

@@ -42,10 +42,11 @@ pub(super) struct Item<'a> {
     in_doubt: bool,
     /// SHA-256 of the canonical payload (RFC 8785); the server's own messages have none.
     request_digest: Option<String>,
-    #[schema(value_type = Object)]
+    /// Any JSON.
+    #[schema(value_type = Value)]
     payload: &'a Payload,
     /// What the other side answered, once it has the message.
-    #[schema(value_type = Option<Object>)]
+    #[schema(value_type = Value)]
     result: Option<&'a Payload>,
     last_error_code: Option<&'a str>,
     last_error_msg: Option<&'a str>,

@@ -7,6 +7,7 @@ use backstitch::outbox::Receiving;
 use backstitch::{Error, Payload};
 use serde::Deserialize;
 
+use super::super::text::Label;
 use super::message::Item;
 use crate::app::App;
 use crate::http::{Json, Query, json};
@@ -18,17 +19,17 @@ use backstitch_api::time::Time;
 #[serde(deny_unknown_fields)]
 pub(in crate::routes) struct NewMessage {
     /// Where it goes is configuration: `[outbox.topics.TOPIC]`.
-    #[schema(min_length = 1, max_length = 512, example = "shipments")]
+    #[schema(value_type = Label, example = "shipments")]
     topic: String,
     /// The same key and payload give the same message.
-    #[schema(min_length = 1, max_length = 512, example = "shipment-17")]
+    #[schema(value_type = Label, example = "shipment-17")]
     idempotency_key: String,
     /// Messages of the topic with the same one arrive in order.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 512)]
+    #[schema(value_type = Option<Label>)]
     ordering_key: Option<String>,
     /// Any JSON.
-    #[schema(value_type = Object)]
+    #[schema(value_type = Value)]
     payload: Payload,
     /// Given up if it is not sent by then.
     #[serde(default)]

@@ -11,6 +11,7 @@ use backstitch_modules::unique::each_name_once;
 use serde::{Deserialize, Serialize};
 
 use super::super::orders::refuse_without_order;
+use super::super::text::{Attributes, Label};
 use super::super::vocabulary::SagaStatus;
 use super::view::SagaView;
 use super::wait;
@@ -32,13 +33,14 @@ pub(crate) struct StartRequest {
     input: Payload,
     /// Your own id for the work this belongs to; sagas can be listed by it.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 512)]
+    #[schema(value_type = Option<Label>)]
     correlation_id: Option<String>,
     /// Rolled back if not finished by then.
     #[serde(default)]
     deadline: Option<Time>,
     /// What it can be searched by.
     #[serde(default, deserialize_with = "each_name_once")]
+    #[schema(value_type = Attributes)]
     attributes: BTreeMap<String, String>,
 }
 
@@ -63,7 +65,7 @@ pub(crate) struct Started<'a> {
 #[utoipa::path(post, path = "/v1/sagas", tag = "sagas", request_body = StartRequest,
     params(
         ("wait" = Option<u64>, Query, description = "Seconds to wait for the end", maximum = 60),
-        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same saga", min_length = 1, max_length = 512),
+        ("Idempotency-Key" = Option<String>, Header, description = "The same key and body give the same saga", min_length = 1, max_length = 512, pattern = r"^[ -~]*[!-~][ -~]*$"),
     ),
     responses(
         (status = 200, description = "It is at its end already (only with `wait`)", body = SagaView),

@@ -59,7 +59,7 @@ pub(crate) fn within_reach(Time(at): Time) -> Timestamp {
         ("final_error_code" = Option<String>, Query, description = "Whose last attempt failed so"),
         ("since" = Option<Time>, Query, description = "Given up then or later"),
         ("until" = Option<Time>, Query, description = "Given up before"),
-        ("requeued" = Option<bool>, Query, description = "`false`: only those that have not been requeued"),
+        ("requeued" = Option<String>, Query, description = "`false`: only those that have not been requeued", pattern = "^false$"),
         ("limit" = Option<usize>, Query, description = "At most this many, 50 unless given", minimum = 1, maximum = 500),
         ("cursor" = Option<i64>, Query, description = "The `next_cursor` of the page before", minimum = 1),
     ),

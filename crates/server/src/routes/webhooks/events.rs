@@ -7,6 +7,7 @@ use backstitch::Payload;
 use backstitch_modules::webhooks::NewEvent;
 use serde::{Deserialize, Serialize};
 
+use super::super::text::EventType;
 use crate::app::App;
 use crate::http::{EventInPath, Json, Query, json};
 use crate::problem::{Described, Kind, Problem};
@@ -19,14 +20,14 @@ use backstitch_api::time::{Time, rfc3339};
 pub(in crate::routes) struct Told {
     /// What kind of thing: words of letters, digits, `-` and `_` with dots between.
     #[serde(rename = "type")]
-    #[schema(min_length = 1, max_length = 200, example = "order.created")]
+    #[schema(value_type = EventType)]
     kind: String,
     /// What there is to say about it: any JSON, sent byte by byte as it stands.
     #[schema(value_type = Value)]
     payload: Payload,
     /// Your own id: the same id and event again are the same event.
     #[serde(default)]
-    #[schema(min_length = 1, max_length = 200, example = "order-17-created")]
+    #[schema(min_length = 1, max_length = 200, pattern = r"^[^\x00]*$", example = "order-17-created")]
     id: Option<String>,
 }
 

@@ -24,7 +24,7 @@ pub(in crate::routes) struct Range {
     until: Time,
     /// What the replay is called, a UUID for example: asked for again under the same name, nothing is sent twice.
     #[serde(default)]
-    #[schema(value_type = String, required = true, min_length = 1, max_length = 100, example = "after-the-outage")]
+    #[schema(value_type = String, required = true, min_length = 1, max_length = 100, pattern = r"^[^\x00]*$", example = "after-the-outage")]
     replay_id: Option<String>,
     /// The `next_cursor` of the answer before.
     #[serde(default)]

@@ -1,17 +1,23 @@
 //! `POST /v1/webhooks/dead-letters/{id}/requeue` and `POST /v1/webhooks/dead-letters/requeue`
 
+use std::borrow::Cow;
+
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Timestamp;
 use backstitch_modules::webhooks::Which;
 use serde::{Deserialize, Serialize};
+use serde_json::json as value;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{AllOfBuilder, AnyOfBuilder, ObjectBuilder, Schema, Type};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::dead_letters::within_reach;
 use super::deliveries::View;
 use crate::app::App;
 use crate::audit::{filtered, said};
-use crate::http::{DeadLetterInPath, Json, Query, json};
+use crate::http::{DeadLetterInPath, Json, Query, json, optional_whole, whole};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
@@ -42,12 +48,12 @@ pub(in crate::routes) async fn one(
 /// Which dead letters are requeued: those to which everything applies that is named.
 #[derive(Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
-#[schema(as = RequeueDeadLetters, example = json!({ "final_error_code": "timeout" }))]
+#[schema(as = RequeuedBy, example = json!({ "final_error_code": "timeout" }))]
 pub(in crate::routes) struct Chosen {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(minimum = 1)]
     subscription_id: Option<i64>,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(minimum = 1)]
     event_id: Option<i64>,
     /// Whose last attempt failed so.
@@ -63,13 +69,46 @@ pub(in crate::routes) struct Chosen {
     #[serde(default)]
     all: bool,
     /// At most this many, 1000 unless given.
-    #[serde(default = "usual_limit")]
+    #[serde(default = "usual_limit", deserialize_with = "whole")]
     #[schema(minimum = 1, maximum = 10_000)]
     limit: usize,
     /// The `next_cursor` of the answer before.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "optional_whole")]
     #[schema(minimum = 1)]
     cursor: Option<i64>,
+}
+
+/// The same for the description: at least one thing says which dead letters are meant.
+pub(in crate::routes) struct Written;
+
+impl PartialSchema for Written {
+    fn schema() -> RefOr<Schema> {
+        let names = |name: &str, of: ObjectBuilder| ObjectBuilder::new().property(name, of).required(name);
+        let integer = || ObjectBuilder::new().schema_type(Type::Integer);
+        let text = || ObjectBuilder::new().schema_type(Type::String);
+        let some = AnyOfBuilder::new()
+            .item(names("subscription_id", integer()))
+            .item(names("event_id", integer()))
+            .item(names("final_error_code", text()))
+            .item(names("since", text()))
+            .item(names("until", text()))
+            .item(names("all", ObjectBuilder::new().schema_type(Type::Boolean).enum_values(Some([true]))));
+        AllOfBuilder::new()
+            .item(Chosen::schema())
+            .item(some)
+            .examples([value!({ "final_error_code": "timeout" })])
+            .into()
+    }
+}
+
+impl ToSchema for Written {
+    fn name() -> Cow<'static, str> {
+        "RequeueDeadLetters".into()
+    }
+
+    fn schemas(schemas: &mut Vec<(String, RefOr<Schema>)>) {
+        Chosen::schemas(schemas);
+    }
 }
 
 fn usual_limit() -> usize {
@@ -115,7 +154,7 @@ pub(in crate::routes) struct Requeued {
 
 /// Requeues the dead letters that are meant and have not been requeued, oldest first. Those of deleted subscriptions are
 /// passed over. One call looks at 10,000 at most.
-#[utoipa::path(post, path = "/v1/webhooks/dead-letters/requeue", tag = "webhooks", request_body = Chosen,
+#[utoipa::path(post, path = "/v1/webhooks/dead-letters/requeue", tag = "webhooks", request_body = Written,
     responses((status = 200, description = "How many were requeued", body = Requeued)))]
 pub(in crate::routes) async fn many(
     State(app): State<App>,

@@ -9,7 +9,8 @@ use backstitch_modules::webhooks::signature::Secret;
 use backstitch_modules::written_duration;
 use serde::{Deserialize, Deserializer};
 
-use super::super::vocabulary::Overlap;
+use super::super::duration::Overlap;
+use super::super::text::SigningSecret;
 use super::sending;
 use super::subscribe::{WithSecret, with_secret};
 use crate::app::App;
@@ -29,6 +30,7 @@ pub(in crate::routes) struct Rotation {
     #[schema(value_type = Overlap, required = false)]
     overlap: Duration,
     /// A signing secret that the receiver has already, `whsec_` and base64 of 24 to 64 bytes; one is made unless given.
+    #[schema(value_type = Option<SigningSecret>)]
     secret: Option<String>,
     /// Go on although the secret before is still good: it is not any more then.
     replace: bool,

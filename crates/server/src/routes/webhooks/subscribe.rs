@@ -10,7 +10,8 @@ use backstitch_modules::webhooks::signature::Secret;
 use backstitch_modules::webhooks::{NewSubscription, Subscription};
 use serde::{Deserialize, Serialize};
 
-use super::super::vocabulary::WrittenDuration;
+use super::super::duration::{WrittenDelay, WrittenTimeout};
+use super::super::text::{EventPattern, HeaderMap, HttpUrl, SigningSecret};
 use super::sending;
 use super::subscriptions::View;
 use crate::app::App;
@@ -24,25 +25,25 @@ use crate::problem::{Described, Problem};
 #[expect(dead_code, reason = "describes what is read elsewhere")]
 pub(in crate::routes) struct Written {
     /// Where to: http or https, without a user or password. Addresses inside are closed unless the operator opens them.
-    #[schema(example = "http://127.0.0.1:7431/hooks", min_length = 1)]
+    #[schema(value_type = HttpUrl, example = "http://127.0.0.1:7431/hooks")]
     url: String,
     /// Which events: types, `order.*` for everything below `order`, or `*` for all, each once.
-    #[schema(value_type = HashSet<String>, min_items = 1, example = json!(["order.*"]))]
+    #[schema(value_type = HashSet<EventPattern>, min_items = 1, example = json!(["order.*"]))]
     event_types: Vec<String>,
     /// All headers of its own, such as a key of the receiver.
-    #[schema(value_type = BTreeMap<String, String>, required = false)]
+    #[schema(value_type = HeaderMap, required = false)]
     headers: Option<BTreeMap<String, String>>,
     /// Attempts of a delivery in all; `null` follows the setting `webhooks.max_retry_limit`, usually 8.
     #[schema(minimum = 1, maximum = 1000)]
     max_retry_limit: Option<u32>,
     /// The wait after the first failure, which doubles with each further one, 30 days at most; `null` follows the
     /// setting `webhooks.base_delay`, usually 5s.
-    base_delay: Option<WrittenDuration>,
+    base_delay: Option<WrittenDelay>,
     /// The longest wait, 30 days at most; `null` follows the setting `webhooks.max_delay`, usually 1h.
-    max_delay: Option<WrittenDuration>,
+    max_delay: Option<WrittenDelay>,
     /// How long an attempt may take; usually 15s, 1h at most.
-    #[schema(value_type = WrittenDuration, required = false)]
-    timeout: Option<WrittenDuration>,
+    #[schema(value_type = WrittenTimeout, required = false)]
+    timeout: Option<WrittenTimeout>,
     /// Requests at once; usually 16.
     #[schema(value_type = u32, required = false, minimum = 1, maximum = 10_000)]
     max_concurrency: Option<u32>,
@@ -53,7 +54,7 @@ pub(in crate::routes) struct Written {
     #[schema(value_type = bool, required = false)]
     enabled: Option<bool>,
     /// A signing secret that the receiver has already, `whsec_` and base64 of 24 to 64 bytes; one is made unless given.
-    #[schema(value_type = String, required = false)]
+    #[schema(value_type = SigningSecret, required = false)]
     secret: Option<String>,
 }
 

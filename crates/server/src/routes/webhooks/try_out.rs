@@ -12,6 +12,7 @@ use backstitch_modules::webhooks::{Error, check_type};
 use serde::{Deserialize, Serialize};
 use serde_json::json as value;
 
+use super::super::text::EventType;
 use super::sending;
 use crate::app::App;
 use crate::http::{JsonOrNothing, Query, SubscriptionInPath, json};
@@ -29,6 +30,7 @@ const LONGEST: Duration = Duration::from_secs(30);
 pub(in crate::routes) struct Request {
     /// The type that the usual payload names; `backstitch.test` unless given.
     #[serde(rename = "type")]
+    #[schema(value_type = Option<EventType>)]
     kind: Option<String>,
     /// Sent instead of the usual `{type, subscription_id, sent_at}`, exactly as it stands.
     #[schema(value_type = Value)]

@@ -1,0 +1,77 @@
+//! Durations in the API's description: text with a unit, or a number of seconds, within the bounds that the server has.
+
+use std::borrow::Cow;
+
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
+use utoipa::{Number, PartialSchema, ToSchema};
+
+/// Days, hours, minutes, seconds and milliseconds in this order, at most 366 days together.
+const UP_TO_366_DAYS: &str = "^(([1-9][0-9]?|[12][0-9]{2}|3[0-4][0-9])(d|days?)( [1-9][0-9]?h)?( [1-9][0-9]{0,3}m)?( [1-9][0-9]{0,4}s)?\
+    |(35[0-9]|36[0-6])(d|days?)|[1-9][0-9]{0,2}h( [1-9][0-9]{0,3}m)?( [1-9][0-9]{0,4}s)?|[1-9][0-9]{0,4}m( [1-9][0-9]{0,4}s)?\
+    |[1-9][0-9]{0,6}s( [1-9][0-9]{0,6}ms)?|[1-9][0-9]{0,9}ms)$";
+const UP_TO_30_DAYS: &str = "^(([1-9]|1[0-9]|2[0-4])(d|days?)( [1-9][0-9]?h)?( [1-9][0-9]{0,2}m)?( [1-9][0-9]{0,3}s)?\
+    |(2[5-9]|30)(d|days?)|([1-9][0-9]?|[1-6][0-9]{2})h( [1-9][0-9]{0,2}m)?( [1-9][0-9]{0,3}s)?|[1-9][0-9]{0,3}m( [1-9][0-9]{0,3}s)?\
+    |[1-9][0-9]{0,5}s( [1-9][0-9]{0,5}ms)?|[1-9][0-9]{0,8}ms)$";
+const UP_TO_AN_HOUR: &str = "^(1h|60m|([1-9]|[1-5][0-9])m( [1-5]?[0-9]s)?|3600s|([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2})s\
+    |[1-9][0-9]{0,5}ms)$";
+const DAY: f64 = 86_400.0;
+/// The shortest wait or timeout, in seconds.
+const SHORTEST: f64 = 0.001;
+
+/// A kind of duration: its name in the description, what it says, its pattern as text and its bounds in seconds.
+macro_rules! durations {
+    ($($(#[doc = $about:literal])* $kind:ident $name:literal $pattern:expr, $least:expr, $most:expr, $example:literal;)*) => {$(
+        $(#[doc = $about])*
+        #[derive(serde::Deserialize)]
+        pub(super) struct $kind;
+
+        impl PartialSchema for $kind {
+            fn schema() -> RefOr<Schema> {
+                described(concat!($($about),*).trim(), $pattern, ($least, $most), $example)
+            }
+        }
+
+        impl ToSchema for $kind {
+            fn name() -> Cow<'static, str> {
+                $name.into()
+            }
+        }
+    )*};
+}
+
+durations! {
+    /// A duration up to 366 days: text like `45s` or `1h 30m`, or a number of seconds.
+    WrittenDuration "Duration" UP_TO_366_DAYS.to_owned(), SHORTEST, 366.0 * DAY, "45s";
+    /// A wait up to 30 days: text like `5s` or `1h 30m`, or a number of seconds.
+    WrittenDelay "Delay" UP_TO_30_DAYS.to_owned(), SHORTEST, 30.0 * DAY, "5s";
+    /// A time up to an hour: text like `15s`, or a number of seconds.
+    WrittenTimeout "AttemptTimeout" UP_TO_AN_HOUR.to_owned(), SHORTEST, 3600.0, "15s";
+    /// How long two secrets are good, up to 30 days: text like `24h`, or a number of seconds.
+    Overlap "Overlap" format!("^0s$|{UP_TO_30_DAYS}"), 0.0, 30.0 * DAY, "24h";
+}
+
+fn described(about: &str, pattern: String, (least, most): (f64, f64), example: &str) -> RefOr<Schema> {
+    let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(pattern)).examples([example]);
+    let seconds = ObjectBuilder::new()
+        .schema_type(Type::Number)
+        .minimum(Some(Number::Float(least)))
+        .maximum(Some(Number::Float(most)));
+    OneOfBuilder::new().description(Some(about)).item(text).item(seconds).examples([example]).into()
+}
+
+/// A duration that is written with its unit.
+pub(super) struct DurationText;
+
+impl PartialSchema for DurationText {
+    fn schema() -> RefOr<Schema> {
+        let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(UP_TO_366_DAYS));
+        text.description(Some("A duration up to 366 days, like `45s` or `1h 30m`.")).examples(["45s"]).into()
+    }
+}
+
+impl ToSchema for DurationText {
+    fn name() -> Cow<'static, str> {
+        "DurationText".into()
+    }
+}
