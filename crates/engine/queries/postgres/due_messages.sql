@@ -1,16 +1,18 @@
 -- The oldest of each topic. One behind another of its ordering key is put aside until that one is settled, so that it is
 -- not met again; one whose time is up is left to the rescue. What is locked is found again by its
 -- place; one that somebody changed at this moment has another one that this statement cannot see, and is met next time.
+-- $5 is how many to look at where that is more than the room: messages behind others do not hide those that can go.
+-- `behind` says how many were met behind others, also where nothing is claimed: the other columns are null then.
 with
 picked as materialized (
-    select due.*, wanted.lease
+    select due.*, wanted.room, wanted.lease
     from unnest($1::text[], $2::bigint[], $3::bigint[]) as wanted (topic, room, lease)
         cross join lateral (
-            select ctid as place, id, topic, ordering_key, expires_at
+            select ctid as place, id, topic, due_at, ordering_key, ordering_scope, expires_at
             from outbox
             where due_at is not null and topic = wanted.topic and due_at <= clock()
             order by due_at, id
-            limit wanted.room
+            limit greatest(wanted.room, $5)
             for update skip locked
         ) as due
 ),
@@ -22,8 +24,8 @@ ahead as materialized (
             from outbox as earlier
             where earlier.ordering_key is not null
                 and earlier.status in ('pending', 'sending', 'failed')
-                and earlier.topic = picked.topic
                 and earlier.ordering_key = picked.ordering_key
+                and coalesce(earlier.ordering_scope, earlier.topic) = coalesce(picked.ordering_scope, picked.topic)
                 and earlier.id < picked.id
             order by id
             limit 1
@@ -46,19 +48,24 @@ put_aside as (
         join held on held.id = ahead.head
     where outbox.ctid = ahead.place
 ),
+free as materialized (
+    select place, lease, room, row_number() over (partition by topic order by due_at, id) as nth
+    from picked
+    where id not in (select id from ahead) and (expires_at is null or expires_at > clock())
+),
 locked as (
     update outbox
     set status = 'sending', lock = lock + 1, locked_at = clock(), locked_by = $4, updated_at = clock(), due_at = null,
-        leased_until = clock() + picked.lease * interval '1 ms'
-    from picked
-    where outbox.ctid = picked.place
-        and picked.id not in (select id from ahead)
-        and (picked.expires_at is null or picked.expires_at > clock())
+        leased_until = clock() + free.lease * interval '1 ms'
+    from free
+    where outbox.ctid = free.place and free.nth <= free.room
     returning
         outbox.id, outbox.topic, idempotency_key, outbox.ordering_key, payload, outbox.expires_at, attempts, lock,
         in_doubt, created_at, lock = 1 and not counted as uncounted
 )
 select
-    id, topic, idempotency_key, ordering_key, payload, expires_at, attempts, lock, in_doubt, created_at, uncounted
-from locked
+    met.behind, id, topic, idempotency_key, ordering_key, payload, expires_at, attempts, lock, in_doubt, created_at,
+    uncounted
+from (select count(*) as behind from ahead) as met
+    left join locked on true
 order by id

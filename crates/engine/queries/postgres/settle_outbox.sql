@@ -32,7 +32,9 @@ settled as (
         updated_at = clock()
     from found
     where outbox.ctid = found.place
-    returning outbox.topic, outbox.idempotency_key, outbox.ordering_key, found.status, found.answer
+    returning
+        outbox.topic, outbox.idempotency_key, outbox.ordering_key, coalesce(ordering_scope, topic) as scope,
+        found.status, found.answer
 ),
 told as (
     update idempotency_ledger
@@ -42,6 +44,6 @@ told as (
         and scope = 'outbox/' || settled.topic
         and key = settled.idempotency_key
 )
-select distinct topic, ordering_key
+select distinct scope, ordering_key
 from settled
 where status in ('succeeded', 'aborted') and ordering_key is not null

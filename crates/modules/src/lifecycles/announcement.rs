@@ -1,6 +1,8 @@
-//! State-changed messages: each transition tells the world, in the transaction that makes it.
+//! State-changed messages: each transition tells the world, in the transaction that makes it. Those of an instance are
+//! delivered in the order of its log, across all topics that share a route.
 
 use backstitch::kernel::lifecycle::{Event, FAILED, Machine, Recorded};
+use backstitch::outbox::Routes;
 use backstitch::{Payload, Rfc3339};
 use serde::Serialize;
 
@@ -11,6 +13,10 @@ use super::standing::Standing;
 pub(super) struct Message {
     pub(super) topic: String,
     pub(super) key: String,
+    /// The instance.
+    pub(super) ordering_key: String,
+    /// The topics across which its messages keep their order.
+    pub(super) ordering_scope: Option<String>,
     pub(super) payload: Payload,
 }
 
@@ -29,12 +35,17 @@ struct StateChanged<'a> {
     correlation_id: Option<&'a str>,
     error_kind: Option<&'a str>,
     at: Rfc3339,
-    /// Where it stands in the log, so that whoever hears them in another order can tell.
+    /// Its place in the log, so that a receiver can tell a repeated message from a new one.
     seq: u64,
 }
 
 /// What is said of an event, if it is a transition.
-pub(super) fn of(machine: &Machine, standing: &Standing, recorded: &Recorded) -> Option<Message> {
+pub(super) fn of(
+    machine: &Machine,
+    routes: &Routes,
+    standing: &Standing,
+    recorded: &Recorded,
+) -> Option<Message> {
     let (from, to, attempt, error) = match &recorded.event {
         Event::Transitioned { from, to, attempt, error, .. } => (&**from, &**to, *attempt, error.as_ref()),
         Event::Failed { from, attempt, failure } => (&**from, FAILED, *attempt, Some(failure)),
@@ -56,5 +67,12 @@ pub(super) fn of(machine: &Machine, standing: &Standing, recorded: &Recorded) ->
     };
     // Names, numbers and times have a JSON form.
     let payload = Payload::encode(&said).ok()?;
-    Some(Message { topic: machine.topic(to), key: format!("{}:{}", standing.id, recorded.seq), payload })
+    let topic = machine.topic(to);
+    Some(Message {
+        key: format!("{}:{}", standing.id, recorded.seq),
+        ordering_key: standing.id.to_string(),
+        ordering_scope: routes.ordering_scope(&topic),
+        topic,
+        payload,
+    })
 }
