@@ -14,7 +14,7 @@ use super::topic_pattern::TopicPattern;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::runtime::Shared;
-use crate::start::check_name;
+use crate::start::{check_name, check_topic};
 use crate::store;
 use crate::store::outbox::{NewMessage, Publication, Published, REMOVED};
 
@@ -72,7 +72,7 @@ fn message<T: Serialize + ?Sized>(
     key: &str,
     payload: &T,
 ) -> Result<NewMessage, Error> {
-    check_name("the topic of a message", topic)?;
+    check_topic(topic)?;
     check_name("the key of a message", key)?;
     let payload = Payload::encode(payload).map_err(|why| Error::BadInput(why.to_string()))?;
     let (size, limit) = (payload.len(), shared.options.max_payload);

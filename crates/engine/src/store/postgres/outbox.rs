@@ -26,7 +26,8 @@ pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
     rows.iter().map(waiting).collect()
 }
 
-/// Claims what is due. Where messages behind others took the place of some that can go, it looks further.
+/// Claims what is due. Where messages behind others took more than half of a share, it puts more of them aside and looks again
+/// for some that can go.
 pub(super) async fn claim(
     session: &mut Session,
     shares: &[Share],
@@ -37,18 +38,20 @@ pub(super) async fn claim(
         return Ok(claimed);
     }
     let got = |topic: &str| claimed.iter().filter(|outgoing| outgoing.message.topic == topic).count();
-    let missing = shares
-        .iter()
-        .map(|share| Share { limit: share.limit.saturating_sub(got(&share.topic)), ..share.clone() });
-    let missing: Vec<Share> = missing.filter(|share| share.limit > 0).collect();
+    let missing = shares.iter().filter_map(|share| {
+        let limit = share.limit.saturating_sub(got(&share.topic));
+        (limit * 2 > share.limit).then(|| Share { limit, ..share.clone() })
+    });
+    let missing: Vec<Share> = missing.collect();
     if !missing.is_empty() {
-        claimed.extend(claim_among(session, &missing, sender, LOOK_AHEAD).await?.0);
+        claim_among(session, &missing, sender, LOOK_AHEAD).await?;
+        claimed.extend(claim_among(session, &missing, sender, 0).await?.0);
     }
     Ok(claimed)
 }
 
-/// Claims among the first messages of each topic; how many of them were behind others. A message that cannot be read is
-/// aborted, so that it blocks no other.
+/// Claims the first messages of each topic, or only puts aside so many of them; how many were behind others. A message that
+/// cannot be read is aborted, so that it blocks no other.
 async fn claim_among(
     session: &mut Session,
     shares: &[Share],

@@ -55,7 +55,7 @@ fn claim_of(
     let mut put_aside = connection.prepare_cached("update outbox set due_at = null where id = ?1")?;
     let until = now.plus(share.lease).as_micros();
     let mut room = share.limit;
-    // Where messages behind others took the place of some that can go, it looks further.
+    // Where messages behind others took more than half of the share, it looks further for some that can go.
     for look_ahead in [0, LOOK_AHEAD] {
         let due = due(connection, &share.topic, now, room.max(look_ahead))?;
         let mut behind = 0;
@@ -87,7 +87,7 @@ fn claim_of(
         for sent in unread {
             settle_one(connection, &sent, now)?;
         }
-        if room == 0 || behind == 0 {
+        if behind == 0 || room * 2 <= share.limit {
             break;
         }
     }
