@@ -47,6 +47,11 @@ install_strace() {
     apt_install strace
 }
 
+install_sqlite_shell() {
+    need "the shell of SQLite (sqlite3)" "Install it (the package 'sqlite3')."
+    apt_install sqlite3
+}
+
 has_smtp_server() {
     # Debian's packages are for Debian's Python, which need not be the first in PATH.
     /usr/bin/python3 -c 'import aiosmtpd' 2>/dev/null || python3 -c 'import aiosmtpd' 2>/dev/null
@@ -134,6 +139,7 @@ install_fuzzer() {
 install_all() {
     has_postgres || install_postgres
     command -v strace >/dev/null || install_strace
+    command -v sqlite3 >/dev/null || install_sqlite_shell
     has_smtp_server || install_smtp_server
     has_nats_server || install_nats_server
     has_promtool || install_promtool

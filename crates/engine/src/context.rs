@@ -8,7 +8,7 @@ use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::call::{Call, idempotency_key};
-use crate::start::check_name;
+use crate::start::{check_name, check_topic};
 use crate::store::outbox::NewMessage;
 
 /// What an action or a compensation can read: the saga's input as `I`, earlier results, and who is asking.
@@ -134,7 +134,7 @@ impl<I> Context<I> {
         payload: &T,
     ) -> Result<(), StepError> {
         let unusable = |why: String| StepError::new(ErrorKind::Unusable, why);
-        check_name("the topic of a message", topic).map_err(|why| unusable(why.to_string()))?;
+        check_topic(topic).map_err(|why| unusable(why.to_string()))?;
         check_name("the key of a message", key).map_err(|why| unusable(why.to_string()))?;
         let payload = Payload::encode(payload).map_err(|why| unusable(why.to_string()))?;
         if payload.len() > self.call.max_payload {

@@ -17,6 +17,7 @@ use crate::inbox::{Message, Posted};
 use crate::insight::{self, Insight};
 use crate::inspect;
 use crate::options::Options;
+use crate::outbox::Routes;
 use crate::resolve;
 use crate::retention::{Pruner, Report};
 use crate::run::Run;
@@ -150,6 +151,12 @@ impl Engine {
     #[must_use]
     pub fn ids(&self) -> &Arc<dyn Ids> {
         &self.shared().options.ids
+    }
+
+    /// Where messages of each topic go, for products that write some with rows of their own.
+    #[must_use]
+    pub fn routes(&self) -> &Routes {
+        &self.shared().options.routes
     }
 
     /// What this process is called, for products whose nodes know of each other.

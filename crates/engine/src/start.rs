@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::saga::{self, Now, Start};
-use backstitch_kernel::{Payload, Timestamp};
+use backstitch_kernel::{Payload, Timestamp, topic};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::json;
@@ -198,6 +198,17 @@ pub(crate) fn check_name(what: &'static str, text: &str) -> Result<(), Error> {
         return Err(Error::BadName { what, why: "is empty: give one, or none at all" });
     }
     check_label(what, text)
+}
+
+/// Checks where a program wants to publish: only the engine itself writes alerts and events of sagas.
+pub(crate) fn check_topic(topic: &str) -> Result<(), Error> {
+    const WHAT: &str = "the topic of a message";
+    check_name(WHAT, topic)?;
+    if topic::is_reserved(topic) {
+        let why = "begins with `backstitch.`, which is reserved for the engine: choose another name";
+        return Err(Error::BadName { what: WHAT, why });
+    }
+    Ok(())
 }
 
 /// The longest note on what a person did, in bytes: a few thousand characters of any script, with a name before them.

@@ -19,6 +19,7 @@ pub mod retry;
 mod row;
 pub mod saga;
 pub mod time;
+pub mod topic;
 
 pub use error::{ErrorKind, StepError};
 pub use id::{SagaId, StepId};

@@ -13,7 +13,8 @@ aborted as (
     from expired
     where outbox.id = expired.id
     returning
-        outbox.topic, outbox.idempotency_key, outbox.ordering_key, attempts, lock = 0 and not counted as uncounted
+        outbox.topic, outbox.idempotency_key, outbox.ordering_key, coalesce(ordering_scope, topic) as ordering_scope,
+        attempts, lock = 0 and not counted as uncounted
 ),
 told as (
     update idempotency_ledger
@@ -21,5 +22,5 @@ told as (
     from aborted
     where scope = 'outbox/' || aborted.topic and key = aborted.idempotency_key
 )
-select topic, ordering_key, idempotency_key, attempts, uncounted
+select ordering_scope, ordering_key, topic, idempotency_key, attempts, uncounted
 from aborted

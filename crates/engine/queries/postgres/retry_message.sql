@@ -8,11 +8,11 @@ asked as (
 ),
 new as (
     insert into outbox (
-        topic, idempotency_key, ordering_key, payload, request_digest, in_doubt, retry_of, due_at, created_at,
-        updated_at
+        topic, idempotency_key, ordering_key, ordering_scope, payload, request_digest, in_doubt, retry_of, due_at,
+        created_at, updated_at
     )
     select
-        o.topic, o.idempotency_key, o.ordering_key, o.payload, o.request_digest, o.in_doubt, o.id,
+        o.topic, o.idempotency_key, o.ordering_key, o.ordering_scope, o.payload, o.request_digest, o.in_doubt, o.id,
         least($2, clock()), $2, $2
     from outbox o
         join asked using (id)

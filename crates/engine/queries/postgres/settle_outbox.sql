@@ -1,4 +1,4 @@
--- Locked in this order, as whoever puts messages aside behind these does. What is locked is found again by its place: a
+-- Locked in the order of their numbers, so that no two sessions wait for each other. What is locked is found again by its place: a
 -- message that somebody changed at this moment has another one that this statement cannot see, but whoever changes a message
 -- that is being sent takes it from its sender, and then its end counts no more.
 with
@@ -32,7 +32,9 @@ settled as (
         updated_at = clock()
     from found
     where outbox.ctid = found.place
-    returning outbox.topic, outbox.idempotency_key, outbox.ordering_key, found.status, found.answer
+    returning
+        outbox.topic, outbox.idempotency_key, outbox.ordering_key, coalesce(ordering_scope, topic) as ordering_scope,
+        found.status, found.answer
 ),
 told as (
     update idempotency_ledger
@@ -42,6 +44,6 @@ told as (
         and scope = 'outbox/' || settled.topic
         and key = settled.idempotency_key
 )
-select distinct topic, ordering_key
+select distinct ordering_scope, ordering_key
 from settled
 where status in ('succeeded', 'aborted') and ordering_key is not null

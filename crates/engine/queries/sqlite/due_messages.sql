@@ -7,8 +7,8 @@ select
         from outbox as earlier
         where earlier.ordering_key is not null
             and earlier.status in ('pending', 'sending', 'failed')
-            and earlier.topic = outbox.topic
             and earlier.ordering_key = outbox.ordering_key
+            and coalesce(earlier.ordering_scope, earlier.topic) = coalesce(outbox.ordering_scope, outbox.topic)
             and earlier.id < outbox.id
     ) as is_behind,
     lock = 0 and not counted as uncounted

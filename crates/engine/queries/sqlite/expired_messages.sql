@@ -7,4 +7,5 @@ where id in (
     order by expires_at
     limit ?4
 )
-returning topic, idempotency_key, ordering_key, attempts, lock = 0 and not counted
+returning
+    topic, idempotency_key, ordering_key, coalesce(ordering_scope, topic), attempts, lock = 0 and not counted

@@ -20,6 +20,9 @@ use crate::store::outbox::{Outgoing, Report, Sent, Share};
 /// Messages taken at a time at most: enough to drown the cost of a sync.
 const LARGEST_SHARE: usize = 2048;
 
+/// The error code in the log of a message that was sent.
+const NO_ERROR: &str = "none";
+
 /// A claimed message, and since when it is ours.
 struct Claimed {
     outgoing: Outgoing,
@@ -236,8 +239,9 @@ impl Sending {
             (&message.idempotency_key, outgoing.attempts + 1, self.route.sink.name());
         let (topic, in_doubt) = (&message.topic, outgoing.in_doubt);
         match error {
-            None => tracing::debug!(
-                %topic, idempotency_key = %key, status, attempts, adapter, in_doubt, "outbox message sent"
+            None => tracing::info!(
+                %topic, idempotency_key = %key, status, attempts, adapter, in_doubt, last_error_code = NO_ERROR,
+                "outbox message sent"
             ),
             Some(error) => tracing::warn!(
                 %topic, idempotency_key = %key, status, attempts, adapter, in_doubt, last_error_code = %error.code,

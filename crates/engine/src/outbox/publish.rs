@@ -10,10 +10,11 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use sha2::{Digest as _, Sha256};
 
+use super::topic_pattern::TopicPattern;
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::runtime::Shared;
-use crate::start::check_name;
+use crate::start::{check_name, check_topic};
 use crate::store;
 use crate::store::outbox::{NewMessage, Publication, Published, REMOVED};
 
@@ -23,6 +24,7 @@ pub struct Publishing {
     shared: Arc<Shared>,
     message: Result<NewMessage, Error>,
     expires_in: Option<Duration>,
+    ordering_scope: Option<TopicPattern>,
 }
 
 /// What became of it.
@@ -60,7 +62,7 @@ impl Engine {
     pub fn publish<T: Serialize + ?Sized>(&self, topic: &str, key: &str, payload: &T) -> Publishing {
         let shared = self.shared().clone();
         let message = message(&shared, topic, key, payload);
-        Publishing { shared, message, expires_in: None }
+        Publishing { shared, message, expires_in: None, ordering_scope: None }
     }
 }
 
@@ -70,7 +72,7 @@ fn message<T: Serialize + ?Sized>(
     key: &str,
     payload: &T,
 ) -> Result<NewMessage, Error> {
-    check_name("the topic of a message", topic)?;
+    check_topic(topic)?;
     check_name("the key of a message", key)?;
     let payload = Payload::encode(payload).map_err(|why| Error::BadInput(why.to_string()))?;
     let (size, limit) = (payload.len(), shared.options.max_payload);
@@ -92,6 +94,23 @@ impl Publishing {
         self.message = self.message.and_then(|message| {
             check_name("the ordering key of a message", key)?;
             Ok(NewMessage { ordering_key: Some(key.to_owned()), ..message })
+        });
+        self
+    }
+
+    /// The order of the [ordering key](Self::ordering_key) holds across all topics of a [pattern](TopicPattern) that the
+    /// message's topic is below, such as `sites.*`, and not in its topic alone.
+    pub fn ordering_scope(mut self, pattern: &str) -> Self {
+        self.message = self.message.and_then(|message| {
+            let scope = TopicPattern::read(pattern).map_err(|why| Error::BadInput(why.to_string()))?;
+            self.ordering_scope = scope.filter(|scope| scope.rest_of(&message.topic).is_some());
+            if self.ordering_scope.is_none() {
+                return Err(Error::BadInput(format!(
+                    "the topic `{}` is not below the ordering scope `{pattern}`: use a pattern of the topic's own beginning",
+                    message.topic
+                )));
+            }
+            Ok(message)
         });
         self
     }
@@ -138,7 +157,10 @@ impl Publishing {
     fn publication(self) -> Result<(Arc<Shared>, Publication), Error> {
         let message = self.message?;
         let digest = digest(&message.payload);
-        Ok((self.shared, Publication { message, digest, expires_in: self.expires_in }))
+        let ordering_scope = self.ordering_scope.filter(|_| message.ordering_key.is_some());
+        let ordering_scope = ordering_scope.map(|scope| scope.to_string());
+        let publication = Publication { message, digest, expires_in: self.expires_in, ordering_scope };
+        Ok((self.shared, publication))
     }
 }
 

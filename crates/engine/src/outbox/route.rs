@@ -125,6 +125,18 @@ impl Routes {
         Some(Route { max_attempts, ..route })
     }
 
+    /// The topics across which the events of a lifecycle instance keep their order: all that share the route of this one.
+    /// For a topic without a route by name these are all topics beside it. A topic that has its own route keeps its own
+    /// order, for which there is no pattern.
+    #[must_use]
+    pub fn ordering_scope(&self, topic: &str) -> Option<String> {
+        if self.by_name.contains_key(topic) {
+            return None;
+        }
+        let routed = TopicPattern::all_above(topic).find(|pattern| self.by_name.contains_key(pattern));
+        routed.or_else(|| TopicPattern::all_above(topic).next())
+    }
+
     /// Whether messages of this topic go anywhere.
     #[must_use]
     pub fn has(&self, topic: &str) -> bool {
@@ -197,6 +209,19 @@ mod tests {
     fn what_no_pattern_means_takes_the_way_of_all_others_if_there_is_one() {
         let routes = Routes { others: Some(Route::to(Arc::new(LogSink))), ..routes(&["sites.*"]) };
         assert_eq!((taken(&routes, "sites.live"), taken(&routes, "sites")), (Some(1), Some(CONCURRENCY)));
+    }
+
+    #[test]
+    fn topics_that_share_a_route_share_their_order() {
+        let scope = |routes: &Routes, topic| routes.ordering_scope(topic);
+        let eu = routes(&["sites.*", "sites.eu.*", "sites.eu.live"]);
+        assert_eq!(scope(&eu, "sites.eu.failed").as_deref(), Some("sites.eu.*"));
+        assert_eq!(scope(&eu, "sites.us.live").as_deref(), Some("sites.*"));
+        assert_eq!(scope(&eu, "sites.eu.live"), None, "its own route, its own order");
+        for routes in [Routes::none(), Routes::default(), routes(&["sites.eu.live"])] {
+            assert_eq!(scope(&routes, "sites.eu.failed").as_deref(), Some("sites.eu.*"));
+            assert_eq!(scope(&routes, "sites"), None);
+        }
     }
 
     #[test]

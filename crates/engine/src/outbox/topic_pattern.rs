@@ -1,5 +1,7 @@
 //! Topics that have one route together: all that stand below a name.
 
+use std::fmt;
+
 /// What a pattern ends in.
 const ALL_BELOW: &str = ".*";
 
@@ -17,6 +19,12 @@ const ALL_BELOW: &str = ".*";
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TopicPattern {
     prefix: String,
+}
+
+impl fmt::Display for TopicPattern {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}{ALL_BELOW}", self.prefix)
+    }
 }
 
 /// A `*` that stands where none may be.

@@ -61,6 +61,8 @@ pub struct Publication {
     pub digest: Digest,
     /// It is given up this long after it is written, by the store's clock; without it, when the message says.
     pub expires_in: Option<Duration>,
+    /// The pattern of the topics across which the ordering key holds; without it, the message's own topic alone.
+    pub ordering_scope: Option<String>,
 }
 
 impl Publication {
@@ -106,6 +108,10 @@ pub struct Ages {
     /// [`AGED`] only the oldest so many count, so that it is rather too old then.
     pub old: Option<Timestamp>,
 }
+
+/// Messages of a topic that a claim looks at, at most, for some that are behind no other of their ordering key.
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+pub(super) const LOOK_AHEAD: usize = 1024;
 
 /// A topic with messages to send.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use super::draft::{Draft, DraftAction, FAILED, INTERNAL, MAX_EDGES, MAX_ERROR_KINDS, MAX_STATES, OK};
 use super::machine::{Kind, Machine, State};
 use crate::mistakes::{Mistakes, Problems};
+use crate::topic;
 
 impl Draft {
     /// Checks the whole machine and works out what may follow what.
@@ -93,6 +94,12 @@ impl Check<'_> {
             self.mistakes.id("subject", subject);
             if subject.split('.').any(str::is_empty) {
                 self.problem("subject", "has an empty part: write it like `sites.provisioning`");
+            }
+            if topic::is_reserved(&format!("{subject}.")) {
+                self.problem(
+                    "subject",
+                    "begins with `backstitch`, whose topics are the engine's: choose another name",
+                );
             }
         }
     }

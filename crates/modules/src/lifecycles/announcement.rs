@@ -1,6 +1,8 @@
-//! Messages about lifecycles: one for each transition and one for an abandonment, in the transaction that makes it.
+//! Messages about lifecycles: one for each transition and one for an abandonment, in the transaction that makes it. Those of
+//! an instance are delivered in the order of its log, across all topics that share a route.
 
 use backstitch::kernel::lifecycle::{AbandonReason, Event, FAILED, Machine, Recorded};
+use backstitch::outbox::Routes;
 use backstitch::{Payload, Rfc3339};
 use serde::Serialize;
 
@@ -11,6 +13,10 @@ use super::standing::Standing;
 pub(super) struct Message {
     pub(super) topic: String,
     pub(super) key: String,
+    /// The instance.
+    pub(super) ordering_key: String,
+    /// The topics across which its messages keep their order.
+    pub(super) ordering_scope: Option<String>,
     pub(super) payload: Payload,
 }
 
@@ -29,7 +35,7 @@ struct StateChanged<'a> {
     correlation_id: Option<&'a str>,
     error_kind: Option<&'a str>,
     at: Rfc3339,
-    /// Where it stands in the log, so that whoever hears them in another order can tell.
+    /// Its place in the log, so that a receiver can tell a repeated message from a new one.
     seq: u64,
 }
 
@@ -55,7 +61,12 @@ struct Abandoned<'a> {
 const ABANDONED: &str = "abandoned";
 
 /// The message of an event; none where it has none.
-pub(super) fn of(machine: &Machine, standing: &Standing, recorded: &Recorded) -> Option<Message> {
+pub(super) fn of(
+    machine: &Machine,
+    routes: &Routes,
+    standing: &Standing,
+    recorded: &Recorded,
+) -> Option<Message> {
     // Names, numbers and times have a JSON form.
     let (topic, payload) = if let Event::Abandoned { state, attempt, reason } = &recorded.event {
         let said = abandoned(machine, standing, recorded, (state, *attempt, reason));
@@ -64,7 +75,13 @@ pub(super) fn of(machine: &Machine, standing: &Standing, recorded: &Recorded) ->
         let said = state_changed(machine, standing, recorded)?;
         (machine.topic(said.to_state), Payload::encode(&said).ok()?)
     };
-    Some(Message { topic, key: format!("{}:{}", standing.id, recorded.seq), payload })
+    Some(Message {
+        key: format!("{}:{}", standing.id, recorded.seq),
+        ordering_key: standing.id.to_string(),
+        ordering_scope: routes.ordering_scope(&topic),
+        topic,
+        payload,
+    })
 }
 
 fn abandoned<'a>(

@@ -6,6 +6,7 @@ use std::sync::{Arc, PoisonError, RwLock};
 
 use backstitch::clock::{Clock, Ids};
 use backstitch::kernel::lifecycle::{Draft, Machine};
+use backstitch::outbox::Routes;
 use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
@@ -34,6 +35,8 @@ pub(super) struct Base {
     ids: Arc<dyn Ids>,
     known: Known,
     pub(super) seats: Seats,
+    /// Where its messages go.
+    pub(super) routes: Routes,
     happened: broadcast::Sender<Arc<Happened>>,
     told: Told,
 }
@@ -64,6 +67,7 @@ impl Base {
             ids: engine.ids().clone(),
             known: Known::default(),
             seats: Seats::default(),
+            routes: engine.routes().clone(),
             happened: broadcast::channel(HEARD).0,
             told: Told { offers: engine.offers(), relay: engine.relay() },
         })

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use backstitch::kernel::lease::{self, Lease};
 use backstitch::kernel::lifecycle::{self, Decision, Input, Instance, Machine, Recorded, Refused};
+use backstitch::outbox::Routes;
 use backstitch::store::jobs::LEASE_EXPIRED;
 use backstitch::{Payload, SagaId, Timestamp};
 use tokio::time::Instant;
@@ -103,6 +104,7 @@ pub(super) struct Read {
 pub(super) struct Decider<'a> {
     pub(super) known: &'a Known,
     pub(super) seats: &'a Seats,
+    pub(super) routes: &'a Routes,
     pub(super) node: &'a str,
     /// How long a claim of an action lasts without a word.
     pub(super) lease: Duration,
@@ -268,7 +270,7 @@ impl Course<'_> {
             self.writes.jobs.push(job(&standing, &offer));
         }
         for recorded in &events {
-            self.writes.messages.extend(announcement::of(machine, &standing, recorded));
+            self.writes.messages.extend(announcement::of(machine, self.decider.routes, &standing, recorded));
             self.writes.events.push((standing.id, recorded.clone()));
         }
         let row = Row { expected, standing: standing.clone() };

@@ -127,11 +127,20 @@ fn keep(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusql
         append.execute(values)?;
     }
     let mut tell = transaction.prepare_cached(
-        "insert or fail into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at) \
-         values (?1, ?2, ?3, ?4, ?4, ?4)",
+        "insert or fail into outbox ( \
+             topic, idempotency_key, ordering_key, ordering_scope, payload, due_at, created_at, updated_at \
+         ) \
+         values (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?6)",
     )?;
     for message in &writes.messages {
-        tell.execute(params![message.topic, message.key, message.payload.as_str(), now.as_micros()])?;
+        tell.execute(params![
+            message.topic,
+            message.key,
+            message.ordering_key,
+            message.ordering_scope,
+            message.payload.as_str(),
+            now.as_micros()
+        ])?;
     }
     keep_jobs(transaction, writes, now)
 }

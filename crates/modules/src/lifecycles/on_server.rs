@@ -250,12 +250,19 @@ async fn tell(unit: &Unit, writes: &Writes, now: Timestamp) -> Result<(), store:
     let messages = &writes.messages;
     let topic: Vec<&str> = messages.iter().map(|message| message.topic.as_str()).collect();
     let key: Vec<&str> = messages.iter().map(|message| message.key.as_str()).collect();
+    let order: Vec<&str> = messages.iter().map(|message| message.ordering_key.as_str()).collect();
+    let scope: Vec<Option<&str>> = messages.iter().map(|message| message.ordering_scope.as_deref()).collect();
     let payload: Vec<&str> = messages.iter().map(|message| message.payload.as_str()).collect();
-    let tell = "insert into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at) \
-                select topic, key, payload, $4, $4, $4 \
-                from unnest($1::text[], $2::text[], $3::text[]) as m (topic, key, payload)";
+    // Numbered in the order in which they are to be sent.
+    let tell = "insert into outbox ( \
+                    topic, idempotency_key, ordering_key, ordering_scope, payload, due_at, created_at, updated_at \
+                ) \
+                select topic, key, ordering_key, ordering_scope, payload, $6, $6, $6 \
+                from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::text[]) \
+                    with ordinality as m (topic, key, ordering_key, ordering_scope, payload, place) \
+                order by place";
     if !messages.is_empty() {
-        unit.query(tell, &[&topic, &key, &payload, &time(now)]).await?;
+        unit.query(tell, &[&topic, &key, &order, &scope, &payload, &time(now)]).await?;
     }
     Ok(())
 }

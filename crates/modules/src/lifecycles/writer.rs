@@ -78,5 +78,12 @@ async fn write(
 }
 
 fn decider(base: &Base, lease: Duration) -> Decider<'_> {
-    Decider { known: base.known(), seats: &base.seats, node: &base.node, lease, since: Instant::now() }
+    Decider {
+        known: base.known(),
+        seats: &base.seats,
+        routes: &base.routes,
+        node: &base.node,
+        lease,
+        since: Instant::now(),
+    }
 }

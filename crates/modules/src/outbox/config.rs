@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::Clock;
+use backstitch::kernel::topic::{RESERVED, is_reserved};
 use backstitch::outbox::{Route, TopicPattern};
 use backstitch::sink::{LogSink, Sink};
 use backstitch::store::outbox::SAGAS;
@@ -17,9 +18,6 @@ use serde_json::{Map, Value};
 use super::adapter::{Adapter, Topic};
 use crate::reading::quoted;
 use crate::settings::{DEFAULT_TIMEOUT, duration, durations, late};
-
-/// Names that begin so belong to the engine.
-const RESERVED: &str = "backstitch.";
 
 /// What the engine waits beyond a send's own deadline, so that it can say what was late.
 const LAST_WORD: Duration = Duration::from_secs(1);
@@ -235,7 +233,7 @@ fn misnamed(name: &str) -> Option<String> {
     if name.contains(|char: char| char.is_whitespace() || char.is_control()) {
         return Some("a topic's name has no blanks and no control characters: write a `-`".to_owned());
     }
-    if name.starts_with(RESERVED) && name != SAGAS {
+    if is_reserved(name) && name != SAGAS {
         return Some(format!("names that begin with `{RESERVED}` belong to the engine: choose another"));
     }
     TopicPattern::read(name).err().map(|why| why.to_string())

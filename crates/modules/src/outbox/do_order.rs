@@ -20,6 +20,7 @@ const KEY: &str = "idempotency_key";
 #[derive(Clone, Debug)]
 pub struct OrderRequest {
     idempotency_key: String,
+    expires_at: Option<Timestamp>,
     request: BTreeMap<String, Box<RawValue>>,
 }
 
@@ -28,12 +29,16 @@ pub struct OrderRequest {
 pub enum Unreadable {
     /// There is no key.
     #[error(
-        "idempotency_key is missing: give a text that is the same when this request is repeated, and no other's"
+        "idempotency_key is missing: give a text that is the same when this request is repeated, and no other's, here or \
+         in the Idempotency-Key header"
     )]
     NoKey,
     /// The key is something else.
     #[error("idempotency_key must be a text of 1 to 512 bytes")]
     BadKey,
+    /// The header has another key.
+    #[error("idempotency_key and the Idempotency-Key header differ: give one of them, or both alike")]
+    TwoKeys,
     /// There is nothing but a key.
     #[error("the request holds nothing but its key: add the order")]
     Empty,
@@ -66,21 +71,35 @@ pub struct Conflict {
 }
 
 impl OrderRequest {
-    /// Takes the key out of a request.
+    /// Takes the key out of a request. It may be in the `Idempotency-Key` header instead.
     ///
     /// # Errors
-    /// When there is none that can be used, or nothing else.
-    pub fn read(mut request: BTreeMap<String, Box<RawValue>>) -> Result<Self, Unreadable> {
-        let key = request.remove(KEY).ok_or(Unreadable::NoKey)?;
-        match serde_json::from_str::<String>(key.get()) {
-            Ok(key) if (1..=backstitch::MAX_LABEL).contains(&key.len()) => {
-                if request.is_empty() {
-                    return Err(Unreadable::Empty);
-                }
-                Ok(Self { idempotency_key: key, request })
-            }
-            _ => Err(Unreadable::BadKey),
+    /// When there is no key that can be used, two different ones, or nothing but a key.
+    pub fn read(
+        mut request: BTreeMap<String, Box<RawValue>>,
+        header: Option<&str>,
+    ) -> Result<Self, Unreadable> {
+        let member = request.remove(KEY).map(|key| serde_json::from_str::<String>(key.get()));
+        let key = match (member, header) {
+            (Some(Err(_)), _) => return Err(Unreadable::BadKey),
+            (Some(Ok(member)), Some(header)) if member != header => return Err(Unreadable::TwoKeys),
+            (Some(Ok(key)), _) => key,
+            (None, Some(header)) => header.to_owned(),
+            (None, None) => return Err(Unreadable::NoKey),
+        };
+        if !(1..=backstitch::MAX_LABEL).contains(&key.len()) {
+            return Err(Unreadable::BadKey);
         }
+        if request.is_empty() {
+            return Err(Unreadable::Empty);
+        }
+        Ok(Self { idempotency_key: key, expires_at: None, request })
+    }
+
+    /// Aborted if it is not sent by then.
+    #[must_use]
+    pub fn expires_at(self, time: Option<Timestamp>) -> Self {
+        Self { expires_at: time, ..self }
     }
 
     /// Writes the request and its key in one transaction, or says what became of the first one.
@@ -88,7 +107,11 @@ impl OrderRequest {
     /// # Errors
     /// When the request is refused or the store cannot be written.
     pub async fn accept(&self, engine: &Engine) -> Result<Answer, Error> {
-        match engine.publish(ORDERS, &self.idempotency_key, &self.request).await {
+        let mut publishing = engine.publish(ORDERS, &self.idempotency_key, &self.request);
+        if let Some(time) = self.expires_at {
+            publishing = publishing.expires_at(time);
+        }
+        match publishing.await {
             Ok(Receiving::Accepted(id)) => Ok(Answer::Accepted(kept(engine, id).await?)),
             Ok(Receiving::Replay(id)) => Ok(Answer::Known(kept(engine, id).await?)),
             Err(Error::MessageConflict { id, first, now, at }) => {
@@ -119,7 +142,11 @@ mod tests {
     use super::*;
 
     fn read(request: &str) -> Result<(String, String), Unreadable> {
-        let order = OrderRequest::read(serde_json::from_str(request).unwrap())?;
+        read_with(request, None)
+    }
+
+    fn read_with(request: &str, header: Option<&str>) -> Result<(String, String), Unreadable> {
+        let order = OrderRequest::read(serde_json::from_str(request).unwrap(), header)?;
         Ok((order.idempotency_key, serde_json::to_string(&order.request).unwrap()))
     }
 
@@ -129,6 +156,18 @@ mod tests {
             read(r#"{"idempotency_key": "k", "total": 12345678901234567890123, "rate": 0.10}"#).unwrap();
         assert_eq!(key, "k");
         assert_eq!(request, r#"{"rate":0.10,"total":12345678901234567890123}"#);
+    }
+
+    #[test]
+    fn the_header_gives_the_key_and_may_repeat_it() {
+        let both = r#"{"idempotency_key": "k", "sku": "a"}"#;
+        for (request, header) in [(r#"{"sku": "a"}"#, "k"), (both, "k")] {
+            let expected = ("k".to_owned(), r#"{"sku":"a"}"#.to_owned());
+            assert_eq!(read_with(request, Some(header)), Ok(expected));
+        }
+        assert_eq!(read_with(both, Some("l")), Err(Unreadable::TwoKeys));
+        assert_eq!(read_with(r#"{"sku": "a"}"#, Some(&"x".repeat(513))), Err(Unreadable::BadKey));
+        assert_eq!(read_with("{}", Some("k")), Err(Unreadable::Empty));
     }
 
     #[test]

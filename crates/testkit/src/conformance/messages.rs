@@ -17,7 +17,12 @@ use super::Fixture;
 use super::make::{LEASE, apply, claim_messages, message, saga, started};
 
 pub(super) fn publication(key: &str, digest: u8) -> Publication {
-    Publication { message: message(key), digest: Digest([digest; 32]), expires_in: None }
+    Publication {
+        message: message(key),
+        digest: Digest([digest; 32]),
+        expires_in: None,
+        ordering_scope: None,
+    }
 }
 
 pub(super) async fn publish(fixture: &dyn Fixture, batch: &[Publication]) -> Vec<Published> {
@@ -107,7 +112,12 @@ pub async fn a_message_is_read_as_it_stands(fixture: &dyn Fixture) {
     let written = NewMessage { expires_at, ordering_key, ..message("k1") };
     let id = published(
         fixture,
-        Publication { message: written.clone(), digest: Digest([7; 32]), expires_in: None },
+        Publication {
+            message: written.clone(),
+            digest: Digest([7; 32]),
+            expires_in: None,
+            ordering_scope: None,
+        },
     )
     .await;
     let found = kept(fixture, id).await;
@@ -158,7 +168,7 @@ pub async fn a_message_that_is_too_old_is_given_up(fixture: &dyn Fixture) {
     let ordered = |key: &str, expires_at: Option<Timestamp>| {
         let ordering_key = Some("o".to_owned());
         let message = NewMessage { ordering_key, expires_at, ..message(key) };
-        Publication { message, digest: Digest([1; 32]), expires_in: None }
+        Publication { message, digest: Digest([1; 32]), expires_in: None, ordering_scope: None }
     };
     let batch = [ordered("k1", expires_at), ordered("k2", expires_at), ordered("k3", None)];
     let [first, second, third] = publish(fixture, &batch).await.try_into().unwrap();
@@ -187,8 +197,16 @@ pub async fn a_message_that_is_too_old_is_given_up(fixture: &dyn Fixture) {
 pub async fn a_message_that_is_too_old_is_not_claimed(fixture: &dyn Fixture) {
     let expires_at = Some(fixture.now().plus(Duration::from_secs(5)));
     let message = NewMessage { expires_at, ..message("k1") };
-    published(fixture, Publication { message: message.clone(), digest: Digest([1; 32]), expires_in: None })
-        .await;
+    published(
+        fixture,
+        Publication {
+            message: message.clone(),
+            digest: Digest([1; 32]),
+            expires_in: None,
+            ordering_scope: None,
+        },
+    )
+    .await;
     fixture.advance(Duration::from_secs(5)).await;
     let share = Share { topic: message.topic, limit: 10, lease: LEASE };
     assert!(fixture.store().claim_outbox(&[share], "tester").await.unwrap().is_empty());
@@ -202,13 +220,21 @@ pub async fn a_wait_ends_when_the_message_expires(fixture: &dyn Fixture) {
         [("k1", Some(soon), soon), ("k2", Some(late), later(60)), ("k3", None, later(60))]
     {
         let message = NewMessage { expires_at, ..message(key) };
-        let id = published(fixture, Publication { message, digest: Digest([1; 32]), expires_in: None }).await;
+        let id = published(
+            fixture,
+            Publication { message, digest: Digest([1; 32]), expires_in: None, ordering_scope: None },
+        )
+        .await;
         let after = Duration::from_secs(60);
         report(fixture, &claim_one(fixture).await, Report::Retry { after, error: error() }).await;
         assert_eq!(kept(fixture, id).await.due_at, Some(due_at), "{key}");
     }
     let message = NewMessage { expires_at: Some(soon), ..message("k4") };
-    let id = published(fixture, Publication { message, digest: Digest([1; 32]), expires_in: None }).await;
+    let id = published(
+        fixture,
+        Publication { message, digest: Digest([1; 32]), expires_in: None, ordering_scope: None },
+    )
+    .await;
     let outgoing = claim_one(fixture).await;
     fixture.advance(Duration::from_secs(7)).await;
     let after = Duration::from_secs(60);
@@ -221,7 +247,11 @@ pub async fn a_wait_ends_when_the_message_expires(fixture: &dyn Fixture) {
 pub async fn what_its_writer_has_not_counted_is_counted_by_whoever_meets_it_first(fixture: &dyn Fixture) {
     let expires_at = Some(fixture.now().plus(LEASE * 3));
     let late = |key: &str| NewMessage { expires_at, ..message(key) };
-    published(fixture, Publication { message: late("p1"), digest: Digest([1; 32]), expires_in: None }).await;
+    published(
+        fixture,
+        Publication { message: late("p1"), digest: Digest([1; 32]), expires_in: None, ordering_scope: None },
+    )
+    .await;
     let messages = vec![late("s1"), NewMessage { topic: "elsewhere".to_owned(), ..late("s2") }];
     apply(&*fixture.store(), Commit { messages, ..started(saga(1), fixture.now()) }).await;
     let share = Share { topic: message("").topic, limit: 10, lease: LEASE };
@@ -265,9 +295,11 @@ pub async fn messages_are_listed_newest_first(fixture: &dyn Fixture) {
     let elsewhere = NewMessage { topic: "refunds".to_owned(), ..message("k3") };
     let gone = aborted(fixture, "k1").await;
     let second = published(fixture, publication("k2", 1)).await;
-    let third =
-        published(fixture, Publication { message: elsewhere, digest: Digest([1; 32]), expires_in: None })
-            .await;
+    let third = published(
+        fixture,
+        Publication { message: elsewhere, digest: Digest([1; 32]), expires_in: None, ordering_scope: None },
+    )
+    .await;
     let list = async |listing: Listing, limit: usize| {
         let found = fixture.store().messages(&listing, limit).await.unwrap();
         found.into_iter().map(|kept| kept.id).collect::<Vec<i64>>()
@@ -300,8 +332,12 @@ pub async fn messages_are_listed_newest_first(fixture: &dyn Fixture) {
 pub async fn each_topic_gives_its_own_share(fixture: &dyn Fixture) {
     let elsewhere = NewMessage { topic: "refunds".to_owned(), ..message("r1") };
     let third = NewMessage { topic: "untouched".to_owned(), ..message("u1") };
-    let others =
-        [elsewhere, third].map(|message| Publication { message, digest: Digest([1; 32]), expires_in: None });
+    let others = [elsewhere, third].map(|message| Publication {
+        message,
+        digest: Digest([1; 32]),
+        expires_in: None,
+        ordering_scope: None,
+    });
     let mut batch: Vec<Publication> = (0..5).map(|nth| publication(&format!("k{nth}"), 1)).collect();
     batch.extend(others);
     publish(fixture, &batch).await;
@@ -323,6 +359,7 @@ pub async fn a_long_queue_behind_one_key_keeps_its_order(fixture: &dyn Fixture) 
             message: NewMessage { ordering_key, ..message(&key) },
             digest: Digest([1; 32]),
             expires_in: None,
+            ordering_scope: None,
         }
     };
     let mut batch: Vec<Publication> = (0..30).map(|nth| ordered(format!("a{nth:02}"), "a")).collect();

@@ -19,6 +19,7 @@ pub mod make;
 pub mod messages;
 pub mod nodes;
 pub mod old_sagas;
+pub mod ordering;
 pub mod outbox;
 mod postgres_fixture;
 pub mod retention;

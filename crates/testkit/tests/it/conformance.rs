@@ -222,6 +222,13 @@ macro_rules! every_store {
                 each_topic_gives_its_own_share
                 a_long_queue_behind_one_key_keeps_its_order
             }
+            ordering {
+                a_scope_keeps_order_across_topics
+                an_expired_message_lets_the_next_topic_go
+                without_a_scope_a_key_holds_in_its_topic_alone
+                a_retried_message_keeps_its_scope
+                messages_behind_others_hide_none_that_can_go
+            }
             listing {
                 every_filter_finds_all_of_its_sagas_newest_first
                 pages_stay_as_they_are_while_new_sagas_start

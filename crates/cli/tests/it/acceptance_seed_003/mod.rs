@@ -6,6 +6,7 @@ mod desk;
 
 mod crashes;
 mod observability;
+mod raw_sql;
 mod requests;
 mod saga_events;
 mod sending;

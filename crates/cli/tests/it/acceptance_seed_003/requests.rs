@@ -131,6 +131,50 @@ async fn what_is_no_request_is_told_and_nothing_is_kept() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn s1_a_request_that_expires_before_it_is_sent_is_aborted() {
+    on_both_stores(Mood::Refuses, async |desk| {
+        let open = desk.open_with("backoff = [\"1h\"]", &[]).await;
+        let mut request = order("k-1");
+        request["expires_at"] = json!((jiff::Timestamp::now() + Duration::from_secs(2)).to_string());
+        let accepted = open.ask(&request).await;
+        assert_eq!(accepted.status, 202, "{accepted:?}");
+        let accepted = accepted.json();
+        assert!(accepted["expires_at"].is_string() && accepted["payload"].get("expires_at").is_none());
+        let aborted = open.becomes(accepted["id"].as_i64().unwrap(), "aborted").await;
+        assert_eq!(aborted["last_error_code"], "EXPIRED", "{aborted}");
+        assert_eq!(open.ask(&order("k-1")).await.status, 200, "the time is no part of the request");
+        for bad in [json!("soon"), json!(7), json!({})] {
+            request["expires_at"] = bad;
+            let refused = open.ask(&request).await;
+            assert_eq!(refused.status, 422, "{refused:?}");
+            assert!(refused.detail().contains("expires_at"), "{refused:?}");
+        }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s7_the_idempotency_key_header_is_the_key() {
+    on_both_stores(Mood::Takes, async |desk| {
+        let open = desk.open().await;
+        let send = async |key: &str, body: serde_json::Value| {
+            let headers = [JSON[0], ("idempotency-key", key)];
+            open.client.send(Method::POST, "/do/order", &headers, body.to_string()).await
+        };
+        let first = send("k-1", json!({ "sku": "a" })).await;
+        assert_eq!((first.status, &first.json()["idempotency_key"]), (202, &json!("k-1")), "{first:?}");
+        let both = json!({ "idempotency_key": "k-1", "sku": "a" });
+        assert_eq!(send("k-1", both.clone()).await.status, 200);
+        assert_eq!(open.ask(&both).await.status, 200);
+        let refused = send("k-2", both).await;
+        assert_eq!(refused.status, 422, "{refused:?}");
+        assert!(refused.detail().contains("differ"), "{refused:?}");
+        assert_eq!(send("k-1", json!({ "sku": "b" })).await.status, 409);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_message_of_any_topic_is_published_listed_and_followed() {
     on_both_stores(Mood::Takes, async |desk| {
         let open = desk.open().await;

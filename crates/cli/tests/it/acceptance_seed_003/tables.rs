@@ -41,22 +41,6 @@ async fn s1_the_view_outbox_orders_has_the_columns_in_their_order() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn s1_a_failed_request_that_is_due_is_shown_as_pending() {
-    on_both_stores(Mood::Refuses, async |desk| {
-        let open = desk.open_with("backoff = [\"1h\"]", &[]).await;
-        let id = open.accepted("k-1").await;
-        open.becomes(id, "failed").await;
-        let shown = "select status from outbox_orders";
-        assert_eq!(desk.value(shown).await.as_deref(), Some("failed"));
-        drop(open);
-        let past = if desk.place.is_shared() { "now() - interval '1 s'" } else { "1" };
-        desk.place.rows(&format!("update outbox set due_at = {past}")).await;
-        assert_eq!(desk.value(shown).await.as_deref(), Some("pending"));
-    })
-    .await;
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn s1_the_indexes_and_the_rules_are_there_by_name() {
     on_both_stores(Mood::Takes, async |desk| {
         let open = desk.open().await;

@@ -1,5 +1,6 @@
 //! Requests that come from a real NATS server, to the real binary.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
 use async_nats::jetstream::{self, consumer, stream};
@@ -116,18 +117,64 @@ async fn a_message_that_does_not_parse_is_kept_as_a_dead_letter_and_the_next_one
     .await;
 }
 
+/// A server whose state-changed messages go to the broker.
+async fn open_sending(stage: &Stage, broker: &Broker, folder: &tempfile::TempDir) -> Open {
+    let config = format!(
+        "[outbox.topics.\"sites.provisioning.*\"]\nadapter = \"nats\"\nurl = \"{}\"\nstream = \"SITES\"\n\
+         subject = \"sites.changed\"\ntimeout = \"2s\"\n",
+        broker.server.url()
+    );
+    let path = folder.path().join("backstitch.toml");
+    std::fs::write(&path, config).unwrap();
+    stage.open_with(&[("BACKSTITCH_CONFIG", &path.display().to_string())]).await
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn kills_do_not_change_the_order_of_a_site_in_nats() {
+    on_both_stores(async |stage| {
+        let (broker, folder) = (Broker::start().await, tempfile::tempdir().unwrap());
+        let sites: Vec<String> = (0..8).map(|nth| format!("s{nth}")).collect();
+        for (round, states) in (0..).zip([&PATH[1..4], &PATH[4..6], &PATH[6..]]) {
+            let running = open_sending(&stage, &broker, &folder).await;
+            let moves = sites.iter().map(async |site| {
+                if round == 0 {
+                    running.start(site, &json!({})).await;
+                }
+                for state in states {
+                    running.moves(site, state).await;
+                }
+            });
+            futures::future::join_all(moves).await;
+            // Some of its messages are on their way.
+            running.kill().await;
+        }
+        let _running = open_sending(&stage, &broker, &folder).await;
+        let all = sites.len() as u64 * 7;
+        within(async {
+            while broker.stream.get_info().await.unwrap().state.messages < all {
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
+        let mut arrived: HashMap<String, Vec<String>> = HashMap::new();
+        for place in 1..=all {
+            let message = broker.stream.get_raw_message(place).await.unwrap();
+            let told: serde_json::Value = serde_json::from_slice(&message.payload).unwrap();
+            let text = |field: &str| told[field].as_str().unwrap().to_owned();
+            arrived.entry(text("site_id")).or_default().push(text("to_state"));
+        }
+        for site in &sites {
+            assert_eq!(arrived[site], PATH[1..], "{site}");
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn state_changed_messages_reach_a_stream_on_subjects_that_end_in_the_state() {
     on_both_stores(async |stage| {
         let (broker, folder) = (Broker::start().await, tempfile::tempdir().unwrap());
-        let config = format!(
-            "[outbox.topics.\"sites.provisioning.*\"]\nadapter = \"nats\"\nurl = \"{}\"\nstream = \"SITES\"\n\
-             subject = \"sites.changed\"\n",
-            broker.server.url()
-        );
-        let path = folder.path().join("backstitch.toml");
-        std::fs::write(&path, config).unwrap();
-        let running = stage.open_with(&[("BACKSTITCH_CONFIG", &path.display().to_string())]).await;
+        let running = open_sending(&stage, &broker, &folder).await;
         running.bring("s", "live").await;
         within(async {
             for state in &PATH[1..] {

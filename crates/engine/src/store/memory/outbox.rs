@@ -32,6 +32,8 @@ struct Row {
     /// Whoever wrote it has counted it.
     counted: bool,
     leased_until: Timestamp,
+    /// The topics across which its ordering key holds, if more than its own.
+    ordering_scope: Option<String>,
 }
 
 struct Entry {
@@ -86,7 +88,8 @@ impl Outbox {
             created_at: at,
             updated_at: at,
         };
-        self.messages.insert(id, Row { kept, lock: 0, counted: false, leased_until: at });
+        self.messages
+            .insert(id, Row { kept, lock: 0, counted: false, leased_until: at, ordering_scope: None });
         id
     }
 
@@ -109,6 +112,7 @@ impl Outbox {
         self.ledger.insert(name(message), Entry { digest: *digest, at, result: None });
         if let Some(row) = self.messages.get_mut(&id) {
             row.counted = true;
+            row.ordering_scope.clone_from(&publication.ordering_scope);
         }
         Published::Accepted(id)
     }
@@ -145,7 +149,8 @@ impl Outbox {
         unsent
             .filter(|(_, row)| {
                 let message = &row.kept.message;
-                message.ordering_key.as_ref().is_none_or(|key| ahead.insert((&message.topic, key)))
+                let scope = row.ordering_scope.as_ref().unwrap_or(&message.topic);
+                message.ordering_key.as_ref().is_none_or(|key| ahead.insert((scope, key)))
             })
             .map(|(id, _)| *id)
             .collect()
@@ -363,7 +368,11 @@ impl Outbox {
         }
         let name = name(&aborted.message);
         let message = NewMessage { expires_at: None, ..aborted.message };
+        let ordering_scope = self.messages.get(&id).and_then(|row| row.ordering_scope.clone());
         let new = self.write(message, aborted.digest, Some(id), aborted.in_doubt, at);
+        if let Some(row) = self.messages.get_mut(&new) {
+            row.ordering_scope = ordering_scope;
+        }
         if let Some(entry) = self.ledger.get_mut(&name) {
             entry.result = None;
         }

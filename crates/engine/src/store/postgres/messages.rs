@@ -120,6 +120,7 @@ fn unkeepable(publication: &Publication) -> Option<String> {
         ("the topic", Some(&message.topic)),
         ("the idempotency key", Some(&message.idempotency_key)),
         ("the ordering key", message.ordering_key.as_ref()),
+        ("the ordering scope", publication.ordering_scope.as_ref()),
     ];
     let unfit = texts.into_iter().find(|(_, text)| text.is_some_and(|text| !is_text(text)));
     unfit.map(|(what, _)| format!("{what} holds a NUL character, which PostgreSQL cannot keep: leave it out"))
@@ -135,12 +136,13 @@ struct Rows<'a> {
     digests: Vec<&'a [u8]>,
     expiries: Vec<Option<SystemTime>>,
     lifetimes: Vec<Option<i64>>,
+    ordering_scopes: Vec<Option<&'a str>>,
 }
 
 impl<'a> Rows<'a> {
     fn of(publications: impl Iterator<Item = &'a Publication>) -> Self {
         let mut rows = Self::default();
-        for Publication { message, digest, expires_in } in publications {
+        for Publication { message, digest, expires_in, ordering_scope } in publications {
             rows.topics.push(&message.topic);
             rows.keys.push(&message.idempotency_key);
             rows.ordering_keys.push(message.ordering_key.as_deref());
@@ -148,13 +150,15 @@ impl<'a> Rows<'a> {
             rows.digests.push(&digest.0);
             rows.expiries.push(message.expires_at.map(time));
             rows.lifetimes.push(expires_in.map(micros));
+            rows.ordering_scopes.push(ordering_scope.as_deref());
         }
         rows
     }
 
-    fn values<'v>(&'v self, at: &'v SystemTime, counted: &'v bool) -> [&'v (dyn ToSql + Sync); 9] {
-        let Self { topics, keys, ordering_keys, payloads, digests, expiries, lifetimes } = self;
-        [topics, keys, ordering_keys, payloads, digests, expiries, at, counted, lifetimes]
+    fn values<'v>(&'v self, at: &'v SystemTime, counted: &'v bool) -> [&'v (dyn ToSql + Sync); 10] {
+        let Self { topics, keys, ordering_keys, payloads, digests, expiries, lifetimes, ordering_scopes } =
+            self;
+        [topics, keys, ordering_keys, payloads, digests, expiries, at, counted, lifetimes, ordering_scopes]
     }
 }
 

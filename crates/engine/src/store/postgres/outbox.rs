@@ -11,7 +11,8 @@ use super::sql;
 use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
-    Ages, Expired, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting, unreadable,
+    Ages, Expired, LOOK_AHEAD, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting,
+    unreadable,
 };
 use crate::store::{Corrupt, Error};
 
@@ -25,19 +26,49 @@ pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
     rows.iter().map(waiting).collect()
 }
 
-/// What cannot be read is aborted, so that it is in nobody's way.
+/// Claims what is due. Where messages behind others took more than half of a share, it puts more of them aside and looks again
+/// for some that can go.
 pub(super) async fn claim(
     session: &mut Session,
     shares: &[Share],
     sender: &str,
 ) -> Result<Vec<Outgoing>, Error> {
+    let (mut claimed, behind) = claim_among(session, shares, sender, 0).await?;
+    if behind == 0 {
+        return Ok(claimed);
+    }
+    let got = |topic: &str| claimed.iter().filter(|outgoing| outgoing.message.topic == topic).count();
+    let missing = shares.iter().filter_map(|share| {
+        let limit = share.limit.saturating_sub(got(&share.topic));
+        (limit * 2 > share.limit).then(|| Share { limit, ..share.clone() })
+    });
+    let missing: Vec<Share> = missing.collect();
+    if !missing.is_empty() {
+        claim_among(session, &missing, sender, LOOK_AHEAD).await?;
+        claimed.extend(claim_among(session, &missing, sender, 0).await?.0);
+    }
+    Ok(claimed)
+}
+
+/// Claims the first messages of each topic, or only puts aside so many of them; how many were behind others. A message that
+/// cannot be read is aborted, so that it blocks no other.
+async fn claim_among(
+    session: &mut Session,
+    shares: &[Share],
+    sender: &str,
+    look_ahead: usize,
+) -> Result<(Vec<Outgoing>, i64), Error> {
     let topics: Vec<&str> = shares.iter().map(|share| share.topic.as_str()).collect();
     let limits: Vec<i64> = shares.iter().map(|share| limit(share.limit)).collect();
     let leases: Vec<i64> = shares.iter().map(|share| millis(share.lease)).collect();
-    let values: [&(dyn ToSql + Sync); 4] = [&topics, &limits, &leases, &readable(sender)];
+    let values: [&(dyn ToSql + Sync); 5] = [&topics, &limits, &leases, &readable(sender), &limit(look_ahead)];
     let rows = session.query(sql!("due_messages"), &values).await?;
+    let behind = rows.first().map_or(Ok(0), |row| get(row, "behind"))?;
     let (mut claimed, mut unread) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in &rows {
+        if get::<Option<i64>>(row, "id")?.is_none() {
+            continue;
+        }
         match outgoing(row) {
             Ok(outgoing) => claimed.push(outgoing),
             Err(why) => unread.push(unreadable(get(row, "id")?, get(row, "lock")?, &why)),
@@ -49,7 +80,7 @@ pub(super) async fn claim(
         // The others are taken all the same; these are met again when their leases have ended.
         tracing::warn!(%error, "messages that cannot be read are still there");
     }
-    Ok(claimed)
+    Ok((claimed, behind))
 }
 
 pub(super) async fn settle(session: &mut Session, sent: &[Sent]) -> Result<(), Error> {
@@ -58,7 +89,7 @@ pub(super) async fn settle(session: &mut Session, sent: &[Sent]) -> Result<(), E
 }
 
 /// Ends messages, and lets those go that were put aside behind them: only then are they seen that were put aside until
-/// now. Answers with what it was told of.
+/// now. The first two columns of the statement's answer are the ordering scope and the ordering key.
 async fn end(
     session: &mut Session,
     how: &str,
@@ -69,10 +100,10 @@ async fn end(
     let ended = transaction.query(&statement, values).await?;
     let ordered =
         ended.iter().filter_map(|row| Some((row.get::<_, &str>(0), row.get::<_, Option<&str>>(1)?)));
-    let (topics, keys): (Vec<&str>, Vec<&str>) = ordered.unzip();
+    let (scopes, keys): (Vec<&str>, Vec<&str>) = ordered.unzip();
     if !keys.is_empty() {
         let statement = transaction.prepare_cached(sql!("let_next_go")).await?;
-        transaction.query(&statement, &[&topics, &keys]).await?;
+        transaction.query(&statement, &[&scopes, &keys]).await?;
     }
     transaction.commit().await?;
     Ok(ended)

@@ -3,8 +3,8 @@
 with
 given as (
     select distinct on (topic, key) *
-    from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[], $9::bigint[])
-        with ordinality as g (topic, key, ordering_key, payload, digest, expires_at, lifetime, place)
+    from unnest($1::text[], $2::text[], $3::text[], $4::text[], $5::bytea[], $6::timestamptz[], $9::bigint[], $10::text[])
+        with ordinality as g (topic, key, ordering_key, payload, digest, expires_at, lifetime, ordering_scope, place)
     order by topic, key, place
 ),
 claimed as (
@@ -21,10 +21,11 @@ claimed as (
     returning scope, key
 )
 insert into backstitch.outbox (
-    topic, idempotency_key, ordering_key, payload, request_digest, expires_at, due_at, created_at, updated_at, counted
+    topic, idempotency_key, ordering_key, ordering_scope, payload, request_digest, expires_at, due_at, created_at,
+    updated_at, counted
 )
 select
-    g.topic, g.key, g.ordering_key, g.payload, g.digest,
+    g.topic, g.key, g.ordering_key, g.ordering_scope, g.payload, g.digest,
     -- By the clock that says when it is over, whatever the one shows that asked.
     coalesce(backstitch.clock() + g.lifetime * interval '1 microsecond', g.expires_at),
     least($7, backstitch.clock()), $7, $7, $8

@@ -60,7 +60,7 @@ fn publish_one(
             idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Published::Replay(kept),
         });
     }
-    if !insert(connection, message, Some(digest), counted, at)? {
+    if !insert(connection, message, Some(publication), counted, at)? {
         return Ok(Published::Refused(format!(
             "the topic {:?} has a message of the engine's own under the key {:?}: use another key",
             message.topic, message.idempotency_key
@@ -77,11 +77,11 @@ fn publish_one(
     Ok(Published::Accepted(id))
 }
 
-/// Writes a message unless its key is there; says whether it did.
+/// Writes a message unless its key is there; says whether it did. The engine's own messages come without a publication.
 pub(super) fn insert(
     connection: &Connection,
     message: &NewMessage,
-    digest: Option<&Digest>,
+    publication: Option<&Publication>,
     counted: bool,
     at: Timestamp,
 ) -> Result<bool, Fault> {
@@ -90,10 +90,11 @@ pub(super) fn insert(
         message.idempotency_key,
         message.ordering_key,
         message.payload.as_str(),
-        digest.map(|digest| digest.0),
+        publication.map(|publication| publication.digest.0),
         message.expires_at.map(Timestamp::as_micros),
         at.as_micros(),
-        counted
+        counted,
+        publication.and_then(|publication| publication.ordering_scope.as_deref())
     ]);
     is_inserted(inserted, || {
         connection.prepare_cached(FIRST_OF_KEY)?.exists([&message.topic, &message.idempotency_key])

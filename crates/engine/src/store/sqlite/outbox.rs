@@ -8,12 +8,9 @@ use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
 use crate::store::outbox::{
-    Ages, Expired, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting, scope,
-    unreadable,
+    Ages, Expired, LOOK_AHEAD, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting,
+    scope, unreadable,
 };
-
-/// How many messages are looked at to find one that may go, when others of their ordering keys are ahead.
-const LOOKED_AT: usize = 4;
 
 pub(super) fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Waiting>, Fault> {
     let mut statement = connection.prepare_cached(sql!("waiting_topics"))?;
@@ -58,13 +55,18 @@ fn claim_of(
     let mut put_aside = connection.prepare_cached("update outbox set due_at = null where id = ?1")?;
     let until = now.plus(share.lease).as_micros();
     let mut room = share.limit;
-    for _ in 0..LOOKED_AT {
-        let due = due(connection, &share.topic, now, room)?;
-        let met = due.len();
+    // Where messages behind others took more than half of the share, it looks further for some that can go.
+    for look_ahead in [0, LOOK_AHEAD] {
+        let due = due(connection, &share.topic, now, room.max(look_ahead))?;
+        let mut behind = 0;
         let mut unread = Vec::new();
         for Due { id, lock: before, is_behind, outgoing } in due {
+            if room == 0 {
+                break;
+            }
             if is_behind {
                 put_aside.execute([id])?;
+                behind += 1;
                 continue;
             }
             if let Ok(Outgoing { message: NewMessage { expires_at: Some(expiry), .. }, .. }) = &outgoing
@@ -85,7 +87,7 @@ fn claim_of(
         for sent in unread {
             settle_one(connection, &sent, now)?;
         }
-        if room == 0 || met < share.limit {
+        if behind == 0 || room * 2 <= share.limit {
             break;
         }
     }
@@ -194,6 +196,8 @@ struct Over {
     topic: String,
     key: String,
     ordering_key: Option<String>,
+    /// The topics across which the ordering key holds.
+    ordering_scope: String,
 }
 
 impl Over {
@@ -203,6 +207,7 @@ impl Over {
             topic: row.get(0, "topic")?,
             key: row.get(1, "idempotency_key")?,
             ordering_key: row.get(2, "ordering_key")?,
+            ordering_scope: row.get(3, "ordering_scope")?,
         })
     }
 }
@@ -229,7 +234,7 @@ fn over(
     ])?;
     if let Some(ordering_key) = &over.ordering_key {
         let mut next = connection.prepare_cached(sql!("let_next_go"))?;
-        next.execute(params![over.topic, ordering_key, now.as_micros()])?;
+        next.execute(params![over.ordering_scope, ordering_key, now.as_micros()])?;
     }
     Ok(())
 }
@@ -257,7 +262,7 @@ fn expired(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Ve
     let mut expired = Vec::new();
     while let Some(row) = rows.next()? {
         match Over::read(row) {
-            Ok(message) => expired.push((message, row.get(3)?, row.get(4)?)),
+            Ok(message) => expired.push((message, row.get(4)?, row.get(5)?)),
             Err(why) => tell_unread(&why),
         }
     }

@@ -19,6 +19,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "outbox", sql: include_str!("../../../migrations/sqlite/0003_outbox.sql") },
     Migration { name: "retention", sql: include_str!("../../../migrations/sqlite/0004_retention.sql") },
     Migration { name: "guards", sql: include_str!("../../../migrations/sqlite/0005_guards.sql") },
+    Migration { name: "ordering", sql: include_str!("../../../migrations/sqlite/0006_ordering.sql") },
+    Migration {
+        name: "order_requests",
+        sql: include_str!("../../../migrations/sqlite/0007_order_requests.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.

@@ -208,6 +208,41 @@ fn slow_with(topic: &'static str) -> (SlowWith, Bench) {
 }
 
 #[tokio::test(start_paused = true)]
+async fn only_the_engine_publishes_to_reserved_topics() {
+    let post = Post::default();
+    let forging = Step::new("forge", |ctx: Context<serde_json::Value>| async move {
+        ctx.publish("backstitch.alerts", "k", &json!({"alert": "forged"}))?;
+        Ok(())
+    });
+    let engine = engine(&post, Saga::builder("s").step(forging).build().unwrap()).await;
+    for topic in ["backstitch.alerts", "backstitch.sagas", "backstitch.x"] {
+        let refused = engine.publish(topic, "k", &1).await.unwrap_err().to_string();
+        assert!(refused.contains("reserved for the engine: choose another name"), "{refused}");
+    }
+    assert!(!execute(&engine, "s").await.succeeded());
+    tokio::time::sleep(secs(60)).await;
+    assert!(!post.topics().iter().any(|topic| topic == "backstitch.alerts"));
+}
+
+#[tokio::test(start_paused = true)]
+async fn an_ordering_scope_is_a_pattern_above_the_topic() {
+    let (sink, bench) = slow_with("sites.slow");
+    let engine = bench.open().await;
+    for scope in ["orders.*", "sites", "*", "sites.slow.*"] {
+        let refused = engine.publish("sites.slow", "k", &1).ordering_key("s").ordering_scope(scope).await;
+        assert!(refused.is_err(), "{scope}");
+    }
+    for (nth, topic) in (0..).zip(["sites.slow", "sites.fast", "sites.slow", "sites.fast"]) {
+        let publishing = engine.publish(topic, &format!("k{nth}"), &nth);
+        publishing.ordering_key("s").ordering_scope("sites.*").await.unwrap();
+    }
+    engine.publish("sites.fast", "other", &1).ordering_key("t").ordering_scope("sites.*").await.unwrap();
+    eventually("all are sent", async || sink.post.topics().len() == 5).await;
+    let topics = ["sites.fast", "sites.slow", "sites.fast", "sites.slow", "sites.fast"];
+    assert_eq!(sink.post.topics(), topics, "another key first, and the others in their order");
+}
+
+#[tokio::test(start_paused = true)]
 async fn topics_of_a_pattern_share_its_route_and_those_of_none_wait() {
     let post = Post::default();
     let route = Route::to(Arc::new(post.clone()));

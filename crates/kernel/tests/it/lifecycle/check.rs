@@ -196,6 +196,14 @@ fn topics_end_in_a_state_so_a_state_has_no_dot() {
 }
 
 #[test]
+fn a_subject_is_none_of_the_engines_topics() {
+    for subject in ["backstitch", "backstitch.alerts"] {
+        let found = problems(|draft| draft.subject = Some(subject.to_owned()));
+        assert_told(&found, &["subject: begins with `backstitch`"]);
+    }
+}
+
+#[test]
 fn an_action_says_where_its_answers_lead() {
     let found = problems(|draft| {
         let mut silent = DraftAction::performed_by(call(), "source_resolved");

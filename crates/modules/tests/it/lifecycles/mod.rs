@@ -7,6 +7,7 @@ mod declares;
 mod driven;
 mod guards;
 mod messages;
+mod order;
 mod plans;
 mod retention;
 mod runs;

@@ -66,6 +66,16 @@ impl Stage {
         [Self::sqlite().await, Self::postgres().await]
     }
 
+    /// The same with somewhere for messages to go.
+    pub(crate) async fn each_sending(routes: &Routes) -> [Self; 2] {
+        let folder = tempfile::tempdir().unwrap();
+        let file = Self::sending(open_file(&folder), Place::Sqlite(folder), LEASE, routes.clone()).await;
+        let address = postgres::migrated_database(&[&lifecycles::SCHEMA]).await;
+        let store = PostgresStore::connect_with(&address, &[&lifecycles::SCHEMA]).await.unwrap();
+        let place = Place::Postgres { session: session(&address).await, address };
+        [file, Self::sending(Arc::new(store), place, LEASE, routes.clone()).await]
+    }
+
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let store = open_file(&folder);
@@ -84,8 +94,13 @@ impl Stage {
     }
 
     async fn on(store: Arc<dyn Store>, place: Place, lease: Duration) -> Self {
+        Self::sending(store, place, lease, Routes::none()).await
+    }
+
+    async fn sending(store: Arc<dyn Store>, place: Place, lease: Duration, routes: Routes) -> Self {
         let services = Arc::new(Services::default());
-        let engine = engine(store).await;
+        let options = Options { routes, ..Options::default() };
+        let engine = Engine::on_store(store, options).await.unwrap();
         let lifecycles = lifecycles_with_lease(&engine, &services, lease);
         Self { lifecycles, engine, services, place, lease }
     }

@@ -6,4 +6,4 @@ mod nats_faults;
 mod nats_logins;
 mod proxy;
 mod settings;
-mod stage;
+pub(crate) mod stage;

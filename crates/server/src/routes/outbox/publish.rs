@@ -3,6 +3,7 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
+use backstitch::kernel::topic::is_reserved;
 use backstitch::outbox::Receiving;
 use backstitch::{Error, Payload};
 use serde::Deserialize;
@@ -24,7 +25,7 @@ pub(in crate::routes) struct NewMessage {
     /// The same key and payload give the same message.
     #[schema(value_type = Label, example = "shipment-17")]
     idempotency_key: String,
-    /// Messages of the topic with the same one arrive in order.
+    /// Messages of the topic with the same one are sent one after the other, in the order they were published.
     #[serde(default)]
     #[schema(value_type = Option<Label>)]
     ordering_key: Option<String>,
@@ -68,14 +69,14 @@ pub(in crate::routes) async fn publish(
 
 /// Nothing would ever send it. Topics of the server's own are not for anybody else to write to.
 pub(super) fn refuse_unknown_topic(app: &App, topic: &str) -> Result<(), Problem> {
-    if topic.starts_with("backstitch.") {
+    if is_reserved(topic) {
         let detail = "topics that begin with `backstitch.` are the server's own: choose another name";
         return Err(Problem::new(Kind::UnknownTopic, detail));
     }
     if app.topics.has(topic) {
         return Ok(());
     }
-    let known: Vec<&str> = app.topics.topics().filter(|name| !name.starts_with("backstitch.")).collect();
+    let known: Vec<&str> = app.topics.topics().filter(|name| !is_reserved(name)).collect();
     let detail = format!(
         "the topic `{topic}` goes nowhere: use one of {}, or add [outbox.topics.{topic}] to the configuration",
         known.join(", ")

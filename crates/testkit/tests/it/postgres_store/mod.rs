@@ -10,6 +10,7 @@ mod listening;
 mod lost_answers;
 mod network;
 mod nodes;
+mod ordering;
 mod rules;
 mod schema;
 mod silence;

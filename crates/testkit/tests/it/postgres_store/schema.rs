@@ -20,7 +20,7 @@ async fn many_nodes_may_start_at_once_on_an_empty_database() {
     }
     let session = session(&address).await;
     let migrations = session.query("select name from backstitch.schema_migrations", &[]).await.unwrap();
-    assert_eq!(migrations.len(), 5);
+    assert_eq!(migrations.len(), 7);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -30,7 +30,19 @@ async fn a_newer_schema_is_left_alone() {
     let newer = "insert into backstitch.schema_migrations (version, name) values (99, 'from the future')";
     session.execute(newer, &[]).await.unwrap();
     let refused = PostgresStore::connect(&address).await.err();
-    assert!(matches!(refused, Some(Error::NewerSchema { found: 99, known: 5 })), "{refused:?}");
+    assert!(matches!(refused, Some(Error::NewerSchema { found: 99, known: 7 })), "{refused:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn names_that_are_taken_in_public_are_left_alone() {
+    let address = empty_database().await;
+    let session = session(&address).await;
+    session.batch_execute("create table outbox_orders (note text)").await.unwrap();
+    PostgresStore::connect(&address).await.unwrap();
+    let own = "insert into outbox_orders (note) values ('mine')";
+    session.batch_execute(own).await.unwrap();
+    session.batch_execute("select idempotency_key from idempo_ledger").await.unwrap();
+    session.batch_execute("select idempotency_key from backstitch.outbox_orders").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

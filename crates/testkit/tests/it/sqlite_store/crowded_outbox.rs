@@ -60,7 +60,10 @@ impl Watch for Busy {
             payload,
             expires_at: None,
         };
-        self.store.publish(&[Publication { message, digest, expires_in: None }], self.now).await.map(drop)
+        self.store
+            .publish(&[Publication { message, digest, expires_in: None, ordering_scope: None }], self.now)
+            .await
+            .map(drop)
     }
 }
 

@@ -1,0 +1,17 @@
+//! Topics that the engine alone publishes to.
+
+/// The beginning of their names.
+pub const RESERVED: &str = "backstitch.";
+
+/// Whether a topic is one of them, such as `backstitch.alerts`.
+///
+/// ```
+/// use backstitch_kernel::topic::is_reserved;
+///
+/// assert!(is_reserved("backstitch.alerts"));
+/// assert!(!is_reserved("backstitch") && !is_reserved("orders"));
+/// ```
+#[must_use]
+pub fn is_reserved(topic: &str) -> bool {
+    topic.starts_with(RESERVED)
+}
