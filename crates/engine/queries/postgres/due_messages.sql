@@ -8,7 +8,10 @@ picked as materialized (
         cross join lateral (
             select ctid as place, id, topic, ordering_key, expires_at
             from outbox
-            where due_at is not null and topic = wanted.topic and due_at <= clock()
+            where
+                due_at is not null and topic = wanted.topic and due_at <= clock()
+                and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
+                and ($5::bigint[] is null or id = any ($5))
             order by due_at, id
             limit wanted.room
             for update skip locked

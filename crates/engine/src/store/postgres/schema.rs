@@ -24,6 +24,10 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "outbox", sql: include_str!("../../../migrations/postgres/0003_outbox.sql") },
     Migration { name: "retention", sql: include_str!("../../../migrations/postgres/0004_retention.sql") },
     Migration { name: "guards", sql: include_str!("../../../migrations/postgres/0005_guards.sql") },
+    Migration {
+        name: "parked_items",
+        sql: include_str!("../../../migrations/postgres/0006_parked_items.sql"),
+    },
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";

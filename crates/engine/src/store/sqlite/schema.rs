@@ -19,6 +19,7 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "outbox", sql: include_str!("../../../migrations/sqlite/0003_outbox.sql") },
     Migration { name: "retention", sql: include_str!("../../../migrations/sqlite/0004_retention.sql") },
     Migration { name: "guards", sql: include_str!("../../../migrations/sqlite/0005_guards.sql") },
+    Migration { name: "parked_items", sql: include_str!("../../../migrations/sqlite/0006_parked_items.sql") },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.

@@ -6,6 +6,7 @@ mod declares;
 mod driven;
 mod guards;
 mod messages;
+mod parked;
 mod plans;
 mod retention;
 mod runs;
