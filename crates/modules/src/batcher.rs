@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::store;
+use backstitch::store::isolation::{Isolable, Outcome, Part, isolate};
 use tokio::sync::{Mutex, mpsc, oneshot};
 use tokio::time::Instant;
 
@@ -80,31 +81,40 @@ impl<T: Clone + Send + 'static, R: Send + 'static> Batcher<T, R> {
     }
 }
 
-/// What cannot be written must not keep its neighbours from the disk: nothing of a batch that is refused was written, so
-/// each of it is tried alone.
+/// Nothing of a batch that is refused was written, and any of its things may be why.
+struct InBatch(store::Error);
+
+impl Isolable for InBatch {
+    fn is_about_an_item(&self) -> bool {
+        matches!(self.0, store::Error::Refused(_) | store::Error::Rejected(_))
+    }
+}
+
+/// What cannot be written does not keep its neighbours from the disk.
 async fn written<T, R, W, F>(write: &W, batch: Vec<T>) -> Vec<Answer<R>>
 where
     T: Clone,
     W: Fn(Vec<T>) -> F,
     F: Future<Output = Result<Vec<R>, store::Error>>,
 {
-    match write(batch.clone()).await {
-        Ok(answers) => answers.into_iter().map(Ok).collect(),
-        Err(store::Error::Refused(_)) if batch.len() > 1 => {
-            let mut answers = Vec::with_capacity(batch.len());
-            for thing in batch {
-                let alone = write(vec![thing]).await;
-                let missing = || store::Error::Refused("nothing was answered".to_owned());
-                let answer = alone.and_then(|answers| answers.into_iter().next().ok_or_else(missing));
-                answers.push(answer.map_err(Arc::new));
+    let parts = isolate(batch, |batch| {
+        let written = write(batch);
+        async move { written.await.map_err(InBatch) }
+    });
+    let mut answers = Vec::new();
+    let mut failure = Arc::new(store::Error::Unavailable("the batch was not written".to_owned()));
+    for Part { items, outcome } in parts.await {
+        match outcome {
+            Outcome::Written(written) => answers.extend(written.into_iter().map(Ok)),
+            Outcome::Rejected(InBatch(why)) => answers.push(Err(Arc::new(why))),
+            Outcome::Failed(InBatch(why)) => {
+                failure = Arc::new(why);
+                answers.extend(items.iter().map(|_| Err(failure.clone())));
             }
-            answers
-        }
-        Err(why) => {
-            let why = Arc::new(why);
-            batch.iter().map(|_| Err(why.clone())).collect()
+            Outcome::NotTried => answers.extend(items.iter().map(|_| Err(failure.clone()))),
         }
     }
+    answers
 }
 
 #[cfg(test)]

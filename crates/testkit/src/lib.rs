@@ -6,6 +6,7 @@ pub mod browser;
 pub mod chaos;
 pub mod conformance;
 pub mod nats;
+pub mod obstacle;
 pub mod oracle;
 pub mod postgres;
 pub mod scale;

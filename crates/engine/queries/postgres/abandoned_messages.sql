@@ -2,7 +2,10 @@ with
 abandoned as (
     select id
     from outbox
-    where locked_at is not null and leased_until <= clock()
+    where
+        locked_at is not null and leased_until <= clock()
+        and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
+        and ($2::bigint[] is null or id = any ($2))
     order by locked_at
     limit $1
     for update skip locked

@@ -8,6 +8,8 @@ due as (
             from jobs
             where
                 status = 'Pending' and lane is null and queue = wanted.queue and until <= clock()
+                and id <> all (array(select item::bigint from parked_items where area = 'jobs' and retry_at > clock()))
+                and ($4::bigint[] is null or id = any ($4))
                 -- A saga that is paused starts nothing: no worker gets what waits for one.
                 and (
                     not starts_with(wanted.queue, 'work/')

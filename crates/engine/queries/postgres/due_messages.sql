@@ -10,9 +10,12 @@ picked as materialized (
         cross join lateral (
             select ctid as place, id, topic, ordering_key, ordering_scope, expires_at
             from outbox
-            where due_at is not null and topic = wanted.topic and due_at <= clock()
+            where
+                due_at is not null and topic = wanted.topic and due_at <= clock()
+                and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
+                and ($6::bigint[] is null or id = any ($6))
             order by due_at, id
-            limit greatest(wanted.room, $5)
+            limit greatest(wanted.room, $5::bigint)
             for update skip locked
         ) as due
 ),

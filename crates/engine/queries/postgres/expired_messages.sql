@@ -2,7 +2,10 @@ with
 expired as (
     select id
     from outbox
-    where expires_at is not null and status in ('pending', 'failed') and expires_at <= clock()
+    where
+        expires_at is not null and status in ('pending', 'failed') and expires_at <= clock()
+        and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
+        and ($5::bigint[] is null or id = any ($5))
     order by expires_at
     limit $1
     for update skip locked

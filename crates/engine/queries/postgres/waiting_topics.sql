@@ -19,7 +19,9 @@ from waiting
     cross join lateral (
         select due_at
         from outbox
-        where due_at is not null and topic = waiting.topic
+        where
+            due_at is not null and topic = waiting.topic
+            and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
         order by due_at
         limit 1
     ) as first

@@ -2,6 +2,7 @@ select id, saga_id, queue, subject, payload, status, token, until, attempts, exp
 from jobs
 where
     status = 'Pending' and lane is null and queue = ?1 and until <= ?2
+    and id not in (select cast(item as integer) from parked_items where area = 'jobs' and retry_at > ?2)
     -- A saga that is paused starts nothing: no worker gets what waits for one.
     and (
         substr(?1, 1, 5) <> 'work/'

@@ -13,6 +13,8 @@ select
     ) as is_behind,
     lock = 0 and not counted as uncounted
 from outbox
-where due_at is not null and topic = ?1 and due_at <= ?2
+where
+    due_at is not null and topic = ?1 and due_at <= ?2
+    and id not in (select cast(item as integer) from parked_items where area = 'outbox' and retry_at > ?2)
 order by due_at, id
 limit ?3

@@ -7,6 +7,14 @@ with recursive
         from waiting
         where waiting.topic is not null
     )
-select topic, (select min(due_at) from outbox where due_at is not null and topic = waiting.topic) as due_at
+select
+    topic,
+    (
+        select min(due_at)
+        from outbox
+        where
+            due_at is not null and topic = waiting.topic
+            and id not in (select cast(item as integer) from parked_items where area = 'outbox' and retry_at > ?1)
+    ) as due_at
 from waiting
 where topic is not null

@@ -8,7 +8,9 @@ use tokio::time::Instant;
 use super::lane::Finished;
 use crate::runtime::Shared;
 use crate::store;
+use crate::store::isolation::{Isolated, isolate};
 use crate::store::outbox::Sent;
+use crate::store::parked::{OUTBOX, park};
 
 /// Ends of sends written as one transaction at most.
 pub(super) const SETTLED_AT_ONCE: usize = 4096;
@@ -56,7 +58,7 @@ impl Settling {
         while !self.over.is_empty() {
             let batch = self.over.len().min(SETTLED_AT_ONCE);
             let sent: Vec<Sent> = self.over[..batch].iter().map(|finished| finished.sent.clone()).collect();
-            if let Err(error) = self.shared.store.settle_outbox(&sent).await {
+            if let Err(error) = self.settle_batch(sent).await {
                 self.keep_for_later(&error);
                 break;
             }
@@ -68,6 +70,16 @@ impl Settling {
             }
         }
         any
+    }
+
+    /// A message whose end is rejected stays its sender's until it is tried again: it is sent once more then.
+    async fn settle_batch(&self, sent: Vec<Sent>) -> Result<(), store::Error> {
+        let store = &*self.shared.store;
+        let settle = |sent: Vec<Sent>| async move { store.settle_outbox(&sent).await };
+        let Isolated { rejected, failed, .. } = isolate(sent, settle).await.into();
+        let rejected: Vec<_> = rejected.into_iter().map(|(sent, error)| (sent.id, error)).collect();
+        park(store, OUTBOX, &rejected).await?;
+        failed.map_or(Ok(()), Err)
     }
 
     /// Tries until all of it is on disk or somebody else's.

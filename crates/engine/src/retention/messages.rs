@@ -11,6 +11,7 @@ use super::pruning::{BATCH, NotPruned, Pruner, Removal};
 use super::walk::Walk;
 use crate::outbox::Retention;
 use crate::store::outbox::Status;
+use crate::store::parked::{KEY_RETENTION, MESSAGE_RETENTION};
 use crate::store::retention::{Bulk, KeyName, OldKey};
 use crate::store::{self, Store};
 
@@ -70,9 +71,9 @@ impl Pruner for Settled {
         if removal.exports() {
             going = self.export(going, removal).await?;
         }
-        if !going.is_empty() {
-            removal.removed("messages", self.store.remove_messages(&going).await?);
-        }
+        let remove = |going: Vec<i64>| async move { Ok(self.store.remove_messages(&going).await?) };
+        let removed = removal.isolated(MESSAGE_RETENTION, "message", going, remove).await?;
+        removal.removed("messages", removed.into_iter().sum());
         Ok(self.walk.go_on(next))
     }
 
@@ -97,9 +98,9 @@ impl Pruner for Keys {
         } else {
             page.old.into_iter().map(|key| key.name).collect()
         };
-        if !going.is_empty() {
-            removal.removed("keys", self.store.remove_keys(&going).await?);
-        }
+        let remove = |going: Vec<KeyName>| async move { Ok(self.store.remove_keys(&going).await?) };
+        let removed = removal.isolated(KEY_RETENTION, "key", going, remove).await?;
+        removal.removed("keys", removed.into_iter().sum());
         Ok(self.walk.go_on(page.next))
     }
 

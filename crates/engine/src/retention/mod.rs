@@ -17,7 +17,7 @@ use std::time::Duration;
 
 pub use archive::{Archive, NotKept};
 pub use batch::fitting;
-pub use pruning::{NotPruned, Pruner, Removal};
+pub use pruning::{NotPruned, Pruner, Removal, Removed, remove_isolated};
 pub(crate) use pruning::{Pruners, keep_pruning};
 pub use report::Report;
 

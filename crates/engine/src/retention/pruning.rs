@@ -1,5 +1,7 @@
 //! The one loop that removes what is old enough: whose turn it is, in what steps, and with what rests.
 
+use std::collections::HashSet;
+use std::fmt::Display;
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -10,6 +12,8 @@ use tokio::time::Instant;
 use super::report::{Ledger, Report};
 use super::{Archive, NotKept, Retention, messages, sagas};
 use crate::runtime::Shared;
+use crate::store::isolation::{Isolable, Isolated, isolate};
+use crate::store::parked::{READ_AT_ONCE, park};
 use crate::store::{self, Store};
 
 /// How many are looked at together; [how much of it goes](super::fitting) depends on how large they are.
@@ -64,6 +68,50 @@ impl NotPruned {
     }
 }
 
+impl Isolable for NotPruned {
+    fn is_about_an_item(&self) -> bool {
+        self.is_of_one_row() || matches!(self, Self::Store(store::Error::Rejected(_)))
+    }
+}
+
+/// Removes these together. If the database rejects that, or one cannot be read, removes as many as can go: what is rejected is
+/// parked, and tried again later.
+///
+/// # Errors
+/// When something else is in the way.
+pub async fn remove_isolated<T, R, W, F>(
+    store: &dyn Store,
+    area: &'static str,
+    items: Vec<T>,
+    remove: W,
+) -> Result<Removed<T, R>, NotPruned>
+where
+    T: Clone + Display,
+    W: Fn(Vec<T>) -> F,
+    F: Future<Output = Result<R, NotPruned>>,
+{
+    let parked = if items.is_empty() { Vec::new() } else { store.parked(Some(area), READ_AT_ONCE).await? };
+    let parked: HashSet<String> = parked.into_iter().map(|parked| parked.item).collect();
+    let is_free = |item: &T| parked.is_empty() || !parked.contains(&item.to_string());
+    let (free, parked): (Vec<T>, Vec<T>) = items.into_iter().partition(is_free);
+    let Isolated { written, rejected, failed } = isolate(free, remove).await.into();
+    let to_park = rejected.iter().filter(|(_, error)| !error.is_of_one_row());
+    let to_park: Vec<_> = to_park.map(|(item, error)| (item, error)).collect();
+    park(store, area, &to_park).await?;
+    failed.map_or(Ok(Removed { removed: written, stays: rejected, parked: parked.len() }), Err)
+}
+
+/// What became of items that were to be removed.
+#[derive(Debug)]
+pub struct Removed<T, R> {
+    /// What the removals gave.
+    pub removed: Vec<R>,
+    /// What stays from now on, and why.
+    pub stays: Vec<(T, NotPruned)>,
+    /// How many were parked before.
+    pub parked: usize,
+}
+
 impl From<NotKept> for NotPruned {
     fn from(NotKept(why): NotKept) -> Self {
         Self::Export(why)
@@ -72,6 +120,7 @@ impl From<NotKept> for NotPruned {
 
 /// What a [`Pruner`] works with.
 pub struct Removal<'a> {
+    store: &'a Arc<dyn Store>,
     archive: Option<&'a Arc<dyn Archive>>,
     ledger: &'a Ledger,
     /// What is in the way.
@@ -79,9 +128,32 @@ pub struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// This one cannot be read and stays; whoever looks after the database is told.
-    pub fn passed_over(&self, what: &dyn std::fmt::Display, why: &NotPruned) {
+    /// This one cannot be read, or the database rejects its removal, and it stays; whoever looks after the database is told.
+    pub fn passed_over(&self, what: &dyn Display, why: &NotPruned) {
         self.trouble(format!("{what} stays, because {why}"));
+    }
+
+    /// Removes these together, or as many of them as can go. What stays is told.
+    ///
+    /// # Errors
+    /// When something is in the way of all of them.
+    pub async fn isolated<T, R, W, F>(
+        &self,
+        area: &'static str,
+        kind: &'static str,
+        items: Vec<T>,
+        remove: W,
+    ) -> Result<Vec<R>, NotPruned>
+    where
+        T: Clone + Display,
+        W: Fn(Vec<T>) -> F,
+        F: Future<Output = Result<R, NotPruned>>,
+    {
+        let Removed { removed, stays, .. } = remove_isolated(&**self.store, area, items, remove).await?;
+        for (item, why) in stays {
+            self.passed_over(&format_args!("{kind} {item}"), &why);
+        }
+        Ok(removed)
     }
 
     fn trouble(&self, trouble: String) {
@@ -96,7 +168,7 @@ impl Removal<'_> {
     ///
     /// # Errors
     /// When something else is in the way.
-    pub fn readable<T: std::fmt::Display>(
+    pub fn readable<T: Display>(
         &self,
         kind: &'static str,
         read: impl IntoIterator<Item = (T, Result<String, NotPruned>)>,
@@ -183,7 +255,8 @@ pub(crate) async fn keep_pruning(shared: Arc<Shared>) {
         if !pruners.is_empty() {
             let ledger = &shared.pruners.ledger;
             let archive = shared.options.retention.archive.as_ref();
-            let removal = Removal { archive, ledger, troubles: Mutex::default() };
+            let store = &shared.store;
+            let removal = Removal { store, archive, ledger, troubles: Mutex::default() };
             let over = round(&shared, &pruners, &removal).await;
             let troubles = removal.troubles.into_inner().unwrap_or_else(PoisonError::into_inner);
             ledger.change(|report| {

@@ -13,6 +13,7 @@ use super::pruning::{BATCH, NotPruned, Pruner, Removal};
 use super::walk::Walk;
 use super::{SagaAges, fitting};
 use crate::store::Store;
+use crate::store::parked::SAGA_RETENTION;
 use crate::store::retention::Bulk;
 
 /// Those at one kind of end.
@@ -38,9 +39,6 @@ pub(super) fn pruners(store: &Arc<dyn Store>, ages: &SagaAges) -> Vec<Arc<dyn Pr
 impl Ended {
     /// Exports and removes these together.
     async fn remove(&self, old: &[SagaId], removal: &Removal<'_>) -> Result<(), NotPruned> {
-        if old.is_empty() {
-            return Ok(());
-        }
         if removal.exports() {
             let keys = self.store.keys_of_sagas(old).await?;
             let stored = self.store.load(old).await?;
@@ -66,19 +64,8 @@ impl Pruner for Ended {
             page.old.truncate(fitting);
             page.next = page.old.last().copied();
         }
-        match self.remove(&page.old, removal).await {
-            Err(error) if error.is_of_one_row() => {
-                for saga in &page.old {
-                    match self.remove(std::slice::from_ref(saga), removal).await {
-                        Err(error) if error.is_of_one_row() => {
-                            removal.passed_over(&format_args!("saga {saga}"), &error);
-                        }
-                        done => done?,
-                    }
-                }
-            }
-            done => done?,
-        }
+        let remove = |old: Vec<SagaId>| async move { self.remove(&old, removal).await };
+        removal.isolated(SAGA_RETENTION, "saga", page.old, remove).await?;
         Ok(self.walk.go_on(page.next))
     }
 

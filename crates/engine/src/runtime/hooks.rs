@@ -10,7 +10,9 @@ use tokio::sync::Semaphore;
 
 use super::guarded::{self, Ended};
 use super::{STORE_RETRY, Shared, attempt};
+use crate::store::isolation::Isolable as _;
 use crate::store::jobs::{Job, Report, Settlement};
+use crate::store::parked::{JOBS, park};
 use crate::store::{self, Stored};
 use crate::view::SagaState;
 
@@ -57,6 +59,7 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
             let settled = shared.answer(shared.store.settle_jobs(&[settlement])).await;
             if let Err(error) = settled {
                 tracing::warn!(saga = %leased.job.saga, %error, "a hook's end is not on disk: it will be called again");
+                park_rejected(&shared, leased.job.id, error).await;
             }
             drop(permit);
             // A hook that was given up has left an alert.
@@ -66,6 +69,15 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
         });
     }
     Ok(())
+}
+
+/// A hook whose end the database rejects is called again later, and not whenever its lease is over.
+async fn park_rejected(shared: &Shared, job: i64, error: store::Error) {
+    if error.is_about_an_item()
+        && let Err(error) = park(&*shared.store, JOBS, &[(job, error)]).await
+    {
+        tracing::warn!(job, %error, "a hook whose end is rejected cannot be parked");
+    }
 }
 
 async fn call(shared: &Shared, job: &Job) -> Settlement {

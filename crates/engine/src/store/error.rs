@@ -11,6 +11,9 @@ pub enum Error {
     /// It refused for a reason that trying again will not change.
     #[error("the database refused: {0}; it refuses the same again until that is put right")]
     Refused(String),
+    /// It rejected a row that was to be written. Others can be.
+    #[error("the database rejected a row: {0}; put right what is in its way")]
+    Rejected(String),
     /// The disk is full.
     #[error("the disk is full: {0}; free some space, nothing acknowledged is lost")]
     Full(String),

@@ -5,10 +5,12 @@
 mod commit;
 pub mod declared;
 mod error;
+pub mod isolation;
 pub mod jobs;
 pub mod memory;
 pub mod nodes;
 pub mod outbox;
+pub mod parked;
 #[cfg(feature = "postgres")]
 pub mod postgres;
 pub mod product;
@@ -37,6 +39,7 @@ use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
+use parked::{ParkedItem, Rejection};
 use retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use std::time::Duration;
 use survey::{Footing, Survey};
@@ -357,6 +360,23 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be written.
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error>;
+
+    /// Parks items of an area that the database rejected: their batches pass them over for a while, longer each time. A store
+    /// that rejects nothing parks nothing.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn park(&self, _area: &str, _rejected: &[Rejection]) -> Result<(), Error> {
+        Ok(())
+    }
+
+    /// Up to `limit` items of this area, or of all, that are parked, longest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn parked(&self, _area: Option<&str>, _limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        Ok(Vec::new())
+    }
 
     /// Takes a turn at removing what is old, or keeps it, for so long. `false`: another process has it.
     ///

@@ -16,6 +16,7 @@ use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
+use super::parked::{ParkedItem, Rejection};
 use super::product::Database;
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
@@ -319,6 +320,14 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         self.admitted().await?.rescue_outbox(limit).await
+    }
+
+    async fn park(&self, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
+        self.admitted().await?.park(area, rejected).await
+    }
+
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        self.admitted().await?.parked(area, limit).await
     }
 
     async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {

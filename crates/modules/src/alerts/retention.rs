@@ -6,6 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch::clock::Clock;
 use backstitch::retention::{NotPruned, Pruner, Removal, fitting};
+use backstitch::store::parked::MESSAGE_RETENTION;
 use backstitch::store::retention::Bulk;
 use backstitch::store::{Corrupt, Error, Store};
 use backstitch::{Engine, Rfc3339, Timestamp};
@@ -66,7 +67,12 @@ impl Pruner for Acknowledged {
             return Ok(false);
         }
         removal.export("alerts", lines).await?;
-        let removed = store.remove_messages(&going).await?;
+        let remove = |going: Vec<i64>| {
+            let store = store.clone();
+            async move { Ok(store.remove_messages(&going).await?) }
+        };
+        let removed: u64 =
+            removal.isolated(MESSAGE_RETENTION, "alert", going, remove).await?.into_iter().sum();
         removal.removed("alerts", removed);
         Ok(removed > 0 && (together < alerts.len() || alerts.len() == PAGE))
     }

@@ -8,6 +8,7 @@ use super::standing::Standing;
 use crate::question::Record;
 
 /// What is asked for.
+#[derive(Clone)]
 pub(super) struct Claim {
     /// At most so many.
     pub(super) limit: usize,
@@ -15,6 +16,8 @@ pub(super) struct Claim {
     pub(super) held: Vec<SagaId>,
     /// Of no machine of these.
     pub(super) but: Vec<Arc<str>>,
+    /// None but these, if there is such a list.
+    pub(super) only: Option<Vec<SagaId>>,
 }
 
 /// The rows that can be read. One that cannot keeps no other from being performed.

@@ -7,14 +7,17 @@ use async_trait::async_trait;
 use backstitch::inbox;
 use backstitch::kernel::lease::{MAX_EXPIRIES, Refused, Status};
 use backstitch::kernel::lifecycle::Input;
+use backstitch::store::isolation::Isolable as _;
 use backstitch::store::jobs::{Job, Report as JobReport, Settlement, nobody_brings_it_back};
+use backstitch::store::parked::park;
 use backstitch::{Answered, Desk, Error as EngineError, Payload, Subject, Timestamp, Work};
-use futures::future::try_join_all;
+use futures::future::join_all;
 
 use super::base::Base;
 use super::batch::{Ask, NotMoved, Offered, QUEUES, Report, queue};
 use super::errand::Errand;
 use super::looking;
+use super::parked::JOBS;
 use super::writer::Writer;
 use crate::batcher::NotWritten;
 use crate::question::{Statement, Value, statement};
@@ -56,7 +59,16 @@ impl Counter {
         }
         let lost = self.base.read(LOST_JOBS, values).await?;
         let numbers = lost.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
-        try_join_all(numbers.into_iter().map(|job| self.give_up(job))).await?;
+        let given_up = join_all(numbers.iter().map(|job| self.give_up(*job))).await;
+        for (job, given_up) in numbers.into_iter().zip(given_up) {
+            match given_up {
+                // It keeps no worker from other jobs.
+                Err(EngineError::Store(error)) if error.is_about_an_item() => {
+                    park(&**self.base.store(), JOBS, &[(job, error)]).await?;
+                }
+                given_up => given_up?,
+            }
+        }
         Ok(())
     }
 

@@ -8,7 +8,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::lifecycle::{Input, Refused};
-use backstitch::{ErrorKind, Payload, Performer, StepError, store};
+use backstitch::store::isolation::{Isolable as _, isolate_picked};
+use backstitch::store::parked::park;
+use backstitch::{ErrorKind, Payload, Performer, SagaId, StepError, store};
 use futures::FutureExt;
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
@@ -19,6 +21,7 @@ use super::batch::{Ask, Held, NotMoved};
 use super::claim::Claim;
 use super::errand::{Calls, Errand};
 use super::holding::Holding;
+use super::parked::ACTIONS;
 use super::standing::Standing;
 use super::writer::Writer;
 use super::{looking, on_file, on_server};
@@ -192,7 +195,15 @@ impl Driver {
     }
 
     async fn claim(&self, limit: usize) -> Result<Vec<Standing>, store::Error> {
-        let ask = Claim { limit, held: self.holding.ids(), but: self.base.seats.full_machines() };
+        let ask = Claim { limit, held: self.holding.ids(), but: self.base.seats.full_machines(), only: None };
+        let claimed =
+            isolate_picked(|| self.due(limit), |only| self.claim_those(Claim { only, ..ask.clone() }))
+                .await?;
+        let claimed = claimed.park_rejected(&**self.base.store(), ACTIONS).await?;
+        Ok(claimed.into_iter().flatten().collect())
+    }
+
+    async fn claim_those(&self, ask: Claim) -> Result<Vec<Standing>, store::Error> {
         match self.base.side()? {
             Side::Sqlite(file) => {
                 let (node, lease, now) = (self.base.node.clone(), self.lease, self.base.now());
@@ -201,6 +212,21 @@ impl Driver {
             }
             Side::Postgres(server, _) => on_server::claim(server, &self.base.node, self.lease, &ask).await,
         }
+    }
+
+    /// The instances whose actions are due first.
+    async fn due(&self, limit: usize) -> Result<Vec<SagaId>, store::Error> {
+        let (now, values) = self.base.clock_in_sql();
+        let sql = format!("select id from lifecycles where due_at <= {now} order by due_at limit {limit}");
+        self.base.read_text(sql, values).await?.iter().map(|row| row.id(0)).collect()
+    }
+
+    /// Leaves an action alone for a while whose answer the database rejects. What comes then performs it again.
+    async fn park(&self, id: SagaId, token: u64, error: &store::Error) {
+        if let Err(error) = park(&**self.base.store(), ACTIONS, &[(id, error)]).await {
+            tracing::warn!(%id, %error, "an action whose answer is rejected cannot be parked");
+        }
+        self.holding.let_go(&[(id, token)], Duration::ZERO).await;
     }
 
     /// How long until something may be due.
@@ -300,13 +326,16 @@ impl Driver {
                     return;
                 }
                 // Whatever it is, it will not do next time either.
-                Err(NotWritten::Store(error)) if matches!(*error, store::Error::Refused(_)) => {
+                Err(NotWritten::Store(error))
+                    if matches!(*error, store::Error::Refused(_) | store::Error::Rejected(_)) =>
+                {
                     tracing::error!(%id, %error, "an action's answer cannot be kept");
                     match &mut ask.input {
                         Input::Answered { outcome, .. } if !std::mem::replace(&mut replaced, true) => {
                             *outcome = Err(StepError::refused("what came of it cannot be kept"));
                             continue;
                         }
+                        _ if error.is_about_an_item() => return self.park(id, token, &error).await,
                         _ => return,
                     }
                 }

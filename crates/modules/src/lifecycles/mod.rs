@@ -50,6 +50,7 @@ pub mod nats;
 mod on_file;
 mod on_server;
 mod over_http;
+mod parked;
 mod retention;
 mod schema;
 mod seats;

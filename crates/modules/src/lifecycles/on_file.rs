@@ -13,6 +13,7 @@ use rusqlite::{OptionalExtension, Transaction, params};
 use super::base::Base;
 use super::batch::{Ask, Decided, Decider, Read, Row, Writes};
 use super::claim::Claim;
+use super::retention::listed;
 use super::standing::{COLUMNS, Standing};
 use crate::job_words::{job_status, job_word};
 use crate::question::Record;
@@ -251,7 +252,9 @@ pub(super) fn claim(
     let until = now.plus(lease).as_micros();
     // Names have a JSON form.
     let but = serde_json::to_string(&ask.but).unwrap_or_default();
-    let rows = claim.query_map(params![now.as_micros(), limit, node, until, but], Record::of_file_row)?;
+    let only = ask.only.as_deref().map(listed);
+    let rows =
+        claim.query_map(params![now.as_micros(), limit, node, until, but, only], Record::of_file_row)?;
     let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(super::claim::readable(&rows))
 }

@@ -311,7 +311,8 @@ pub(super) async fn claim(
     let lease = i64::try_from(lease.as_millis()).unwrap_or(i64::MAX);
     let held: Vec<Uuid> = ask.held.iter().map(|id| id.0).collect();
     let but: Vec<&str> = ask.but.iter().map(|machine| &**machine).collect();
-    let rows = server.write_product(&sql, &[&limit, &node, &lease, &held, &but]).await?;
+    let only: Option<Vec<Uuid>> = ask.only.as_ref().map(|only| only.iter().map(|id| id.0).collect());
+    let rows = server.write_product(&sql, &[&limit, &node, &lease, &held, &but, &only]).await?;
     Ok(super::claim::readable(&answered(&rows)?))
 }
 

@@ -20,6 +20,7 @@ use super::Lifecycles;
 use super::base::{Base, Side};
 use super::dead_letters::{DeadLetter, read};
 use super::looking::log;
+use super::parked::{LETTER_RETENTION, RETENTION};
 use super::standing::{COLUMNS, Standing};
 use crate::question::{Record, Statement, Value, answered, borrowed, chosen, on_file, statement};
 use crate::removal::{before, line, misread};
@@ -151,13 +152,12 @@ impl Scheduled {
             removal.export("lifecycles", lines).await?;
             going = readable;
         }
-        if going.is_empty() {
-            return Ok(());
+        let remove = |going: Vec<SagaId>| async move { Ok(remove(&self.base, &going, before).await?) };
+        for gone in removal.isolated(RETENTION, "lifecycle", going, remove).await? {
+            removal.removed("lifecycles", gone.instances);
+            removal.removed("lifecycle_events", gone.events);
+            removal.removed("jobs", gone.jobs);
         }
-        let gone = remove(&self.base, &going, before).await?;
-        removal.removed("lifecycles", gone.instances);
-        removal.removed("lifecycle_events", gone.events);
-        removal.removed("jobs", gone.jobs);
         Ok(())
     }
 
@@ -222,10 +222,11 @@ impl Scheduled {
             removal.export("lifecycle_dead_letters", lines).await?;
             going = readable;
         }
-        if !going.is_empty() {
-            let gone = self.base.change(REMOVE_LETTERS, vec![chosen(&going)]).await?;
-            removal.removed("lifecycle_dead_letters", gone.len() as u64);
-        }
+        let remove = |going: Vec<i64>| async move {
+            Ok(self.base.change(REMOVE_LETTERS, vec![chosen(&going)]).await?.len() as u64)
+        };
+        let gone = removal.isolated(LETTER_RETENTION, "lifecycle dead letter", going, remove).await?;
+        removal.removed("lifecycle_dead_letters", gone.into_iter().sum());
         *reached = next.unwrap_or_default();
         Ok(next.is_some())
     }
@@ -276,7 +277,7 @@ fn ids(rows: &[Record]) -> Result<Vec<SagaId>, store::Error> {
 }
 
 /// Ids as both dialects take them: a list of their digits.
-fn listed(ids: &[SagaId]) -> String {
+pub(super) fn listed(ids: &[SagaId]) -> String {
     let ids: Vec<String> = ids.iter().map(|id| format!("\"{}\"", id.0.simple())).collect();
     format!("[{}]", ids.join(","))
 }

@@ -14,6 +14,7 @@ use tokio::sync::Notify;
 
 use super::error::Error;
 use super::subscription::RetryDefaults;
+use crate::question::Value;
 
 /// A part of the product. Each touches only what is its own; on `PostgreSQL` the database sees to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -149,6 +150,15 @@ impl Base {
                 .map(Side::Postgres)
                 .ok_or_else(|| store::Error::Refused("webhooks have no database".to_owned())),
         }
+    }
+
+    pub(super) fn store(&self) -> &dyn Store {
+        &*self.store
+    }
+
+    /// The time as a question's only value: a server goes by its own clock.
+    pub(super) fn now_in_file(&self) -> Vec<Value> {
+        if self.acting.is_empty() { vec![self.now().into()] } else { Vec::new() }
     }
 
     /// Batches that are worth writing at the same time: a server works on one while another waits for the disk.

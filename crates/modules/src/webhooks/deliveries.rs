@@ -248,7 +248,8 @@ impl Deliveries {
     /// # Errors
     /// When the database cannot be read.
     pub async fn oldest_due(&self) -> Result<Option<Timestamp>, Error> {
-        let rows = self.base.read(Part::Reading, statement!("webhooks/oldest_due"), Vec::new()).await?;
+        let rows =
+            self.base.read(Part::Reading, statement!("webhooks/oldest_due"), self.base.now_in_file()).await?;
         let due = rows.first().map_or(Ok(None), |row| row.optional_time(0))?;
         Ok(due.filter(|due| *due <= self.base.now()))
     }

@@ -12,16 +12,18 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::lease::{Lease, Refused, Status};
+use backstitch::store::isolation::isolate_picked;
 use backstitch::{Timestamp, store};
 use tokio::sync::futures::Notified;
 
 use super::base::{Base, Part, Side};
 use super::error::Error;
+use super::parked::JOBS;
 use super::sealed_headers::SealedHeaders;
 use super::subscription::{Secrets, Subscription};
 use crate::batcher::Batcher;
 use crate::job_words::job_status;
-use crate::question::{Record, chosen, statement, tidied};
+use crate::question::{Record, Value, chosen, statement, tidied};
 
 /// The queue of deliveries among the jobs of the engine.
 pub(super) const QUEUE: &str = "deliver/webhooks";
@@ -38,6 +40,16 @@ const MAYBE_SENT: &str = "the subscription was deleted while this attempt waited
 const LONGEST_CODE: usize = 100;
 /// How often is looked for what waits for deleted subscriptions.
 const CLOSED_EVERY: Duration = Duration::from_secs(5);
+/// Jobs that [`Jobs::expire`] picks, in both dialects.
+const EXPIRED: [&str; 2] = [
+    "select id from jobs where status = 'Leased' and queue = ?1 and until <= ?2 order by until limit 256",
+    "select id from jobs where status = 'Leased' and queue = $1 and until <= clock() order by until limit 256",
+];
+/// Jobs that [`Jobs::close_lane`] picks.
+const WAITING: [&str; 2] = [
+    "select id from jobs where status = 'Pending' and lane = ?1 order by id limit 256",
+    "select id from jobs where status = 'Pending' and lane = $1 order by id limit 256",
+];
 /// Jobs put back or given up in one transaction at most.
 const BATCH: u32 = 256;
 /// What is kept of an answer's body, and of what people read about an error.
@@ -421,16 +433,15 @@ impl Jobs {
     pub async fn expire(&self) -> Result<Expired, Error> {
         let mut all = Expired::default();
         loop {
-            let expired = match self.base.side(Part::Worker)? {
-                Side::Sqlite(file) => {
-                    let now = self.base.now();
-                    file.write_product(move |transaction| on_file::expire(transaction, now)).await?
-                }
-                Side::Postgres(server) => on_server::expire(server).await?,
-            };
-            all.put_back += expired.put_back;
-            all.failed += expired.failed;
-            if expired.put_back + expired.failed < BATCH as usize {
+            let values = std::iter::once(QUEUE.into()).chain(self.base.now_in_file());
+            let over = || self.candidates(EXPIRED, values.collect());
+            let expired = isolate_picked(over, |only| self.expire_those(only)).await?;
+            let expired = expired.park_rejected(self.base.store(), JOBS).await?;
+            let put_back: usize = expired.iter().map(|expired| expired.put_back).sum();
+            let failed: usize = expired.iter().map(|expired| expired.failed).sum();
+            all.put_back += put_back;
+            all.failed += failed;
+            if put_back + failed < BATCH as usize {
                 break;
             }
         }
@@ -441,6 +452,27 @@ impl Jobs {
             self.base.take_in_soon();
         }
         Ok(all)
+    }
+
+    async fn expire_those(&self, only: Option<Vec<i64>>) -> Result<Expired, store::Error> {
+        match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.write_product(move |transaction| on_file::expire(transaction, only.as_deref(), now))
+                    .await
+            }
+            Side::Postgres(server) => on_server::expire(server, only.as_deref()).await,
+        }
+    }
+
+    /// The numbers of jobs that a batch would pick.
+    async fn candidates(
+        &self,
+        [sqlite, postgres]: [&'static str; 2],
+        values: Vec<Value>,
+    ) -> Result<Vec<i64>, store::Error> {
+        let rows = self.base.read_text(Part::Worker, sqlite, postgres, values).await?;
+        rows.iter().map(|row| row.integer(0)).collect()
     }
 
     /// The lane of a job, and whether it is the same as when the job was handed out.
@@ -501,17 +533,26 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be written.
     pub async fn close_lane(&self, lane: i64) -> Result<usize, Error> {
-        let closed = match self.base.side(Part::Worker)? {
-            Side::Sqlite(file) => {
-                let now = self.base.now();
-                file.write_product(move |transaction| on_file::close_lane(transaction, lane, now)).await?
-            }
-            Side::Postgres(server) => on_server::close_lane(server, lane).await?,
-        };
+        let waiting = || self.candidates(WAITING, vec![lane.into()]);
+        let closed = isolate_picked(waiting, |only| self.close_those(lane, only)).await?;
+        let closed: usize = closed.park_rejected(self.base.store(), JOBS).await?.into_iter().sum();
         if closed > 0 {
             self.base.take_in_soon();
         }
         Ok(closed)
+    }
+
+    async fn close_those(&self, lane: i64, only: Option<Vec<i64>>) -> Result<usize, store::Error> {
+        match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                let close = move |transaction: &rusqlite::Transaction<'_>| {
+                    on_file::close_lane(transaction, lane, only.as_deref(), now)
+                };
+                file.write_product(close).await
+            }
+            Side::Postgres(server) => on_server::close_lane(server, lane, only.as_deref()).await,
+        }
     }
 }
 

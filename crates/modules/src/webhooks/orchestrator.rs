@@ -8,16 +8,20 @@
 mod on_file;
 mod on_server;
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::delivery::{self, Delivery, Input, Outcome, Policy, Status};
+use backstitch::store::isolation::{Isolable as _, Isolated, isolate_picked};
 use backstitch::store::postgres::Acting;
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::{Timestamp, store};
 use tokio::time::Instant;
 
 use super::base::{Base, Part, Side};
 use super::observer::{Nobody, Observer};
+use super::parked::{DELIVERIES, RESULTS};
 use crate::question::statement;
 
 /// Decisions in one transaction at most, of each kind.
@@ -73,25 +77,64 @@ impl Orchestrator {
     }
 
     async fn decide(&self, share: Share) -> Result<Progress, store::Error> {
-        match (self.base.side(Part::Orchestrator)?, share) {
-            (Side::Sqlite(file), _) => {
-                let (now, defaults) = (self.base.now(), self.base.defaults);
-                let progress =
-                    file.write_product(move |transaction| on_file::tick(transaction, now, defaults)).await?;
-                self.offer(progress);
-                Ok(progress)
-            }
+        let progress = match (self.base.side(Part::Orchestrator)?, share) {
+            (Side::Sqlite(file), _) => match self.tick_file(file, Picked::All, Picked::All).await {
+                // It is one or the other: each is decided on its own.
+                Err(error) if error.is_about_an_item() => {
+                    let taken_in = Box::pin(self.take_in_file(file)).await?;
+                    taken_in.and(Box::pin(self.begin_file(file)).await?)
+                }
+                progress => progress?,
+            },
             (Side::Postgres(server), Share::Everything) => {
-                let (taken_in, begun) = tokio::try_join!(self.take_in(server), self.begin(server))?;
-                Ok(taken_in.and(begun))
+                // Boxed, since both together are large; whoever runs for long decides one of them at a time.
+                let both = Box::pin(async { tokio::try_join!(self.take_in(server), self.begin(server)) });
+                let (taken_in, begun) = both.await?;
+                taken_in.and(begun)
             }
-            (Side::Postgres(server), Share::Results) => self.take_in(server).await,
-            (Side::Postgres(server), Share::Attempts) => self.begin(server).await,
+            (Side::Postgres(server), Share::Results) => self.take_in(server).await?,
+            (Side::Postgres(server), Share::Attempts) => self.begin(server).await?,
+        };
+        if progress.begun > 0 {
+            self.base.work_soon();
         }
+        Ok(progress)
+    }
+
+    async fn tick_file(
+        &self,
+        file: &SqliteStore,
+        results: Picked,
+        due: Picked,
+    ) -> Result<Progress, store::Error> {
+        let (now, defaults) = (self.base.now(), self.base.defaults);
+        file.write_product(move |transaction| on_file::tick(transaction, &results, &due, now, defaults)).await
+    }
+
+    async fn take_in_file(&self, file: &SqliteStore) -> Result<Progress, store::Error> {
+        let (now, defaults) = (self.base.now(), self.base.defaults);
+        let waiting =
+            || file.read_product(move |connection| on_file::waiting_results(connection, now, defaults));
+        let taken_in =
+            isolate_picked(waiting, |only| self.tick_file(file, Picked::these(only), Picked::None)).await?;
+        self.parked(taken_in, RESULTS).await
+    }
+
+    async fn begin_file(&self, file: &SqliteStore) -> Result<Progress, store::Error> {
+        let (now, defaults) = (self.base.now(), self.base.defaults);
+        let due = || file.read_product(move |connection| on_file::due_deliveries(connection, now, defaults));
+        let begun =
+            isolate_picked(due, |only| self.tick_file(file, Picked::None, Picked::these(only))).await?;
+        self.parked(begun, DELIVERIES).await
     }
 
     async fn take_in(&self, server: &Acting) -> Result<Progress, store::Error> {
-        let progress = on_server::take_in(server, self.base.defaults).await?;
+        let defaults = self.base.defaults;
+        let taken_in = isolate_picked(
+            || on_server::waiting_results(server),
+            |only| async move { on_server::take_in(server, &Picked::these(only), defaults).await },
+        );
+        let progress = self.parked(taken_in.await?, RESULTS).await?;
         // Whoever begins attempts does not know yet when these are due again.
         if progress.applied > progress.completed + progress.dead_lettered {
             self.base.begin_soon();
@@ -100,15 +143,24 @@ impl Orchestrator {
     }
 
     async fn begin(&self, server: &Acting) -> Result<Progress, store::Error> {
-        let progress = on_server::begin(server, self.base.defaults).await?;
-        self.offer(progress);
-        Ok(progress)
+        let defaults = self.base.defaults;
+        let begun = isolate_picked(
+            || on_server::due_deliveries(server),
+            |only| async move { on_server::begin(server, &Picked::these(only), defaults).await },
+        );
+        self.parked(begun.await?, DELIVERIES).await
     }
 
-    fn offer(&self, progress: Progress) {
-        if progress.begun > 0 {
-            self.base.work_soon();
-        }
+    /// What the others came to, once what was rejected is parked.
+    async fn parked(
+        &self,
+        decided: Isolated<i64, Progress, store::Error>,
+        area: &'static str,
+    ) -> Result<Progress, store::Error> {
+        let more = !decided.rejected.is_empty();
+        let decided = decided.park_rejected(self.base.store(), area).await?;
+        let progress = decided.into_iter().fold(Progress::default(), Progress::and);
+        Ok(Progress { more: progress.more || more, ..progress })
     }
 
     async fn settle_share(&self, share: Share, observer: &dyn Observer) -> Result<Progress, store::Error> {
@@ -129,7 +181,8 @@ impl Orchestrator {
     /// # Errors
     /// When the database cannot be read.
     pub async fn next_due(&self) -> Result<Option<Timestamp>, store::Error> {
-        let rows = self.base.read(Part::Orchestrator, statement!("webhooks/next_due"), Vec::new()).await?;
+        let now = self.base.now_in_file();
+        let rows = self.base.read(Part::Orchestrator, statement!("webhooks/next_due"), now).await?;
         rows.first().map_or(Ok(None), |row| row.optional_time(0))
     }
 
@@ -184,6 +237,28 @@ impl Orchestrator {
                 () = waiting => {}
                 () = reported => {}
             },
+        }
+    }
+}
+
+/// Which of those that wait are decided about.
+enum Picked {
+    All,
+    /// Those of these numbers.
+    These(HashSet<i64>),
+    None,
+}
+
+impl Picked {
+    fn these(only: Option<Vec<i64>>) -> Self {
+        only.map_or(Self::All, |only| Self::These(only.into_iter().collect()))
+    }
+
+    fn has(&self, id: i64) -> bool {
+        match self {
+            Self::All => true,
+            Self::These(ids) => ids.contains(&id),
+            Self::None => false,
         }
     }
 }

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::kernel::delivery::Status;
-use backstitch::retention::{NotPruned, Pruner, Removal, fitting};
+use backstitch::retention::{NotPruned, Pruner, Removal, Removed, fitting, remove_isolated};
 use backstitch::store::retention::Bulk;
 use backstitch::{Timestamp, store};
 use tokio::sync::Mutex;
@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use super::base::{Base, Part};
 use super::error::Error;
 use super::export;
+use super::parked::{DELIVERY_RETENTION, EVENT_RETENTION};
 use super::status::delivery_word;
 use crate::question::{Record, Value, chosen, statement};
 use crate::removal::before;
@@ -202,26 +203,24 @@ impl Round<'_> {
                     removal.export("deliveries", lines).await?;
                     going = readable;
                 }
-                // The delivery goes first: the database refuses to delete what belongs to one that exists. Jobs are found
-                // by their attempts.
-                let statements = [
-                    statement!("webhooks/prune_deliveries"),
-                    statement!("webhooks/prune_jobs"),
-                    statement!("webhooks/prune_attempts"),
-                    statement!("webhooks/prune_dead_letters"),
-                ];
-                let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(&going)]);
-                let gone = self.base().change_picked(Part::Retention, pick, values, statements).await?;
-                let [deliveries, jobs, attempts, dead_letters] = gone;
-                let events = deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
-                pruned.jobs += jobs.len();
-                pruned.attempts += attempts.len();
-                pruned.dead_letters += dead_letters.len();
-                pruned.deliveries += deliveries.len();
-                let gone = self.remove_events(&events).await?;
-                pruned.events += gone.removed;
-                stayed |= gone.stayed > 0;
-                if deliveries.len() < going.len() {
+                let wanted = going.len();
+                let remove = |going: Vec<i64>| async move { self.remove_deliveries(&going).await };
+                let (gone, kept) = self.isolated(DELIVERY_RETENTION, "delivery", going, remove).await?;
+                let mut removed = 0;
+                for gone in gone {
+                    let [deliveries, jobs, attempts, dead_letters] = gone;
+                    let events =
+                        deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+                    pruned.jobs += jobs.len();
+                    pruned.attempts += attempts.len();
+                    pruned.dead_letters += dead_letters.len();
+                    removed += deliveries.len();
+                    let gone = self.remove_events(&events).await?;
+                    pruned.events += gone.removed;
+                    stayed |= gone.stayed > 0;
+                }
+                pruned.deliveries += removed;
+                if removed + kept < wanted {
                     // Another node is at it.
                     return Ok(stayed);
                 }
@@ -235,6 +234,41 @@ impl Round<'_> {
         }
         pruned.more = true;
         Ok(stayed)
+    }
+
+    /// The delivery goes first: the database refuses to delete what belongs to one that exists. Jobs are found by their
+    /// attempts.
+    async fn remove_deliveries(&self, going: &[i64]) -> Result<[Vec<Record>; 4], NotPruned> {
+        let statements = [
+            statement!("webhooks/prune_deliveries"),
+            statement!("webhooks/prune_jobs"),
+            statement!("webhooks/prune_attempts"),
+            statement!("webhooks/prune_dead_letters"),
+        ];
+        let (pick, values) = (statement!("webhooks/prunable_deliveries"), vec![chosen(going)]);
+        Ok(self.base().change_picked(Part::Retention, pick, values, statements).await?)
+    }
+
+    /// Removes these together, or as many of them as can go; how many stay that the database rejects.
+    async fn isolated<R, W, F>(
+        &self,
+        area: &'static str,
+        kind: &'static str,
+        going: Vec<i64>,
+        remove: W,
+    ) -> Result<(Vec<R>, usize), NotPruned>
+    where
+        W: Fn(Vec<i64>) -> F,
+        F: Future<Output = Result<R, NotPruned>>,
+    {
+        let Removed { removed, stays, parked } =
+            remove_isolated(self.base().store(), area, going, remove).await?;
+        if let Some(removal) = self.removal {
+            for (id, why) in &stays {
+                removal.passed_over(&format_args!("{kind} {id}"), why);
+            }
+        }
+        Ok((removed, stays.len() + parked))
     }
 
     async fn prune_events(&self, reached: &mut Reached, pruned: &mut Pruned) -> Result<(), NotPruned> {
@@ -290,8 +324,7 @@ impl Round<'_> {
 
     async fn remove_together(&self, events: &[i64], before: Value) -> Result<Gone, NotPruned> {
         let Some(removal) = self.exports() else {
-            let removed = self.remove_those(vec![chosen(events), before]).await?;
-            return Ok(Gone { removed, stayed: 0 });
+            return self.remove_those(events.to_vec(), before).await;
         };
         let (pick, values) = (statement!("webhooks/prunable_events"), vec![chosen(events), before.clone()]);
         let old = self.base().read(Part::Retention, pick, values).await?;
@@ -300,15 +333,22 @@ impl Round<'_> {
         let known = documents.len();
         let (going, lines) = removal.readable("event", documents)?;
         removal.export("events", lines).await?;
-        let removed = self.remove_those(vec![chosen(&going), before]).await?;
-        Ok(Gone { removed, stayed: known - going.len() })
+        let unreadable = known - going.len();
+        let gone = self.remove_those(going, before).await?;
+        Ok(Gone { stayed: gone.stayed + unreadable, ..gone })
     }
 
-    async fn remove_those(&self, values: Vec<Value>) -> Result<usize, NotPruned> {
-        let pick = statement!("webhooks/prunable_events");
-        let prune = [statement!("webhooks/prune_events")];
-        let [gone] = self.base().change_picked(Part::Retention, pick, values, prune).await?;
-        Ok(gone.len())
+    async fn remove_those(&self, going: Vec<i64>, before: Value) -> Result<Gone, NotPruned> {
+        let before = &before;
+        let remove = |going: Vec<i64>| async move {
+            let (pick, values) =
+                (statement!("webhooks/prunable_events"), vec![chosen(&going), before.clone()]);
+            let prune = [statement!("webhooks/prune_events")];
+            let [gone] = self.base().change_picked(Part::Retention, pick, values, prune).await?;
+            Ok(gone.len())
+        };
+        let (removed, stayed) = self.isolated(EVENT_RETENTION, "event", going, remove).await?;
+        Ok(Gone { removed: removed.into_iter().sum(), stayed })
     }
 }
 
@@ -316,7 +356,7 @@ impl Round<'_> {
 #[derive(Default)]
 struct Gone {
     removed: usize,
-    /// Those that cannot be read.
+    /// Those that cannot be read, and those that the database rejects.
     stayed: usize,
 }
 

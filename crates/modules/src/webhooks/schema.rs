@@ -31,5 +31,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0005.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0005.sql"),
         },
+        Migration {
+            name: "parked_items",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0006.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0006.sql"),
+        },
     ],
 };

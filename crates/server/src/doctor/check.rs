@@ -23,6 +23,7 @@ pub(crate) enum Check {
     SchemaVersion,
     Writes,
     Retention,
+    ParkedItems,
     DiskSpace,
     WriteAheadLog,
 }
@@ -34,7 +35,7 @@ impl Serialize for Check {
 }
 
 impl Check {
-    pub(crate) const ALL: [Self; 18] = [
+    pub(crate) const ALL: [Self; 19] = [
         Self::UnattendedSagas,
         Self::StuckSagas,
         Self::FailedRollbacks,
@@ -51,6 +52,7 @@ impl Check {
         Self::SchemaVersion,
         Self::Writes,
         Self::Retention,
+        Self::ParkedItems,
         Self::DiskSpace,
         Self::WriteAheadLog,
     ];
@@ -73,6 +75,7 @@ impl Check {
             Self::SchemaVersion => "schema_version",
             Self::Writes => "writes",
             Self::Retention => "retention",
+            Self::ParkedItems => "parked_items",
             Self::DiskSpace => "disk_space",
             Self::WriteAheadLog => "write_ahead_log",
         }

@@ -14,7 +14,9 @@ use futures::future::{BoxFuture, join_all, ready};
 use super::check::Check;
 use super::finding::{Finding, LISTED, LOOKED_AT};
 use super::sagas::Left;
-use super::{Doctor, alerts, footing, jobs, lifecycles, outbox, retention, room, sagas, standing, webhooks};
+use super::{
+    Doctor, alerts, footing, jobs, lifecycles, outbox, parked, retention, room, sagas, standing, webhooks,
+};
 use crate::app::App;
 use crate::server::PRODUCTS;
 
@@ -65,6 +67,7 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
         ),
         (&[Check::Writes], writes(app).boxed()),
         (&[Check::Retention], ready(Ok(removal(app))).boxed()),
+        (&[Check::ParkedItems], parked_items(app).boxed()),
     ];
     let looked_at = parts.into_iter().map(async |(checks, look)| {
         let why = match tokio::time::timeout(WITHIN, look).await {
@@ -242,6 +245,10 @@ async fn newest_saga(app: &App) -> Result<Duration, backstitch::Error> {
 
 fn removal(app: &App) -> Vec<Finding> {
     retention::judge(app.engine.removed().held_up.as_deref())
+}
+
+async fn parked_items(app: &App) -> Found {
+    Ok(parked::judge(&app.engine.store().parked(None, LOOKED_AT).await?))
 }
 
 async fn writes(app: &App) -> Found {

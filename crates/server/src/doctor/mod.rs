@@ -11,6 +11,7 @@ mod footing;
 mod jobs;
 mod lifecycles;
 mod outbox;
+mod parked;
 mod retention;
 mod room;
 mod sagas;

@@ -25,6 +25,7 @@ impl Problem {
                 Self::new(Kind::Unavailable, detail)
             }
             store::Error::Refused(_)
+            | store::Error::Rejected(_)
             | store::Error::NewerSchema { .. }
             | store::Error::BadAddress(_)
             | store::Error::Corrupt(_) => {

@@ -18,6 +18,7 @@ mod kernel_scripts;
 mod kill_postgres;
 mod kill_sqlite;
 mod nodes_postgres;
+mod parked;
 mod planted_bugs;
 mod postgres_store;
 mod previewed_cancels;

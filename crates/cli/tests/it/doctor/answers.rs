@@ -5,7 +5,7 @@ use hyper::Method;
 use crate::doctor::stage::{open, plant};
 use crate::support::{Place, on_both, within};
 
-const CHECKS: [&str; 18] = [
+const CHECKS: [&str; 19] = [
     "unattended_sagas",
     "stuck_sagas",
     "failed_rollbacks",
@@ -22,6 +22,7 @@ const CHECKS: [&str; 18] = [
     "schema_version",
     "writes",
     "retention",
+    "parked_items",
     "disk_space",
     "write_ahead_log",
 ];

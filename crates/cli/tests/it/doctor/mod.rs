@@ -7,6 +7,7 @@ mod advice;
 mod answers;
 mod database;
 mod messages;
+mod parked;
 mod products;
 mod retention;
 mod room;

@@ -112,6 +112,7 @@ pub(crate) const TABLES: &[Table] = &[
     history("definitions", &[frozen("name = 'd' and version = 1"), frozen("name = 'd' and version = 2")]),
     free("declared", "it says which version is active and which one is staged"),
     free("nodes", "it lists the processes that are alive"),
+    free("parked_items", "it lists what is passed over for now"),
     free("turns", "it holds leases of maintenance work"),
     history(
         "sagas",

@@ -41,8 +41,7 @@ impl Fault {
         match (error.code(), class(error.code())) {
             (&SqlState::LOCK_NOT_AVAILABLE, _) => Self::Blocked(why),
             (_, "40") | (&SqlState::QUERY_CANCELED, _) => Self::Undone(why),
-            // Bad values, broken constraints, too much for an index, and what the triggers refuse.
-            (_, "21" | "22" | "23" | "44" | "54" | "P0") => Self::Data(why),
+            (_, class) if blames_the_data(class) => Self::Data(why),
             _ => Self::Hopeless(judged(error)),
         }
     }
@@ -94,9 +93,15 @@ fn judged(error: &DbError) -> Error {
         (&SqlState::DATA_CORRUPTED | &SqlState::INDEX_CORRUPTED, _) => {
             Error::Refused(format!("{why}: keep a copy of the server's files, and restore a backup"))
         }
+        (_, class) if blames_the_data(class) => Error::Rejected(why),
         (_, "08" | "25" | "40" | "53" | "55" | "57" | "58" | "XX") => Error::Unavailable(why),
         _ => Error::Refused(why),
     }
+}
+
+/// Bad values, broken constraints, too much for an index, and what the triggers refuse.
+fn blames_the_data(class: &str) -> bool {
+    matches!(class, "21" | "22" | "23" | "44" | "54" | "P0")
 }
 
 fn class(code: &SqlState) -> &str {

@@ -8,14 +8,27 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::parked::{ids, park_rejected};
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, is_text, limit, micros, millis, readable, time};
+use crate::store::isolation::isolate_picked;
 use crate::store::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, OUTSIDE, Report, Settled, Settlement,
     Withdrawal, loss, unreadable,
 };
+use crate::store::parked::JOBS;
 use crate::store::{Corrupt, Error};
+
+/// Jobs whose lease is over.
+const EXPIRED: &str = "
+    select id from jobs where status = 'Leased' and queue = any ($1) and until <= clock() limit 10000";
+/// Jobs that are due.
+const DUE: &str = "
+    select id from jobs
+    where status = 'Pending' and lane is null and queue = any ($1) and until <= clock()
+    order by until, id
+    limit $2";
 
 pub(super) async fn lease(
     session: &Session,
@@ -26,10 +39,19 @@ pub(super) async fn lease(
     // A queue whose name no column can hold has no jobs.
     let queues: Vec<&str> = queues.iter().map(String::as_str).filter(|queue| is_text(queue)).collect();
     let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 6] =
-        [&queues, &fifth, &OUTSIDE, &loss().to_string(), &OF_PRODUCTS, &LEASE_EXPIRED];
-    let told = session.query(sql!("expired_jobs"), &values).await?;
-    let due = session.query(sql!("due_jobs"), &[&queues, &millis(lease), &limit(rows)]).await?;
+    let (queues, loss, lease, rows) = (&queues, &loss().to_string(), &millis(lease), &limit(rows));
+    let expired = || async { ids(&session.query(EXPIRED, &[queues]).await?) };
+    let told = isolate_picked(expired, |only| async move {
+        let values: [&(dyn ToSql + Sync); 7] =
+            [queues, &fifth, &OUTSIDE, loss, &OF_PRODUCTS, &LEASE_EXPIRED, &only];
+        session.query(sql!("expired_jobs"), &values).await
+    });
+    let told = park_rejected(session, JOBS, told.await?).await?;
+    let due = || async { ids(&session.query(DUE, &[queues, rows]).await?) };
+    let due = isolate_picked(due, |only| async move {
+        session.query(sql!("due_jobs"), &[queues, lease, rows, &only]).await
+    });
+    let due = park_rejected(session, JOBS, due.await?).await?;
     Ok(Leasing {
         leased: readable_jobs(session, &due).await?,
         told: told.iter().map(|row| get(row, "saga_id").map(SagaId)).collect::<Result<_, _>>()?,

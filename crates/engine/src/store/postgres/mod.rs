@@ -19,6 +19,7 @@ mod listen;
 mod messages;
 mod nodes;
 mod outbox;
+mod parked;
 mod read;
 mod retention;
 mod schema;
@@ -44,6 +45,7 @@ use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
+use super::parked::{ParkedItem, Rejection};
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas};
 use super::survey::{Footing, Survey};
@@ -320,6 +322,14 @@ impl Store for PostgresStore {
 
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         change!(self.sessions.to_ask(), |session| outbox::rescue(session, limit))
+    }
+
+    async fn park(&self, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
+        change!(self.sessions.to_ask(), |session| parked::park(session, area, rejected))
+    }
+
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        read!(self.sessions, |session| parked::parked(session, area, limit))
     }
 
     async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {

@@ -3,18 +3,43 @@
 use std::time::{Duration, SystemTime};
 
 use backstitch_kernel::{Payload, delivery};
+use tokio::sync::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::parked::{ids, park_rejected};
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
 use crate::outbox::sink::Undelivered;
+use crate::store::isolation::isolate_picked;
 use crate::store::outbox::{
     Ages, Expired, LOOK_AHEAD, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting,
     unreadable,
 };
+use crate::store::parked::OUTBOX;
 use crate::store::{Corrupt, Error};
+
+/// Messages that are due, so many of each topic.
+const DUE: &str = "
+    select due.id
+    from unnest($1::text[], $2::bigint[]) as wanted (topic, room)
+        cross join lateral (
+            select id
+            from outbox
+            where due_at is not null and topic = wanted.topic and due_at <= clock()
+            order by due_at, id
+            limit greatest(wanted.room, $3::bigint)
+        ) as due";
+/// Messages whose lease is over.
+const ABANDONED: &str = "
+    select id from outbox where locked_at is not null and leased_until <= clock() order by locked_at limit $1";
+/// Messages that are too old to be sent.
+const LATE: &str = "
+    select id from outbox
+    where expires_at is not null and status in ('pending', 'failed') and expires_at <= clock()
+    order by expires_at
+    limit $1";
 
 pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
     let rows = session.query(sql!("waiting_topics"), &[]).await?;
@@ -61,11 +86,21 @@ async fn claim_among(
     let topics: Vec<&str> = shares.iter().map(|share| share.topic.as_str()).collect();
     let limits: Vec<i64> = shares.iter().map(|share| limit(share.limit)).collect();
     let leases: Vec<i64> = shares.iter().map(|share| millis(share.lease)).collect();
-    let values: [&(dyn ToSql + Sync); 5] = [&topics, &limits, &leases, &readable(sender), &limit(look_ahead)];
-    let rows = session.query(sql!("due_messages"), &values).await?;
-    let behind = rows.first().map_or(Ok(0), |row| get(row, "behind"))?;
+    let (topics, limits, leases, sender) = (&topics, &limits, &leases, &readable(sender));
+    let look_ahead = &limit(look_ahead);
+    let rows = {
+        let session: &Session = session;
+        let due = || async { ids(&session.query(DUE, &[topics, limits, look_ahead]).await?) };
+        let rows = isolate_picked(due, |only| async move {
+            let values: [&(dyn ToSql + Sync); 6] = [topics, limits, leases, sender, look_ahead, &only];
+            session.query(sql!("due_messages"), &values).await
+        });
+        park_rejected(session, OUTBOX, rows.await?).await?
+    };
+    let mut behind = 0;
     let (mut claimed, mut unread) = (Vec::with_capacity(rows.len()), Vec::new());
     for row in &rows {
+        behind = behind.max(get(row, "behind")?);
         if get::<Option<i64>>(row, "id")?.is_none() {
             continue;
         }
@@ -151,11 +186,30 @@ impl Reports {
 }
 
 pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued, Error> {
-    let rows = limit(rows);
-    let abandoned = session.query(sql!("abandoned_messages"), &[&rows]).await?.len();
-    let result = Undelivered::new(delivery::EXPIRED, TOO_LATE).as_result();
-    let values: [&(dyn ToSql + Sync); 4] = [&rows, &delivery::EXPIRED, &TOO_LATE, &result.as_str()];
-    let expired = end(session, sql!("expired_messages"), &values).await.map_err(|why| session.told(&why))?;
+    let rows = &limit(rows);
+    let abandoned = {
+        let session: &Session = session;
+        let candidates = || async { ids(&session.query(ABANDONED, &[rows]).await?) };
+        let abandoned = isolate_picked(candidates, |only| async move {
+            session.query(sql!("abandoned_messages"), &[rows, &only]).await
+        });
+        park_rejected(session, OUTBOX, abandoned.await?).await?.len()
+    };
+    let result = &Undelivered::new(delivery::EXPIRED, TOO_LATE).as_result();
+    let expired = {
+        // Each try is a transaction of its own on the one connection.
+        let session = &Mutex::new(&mut *session);
+        let late = || async { ids(&session.lock().await.query(LATE, &[rows]).await?) };
+        let expired = isolate_picked(late, |only| async move {
+            let values: [&(dyn ToSql + Sync); 5] =
+                [rows, &delivery::EXPIRED, &TOO_LATE, &result.as_str(), &only];
+            let mut session = session.lock().await;
+            let ended = end(&mut session, sql!("expired_messages"), &values).await;
+            ended.map_err(|why| session.told(&why))
+        });
+        expired.await?
+    };
+    let expired = park_rejected(session, OUTBOX, expired).await?;
     let expired = expired.iter().map(|row| {
         Ok(Expired {
             topic: get(row, "topic")?,

@@ -29,6 +29,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "order_requests",
         sql: include_str!("../../../migrations/postgres/0007_order_requests.sql"),
     },
+    Migration {
+        name: "parked_items",
+        sql: include_str!("../../../migrations/postgres/0008_parked_items.sql"),
+    },
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";

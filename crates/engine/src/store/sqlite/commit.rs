@@ -8,6 +8,7 @@ use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, pa
 use super::append_guard::allow_appends;
 use super::fault::{Fault, is_inserted};
 use super::messages;
+use super::parked::on_its_own;
 use super::sql;
 use super::values::{Reading, integer};
 use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
@@ -84,20 +85,8 @@ impl<'c> Writer<'c> {
 
     /// Applies a decision; one that the database cannot hold leaves nothing behind and harms no other.
     fn apply_on_its_own(&mut self, commit: &Commit) -> Result<Verdict, Fault> {
-        self.connection.execute_batch("savepoint one_commit")?;
-        let fault = match self.apply(commit) {
-            Ok(verdict) => {
-                self.connection.execute_batch("release one_commit")?;
-                return Ok(verdict);
-            }
-            Err(fault) => fault,
-        };
-        let undone = self.connection.execute_batch("rollback to one_commit; release one_commit");
-        if undone.is_ok() && fault.blames_the_data() {
-            Ok(Verdict::Refused(Error::from(fault).to_string()))
-        } else {
-            Err(fault)
-        }
+        let applied = on_its_own(self.connection, || self.apply(commit))?;
+        Ok(applied.unwrap_or_else(|fault| Verdict::Refused(Error::from(fault).to_string())))
     }
 
     /// All that can say no comes before all that is written, so a decision that loses leaves nothing behind.

@@ -17,13 +17,20 @@ impl Fault {
     /// Whether this comes from what was to be written, so that other writes can go on without it.
     pub(super) fn blames_the_data(&self) -> bool {
         match self {
-            Self::Sql(rusqlite::Error::SqliteFailure(failure, _)) => matches!(
-                failure.code,
-                ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch
-            ),
-            Self::Sql(rusqlite::Error::ToSqlConversionFailure(_)) => true,
-            Self::Sql(_) | Self::Store(_) => false,
+            Self::Sql(error) => blames_the_data(error),
+            Self::Store(_) => false,
         }
+    }
+}
+
+fn blames_the_data(error: &rusqlite::Error) -> bool {
+    match error {
+        rusqlite::Error::SqliteFailure(failure, _) => matches!(
+            failure.code,
+            ErrorCode::ConstraintViolation | ErrorCode::TooBig | ErrorCode::TypeMismatch
+        ),
+        rusqlite::Error::ToSqlConversionFailure(_) => true,
+        _ => false,
     }
 }
 
@@ -65,6 +72,9 @@ impl From<Fault> for Error {
             Fault::Sql(error) => error,
             Fault::Store(error) => return error,
         };
+        if blames_the_data(&error) {
+            return Self::Rejected(error.to_string());
+        }
         let Some(code) = error.sqlite_error_code() else {
             return Self::Refused(error.to_string());
         };
@@ -111,7 +121,7 @@ mod tests {
         assert!(matches!(told(ffi::SQLITE_IOERR_FSYNC), Error::Unavailable(_)));
         assert!(matches!(told(ffi::SQLITE_NOTADB), Error::Refused(_)));
         assert!(matches!(told(ffi::SQLITE_CORRUPT), Error::Refused(_)));
-        assert!(matches!(told(ffi::SQLITE_CONSTRAINT), Error::Refused(_)));
+        assert!(matches!(told(ffi::SQLITE_CONSTRAINT), Error::Rejected(_)));
     }
 
     #[test]

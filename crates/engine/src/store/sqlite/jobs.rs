@@ -8,6 +8,7 @@ use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, Transact
 
 use super::fault::Fault;
 use super::inbox;
+use super::parked::{Isolation, isolating};
 use super::sql;
 use super::values::{Reading, limit};
 use crate::inbox::Posted;
@@ -17,6 +18,7 @@ use crate::store::jobs::{
     unreadable,
 };
 use crate::store::outbox::ALERTS;
+use crate::store::parked::JOBS;
 
 pub(super) fn lease(
     connection: &Connection,
@@ -25,43 +27,54 @@ pub(super) fn lease(
     now: Timestamp,
     at_most: usize,
 ) -> Result<Leasing, Fault> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let (mut due, mut told) = (Vec::new(), Vec::new());
-    for queue in queues {
-        told.extend(expire(&transaction, queue, now)?);
-        let values = params![queue, now.as_micros(), limit(at_most)];
-        for found in select(&transaction, sql!("due_jobs"), values)? {
-            match found {
-                Ok(job) => due.push(job),
-                Err(unread) => set_aside(&transaction, queue, &unread, now.plus(duration), now)?,
+    isolating(connection, JOBS, now, |isolation| {
+        let (mut due, mut told) = (Vec::new(), Vec::new());
+        for queue in queues {
+            told.extend(expire(connection, isolation, queue, now)?);
+            let values = params![queue, now.as_micros(), limit(at_most)];
+            for found in select(connection, sql!("due_jobs"), values)? {
+                match found {
+                    Ok(job) => due.push(job),
+                    Err(unread) => {
+                        let until = now.plus(duration);
+                        isolation.run(unread.id, || set_aside(connection, queue, &unread, until, now))?;
+                    }
+                }
             }
         }
-    }
-    due.sort_by_key(|job| (job.lease.until, job.id));
-    due.truncate(at_most);
-    let mut leased = Vec::with_capacity(due.len());
-    for mut job in due {
-        if let Ok(lease) = job.lease.lease(duration, now) {
-            job.lease = lease;
-            write(&transaction, &job, now)?;
-            if let Some(message) = job.taken(now) {
-                inbox::post_in(&transaction, job.saga, &message, now)?;
+        due.sort_by_key(|job| (job.lease.until, job.id));
+        due.truncate(at_most);
+        let mut leased = Vec::with_capacity(due.len());
+        for mut job in due {
+            if let Ok(lease) = job.lease.lease(duration, now) {
+                job.lease = lease;
+                let taken = isolation.run(job.id, || {
+                    write(connection, &job, now)?;
+                    if let Some(message) = job.taken(now) {
+                        inbox::post_in(connection, job.saga, &message, now)?;
+                    }
+                    Ok(())
+                })?;
+                leased.extend(taken.map(|()| Leased { job }));
             }
-            leased.push(Leased { job });
         }
-    }
-    transaction.commit()?;
-    Ok(Leasing { leased, told })
+        Ok(Leasing { leased, told })
+    })
 }
 
 /// Puts back what was lost, and says which sagas were told that nobody brings it back.
-fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<Vec<SagaId>, Fault> {
+fn expire(
+    connection: &Connection,
+    isolation: &Isolation<'_>,
+    queue: &str,
+    now: Timestamp,
+) -> Result<Vec<SagaId>, Fault> {
     let mut told = Vec::new();
     for found in select(connection, sql!("expired_jobs"), params![queue, now.as_micros()])? {
         let mut job = match found {
             Ok(job) => job,
             Err(unread) => {
-                put_back(connection, queue, &unread, now)?;
+                isolation.run(unread.id, || put_back(connection, queue, &unread, now))?;
                 continue;
             }
         };
@@ -72,10 +85,14 @@ fn expire(connection: &Connection, queue: &str, now: Timestamp) -> Result<Vec<Sa
             }
             job.lease = lease;
             job.last_error = Some(LEASE_EXPIRED.to_owned());
-            write(connection, &job, now)?;
-            if let Some(message) = job.lost().filter(|_| given_up)
-                && inbox::post_in(connection, job.saga, &message, now)? == Posted::Accepted
-            {
+            let posted = isolation.run(job.id, || {
+                write(connection, &job, now)?;
+                match job.lost().filter(|_| given_up) {
+                    Some(message) => inbox::post_in(connection, job.saga, &message, now).map(Some),
+                    None => Ok(None),
+                }
+            })?;
+            if posted.flatten() == Some(Posted::Accepted) {
                 told.push(job.saga);
             }
         }

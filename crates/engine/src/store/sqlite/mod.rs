@@ -19,6 +19,7 @@ mod list;
 mod messages;
 mod nodes;
 mod outbox;
+mod parked;
 mod retention;
 mod sagas;
 mod schema;
@@ -46,6 +47,7 @@ use super::nodes::{Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
+use super::parked::{ParkedItem, Rejection};
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
@@ -352,6 +354,16 @@ impl Store for SqliteStore {
     async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
         let now = self.clock.now();
         self.connections.write(move |connection| outbox::rescue(connection, limit, now)).await
+    }
+
+    async fn park(&self, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
+        let (area, rejected, now) = (area.to_owned(), rejected.to_vec(), self.clock.now());
+        self.connections.write(move |connection| parked::park(connection, &area, &rejected, now)).await
+    }
+
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        let (area, now) = (area.map(str::to_owned), self.clock.now());
+        self.connections.read(move |connection| parked::parked(connection, area.as_deref(), limit, now)).await
     }
 
     async fn old_sagas(

@@ -4,6 +4,7 @@ use backstitch_kernel::{Payload, Timestamp, delivery};
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
+use super::parked::{Isolation, isolating};
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Corrupt;
@@ -11,14 +12,24 @@ use crate::store::outbox::{
     Ages, Expired, LOOK_AHEAD, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting,
     scope, unreadable,
 };
+use crate::store::parked::OUTBOX;
+
+/// Messages whose lease is over, and those that are too old to be sent.
+const RESCUED: &str = "
+    select id from outbox where locked_at is not null and leased_until <= ?1
+    union
+    select id from outbox
+    where expires_at is not null and status in ('pending', 'failed') and expires_at <= ?1
+    limit 2 * ?2";
 
 pub(super) fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Waiting>, Fault> {
     let mut statement = connection.prepare_cached(sql!("waiting_topics"))?;
-    let mut rows = statement.query([])?;
+    let mut rows = statement.query([now.as_micros()])?;
     let mut waiting = Vec::new();
     while let Some(row) = rows.next()? {
         let row = Reading::of("outbox", &"of a topic", row);
-        let due = row.time(1, "due_at")?;
+        // Nothing where all that waits is parked.
+        let Some(due) = row.optional_time(1, "due_at")? else { continue };
         waiting.push(Waiting { topic: row.get(0, "topic")?, due_in: due.since(now), late: now.since(due) });
     }
     Ok(waiting)
@@ -30,17 +41,18 @@ pub(super) fn claim(
     sender: &str,
     now: Timestamp,
 ) -> Result<Vec<Outgoing>, Fault> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut claimed = Vec::new();
-    for share in shares {
-        claim_of(&transaction, share, sender, now, &mut claimed)?;
-    }
-    transaction.commit()?;
-    Ok(claimed)
+    isolating(connection, OUTBOX, now, |isolation| {
+        let mut claimed = Vec::new();
+        for share in shares {
+            claim_of(connection, isolation, share, sender, now, &mut claimed)?;
+        }
+        Ok(claimed)
+    })
 }
 
 fn claim_of(
     connection: &Connection,
+    isolation: &Isolation<'_>,
     share: &Share,
     sender: &str,
     now: Timestamp,
@@ -65,7 +77,7 @@ fn claim_of(
                 break;
             }
             if is_behind {
-                put_aside.execute([id])?;
+                isolation.run(id, || Ok(put_aside.execute([id])?))?;
                 behind += 1;
                 continue;
             }
@@ -74,7 +86,10 @@ fn claim_of(
             {
                 continue;
             }
-            lock.execute(params![id, sender, now.as_micros(), until])?;
+            let values = params![id, sender, now.as_micros(), until];
+            if isolation.run(id, || Ok(lock.execute(values)?))?.is_none() {
+                continue;
+            }
             match outgoing {
                 Ok(outgoing) => {
                     claimed.push(Outgoing { lock: before + 1, ..outgoing });
@@ -85,7 +100,7 @@ fn claim_of(
         }
         // Only then are those put aside that may go now.
         for sent in unread {
-            settle_one(connection, &sent, now)?;
+            isolation.run(sent.id, || settle_one(connection, &sent, now))?;
         }
         if behind == 0 || room * 2 <= share.limit {
             break;
@@ -240,25 +255,55 @@ fn over(
 }
 
 pub(super) fn rescue(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Rescued, Fault> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let values = params![now.as_micros(), limit(at_most)];
-    let abandoned = transaction.prepare_cached(sql!("abandoned_messages"))?.execute(values)?;
-    let late = expired(&transaction, at_most, now)?;
+    isolating(connection, OUTBOX, now, |isolation| {
+        if !isolation.is_apart() {
+            return rescue_those(connection, None, at_most, now);
+        }
+        let values = params![now.as_micros(), limit(at_most)];
+        let mut candidates = connection.prepare_cached(RESCUED)?;
+        let ids = candidates.query_map(values, |row| row.get(0))?.collect::<Result<Vec<i64>, _>>()?;
+        let mut all = Rescued::default();
+        for id in ids {
+            let rescued = isolation.run(id, || rescue_those(connection, Some(id), 1, now))?;
+            if let Some(rescued) = rescued {
+                all.abandoned += rescued.abandoned;
+                all.expired.extend(rescued.expired);
+            }
+        }
+        Ok(all)
+    })
+}
+
+/// Rescues the message of this number, or as many as there may be.
+fn rescue_those(
+    connection: &Connection,
+    only: Option<i64>,
+    at_most: usize,
+    now: Timestamp,
+) -> Result<Rescued, Fault> {
+    let values = params![now.as_micros(), limit(at_most), only];
+    let abandoned = connection.prepare_cached(sql!("abandoned_messages"))?.execute(values)?;
+    let late = expired(connection, only, at_most, now)?;
     let error = crate::outbox::sink::Undelivered::new(delivery::EXPIRED, TOO_LATE);
     let mut expired = Vec::with_capacity(late.len());
     for (message, attempts, uncounted) in late {
-        over(&transaction, &message, Status::Aborted, Some(&error.as_result()), now)?;
+        over(connection, &message, Status::Aborted, Some(&error.as_result()), now)?;
         let Over { topic, key: idempotency_key, .. } = message;
         expired.push(Expired { topic, idempotency_key, attempts, uncounted });
     }
-    transaction.commit()?;
     Ok(Rescued { abandoned: abandoned as u64, expired })
 }
 
 /// What is too late, after how many sends, and whether nobody has counted it.
-fn expired(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Vec<(Over, u32, bool)>, Fault> {
+fn expired(
+    connection: &Connection,
+    only: Option<i64>,
+    at_most: usize,
+    now: Timestamp,
+) -> Result<Vec<(Over, u32, bool)>, Fault> {
     let mut statement = connection.prepare_cached(sql!("expired_messages"))?;
-    let mut rows = statement.query(params![now.as_micros(), delivery::EXPIRED, TOO_LATE, limit(at_most)])?;
+    let mut rows =
+        statement.query(params![now.as_micros(), delivery::EXPIRED, TOO_LATE, limit(at_most), only])?;
     let mut expired = Vec::new();
     while let Some(row) = rows.next()? {
         match Over::read(row) {

@@ -24,6 +24,7 @@ const MIGRATIONS: &[Migration] = &[
         name: "order_requests",
         sql: include_str!("../../../migrations/sqlite/0007_order_requests.sql"),
     },
+    Migration { name: "parked_items", sql: include_str!("../../../migrations/sqlite/0008_parked_items.sql") },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.

@@ -4,5 +4,6 @@ from jobs
 where
     queue in (select jsonb_array_elements_text($1::text::jsonb))
     and status = 'Leased' and until <= clock() and expiries + 1 >= $2::bigint
+    and id <> all (array(select item::bigint from parked_items where area = 'lifecycle_jobs' and retry_at > clock()))
 order by until
 limit 256

@@ -4,7 +4,9 @@ from (
     select (
         select next_attempt_at
         from webhook_delivery_sagas
-        where (status, next_attempt_at) >= ('Pending', '-infinity') and status <= 'Pending'
+        where
+            (status, next_attempt_at) >= ('Pending', '-infinity') and status <= 'Pending'
+            and id <> all (array(select item::bigint from parked_items where area = 'webhook_deliveries' and retry_at > clock()))
         order by status, next_attempt_at
         limit 1
     ) as next_attempt_at
@@ -12,7 +14,9 @@ from (
     select (
         select next_attempt_at
         from webhook_delivery_sagas
-        where (status, next_attempt_at) >= ('PendingRetry', '-infinity') and status <= 'PendingRetry'
+        where
+            (status, next_attempt_at) >= ('PendingRetry', '-infinity') and status <= 'PendingRetry'
+            and id <> all (array(select item::bigint from parked_items where area = 'webhook_deliveries' and retry_at > clock()))
         order by status, next_attempt_at
         limit 1
     )

@@ -4,7 +4,9 @@ from (
     select (
         select next_attempt_at
         from webhook_delivery_sagas indexed by idx_saga_status_retry
-        where status = 'Pending'
+        where
+            status = 'Pending'
+            and id not in (select cast(item as integer) from parked_items where area = 'webhook_deliveries' and retry_at > ?1)
         order by next_attempt_at
         limit 1
     ) as next_attempt_at
@@ -12,7 +14,9 @@ from (
     select (
         select next_attempt_at
         from webhook_delivery_sagas indexed by idx_saga_status_retry
-        where status = 'PendingRetry'
+        where
+            status = 'PendingRetry'
+            and id not in (select cast(item as integer) from parked_items where area = 'webhook_deliveries' and retry_at > ?1)
         order by next_attempt_at
         limit 1
     )

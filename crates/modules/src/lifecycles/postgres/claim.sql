@@ -2,7 +2,10 @@
 with due as materialized (
     select id
     from lifecycles
-    where due_at <= clock() and id <> all ($4::uuid[]) and machine <> all ($5::text[])
+    where
+        due_at <= clock() and id <> all ($4::uuid[]) and machine <> all ($5::text[])
+        and id <> all (array(select item::uuid from parked_items where area = 'lifecycle_actions' and retry_at > clock()))
+        and ($6::uuid[] is null or id = any ($6))
     order by due_at
     limit $1
     for update skip locked

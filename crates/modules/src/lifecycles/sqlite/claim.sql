@@ -4,7 +4,12 @@ set token = token + 1, holder = ?3, due_at = ?4
 where id in (
     select id
     from lifecycles
-    where due_at <= ?1 and holder is null and machine not in (select value from json_each(?5))
+    where
+        due_at <= ?1 and holder is null and machine not in (select value from json_each(?5))
+        and lower(hex(id)) not in (
+            select replace(item, '-', '') from parked_items where area = 'lifecycle_actions' and retry_at > ?1
+        )
+        and (?6 is null or lower(hex(id)) in (select value from json_each(?6)))
     order by due_at
     limit ?2
 )

@@ -110,10 +110,18 @@ pub(super) fn keep(
     Ok(Ok(job.found.lease.until))
 }
 
-pub(super) fn expire(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::Result<Expired> {
+/// Puts back what nobody came back for: those of these, or all.
+pub(super) fn expire(
+    transaction: &Transaction<'_>,
+    only: Option<&[i64]>,
+    now: Timestamp,
+) -> rusqlite::Result<Expired> {
     let mut expired = Expired::default();
     let values = params![QUEUE, now.as_micros(), i64::from(BATCH)];
     for mut job in select(transaction, include_str!("../sqlite/expired.sql"), values)? {
+        if only.is_some_and(|only| !only.contains(&job.id)) {
+            continue;
+        }
         let Some(lease) = job.found.lease.expire(now) else { continue };
         let is_lost = lease.status == Status::Failed;
         job.found = Found { lease, last_error: Some(LEASE_EXPIRED.to_owned()) };
@@ -131,13 +139,15 @@ pub(super) fn expire(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite:
 pub(super) fn close_lane(
     transaction: &Transaction<'_>,
     lane: i64,
+    only: Option<&[i64]>,
     now: Timestamp,
 ) -> rusqlite::Result<usize> {
     if !transaction.prepare_cached(include_str!("../sqlite/is_deleted.sql"))?.exists([lane])? {
         return Ok(0);
     }
-    let values = params![lane, i64::from(BATCH)];
-    let waiting = select(transaction, include_str!("../sqlite/waiting_in_lane.sql"), values)?;
+    let values = params![lane, i64::from(BATCH), now.as_micros()];
+    let mut waiting = select(transaction, include_str!("../sqlite/waiting_in_lane.sql"), values)?;
+    waiting.retain(|job| only.is_none_or(|only| only.contains(&job.id)));
     let count = waiting.len();
     for mut job in waiting {
         job.found.lease.status = Status::Failed;

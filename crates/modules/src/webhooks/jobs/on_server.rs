@@ -141,17 +141,21 @@ pub(super) async fn keep(
     kept(row).map_err(|why: tokio_postgres::Error| column_unreadable(&why))
 }
 
-pub(super) async fn expire(server: &Acting) -> Result<Expired, store::Error> {
+pub(super) async fn expire(server: &Acting, only: Option<&[i64]>) -> Result<Expired, store::Error> {
     let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
-    let values: [&(dyn ToSql + Sync); 4] = [&QUEUE, &i64::from(BATCH), &fifth, &LEASE_EXPIRED];
+    let values: [&(dyn ToSql + Sync); 5] = [&QUEUE, &i64::from(BATCH), &fifth, &LEASE_EXPIRED, &only];
     let rows = server.query(include_str!("../postgres/expire.sql"), &values).await?;
     let failed = rows.iter().filter(|row| row.get::<_, &str>(0) == "Failed").count();
     Ok(Expired { put_back: rows.len() - failed, failed })
 }
 
-pub(super) async fn close_lane(server: &Acting, lane: i64) -> Result<usize, store::Error> {
-    let values: [&(dyn ToSql + Sync); 5] =
-        [&lane, &i64::from(BATCH), &SUBSCRIPTION_DELETED, &NEVER_SENT, &MAYBE_SENT];
+pub(super) async fn close_lane(
+    server: &Acting,
+    lane: i64,
+    only: Option<&[i64]>,
+) -> Result<usize, store::Error> {
+    let values: [&(dyn ToSql + Sync); 6] =
+        [&lane, &i64::from(BATCH), &SUBSCRIPTION_DELETED, &NEVER_SENT, &MAYBE_SENT, &only];
     Ok(server.query(include_str!("../postgres/close_lane.sql"), &values).await?.len())
 }
 

@@ -2,41 +2,91 @@
 
 use backstitch::Timestamp;
 use backstitch::kernel::delivery::{Delivery, Status};
-use rusqlite::{Row, Transaction, params};
+use rusqlite::{Connection, Row, Transaction, params};
 
-use super::{BATCH, Limits, Progress, Read, Reported, millis};
+use super::{BATCH, Limits, Picked, Progress, Read, Reported, millis};
 use crate::webhooks::jobs::QUEUE;
 use crate::webhooks::status::{delivery_status, delivery_word};
 use crate::webhooks::subscription::RetryDefaults;
 
+const WAITING: [Status; 2] = [Status::Pending, Status::PendingRetry];
+
+/// Takes in those of these results, and begins attempts of those of these deliveries that are due.
 pub(super) fn tick(
     transaction: &Transaction<'_>,
+    results: &Picked,
+    deliveries: &Picked,
     now: Timestamp,
     defaults: RetryDefaults,
 ) -> rusqlite::Result<Progress> {
     let mut progress = Progress::default();
-    apply_results(transaction, now, defaults, &mut progress)?;
-    for status in [Status::Pending, Status::PendingRetry] {
-        begin_attempts(transaction, status, now, defaults, &mut progress)?;
+    if !matches!(results, Picked::None) {
+        apply_results(transaction, results, now, defaults, &mut progress)?;
+    }
+    if !matches!(deliveries, Picked::None) {
+        for status in WAITING {
+            begin_attempts(transaction, status, deliveries, now, defaults, &mut progress)?;
+        }
     }
     Ok(progress)
 }
 
+/// The jobs whose results the next tick takes in.
+pub(super) fn waiting_results(
+    connection: &Connection,
+    now: Timestamp,
+    defaults: RetryDefaults,
+) -> rusqlite::Result<Vec<i64>> {
+    Ok(results(connection, now, defaults)?.into_iter().map(|(reported, _)| reported.job).collect())
+}
+
+/// The deliveries whose attempts the next tick begins.
+pub(super) fn due_deliveries(
+    connection: &Connection,
+    now: Timestamp,
+    defaults: RetryDefaults,
+) -> rusqlite::Result<Vec<i64>> {
+    let mut ids = Vec::new();
+    for status in WAITING {
+        ids.extend(due(connection, status, now, defaults)?.into_iter().map(|read| read.id));
+    }
+    Ok(ids)
+}
+
+fn results(
+    connection: &Connection,
+    now: Timestamp,
+    defaults: RetryDefaults,
+) -> rusqlite::Result<Vec<(Reported, Read)>> {
+    let mut statement = connection.prepare_cached(include_str!("../sqlite/results.sql"))?;
+    let rows = statement.query_map(params![i64::from(BATCH), now.as_micros()], |row| {
+        let retry_after = row.get::<_, Option<i64>>(2)?.map(millis);
+        Ok((Reported { job: row.get(0)?, error_code: row.get(1)?, retry_after }, read(row, 3, defaults)?))
+    })?;
+    rows.collect()
+}
+
+fn due(
+    connection: &Connection,
+    status: Status,
+    now: Timestamp,
+    defaults: RetryDefaults,
+) -> rusqlite::Result<Vec<Read>> {
+    let mut statement = connection.prepare_cached(include_str!("../sqlite/due.sql"))?;
+    let values = params![delivery_word(status), now.as_micros(), i64::from(BATCH)];
+    statement.query_map(values, |row| read(row, 0, defaults))?.collect()
+}
+
 fn apply_results(
     transaction: &Transaction<'_>,
+    picked: &Picked,
     now: Timestamp,
     defaults: RetryDefaults,
     progress: &mut Progress,
 ) -> rusqlite::Result<()> {
-    let results = {
-        let mut statement = transaction.prepare_cached(include_str!("../sqlite/results.sql"))?;
-        let rows = statement.query_map([i64::from(BATCH)], |row| {
-            let retry_after = row.get::<_, Option<i64>>(2)?.map(millis);
-            Ok((Reported { job: row.get(0)?, error_code: row.get(1)?, retry_after }, read(row, 3, defaults)?))
-        })?;
-        rows.collect::<rusqlite::Result<Vec<_>>>()?
-    };
+    let mut results = results(transaction, now, defaults)?;
     progress.more |= results.len() == BATCH as usize;
+    results.retain(|(reported, _)| picked.has(reported.job));
     let mut apply = transaction.prepare_cached(include_str!("../sqlite/apply_result.sql"))?;
     let mut consume = transaction.prepare_cached(include_str!("../sqlite/consume.sql"))?;
     for (reported, delivery) in results {
@@ -67,16 +117,14 @@ fn apply_results(
 fn begin_attempts(
     transaction: &Transaction<'_>,
     status: Status,
+    picked: &Picked,
     now: Timestamp,
     defaults: RetryDefaults,
     progress: &mut Progress,
 ) -> rusqlite::Result<()> {
-    let due = {
-        let mut statement = transaction.prepare_cached(include_str!("../sqlite/due.sql"))?;
-        let values = params![delivery_word(status), now.as_micros(), i64::from(BATCH)];
-        let rows = statement.query_map(values, |row| read(row, 0, defaults))?;
-        rows.collect::<rusqlite::Result<Vec<_>>>()?
-    };
+    let mut due = due(transaction, status, now, defaults)?;
+    let is_full = due.len() == BATCH as usize;
+    due.retain(|read| picked.has(read.id));
     if due.is_empty() {
         return Ok(());
     }
@@ -108,7 +156,7 @@ fn begin_attempts(
             insert.execute(params![job, read.id, read.lane, QUEUE, now.as_micros()])?;
         }
     }
-    progress.more |= due.len() == BATCH as usize && moved > 0;
+    progress.more |= is_full && moved > 0;
     Ok(())
 }
 

@@ -8,32 +8,59 @@ use backstitch::{Timestamp, store};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::{BATCH, Limits, Progress, Read, Reported, millis};
+use super::{BATCH, Limits, Picked, Progress, Read, Reported, millis};
 use crate::question::column_unreadable;
 use crate::webhooks::jobs::QUEUE;
 use crate::webhooks::status::{delivery_status, delivery_word};
 use crate::webhooks::subscription::RetryDefaults;
 
 /// Takes in what came of attempts, while others may be begun: these are never the same deliveries.
-pub(super) async fn take_in(server: &Acting, defaults: RetryDefaults) -> Result<Progress, store::Error> {
+pub(super) async fn take_in(
+    server: &Acting,
+    picked: &Picked,
+    defaults: RetryDefaults,
+) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
     let unit = server.begin().await?;
-    apply_results(&unit, defaults, &mut progress).await?;
+    apply_results(&unit, picked, defaults, &mut progress).await?;
     unit.commit().await?;
     Ok(progress)
 }
 
 /// Begins attempts that are due.
-pub(super) async fn begin(server: &Acting, defaults: RetryDefaults) -> Result<Progress, store::Error> {
+pub(super) async fn begin(
+    server: &Acting,
+    picked: &Picked,
+    defaults: RetryDefaults,
+) -> Result<Progress, store::Error> {
     let mut progress = Progress::default();
     let unit = server.begin().await?;
-    begin_attempts(&unit, defaults, &mut progress).await?;
+    begin_attempts(&unit, picked, defaults, &mut progress).await?;
     unit.commit().await?;
     Ok(progress)
 }
 
+/// The jobs whose results are taken in next.
+pub(super) async fn waiting_results(server: &Acting) -> Result<Vec<i64>, store::Error> {
+    let rows = server.query(include_str!("../postgres/results.sql"), &[&i64::from(BATCH)]).await?;
+    rows.iter().map(|row| row.try_get("job_id").map_err(|why| column_unreadable(&why))).collect()
+}
+
+/// The deliveries whose attempts are begun next.
+pub(super) async fn due_deliveries(server: &Acting) -> Result<Vec<i64>, store::Error> {
+    let mut ids = Vec::new();
+    for status in [Status::Pending, Status::PendingRetry] {
+        let values: [&(dyn ToSql + Sync); 2] = [&delivery_word(status), &i64::from(BATCH)];
+        for row in server.query(include_str!("../postgres/due.sql"), &values).await? {
+            ids.push(row.try_get("id").map_err(|why| column_unreadable(&why))?);
+        }
+    }
+    Ok(ids)
+}
+
 async fn apply_results(
     unit: &Unit,
+    picked: &Picked,
     defaults: RetryDefaults,
     progress: &mut Progress,
 ) -> Result<(), store::Error> {
@@ -47,6 +74,9 @@ async fn apply_results(
     for row in &rows {
         let (reported, delivery, now) = result(row, defaults).map_err(|why| column_unreadable(&why))?;
         let job = reported.job;
+        if !picked.has(job) {
+            continue;
+        }
         consumed.push(job);
         if let Some(next) = delivery.after(reported, now) {
             changes.add(&delivery, job, next);
@@ -95,6 +125,7 @@ impl Changes {
 
 async fn begin_attempts(
     unit: &Unit,
+    picked: &Picked,
     defaults: RetryDefaults,
     progress: &mut Progress,
 ) -> Result<(), store::Error> {
@@ -110,6 +141,9 @@ async fn begin_attempts(
     for (was, rows) in waiting.into_iter().zip([&new, &failed]) {
         for row in rows {
             let (job, read, now) = due(row, defaults).map_err(|why| column_unreadable(&why))?;
+            if !picked.has(read.id) {
+                continue;
+            }
             if let Some(next) = read.woken(job, now) {
                 steps.add(&read, was, next);
             }

@@ -5,6 +5,8 @@ waiting as (
     from jobs
     where
         status = 'Pending' and lane = $1
+        and jobs.id <> all (array(select item::bigint from parked_items where area = 'webhook_jobs' and retry_at > clock()))
+        and ($6::bigint[] is null or jobs.id = any ($6))
         and exists (select from webhook_subscriptions where id = $1 and deleted_at is not null)
     order by jobs.id
     limit $2

@@ -12,6 +12,7 @@ from (
     where
         (d.status, d.next_attempt_at) <= ($1::text::webhook_delivery_status, clock())
         and d.status >= $1::text::webhook_delivery_status
+        and d.id <> all (array(select item::bigint from parked_items where area = 'webhook_deliveries' and retry_at > clock()))
     order by d.status, d.next_attempt_at
     limit $2
     for update skip locked

@@ -3,7 +3,10 @@ with
 expired as (
     select id
     from jobs
-    where status = 'Leased' and queue = $1 and until <= clock()
+    where
+        status = 'Leased' and queue = $1 and until <= clock()
+        and id <> all (array(select item::bigint from parked_items where area = 'webhook_jobs' and retry_at > clock()))
+        and ($5::bigint[] is null or id = any ($5))
     order by until
     limit $2
     for update skip locked

@@ -7,6 +7,7 @@ select
 from job_results as r
     join webhook_delivery_sagas as s on s.id = r.delivery_id
     join webhook_subscriptions as p on p.id = s.subscription_id
+where r.job_id <> all (array(select item::bigint from parked_items where area = 'webhook_results' and retry_at > clock()))
 order by r.job_id
 limit $1
 for update of s skip locked

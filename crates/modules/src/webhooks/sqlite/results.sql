@@ -5,5 +5,6 @@ select
 from job_results as r
     cross join webhook_delivery_sagas as s on s.id = r.delivery_id
     cross join webhook_subscriptions as p on p.id = s.subscription_id
+where r.job_id not in (select cast(item as integer) from parked_items where area = 'webhook_results' and retry_at > ?2)
 order by r.job_id
 limit ?1

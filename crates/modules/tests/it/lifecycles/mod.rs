@@ -8,6 +8,7 @@ mod driven;
 mod guards;
 mod messages;
 mod order;
+mod parked;
 mod plans;
 mod retention;
 mod runs;

@@ -14,7 +14,7 @@ use backstitch_modules::lifecycles::sites::{self, Endpoints};
 use backstitch_modules::lifecycles::{
     self, Calls, Draft, Error, Given, Lifecycles, Moved, Recorded, Refused, Settings, Standing,
 };
-use backstitch_testkit::postgres;
+use backstitch_testkit::{obstacle, postgres};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
@@ -223,6 +223,23 @@ impl Stage {
                 session.execute(statement, &[]).await.map_err(refused)
             }
         }
+    }
+
+    /// Has the database reject an event of the rows that meet a condition.
+    pub(crate) async fn obstruct(&self, table: &str, event: &str, condition: &str) {
+        let sql = match &self.place {
+            Place::Sqlite(_) => obstacle::on_sqlite(table, event, condition),
+            Place::Postgres { .. } => obstacle::on_postgres(table, event, condition),
+        };
+        self.execute(&sql).await.unwrap();
+    }
+
+    pub(crate) async fn clear(&self, table: &str) {
+        let sql = match &self.place {
+            Place::Sqlite(_) => obstacle::gone_on_sqlite(table),
+            Place::Postgres { .. } => obstacle::gone_on_postgres(table),
+        };
+        self.execute(&sql).await.unwrap();
     }
 
     /// The texts that a statement gives in its first column.

@@ -10,6 +10,7 @@ mod late_leases;
 mod machine;
 mod migrations;
 mod orchestrators;
+mod parked;
 mod plans;
 mod retention;
 mod roles;

@@ -134,8 +134,8 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
     vec![
         (sqlite!("due"), vec![text("Pending"), number(LATER), number(100)], "idx_saga_status_retry"),
         (sqlite!("due"), vec![text("PendingRetry"), number(LATER), number(100)], "idx_saga_status_retry"),
-        (both!("sqlite", "next_due"), vec![], "idx_saga_status_retry"),
-        (both!("sqlite", "oldest_due"), vec![], "idx_saga_status_retry"),
+        (both!("sqlite", "next_due"), vec![number(LATER)], "idx_saga_status_retry"),
+        (both!("sqlite", "oldest_due"), vec![number(LATER)], "idx_saga_status_retry"),
         (
             both!("sqlite", "finished"),
             vec![text("Completed"), number(LATER), number(-1), number(0), number(100)],
@@ -146,7 +146,7 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             vec![text("DeadLettered"), number(50_000), number(51)],
             "idx_saga_status (status=? AND rowid<?)",
         ),
-        (sqlite!("results"), vec![number(100)], "INTEGER PRIMARY KEY"),
+        (sqlite!("results"), vec![number(100), number(LATER)], "INTEGER PRIMARY KEY"),
         (sqlite!("due_in_lane"), vec![number(4), number(LATER), number(100)], "jobs_due_in_lane"),
         (both!("sqlite", "lanes"), vec![number(0), number(100)], "jobs_due_in_lane"),
         (both!("sqlite", "deleted_lanes"), vec![], "jobs_due_in_lane"),
@@ -328,7 +328,7 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
     let (pending, retry, completed, queue, code) =
         ("Pending", "PendingRetry", "Completed", "deliver/webhooks", "x");
     let (hundred, none, fifth, ids) = (100_i64, 0_i64, 5_i32, vec![7_i64, 8, 9]);
-    let later_id = 500_000_i64;
+    let (later_id, all) = (500_000_i64, None::<Vec<i64>>);
     let (words, uids, times) = (vec!["x", "x", "x"], vec!["e-7", "e-8"], vec![epoch; 3]);
     let chosen = "[7,8,9]";
     let (counts, jobs) = (vec![1_i32; 3], vec![Some(7_i64); 3]);
@@ -357,8 +357,8 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
         ),
         (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
         (both!("postgres", "chosen_lanes"), vec![&chosen], &["jobs_due_in_lane"]),
-        (server!("expire"), vec![&queue, &hundred, &fifth, &code], &["jobs_leased"]),
-        (server!("close_lane"), vec![&none, &hundred, &code, &code, &code], &["jobs_due_in_lane"]),
+        (server!("expire"), vec![&queue, &hundred, &fifth, &code, &all], &["jobs_leased"]),
+        (server!("close_lane"), vec![&none, &hundred, &code, &code, &code, &all], &["jobs_due_in_lane"]),
         (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
         (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
         (both!("postgres", "conditions"), vec![&chosen, &hundred, &hundred], OF_A_SUBSCRIPTION),

@@ -20,7 +20,7 @@ use backstitch_modules::webhooks::{
     Webhooks,
 };
 use backstitch_testkit::shelf::Shelf;
-use backstitch_testkit::{postgres, unguarded};
+use backstitch_testkit::{obstacle, postgres, unguarded};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -145,6 +145,23 @@ impl Stage {
                 session.execute(statement, &[]).await.map_err(refused)
             }
         }
+    }
+
+    /// Has the database reject an event of the rows that meet a condition.
+    pub(crate) async fn obstruct(&self, table: &str, event: &str, condition: &str) {
+        let sql = match &self.place {
+            Place::Sqlite(_) => obstacle::on_sqlite(table, event, condition),
+            Place::Postgres { .. } => obstacle::on_postgres(table, event, condition),
+        };
+        self.execute(&sql).await.unwrap();
+    }
+
+    pub(crate) async fn clear(&self, table: &str) {
+        let sql = match &self.place {
+            Place::Sqlite(_) => obstacle::gone_on_sqlite(table),
+            Place::Postgres { .. } => obstacle::gone_on_postgres(table),
+        };
+        self.execute(&sql).await.unwrap();
     }
 
     /// The same for statements on a table whose guards are off, for rows as a defect could have left them.

@@ -73,7 +73,7 @@ pub(super) async fn pages(client: &Client, statement: &str, values: &str, afterw
 async fn costs(messages: i64) -> [i64; 4] {
     let client = filled(messages).await;
     let looking = pages(&client, query!("waiting_topics"), "", "").await;
-    let claim = "(array['topic-3', 'topic-4'], array[25, 25], array[10000, 10000], 'tester', 0)";
+    let claim = "(array['topic-3', 'topic-4'], array[25, 25], array[10000, 10000], 'tester', 0, null)";
     let claiming = pages(&client, query!("due_messages"), claim, "CTE put_aside").await;
     let claimed = "select id from outbox where status = 'sending' order by id";
     let claimed = client.query(claimed, &[]).await.unwrap();

@@ -3,4 +3,4 @@
 mod export;
 mod removal;
 mod room;
-mod stage;
+pub(crate) mod stage;

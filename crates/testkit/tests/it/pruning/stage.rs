@@ -12,7 +12,7 @@ use backstitch::{
     Context, Cursor, Engine, Filter, Options, Retry, Saga, SagaId, Status, Step, StepError, StepResult, Undo,
 };
 use backstitch_testkit::shelf::Shelf;
-use backstitch_testkit::{postgres, unguarded};
+use backstitch_testkit::{obstacle, postgres, unguarded};
 use serde_json::Value;
 use tempfile::TempDir;
 use tokio::sync::Semaphore;
@@ -79,6 +79,45 @@ impl Place {
                 let client = pool_at(url, 1).unwrap().get().await.unwrap();
                 client.query_one(sql, &[]).await.unwrap().get(0)
             }
+        }
+    }
+
+    /// Runs a statement that both dialects understand.
+    pub(crate) async fn execute(&self, sql: &str) {
+        match self {
+            Self::Sqlite(folder) => {
+                let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
+                file.busy_timeout(SOON).unwrap();
+                file.execute_batch(sql).unwrap();
+            }
+            Self::Postgres(url) => {
+                pool_at(url, 1).unwrap().get().await.unwrap().batch_execute(sql).await.unwrap();
+            }
+        }
+    }
+
+    /// Has the database reject an event of the rows that meet a condition.
+    pub(crate) async fn obstruct(&self, table: &str, event: &str, condition: &str) {
+        let sql = match self {
+            Self::Sqlite(_) => obstacle::on_sqlite(table, event, condition),
+            Self::Postgres(_) => obstacle::on_postgres(table, event, condition),
+        };
+        self.execute(&sql).await;
+    }
+
+    pub(crate) async fn clear(&self, table: &str) {
+        let sql = match self {
+            Self::Sqlite(_) => obstacle::gone_on_sqlite(table),
+            Self::Postgres(_) => obstacle::gone_on_postgres(table),
+        };
+        self.execute(&sql).await;
+    }
+
+    /// An id as a statement names it.
+    pub(crate) fn literal(&self, saga: SagaId) -> String {
+        match self {
+            Self::Sqlite(_) => format!("x'{}'", saga.0.simple()),
+            Self::Postgres(_) => format!("'{saga}'"),
         }
     }
 

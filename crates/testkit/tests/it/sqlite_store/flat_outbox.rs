@@ -66,7 +66,7 @@ fn steps(connection: &Connection, sql: &str, values: impl Params) -> (i32, Vec<i
 fn costs(messages: i64) -> [i32; 3] {
     let (_place, connection) = outbox_with(messages);
     let now: Timestamp = now();
-    let (looking, _) = steps(&connection, query!("waiting_topics"), []);
+    let (looking, _) = steps(&connection, query!("waiting_topics"), [now.as_micros()]);
     let due = params!["topic-3", now.as_micros(), SHARE];
     let (claiming, claimed) = steps(&connection, query!("due_messages"), due);
     assert_eq!(claimed.len(), 50, "there is enough to do");

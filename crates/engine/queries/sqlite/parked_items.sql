@@ -1,0 +1,5 @@
+select area, item, reason, attempts, parked_at, retry_at
+from parked_items
+where retry_at > ?1 and (?2 is null or area = ?2)
+order by parked_at, area, item
+limit ?3

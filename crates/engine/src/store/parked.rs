@@ -1,0 +1,83 @@
+//! Items that the database rejected, parked so that their batches go on without them.
+
+use std::fmt::Display;
+
+use backstitch_kernel::Timestamp;
+
+use super::isolation::Isolated;
+use super::{Error, Store};
+
+/// Ends of sends that are recorded, and messages whose sender is gone.
+pub const OUTBOX: &str = "outbox";
+/// Jobs that are leased, reported about, or whose lease is over.
+pub const JOBS: &str = "jobs";
+/// Sagas that are old enough to be removed.
+pub const SAGA_RETENTION: &str = "saga_retention";
+/// Messages that are old enough to be removed.
+pub const MESSAGE_RETENTION: &str = "message_retention";
+/// Idempotency keys that are old enough to be removed.
+pub const KEY_RETENTION: &str = "key_retention";
+
+/// So many parked items of an area are passed over by name; retention reads them into memory.
+pub const READ_AT_ONCE: usize = 10_000;
+
+/// An item that its batch passes over until [`Self::retry_at`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ParkedItem {
+    /// The batch that was rejected because of it, as in [`OUTBOX`].
+    pub area: String,
+    /// The item's number or name in that area.
+    pub item: String,
+    /// What the database said.
+    pub reason: String,
+    /// How often it was rejected.
+    pub attempts: u32,
+    /// When it was rejected last.
+    pub parked_at: Timestamp,
+    /// When it is tried again.
+    pub retry_at: Timestamp,
+}
+
+/// An item and what the database said of it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Rejection {
+    /// The item's number or name in its area.
+    pub item: String,
+    /// What the database said.
+    pub reason: String,
+}
+
+/// Parks these, and says so.
+///
+/// # Errors
+/// When the store cannot be written. The items are then met again, and rejected again.
+pub async fn park<T: Display, E: Display>(
+    store: &dyn Store,
+    area: &'static str,
+    rejected: &[(T, E)],
+) -> Result<(), Error> {
+    if rejected.is_empty() {
+        return Ok(());
+    }
+    store.park(area, &rejections(area, rejected)).await
+}
+
+/// What is to be parked, told in the log.
+pub(super) fn rejections<T: Display, E: Display>(area: &'static str, rejected: &[(T, E)]) -> Vec<Rejection> {
+    let rejection = |(item, error): &(T, E)| {
+        tracing::error!(area, %item, %error, "item rejected by the database; parked and tried again later");
+        Rejection { item: item.to_string(), reason: error.to_string() }
+    };
+    rejected.iter().map(rejection).collect()
+}
+
+impl<T: Display, R> Isolated<T, R, Error> {
+    /// Parks what was rejected. Answers with what the writes of the others gave.
+    ///
+    /// # Errors
+    /// When it cannot be parked, or the rest was not written.
+    pub async fn park_rejected(self, store: &dyn Store, area: &'static str) -> Result<Vec<R>, Error> {
+        park(store, area, &self.rejected).await?;
+        self.failed.map_or(Ok(self.written), Err)
+    }
+}

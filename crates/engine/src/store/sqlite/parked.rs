@@ -1,0 +1,119 @@
+//! Items that the file rejected.
+
+use backstitch_kernel::Timestamp;
+use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+
+use super::fault::Fault;
+use super::sql;
+use super::values::{Reading, limit};
+use crate::store::Error;
+use crate::store::parked::{ParkedItem, Rejection, rejections};
+
+/// Parks these within the transaction at hand, if there is one.
+pub(super) fn park(
+    connection: &Connection,
+    area: &str,
+    rejected: &[Rejection],
+    now: Timestamp,
+) -> Result<(), Fault> {
+    connection.prepare_cached(sql!("forget_parked_items"))?.execute([now.as_micros()])?;
+    let mut park = connection.prepare_cached(sql!("park_item"))?;
+    for Rejection { item, reason } in rejected {
+        park.execute(params![area, item, reason, now.as_micros()])?;
+    }
+    Ok(())
+}
+
+pub(super) fn parked(
+    connection: &Connection,
+    area: Option<&str>,
+    at_most: usize,
+    now: Timestamp,
+) -> Result<Vec<ParkedItem>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("parked_items"))?;
+    let mut rows = statement.query(params![now.as_micros(), area, limit(at_most)])?;
+    let mut parked = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("parked_items", &"an item", row);
+        parked.push(ParkedItem {
+            area: row.get(0, "area")?,
+            item: row.get(1, "item")?,
+            reason: row.get(2, "reason")?,
+            attempts: row.count(3, "attempts")?,
+            parked_at: row.time(4, "parked_at")?,
+            retry_at: row.time(5, "retry_at")?,
+        });
+    }
+    Ok(parked)
+}
+
+/// One transaction for a batch. If the file rejects an item, the batch is done once more with each item on its own: those that
+/// are rejected are parked, and leave nothing else behind.
+pub(super) fn isolating<R>(
+    connection: &Connection,
+    area: &'static str,
+    now: Timestamp,
+    work: impl Fn(&Isolation<'_>) -> Result<R, Fault>,
+) -> Result<R, Fault> {
+    let attempt = |apart| {
+        let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+        let done = work(&Isolation { connection, area, now, apart })?;
+        transaction.commit()?;
+        Ok::<R, Fault>(done)
+    };
+    match attempt(false) {
+        Err(fault) if fault.blames_the_data() => attempt(true),
+        done => done,
+    }
+}
+
+/// A batch under way.
+pub(super) struct Isolation<'c> {
+    connection: &'c Connection,
+    area: &'static str,
+    now: Timestamp,
+    /// Something was rejected before: each item gets a savepoint. It is too dear to have one around those that do no harm.
+    apart: bool,
+}
+
+impl Isolation<'_> {
+    pub(super) fn is_apart(&self) -> bool {
+        self.apart
+    }
+
+    /// Does the work of one item; nothing where it was rejected and is parked.
+    pub(super) fn run<R>(
+        &self,
+        item: i64,
+        work: impl FnOnce() -> Result<R, Fault>,
+    ) -> Result<Option<R>, Fault> {
+        if !self.apart {
+            return work().map(Some);
+        }
+        let Self { connection, area, now, .. } = *self;
+        match on_its_own(connection, work)? {
+            Ok(done) => Ok(Some(done)),
+            Err(rejected) => {
+                park(connection, area, &rejections(area, &[(item, Error::from(rejected))]), now)?;
+                Ok(None)
+            }
+        }
+    }
+}
+
+/// Works within a savepoint. What the file rejects is undone, and harms nothing else of the transaction.
+pub(super) fn on_its_own<R>(
+    connection: &Connection,
+    work: impl FnOnce() -> Result<R, Fault>,
+) -> Result<Result<R, Fault>, Fault> {
+    connection.execute_batch("savepoint one_item")?;
+    let fault = match work() {
+        Ok(done) => {
+            connection.execute_batch("release one_item")?;
+            return Ok(Ok(done));
+        }
+        Err(fault) => fault,
+    };
+    let undone = connection.execute_batch("rollback to one_item; release one_item");
+    if undone.is_ok() && fault.blames_the_data() { Ok(Err(fault)) } else { Err(fault) }
+}

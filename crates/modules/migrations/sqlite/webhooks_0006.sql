@@ -1,0 +1,1 @@
+-- Only a server has roles: see the other dialect.

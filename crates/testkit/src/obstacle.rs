@@ -1,0 +1,34 @@
+//! A trigger that rejects some rows of a table, as a broken constraint or a conflicting row would.
+
+/// What a rejected row is answered.
+pub const IN_THE_WAY: &str = "a test is in the way";
+
+/// Puts one in the way of an event, `insert`, `update` or `delete`, of the rows that meet a condition on `new` or `old`.
+#[must_use]
+pub fn on_sqlite(table: &str, event: &str, condition: &str) -> String {
+    format!(
+        "create trigger obstacle_{table} before {event} on {table} when {condition}
+         begin select raise(abort, '{IN_THE_WAY}'); end"
+    )
+}
+
+/// The same for `PostgreSQL`.
+#[must_use]
+pub fn on_postgres(table: &str, event: &str, condition: &str) -> String {
+    format!(
+        "create trigger obstacle_{table} before {event} on backstitch.{table}
+         for each row when ({condition}) execute function backstitch.refuse('{IN_THE_WAY}')"
+    )
+}
+
+/// Takes it away.
+#[must_use]
+pub fn gone_on_sqlite(table: &str) -> String {
+    format!("drop trigger obstacle_{table}")
+}
+
+/// The same for `PostgreSQL`.
+#[must_use]
+pub fn gone_on_postgres(table: &str) -> String {
+    format!("drop trigger obstacle_{table} on backstitch.{table}")
+}

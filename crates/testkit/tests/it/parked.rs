@@ -1,0 +1,193 @@
+//! Items that the database rejects are parked, and their batches go on without them.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use backstitch::retention::Retention;
+use backstitch::store::parked::{self, ParkedItem};
+use backstitch::{Context, Engine, Options, Saga, Step};
+use backstitch_testkit::obstacle::IN_THE_WAY;
+use serde_json::{Value, json};
+
+use crate::pruning::stage::{Place, eventually, options, purchase, soon};
+
+/// What is tried again at once after a parked item is released.
+const RELEASE: &str = "delete from parked_items";
+
+/// Waits until this item is parked, which it is alone.
+async fn is_parked(engine: &Engine, area: &str, item: &str) -> ParkedItem {
+    let parked = async || engine.store().parked(Some(area), 10).await.unwrap();
+    eventually("it is parked", async || !parked().await.is_empty()).await;
+    let mut all = parked().await;
+    assert_eq!(all.len(), 1, "{all:?}");
+    let parked = all.remove(0);
+    assert_eq!((&*parked.area, &*parked.item), (area, item));
+    assert!(parked.reason.contains(IN_THE_WAY), "{parked:?}");
+    parked
+}
+
+async fn buy(engine: &Engine) {
+    engine.start("purchase", &json!({})).await.unwrap().outcome().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_end_of_a_send_is_parked_and_others_go_on() {
+    for place in Place::each().await {
+        let options = Options { send_timeout: Duration::from_secs(1), ..options(Retention::default()) };
+        let engine = Engine::open_with(&place.address(), options).await.unwrap();
+        engine.register(purchase()).unwrap();
+        place.obstruct("outbox", "update", "new.id = 1 and new.status <> 'sending'").await;
+        for _ in 0..3 {
+            buy(&engine).await;
+        }
+        let sent = "select count(*) from outbox where status = 'succeeded'";
+        eventually("the others are sent", async || place.number(sent).await == 2).await;
+        let parked = is_parked(&engine, parked::OUTBOX, "1").await;
+        assert_eq!((parked.attempts, parked.retry_at), (1, parked.parked_at.plus(Duration::from_secs(60))));
+
+        // As after a crash before it was parked: its sender is gone, and the rescue is rejected too.
+        place.execute(RELEASE).await;
+        place.execute("update outbox set leased_until = created_at where id = 1").await;
+        is_parked(&engine, parked::OUTBOX, "1").await;
+        buy(&engine).await;
+        eventually("others are sent", async || place.number(sent).await == 3).await;
+
+        place.clear("outbox").await;
+        place.execute(RELEASE).await;
+        eventually("it is sent once nothing is in its way", async || place.number(sent).await == 4).await;
+        assert!(engine.store().parked(None, 10).await.unwrap().is_empty());
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_claim_of_a_message_is_parked_and_others_go_on() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        place.obstruct("outbox", "update", "new.id = 1").await;
+        for _ in 0..3 {
+            buy(&engine).await;
+        }
+        let sent = "select count(*) from outbox where status = 'succeeded'";
+        eventually("the others are sent", async || place.number(sent).await == 2).await;
+        is_parked(&engine, parked::OUTBOX, "1").await;
+        let waiting = engine.store().waiting_topics().await.unwrap();
+        assert_eq!(waiting, [], "nobody looks for it before its time");
+        place.clear("outbox").await;
+        place.execute(RELEASE).await;
+        eventually("it is sent once nothing is in its way", async || place.number(sent).await == 3).await;
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_end_of_a_hook_is_parked_and_others_go_on() {
+    for place in Place::each().await {
+        let calls = Arc::new(AtomicUsize::new(0));
+        let called = calls.clone();
+        let saga = Saga::builder("hooked").step(Step::new("a", |_: Context<Value>| async { Ok(()) }));
+        let saga = saga.on_success(move |_| {
+            called.fetch_add(1, Ordering::SeqCst);
+            async { Ok(()) }
+        });
+        let engine = Engine::open_with(&place.address(), options(Retention::default())).await.unwrap();
+        engine.register(saga.build().unwrap()).unwrap();
+        place.obstruct("jobs", "update", "new.id = 1 and new.status <> 'Leased'").await;
+        let run = async || engine.start("hooked", &()).await.unwrap().outcome().await.unwrap();
+        let called = "select count(*) from jobs where status = 'Completed'";
+        run().await;
+        is_parked(&engine, parked::JOBS, "1").await;
+        run().await;
+        eventually("another hook is called", async || place.number(called).await == 1).await;
+
+        // As after a crash before it was parked: its lease is over, and putting it back is rejected too.
+        place.execute(RELEASE).await;
+        place.execute("update jobs set until = created_at where id = 1").await;
+        is_parked(&engine, parked::JOBS, "1").await;
+        run().await;
+        eventually("another hook is called", async || place.number(called).await == 2).await;
+        assert_eq!(calls.load(Ordering::SeqCst), 3, "a parked hook is not called again");
+
+        place.clear("jobs").await;
+        place.execute(RELEASE).await;
+        let over = async || place.number(called).await == 3;
+        eventually("it is called again once nothing is in its way", over).await;
+        assert_eq!(calls.load(Ordering::SeqCst), 4);
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_lease_of_a_job_is_parked_and_others_go_on() {
+    for place in Place::each().await {
+        let saga = Saga::builder("hooked").step(Step::new("a", |_: Context<Value>| async { Ok(()) }));
+        let saga = saga.on_success(|_| async { Ok(()) });
+        let engine = Engine::open_with(&place.address(), options(Retention::default())).await.unwrap();
+        engine.register(saga.build().unwrap()).unwrap();
+        place.obstruct("jobs", "update", "new.id = 1").await;
+        for _ in 0..3 {
+            engine.start("hooked", &()).await.unwrap().outcome().await.unwrap();
+        }
+        let called = "select count(*) from jobs where status = 'Completed'";
+        eventually("the others are called", async || place.number(called).await == 2).await;
+        is_parked(&engine, parked::JOBS, "1").await;
+        place.clear("jobs").await;
+        place.execute(RELEASE).await;
+        let over = async || place.number(called).await == 3;
+        eventually("it is called once nothing is in its way", over).await;
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_removal_is_parked_and_others_are_removed() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let first = engine.start("purchase", &json!({})).await.unwrap();
+        first.clone().outcome().await.unwrap();
+        for _ in 0..2 {
+            buy(&engine).await;
+        }
+        let sent = "select count(*) from outbox where status = 'succeeded'";
+        eventually("all are sent", async || place.number(sent).await == 3).await;
+        engine.shutdown().await.unwrap();
+        let is_first = format!("old.id = {}", place.literal(first.id()));
+        place.obstruct("sagas", "delete", &is_first).await;
+        place.obstruct("outbox", "delete", "old.id = 2").await;
+
+        let engine = place.open(soon()).await;
+        let sagas = "select count(*) from sagas";
+        eventually("the other sagas are removed", async || place.number(sagas).await == 1).await;
+        let third = "select count(*) from outbox where id = 3";
+        eventually("another message is removed", async || place.number(third).await == 0).await;
+        is_parked(&engine, parked::SAGA_RETENTION, &first.id().to_string()).await;
+        is_parked(&engine, parked::MESSAGE_RETENTION, "2").await;
+
+        place.clear("sagas").await;
+        place.clear("outbox").await;
+        place.execute(RELEASE).await;
+        eventually("it is removed once nothing is in its way", async || {
+            place.number(sagas).await == 0 && place.number("select count(*) from outbox").await == 0
+        })
+        .await;
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_item_is_parked_longer_each_time_and_up_to_an_hour() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let store = engine.store();
+        let rejected = parked::Rejection { item: "7".to_owned(), reason: "no".to_owned() };
+        for (attempts, minutes) in [(1, 1), (2, 2), (3, 4), (4, 8), (5, 16), (6, 32), (7, 60), (8, 60)] {
+            store.park("somewhere", std::slice::from_ref(&rejected)).await.unwrap();
+            let parked = store.parked(Some("somewhere"), 10).await.unwrap();
+            let waits = parked[0].retry_at.since(parked[0].parked_at);
+            assert_eq!((parked[0].attempts, waits), (attempts, Duration::from_secs(minutes * 60)));
+        }
+        assert!(store.parked(Some("elsewhere"), 10).await.unwrap().is_empty());
+        engine.shutdown().await.unwrap();
+    }
+}
