@@ -7,9 +7,8 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backstitch::{
-    Context, Engine, Event, FeedEvent, Saga, SagaState, Step, StepError, StepId, StepResult, Undo, secs,
+    Context, Engine, FeedEvent, Saga, SagaState, Step, StepError, StepId, StepResult, Undo, secs,
 };
-use futures::StreamExt;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
 
@@ -87,13 +86,18 @@ async fn execute_phase_5(
     Ok(Answer { success: false, error: result.error.map(|error| error.to_string()) })
 }
 
-fn narrate(event: &FeedEvent) {
-    match &event.recorded.event {
-        Event::SagaStarted(_) => println!("[Phase 5] Saga {} started", event.definition),
-        Event::StepSucceeded { step, .. } => println!("[Phase 5] Step {step} completed"),
-        Event::SagaCompensating { .. } => println!("[Phase 5] Saga {} compensating...", event.definition),
-        _ => {}
+async fn saga_started(event: Arc<FeedEvent>) {
+    println!("[Phase 5] Saga {} started", event.record().definition);
+}
+
+async fn step_succeeded(event: Arc<FeedEvent>) {
+    if let Some(step) = event.recorded.event.step() {
+        println!("[Phase 5] Step {step} completed");
     }
+}
+
+async fn saga_compensating(event: Arc<FeedEvent>) {
+    println!("[Phase 5] Saga {} compensating...", event.record().definition);
 }
 
 #[tokio::main]
@@ -110,8 +114,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
             .on_failure(tell_coordinator)
             .build()?,
     )?;
-    let events = engine.events();
-    let narrator = tokio::spawn(events.for_each(|event: Arc<FeedEvent>| async move { narrate(&event) }));
+    engine.on("saga.started", saga_started)?;
+    engine.on("step.succeeded", step_succeeded)?;
+    engine.on("saga.compensating", saga_compensating)?;
 
     let answer = execute_phase_5(&engine, "user accounts", "accounts").await?;
     expect(answer.success && agents().len() == 3, "the team has three agents")?;
@@ -122,7 +127,6 @@ async fn main() -> Result<(), Box<dyn Error>> {
     expect(!answer.success && agents().len() == 3, "the second team is gone again")?;
 
     engine.shutdown().await?;
-    narrator.abort();
     Ok(())
 }
 

@@ -105,6 +105,32 @@ impl<I> Context<I> {
         &self.call.state.started.attributes
     }
 
+    /// What the saga's definition keeps with it ([`Builder::metadata`](crate::Builder::metadata)).
+    ///
+    /// ```
+    /// use backstitch::{Context, Engine, Saga, Step};
+    ///
+    /// # #[tokio::main(flavor = "current_thread", start_paused = true)]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// let step = Step::new("notify", |ctx: Context<()>| async move { Ok(ctx.metadata::<Vec<String>>()?) });
+    /// let engine = Engine::in_memory().await?;
+    /// engine.register(Saga::builder("release").metadata(&["team-a", "team-b"]).step(step).build()?)?;
+    /// let ended = engine.start("release", &()).await?.outcome().await?;
+    /// assert_eq!(ended.result::<Vec<String>>("notify")?, ["team-a", "team-b"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When it is something else than `T`; the step then fails for good, since no retry can change it. A definition without
+    /// metadata reads as `null`.
+    pub fn metadata<T: DeserializeOwned>(&self) -> Result<T, StepError> {
+        let metadata = self.call.definition.definition.draft().metadata.clone().unwrap_or_default();
+        metadata.decode().map_err(|why| {
+            StepError::refused(format!("the definition's metadata is not what the step takes: {why}"))
+        })
+    }
+
     /// Whether the saga is being rolled back: what this attempt does will be undone, so it may stop early. For actions
     /// only: what it says inside a compensation means nothing.
     #[must_use]

@@ -9,6 +9,7 @@ use backstitch_kernel::saga::{Definition, Draft, Performer, Phase, Problem, Prob
 use backstitch_kernel::{Payload, SagaId, StepError, StepId};
 
 use crate::call::{Admission, Call, Handler, Place, idempotency_key};
+use crate::defaults::Unsaid;
 use crate::saga::{Handlers, Saga};
 
 /// Performs the calls of declared sagas.
@@ -49,7 +50,13 @@ impl Saga {
                         .and_then(|undo| admission(&undo.action, caller)),
                 });
                 let handlers = handlers.collect();
-                Ok(Self { definition, handlers, on_success: None, on_failure: None })
+                Ok(Self {
+                    definition,
+                    handlers,
+                    on_success: None,
+                    on_failure: None,
+                    unsaid: Unsaid::default(),
+                })
             }
             Ok(_) => Err(Problems(problems)),
             Err(Problems(found)) => {

@@ -8,20 +8,21 @@ use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Recorded, Resolution};
 use futures::{Stream, StreamExt};
 use serde::Serialize;
-use tokio::sync::broadcast;
 
 use crate::clock::{Clock, Ids, NeverBack};
 use crate::definitions;
 use crate::error::Error;
+use crate::event_handlers::{self, EventSubscription};
+use crate::feed::{Feed, FeedEvent, Gap};
 use crate::inbox::{Message, Posted};
 use crate::insight::{self, Insight};
 use crate::inspect;
 use crate::options::Options;
-use crate::outbox::Routes;
+use crate::outbox::{Announced, NoSuchEvent, Routes};
 use crate::resolve;
 use crate::retention::{Pruner, Report};
 use crate::run::Run;
-use crate::runtime::{FeedEvent, Gap, Shared, Undriven};
+use crate::runtime::{Shared, Undriven};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
@@ -167,9 +168,12 @@ impl Engine {
 
     /// Makes a saga known to this engine. Sagas of it that nobody runs are taken up at once.
     ///
+    /// What the saga and its steps do not say is as [`Options::defaults`] says.
+    ///
     /// # Errors
     /// When this name and version is registered already.
     pub fn register(&self, saga: Saga) -> Result<(), Error> {
+        let saga = saga.with_defaults(&self.shared().options.defaults)?;
         self.shared().registry.add(saga)?;
         self.shared().adoption.nudge();
         Ok(())
@@ -326,23 +330,67 @@ impl Engine {
         }
     }
 
-    /// Everything that happens in this process, as it happens. A reader that falls far behind misses some.
+    /// Everything that happens in this process, as it happens, with the record of its saga. A reader that falls behind gets
+    /// what it missed from the log, in order and none of it twice.
     pub fn events(&self) -> impl Stream<Item = Arc<FeedEvent>> + Send + use<> {
-        self.events_and_gaps().filter_map(|event| std::future::ready(event.ok()))
+        self.events_and_gaps().filter_map(|event| {
+            let event = event.inspect_err(|gap| {
+                tracing::warn!(missed = gap.missed, "events are gone before their reader came to them");
+            });
+            std::future::ready(event.ok())
+        })
     }
 
-    /// The same for a reader that wants to know when it has missed some.
+    /// The same for a reader that wants to know of events that it cannot get any more.
     pub fn events_and_gaps(&self) -> impl Stream<Item = Result<Arc<FeedEvent>, Gap>> + Send + use<> {
-        futures::stream::unfold(self.shared().feed.subscribe(), |mut feed| async move {
-            match feed.recv().await {
-                Ok(event) => Some((Ok(event), feed)),
-                Err(broadcast::error::RecvError::Lagged(missed)) => {
-                    tracing::warn!(missed, "a reader of live events is too slow");
-                    Some((Err(Gap { missed }), feed))
-                }
-                Err(broadcast::error::RecvError::Closed) => None,
-            }
+        let reader = Feed::reader(self.shared(), Announced::all(), false);
+        futures::stream::unfold(reader, |mut reader| async move {
+            let next = reader.next().await?;
+            Some((next, reader))
         })
+    }
+
+    /// Calls a handler for every event of this name that happens in this process from now on: a name as in
+    /// [`Event::name`](crate::Event::name), or its beginning and a `*`. It gets the event with the
+    /// [record](FeedEvent::record) of its saga.
+    ///
+    /// Calls of one handler follow each other in the order of the events; a handler that is slow misses nothing and holds up
+    /// neither sagas nor other handlers. One that panics, or takes longer than a minute, is called again for the next event.
+    /// [`Engine::shutdown`] waits for handlers as it does for sagas. Where something must follow from an event even though
+    /// the process dies, use [`Builder::on_success`](crate::Builder::on_success), a step, or [`Options::announced`].
+    ///
+    /// ```
+    /// use backstitch::{Context, Engine, Saga, Step};
+    /// # use std::sync::{Arc, Mutex};
+    ///
+    /// # #[tokio::main(flavor = "current_thread")]
+    /// # async fn main() -> Result<(), Box<dyn std::error::Error>> {
+    /// # let engine = Engine::in_memory().await?;
+    /// # engine.register(Saga::builder("purchase").step(Step::new("a", |_: Context<u32>| async { Ok(()) })).build()?)?;
+    /// # let seen = Arc::new(Mutex::new(Vec::new()));
+    /// # let noted = seen.clone();
+    /// let handler = engine.on("saga.*", move |event| {
+    /// #   noted.lock().unwrap().push(event.recorded.event.name());
+    ///     println!("{} is {} since {}", event.saga, event.record().status, event.recorded.event.name());
+    ///     async {}
+    /// })?;
+    /// engine.start("purchase", &3).await?.outcome().await?;
+    /// # while seen.lock().unwrap().len() < 2 { tokio::task::yield_now().await; }
+    /// handler.unsubscribe();
+    /// assert!(engine.on("saga.done", |_| async {}).is_err()); // there is no such event
+    /// # assert_eq!(*seen.lock().unwrap(), ["saga.started", "saga.succeeded"]);
+    /// # Ok(())
+    /// # }
+    /// ```
+    ///
+    /// # Errors
+    /// When no event has such a name.
+    pub fn on<F, Fut>(&self, name: &str, handler: F) -> Result<EventSubscription, NoSuchEvent>
+    where
+        F: Fn(Arc<FeedEvent>) -> Fut + Send + Sync + 'static,
+        Fut: Future<Output = ()> + Send + 'static,
+    {
+        Ok(event_handlers::subscribe(self.shared(), Announced::matching([name])?, handler))
     }
 
     /// Asks a saga to roll back. `Ok` means that the request is on disk and will be answered; a saga that had
@@ -457,7 +505,7 @@ impl Engine {
         let shared = self.shared();
         shared.drain();
         let over = tokio::time::Instant::now() + shared.options.grace;
-        while shared.is_busy() && tokio::time::Instant::now() < over {
+        while (shared.is_busy() || shared.feed.holds_up_shutdown()) && tokio::time::Instant::now() < over {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         shared.stop();

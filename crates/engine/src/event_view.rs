@@ -36,6 +36,8 @@ pub struct EventView<'a> {
     attributes: Option<&'a BTreeMap<String, String>>,
     #[serde(skip_serializing_if = "Option::is_none")]
     result: Option<&'a Payload>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    results: Option<&'a BTreeMap<StepId, Payload>>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     unparsed: bool,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -110,6 +112,15 @@ impl<'a> EventView<'a> {
             Event::StepSucceeded { result, .. } => {
                 Self { result: Some(result), unparsed: result.is_unparsed(), ..self }
             }
+            Event::StepCompensated { result, .. } => Self {
+                // Most compensations give nothing.
+                result: Some(result).filter(|result| !result.is_null()),
+                unparsed: result.is_unparsed(),
+                ..self
+            },
+            Event::SagaCompensated { results } => {
+                Self { results: Some(results).filter(|results| !results.is_empty()), ..self }
+            }
             Event::StepFailed { error, in_doubt, .. } => {
                 Self { error: Some(ErrorView::of(error)), in_doubt: Some(*in_doubt), ..self }
             }
@@ -144,10 +155,8 @@ impl<'a> EventView<'a> {
                 Self { phase: Some(*phase), until: Some(Rfc3339(*until)), ..self }
             }
             Event::SagaSucceeded
-            | Event::SagaCompensated
             | Event::StepStarted { outside: None, .. }
-            | Event::StepCompensating { outside: None, .. }
-            | Event::StepCompensated { .. } => self,
+            | Event::StepCompensating { outside: None, .. } => self,
         }
     }
 }

@@ -52,7 +52,7 @@ impl Starting {
         let at = shared.options.clock.now();
         let mut request = request?;
         let rows = std::mem::take(&mut request.rows);
-        let (start, claim) = checked(request, &definition.name, shared.options.max_payload, at)?;
+        let (start, claim) = checked(request, &definition.name, &shared.options, at)?;
         let saga = shared.options.ids.next(at);
         // Be it late already: its end is for whoever drives it to decide.
         let decision = saga::accept(&definition.definition, start, at);

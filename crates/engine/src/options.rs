@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use crate::clock::{Clock, Ids, RandomIds, SystemClock};
 use crate::declared::Caller;
+use crate::defaults::Defaults;
 use crate::error::Error;
 use crate::outbox::{Announced, Nobody, Observer, Routes};
 use crate::retention::Retention;
@@ -44,6 +45,8 @@ pub struct Options {
     /// How long one send of an outgoing message may take. A message whose sender went away is sent again by somebody
     /// else after twice this.
     pub send_timeout: Duration,
+    /// For what sagas in Rust and their steps do not say.
+    pub defaults: Defaults,
     /// Products that keep tables of their own beside the engine's.
     pub products: Vec<&'static Schema>,
     /// What performs the calls of declared sagas; without one they wait for a node that has it.
@@ -73,6 +76,7 @@ impl Default for Options {
             release_after: Duration::from_secs(60),
             tick: Duration::from_secs(1),
             send_timeout: Duration::from_secs(30),
+            defaults: Defaults::default(),
             products: Vec::new(),
             caller: None,
             routes: Routes::default(),
@@ -104,6 +108,7 @@ impl Options {
                 mistakes.push(format!("{name} must be {least:?} to {LONGEST:?}"));
             }
         }
+        mistakes.extend(self.defaults.mistakes());
         mistakes.extend(self.routes.mistakes());
         mistakes.extend(self.retention.mistakes());
         if mistakes.is_empty() { Ok(()) } else { Err(Error::BadOptions(mistakes.join("; "))) }

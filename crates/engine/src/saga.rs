@@ -12,6 +12,7 @@ use serde::de::DeserializeOwned;
 
 use crate::call::{Admission, Handler};
 use crate::context::{Context, Undo};
+use crate::defaults::{Defaults, Unsaid, UnsaidInPhase, UnsaidInStep};
 use crate::step_failure::StepResult;
 use crate::view::SagaState;
 
@@ -24,6 +25,7 @@ pub struct Saga {
     pub(crate) handlers: Vec<Handlers>,
     pub(crate) on_success: Option<Hook>,
     pub(crate) on_failure: Option<Hook>,
+    pub(crate) unsaid: Unsaid,
 }
 
 /// The code of one step.
@@ -71,14 +73,6 @@ impl Saga {
     }
 }
 
-#[derive(Default)]
-struct Defaults {
-    timeout: Option<Duration>,
-    retry: Option<Retry>,
-    compensation_timeout: Option<Duration>,
-    compensation_retry: Option<Retry>,
-}
-
 /// Puts a saga together.
 pub struct Builder {
     draft: Draft,
@@ -117,28 +111,29 @@ impl Builder {
         self
     }
 
-    /// How long an attempt of an action may take, for steps that do not say. 60 s unless given.
+    /// How long an attempt of an action may take, for steps that do not say. 60 s unless given here or in [`Options::defaults`](crate::Options::defaults).
     #[must_use]
     pub fn step_timeout(mut self, timeout: Duration) -> Self {
-        self.defaults.timeout = Some(timeout);
+        self.defaults.step_timeout = Some(timeout);
         self
     }
 
-    /// How actions are retried, for steps that do not say. Twice, 5 s apart, unless given.
+    /// How actions are retried, for steps that do not say. Twice, 5 s apart, unless given here or in
+    /// [`Options::defaults`](crate::Options::defaults).
     #[must_use]
     pub fn retry(mut self, retry: Retry) -> Self {
         self.defaults.retry = Some(retry);
         self
     }
 
-    /// How long an attempt of a compensation may take, for steps that do not say. 120 s unless given.
+    /// How long an attempt of a compensation may take, for steps that do not say. 120 s unless given here or in [`Options::defaults`](crate::Options::defaults).
     #[must_use]
     pub fn compensation_timeout(mut self, timeout: Duration) -> Self {
         self.defaults.compensation_timeout = Some(timeout);
         self
     }
 
-    /// How compensations are retried, for steps that do not say. Five times with growing waits unless given.
+    /// How compensations are retried, for steps that do not say. Five times with growing waits unless given here or in [`Options::defaults`](crate::Options::defaults).
     #[must_use]
     pub fn compensation_retry(mut self, retry: Retry) -> Self {
         self.defaults.compensation_retry = Some(retry);
@@ -148,7 +143,7 @@ impl Builder {
     /// Whether the other compensations still run after one failed for good. They do not unless you say so.
     #[must_use]
     pub fn continue_on_compensation_failure(mut self, on: bool) -> Self {
-        self.draft.continue_on_compensation_failure = on;
+        self.defaults.continue_on_compensation_failure = Some(on);
         self
     }
 
@@ -221,11 +216,22 @@ impl Builder {
         let Self { mut draft, defaults, steps, on_success, on_failure, problems } = self;
         draft.on_success = on_success.is_some();
         draft.on_failure = on_failure.is_some();
-        let (steps, handlers) = steps.into_iter().map(|step| step.resolve(&defaults)).unzip();
-        draft.steps = steps;
+        let mut unsaid = Unsaid {
+            continue_on_compensation_failure: defaults.continue_on_compensation_failure.is_none(),
+            steps: Vec::new(),
+        };
+        draft.continue_on_compensation_failure =
+            defaults.continue_on_compensation_failure.unwrap_or_default();
+        let mut handlers = Vec::new();
+        for step in steps {
+            unsaid.steps.push(step.unsaid(&defaults));
+            let (step, code) = step.resolve(&defaults);
+            draft.steps.push(step);
+            handlers.push(code);
+        }
         match draft.check() {
             Ok(definition) if problems.is_empty() => {
-                Ok(Saga { definition, handlers, on_success, on_failure })
+                Ok(Saga { definition, handlers, on_success, on_failure, unsaid })
             }
             Ok(_) => Err(Problems(problems)),
             Err(Problems(found)) => Err(Problems(problems.into_iter().chain(found).collect())),
@@ -252,6 +258,19 @@ struct AnyStep {
 }
 
 impl AnyStep {
+    fn unsaid(&self, defaults: &Defaults) -> UnsaidInStep {
+        UnsaidInStep {
+            action: UnsaidInPhase {
+                timeout: self.timeout.or(defaults.step_timeout).is_none(),
+                retry: self.retry.is_none() && defaults.retry.is_none(),
+            },
+            compensation: UnsaidInPhase {
+                timeout: self.compensation_timeout.or(defaults.compensation_timeout).is_none(),
+                retry: self.compensation_retry.is_none() && defaults.compensation_retry.is_none(),
+            },
+        }
+    }
+
     fn resolve(self, defaults: &Defaults) -> (DraftStep, Handlers) {
         let compensate = self.handlers.compensation.is_some().then(|| DraftCompensation {
             action: Performer::Code,
@@ -270,7 +289,7 @@ impl AnyStep {
             title: self.title,
             depends_on: self.depends_on,
             action: Performer::Code,
-            timeout: self.timeout.or(defaults.timeout).unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
+            timeout: self.timeout.or(defaults.step_timeout).unwrap_or(draft::DEFAULT_STEP_TIMEOUT),
             queue_timeout: None,
             retry: self.retry.or_else(|| defaults.retry.clone()).unwrap_or_else(draft::default_retry),
             compensate,
@@ -349,6 +368,10 @@ where
 
     /// How it is undone. It must be safe to call twice, and before or without the action having taken effect.
     ///
+    /// What it returns is kept in the log: [`SagaState::compensation_result`] and the events `step.compensated` and
+    /// `saga.compensated` have it. A result that has no JSON form or exceeds
+    /// [`Options::max_payload`](crate::Options::max_payload) is not kept; the compensation is done all the same.
+    ///
     /// ```
     /// use backstitch::{Context, Step, StepResult, Undo};
     ///
@@ -365,11 +388,12 @@ where
     /// let step = charge.compensate(refund);
     /// ```
     #[must_use]
-    pub fn compensate<F, Fut>(mut self, compensation: F) -> Self
+    pub fn compensate<C, F, Fut>(mut self, compensation: F) -> Self
     where
         R: DeserializeOwned,
+        C: Serialize,
         F: Fn(Context<I>, Undo<R>) -> Fut + Send + Sync + 'static,
-        Fut: Future<Output = StepResult<()>> + Send + 'static,
+        Fut: Future<Output = StepResult<C>> + Send + 'static,
     {
         let action = self.inner.handlers.action.take();
         self.inner.handlers.action = action.map(readable::<R>);
@@ -377,9 +401,13 @@ where
         self.inner.handlers.compensation = Some(Arc::new(move |call| {
             let compensation = compensation.clone();
             Box::pin(async move {
+                let (saga, step) = (call.saga, call.step().clone());
                 let undo = Undo::of(&call)?;
-                compensation(Context::of(call)?, undo).await?;
-                Ok(Payload::null())
+                let result = compensation(Context::of(call)?, undo).await?;
+                Ok(Payload::encode(&result).unwrap_or_else(|error| {
+                    tracing::warn!(%saga, %step, %error, "a compensation's result has no JSON form; it is not kept");
+                    Payload::null()
+                }))
             })
         }));
         self

@@ -15,6 +15,7 @@ use sha2::{Digest as _, Sha256};
 use crate::definitions;
 use crate::error::Error;
 use crate::in_transaction;
+use crate::options::Options;
 use crate::registry::Registered;
 use crate::run::{Accepted, Run};
 use crate::runtime::{Circumstances, Launch, Seat, Shared, plan};
@@ -143,7 +144,7 @@ async fn start(
 ) -> Result<Run, Error> {
     let at = shared.options.clock.now();
     let rows = std::mem::take(&mut request.rows);
-    let (request, claim) = checked(request, &definition.name, shared.options.max_payload, at)?;
+    let (request, claim) = checked(request, &definition.name, &shared.options, at)?;
     let saga = shared.options.ids.next(at);
     // A full engine still accepts: the saga is on disk and waits for its turn.
     let room = shared.room.clone().try_acquire_owned().ok();
@@ -224,10 +225,11 @@ pub(crate) fn check_note(note: &str) -> Result<(), Error> {
 pub(crate) fn checked(
     request: Request,
     definition: &str,
-    max_payload: usize,
+    options: &Options,
     now: Timestamp,
 ) -> Result<(Start, Option<Claim>), Error> {
     let Request { mut start, key, deadline_in, .. } = request;
+    let max_payload = options.max_payload;
     if start.input.len() > max_payload {
         return Err(Error::InputTooLarge { size: start.input.len(), limit: max_payload });
     }
@@ -251,7 +253,8 @@ pub(crate) fn checked(
     }
     let digest = || digest_of(&start);
     let claim = key.map(|key| Claim { scope: format!("saga/{definition}"), key, digest: digest() });
-    if let Some(time) = deadline_in {
+    let default = options.defaults.deadline_in.filter(|_| start.deadline.is_none());
+    if let Some(time) = deadline_in.or(default) {
         start.deadline = Some(now.plus(time));
     }
     Ok((start, claim))

@@ -40,6 +40,8 @@ pub struct SagaState {
     pub paused: bool,
     /// The number of its newest event.
     pub seq: u64,
+    /// What its definition keeps with it.
+    pub metadata: Option<Payload>,
     /// What it was started with.
     pub input: Payload,
     /// The caller's own id.
@@ -73,6 +75,8 @@ pub struct StepView {
     pub compensation_attempts: u32,
     /// What its action gave.
     pub result: Option<Payload>,
+    /// What its compensation gave.
+    pub compensation_result: Option<Payload>,
     /// Why its action failed last.
     pub error: Option<StepError>,
     /// Why its compensation failed last.
@@ -90,6 +94,7 @@ impl SagaState {
             status: state.status,
             paused: state.paused,
             seq: state.seq,
+            metadata: definition.draft().metadata.clone(),
             input: state.started.input.clone(),
             correlation_id: state.started.correlation_id.clone(),
             attributes: state.started.attributes.clone(),
@@ -101,6 +106,7 @@ impl SagaState {
                     attempts: state.forward.attempts,
                     compensation_attempts: state.undo.attempts,
                     result: state.result.clone(),
+                    compensation_result: state.compensation_result.clone(),
                     error: state.forward.error.clone(),
                     compensation_error: state.undo.error.clone(),
                 })
@@ -130,6 +136,23 @@ impl SagaState {
     /// When it gave something else than `T`. A step without a result reads as `null`.
     pub fn result<T: DeserializeOwned>(&self, step: &str) -> Result<T, serde_json::Error> {
         let result = self.step(step).and_then(|step| step.result.clone()).unwrap_or_default();
+        result.decode()
+    }
+
+    /// What the definition keeps with the saga ([`Builder::metadata`](crate::Builder::metadata)).
+    ///
+    /// # Errors
+    /// When it is something else than `T`. A definition without metadata reads as `null`.
+    pub fn metadata<T: DeserializeOwned>(&self) -> Result<T, serde_json::Error> {
+        self.metadata.clone().unwrap_or_default().decode()
+    }
+
+    /// What the compensation of a step gave.
+    ///
+    /// # Errors
+    /// When it gave something else than `T`. A step without such a result reads as `null`.
+    pub fn compensation_result<T: DeserializeOwned>(&self, step: &str) -> Result<T, serde_json::Error> {
+        let result = self.step(step).and_then(|step| step.compensation_result.clone()).unwrap_or_default();
         result.decode()
     }
 

@@ -23,7 +23,7 @@ pub(crate) fn pass_on_events(app: App) -> impl Future<Output = ()> {
                     Some(Ok(event)) => {
                         counters.count(&event.recorded.event);
                         durations.count(&event, &app.metrics);
-                        app.pulse.count(&event);
+                        app.pulse.count(event.saga, &event.recorded);
                         let name = event.recorded.event.name();
                         app.audience.tell(&event.definition, name, || routes::live_frame(&event));
                     }

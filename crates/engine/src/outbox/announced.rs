@@ -68,6 +68,11 @@ impl Announced {
         Ok(Self(patterns.into_iter().map(read).collect::<Result<_, _>>()?))
     }
 
+    /// Every event.
+    pub(crate) fn all() -> Self {
+        Self(vec![Pattern::Begins(String::new())])
+    }
+
     /// Whether nothing is announced.
     #[must_use]
     pub fn is_empty(&self) -> bool {

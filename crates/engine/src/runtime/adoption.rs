@@ -245,7 +245,7 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
         return;
     };
     let state = match State::fold(&definition.definition, &stored.log) {
-        Ok(state) => state,
+        Ok(state) => Arc::new(state),
         Err(misfit) => {
             shared.cannot_drive(row.id, format!("its log does not fit its definition: {misfit}"));
             return;
@@ -254,7 +254,7 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
     match stored.log.last() {
         Some(Recorded { event: Event::SagaAdopted { epoch: by, .. }, .. }) if *by == epoch => {
             let adopted = stored.log[stored.log.len() - 1..].to_vec();
-            shared.announce(row.id, &definition.name, adopted, place.seat.live());
+            shared.announce(row.id, &definition, &state, adopted, place.seat.live());
         }
         _ => place.seat.live().advanced_to(state.seq),
     }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::saga::{Outcome, Phase};
-use backstitch_kernel::{ErrorKind, StepError};
+use backstitch_kernel::{ErrorKind, Payload, StepError};
 
 use super::Shared;
 use super::guarded::{self, Ended};
@@ -53,7 +53,14 @@ pub(super) async fn run(
     if let Some(begins) = begins {
         begins();
     }
+    let phase = call.phase;
     match guarded::run(timeout, async { handler(call).await }).await {
+        // A compensation that is done stays done.
+        Ended::Answered(Ok(result)) if phase == Phase::Undo && result.len() > shared.options.max_payload => {
+            let (size, limit) = (result.len(), shared.options.max_payload);
+            tracing::warn!(step = %step.id, size, limit, "a compensation's result is too large; it is not kept");
+            Outcome::Succeeded(Payload::null())
+        }
         Ended::Answered(Ok(result)) if result.len() > shared.options.max_payload => {
             let (size, limit) = (result.len(), shared.options.max_payload);
             let message = format!("the result has {size} bytes, the limit is {limit}: keep it elsewhere");

@@ -115,7 +115,7 @@ impl Driver {
     pub(crate) fn new(
         shared: Arc<Shared>,
         definition: Arc<Registered>,
-        state: State,
+        state: Arc<State>,
         epoch: Epoch,
         seat: Seat,
         room: OwnedSemaphorePermit,
@@ -124,7 +124,7 @@ impl Driver {
             shared,
             saga: seat.saga(),
             definition,
-            state: Arc::new(state),
+            state,
             epoch,
             seat,
             work: FuturesUnordered::new(),
@@ -161,7 +161,7 @@ impl Driver {
         inbox_seen: u64,
     ) {
         if self.look_whether_applied(&events).await == Some(Some(Verdict::Applied)) {
-            self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
+            self.shared.announce(self.saga, &self.definition, &self.state, events, self.seat.live());
             self.go_on(effects, inbox_seen).await;
         }
     }
@@ -546,11 +546,11 @@ impl Driver {
 
     fn applied(&mut self, decision: Decision, events: Vec<Recorded>) {
         self.shared.undriven.driven(self.saga);
-        self.shared.announce(self.saga, &self.definition.name, events, self.seat.live());
-        if decision.state.status.is_terminal() && self.definition.has_hooks() {
+        self.state = Arc::new(decision.state);
+        self.shared.announce(self.saga, &self.definition, &self.state, events, self.seat.live());
+        if self.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();
         }
-        self.state = Arc::new(decision.state);
         self.perform(decision.effects);
     }
 

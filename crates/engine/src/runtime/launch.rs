@@ -45,14 +45,15 @@ impl Launch {
             shared.work.notify_waiters();
         }
         let mut events = commit.events;
+        let state = Arc::new(decision.state);
         if written {
-            shared.announce(saga, &definition.name, std::mem::take(&mut events), seat.live());
+            shared.announce(saga, &definition, &state, std::mem::take(&mut events), seat.live());
         }
         match room {
             // Whether or not it is on disk: nobody's, it is found when it is due.
             _ if planned.released => {}
             Some(room) => {
-                let driver = Driver::new(shared.clone(), definition, decision.state, epoch, seat, room);
+                let driver = Driver::new(shared.clone(), definition, state, epoch, seat, room);
                 if written {
                     shared.drive(saga, driver.go_on(decision.effects, inbox_seen));
                 } else {

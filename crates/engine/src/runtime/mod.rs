@@ -23,19 +23,20 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::Recorded;
+use backstitch_kernel::saga::{Recorded, State};
 use futures::FutureExt;
-use tokio::sync::{Mutex, Notify, Semaphore, broadcast, mpsc, watch};
+use tokio::sync::{Mutex, Notify, Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 use uuid::Uuid;
 
 use crate::committer::Committer;
+use crate::feed::Feed;
 use crate::live::{Live, LiveSagas};
 use crate::onlookers::Onlookers;
 use crate::options::Options;
 use crate::outbox::Publisher;
-use crate::registry::Registry;
+use crate::registry::{Registered, Registry};
 use crate::retention::Pruners;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::outbox::NewMessage;
@@ -57,9 +58,6 @@ use undriven::UndrivenSagas;
 /// Waits between two looks at a store that does not answer.
 const STORE_RETRY: Duration = Duration::from_millis(200);
 
-/// Live events that a slow reader may fall behind before it misses some.
-const FEED_DEPTH: usize = 4096;
-
 /// What every part of a running engine shares.
 pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
@@ -69,7 +67,8 @@ pub(crate) struct Shared {
     pub(crate) live: LiveSagas,
     /// Who watches sagas that nobody here runs.
     pub(crate) onlookers: Onlookers,
-    pub(crate) feed: broadcast::Sender<Arc<FeedEvent>>,
+    /// Who reads every event that this process writes.
+    pub(crate) feed: Feed,
     /// Room for sagas under way.
     pub(crate) room: Arc<Semaphore>,
     /// Sagas that are ours and wait for room.
@@ -111,24 +110,6 @@ enum Phase {
     Abandoned,
 }
 
-/// An event as it happens.
-#[derive(Clone, Debug)]
-pub struct FeedEvent {
-    /// The saga.
-    pub saga: SagaId,
-    /// The definition's name.
-    pub definition: Arc<str>,
-    /// What happened.
-    pub recorded: Recorded,
-}
-
-/// A reader of live events fell behind; what it missed is in the sagas' logs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Gap {
-    /// How many events it missed.
-    pub missed: u64,
-}
-
 /// Things worth counting that leave no event.
 #[derive(Default)]
 pub(crate) struct Counters {
@@ -150,7 +131,7 @@ impl Shared {
         let shared = Arc::new(Self {
             liveness: Liveness::new(store.is_shared().then_some(options.lease), joined),
             room: Arc::new(Semaphore::new(options.max_active)),
-            feed: broadcast::Sender::new(FEED_DEPTH),
+            feed: Feed::default(),
             registry: Registry::default(),
             live: LiveSagas::default(),
             undriven: UndrivenSagas::default(),
@@ -321,22 +302,18 @@ impl Shared {
         }
     }
 
-    /// Tells whoever listens what has just been committed.
-    pub(crate) fn announce(&self, saga: SagaId, definition: &Arc<str>, events: Vec<Recorded>, live: &Live) {
-        self.publish(saga, definition, &events);
+    /// Tells readers of events what has just been committed, and the state it led to.
+    pub(crate) fn announce(
+        &self,
+        saga: SagaId,
+        definition: &Arc<Registered>,
+        state: &Arc<State>,
+        events: Vec<Recorded>,
+        live: &Live,
+    ) {
+        self.feed.publish(saga, definition, state, &events);
         let newest = events.last().map_or(0, |newest| newest.seq);
         live.wrote(events);
         self.onlookers.tell(saga, newest);
-    }
-
-    fn publish(&self, saga: SagaId, definition: &Arc<str>, events: &[Recorded]) {
-        if self.feed.receiver_count() == 0 {
-            return;
-        }
-        for recorded in events {
-            let event = FeedEvent { saga, definition: definition.clone(), recorded: recorded.clone() };
-            // Sending fails only when the last reader has just left.
-            let _ = self.feed.send(Arc::new(event));
-        }
     }
 }

@@ -182,7 +182,7 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
 fn hook(on: &Circumstances<'_>, recorded: &Recorded) -> Option<NewJob> {
     let kind = match &recorded.event {
         Event::SagaSucceeded => HookKind::Success,
-        Event::SagaCompensated | Event::SagaFailed { .. } => HookKind::Failure,
+        Event::SagaCompensated { .. } | Event::SagaFailed { .. } => HookKind::Failure,
         _ => return None,
     };
     if !on.definition.wants_hook(kind) {

@@ -13,9 +13,10 @@ use super::halting::Halting;
 use super::scenario::{Plot, Scenario};
 use crate::call::Handler;
 use crate::clock::TokioClock;
+use crate::defaults::Unsaid;
 use crate::engine::Engine;
+use crate::feed::FeedEvent;
 use crate::options::Options;
-use crate::runtime::FeedEvent;
 use crate::saga::Saga;
 use crate::store::memory::MemoryStore;
 use crate::store::{Cursor, Filter, Store};
@@ -128,7 +129,7 @@ impl Stage {
                 *undo = self.watched(undo.clone(), Sabotage::None);
             }
         }
-        Ok(Saga { definition, handlers, on_success: None, on_failure: None })
+        Ok(Saga { definition, handlers, on_success: None, on_failure: None, unsaid: Unsaid::default() })
     }
 
     fn watched(&self, handler: Handler, sabotage: Sabotage) -> Handler {

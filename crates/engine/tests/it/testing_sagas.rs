@@ -240,7 +240,7 @@ async fn a_compensation_that_fails_is_found() {
     let world = World::default();
     let said = complaint(&world, || {
         good("middle", &world)
-            .compensate(|_, _: Undo<String>| async { Err(StepError::refused("too late").into()) })
+            .compensate(|_, _: Undo<String>| async { Err::<(), _>(StepError::refused("too late").into()) })
     })
     .await;
     assert!(said.contains("ends `failed` instead of `compensated`"), "{said}");

@@ -1,15 +1,17 @@
 //! What follows from a state by itself: steps that can start, compensations that are due, the end.
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use super::MAX_INTERRUPTIONS;
 use super::definition::Step;
-use super::event::{Event, Outside, Phase};
+use super::event::{Event, MAX_RESULTS_LEN, Outside, Phase};
 use super::input::Effect;
 use super::state::{PhaseState, Progress, Status, StepState};
 use super::transition::Transition;
 use crate::error::{ErrorKind, StepError};
 use crate::id::{SagaId, StepId};
+use crate::payload::Payload;
 use crate::planted::{Bug, is_planted};
 use crate::retry::Retry;
 
@@ -194,7 +196,25 @@ fn end_rollback(next: &mut Transition<'_>) {
             let error = next.state.steps[position].undo.error.clone().unwrap_or_else(interrupted);
             next.emit_at(position, Event::SagaFailed { step, error });
         }
-        None => next.emit(Event::SagaCompensated),
+        None => {
+            let results = compensation_results(next);
+            next.emit(Event::SagaCompensated { results });
+        }
+    }
+}
+
+/// What the compensations gave, if one event can hold it.
+fn compensation_results(next: &Transition<'_>) -> BTreeMap<StepId, Payload> {
+    let steps = next.definition.steps().iter().zip(&next.state.steps);
+    let given = steps.filter_map(|(step, state)| {
+        let result = state.compensation_result.as_ref().filter(|result| !result.is_null())?;
+        Some((step.id.clone(), result.clone()))
+    });
+    let results: BTreeMap<_, _> = given.collect();
+    if results.values().map(Payload::len).sum::<usize>() > MAX_RESULTS_LEN {
+        BTreeMap::new()
+    } else {
+        results
     }
 }
 

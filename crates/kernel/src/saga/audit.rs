@@ -87,7 +87,7 @@ impl Audit<'_> {
                 self.require(8, first, || "the rollback begins twice".into());
             }
             (Event::SagaSucceeded, _) => self.succeeded(),
-            (Event::SagaCompensated, _) => self.compensated(),
+            (Event::SagaCompensated { .. }, _) => self.compensated(),
             (Event::SagaFailed { .. }, Some(position)) => self.failed(position),
             (event, Some(position)) => self.take_step(position, event, recorded.at),
             // Every other event names its step.
@@ -138,7 +138,7 @@ impl Audit<'_> {
             | Event::SagaSucceeded
             | Event::SagaFailed { .. }
             | Event::SagaCompensating { .. }
-            | Event::SagaCompensated
+            | Event::SagaCompensated { .. }
             | Event::SagaPaused { .. }
             | Event::SagaResumed { .. }
             | Event::SagaAdopted { .. } => {}

@@ -1,6 +1,7 @@
 //! Events as rows: a name, a step, an attempt and the rest as JSON.
 
 use std::borrow::Cow;
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -39,6 +40,8 @@ struct Data<'a> {
     queue_until: Option<Timestamp>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     until: Option<Timestamp>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    results: Option<Cow<'a, BTreeMap<StepId, Payload>>>,
 }
 
 /// The JSON part of an event's row; `None` where name, step and attempt say it all.
@@ -48,10 +51,14 @@ pub fn data(event: &Event) -> Option<String> {
         // The two that every saga writes, and the one that carries the caller's text: no detour through serde.
         Event::StepStarted { outside: None, .. }
         | Event::SagaSucceeded
-        | Event::SagaCompensated
-        | Event::StepCompensating { outside: None, .. }
-        | Event::StepCompensated { .. } => return None,
-        Event::StepSucceeded { result, .. } => return result_data(result),
+        | Event::StepCompensating { outside: None, .. } => return None,
+        Event::StepSucceeded { result, .. } | Event::StepCompensated { result, .. } => {
+            return result_data(result);
+        }
+        Event::SagaCompensated { results } if results.is_empty() => return None,
+        Event::SagaCompensated { results } => {
+            Data { results: Some(Cow::Borrowed(results)), ..Data::default() }
+        }
         Event::SagaStarted(started) => return serde_json::to_string(&**started).ok(),
         Event::StepStarted { outside: Some(outside), .. }
         | Event::StepCompensating { outside: Some(outside), .. } => Data {
@@ -119,7 +126,7 @@ pub fn event(
         "saga.compensating" => {
             Event::SagaCompensating { failed_step: step.map(StepId::from), error: row.error()? }
         }
-        "saga.compensated" => Event::SagaCompensated,
+        "saga.compensated" => Event::SagaCompensated { results: row.results()? },
         "saga.paused" => Event::SagaPaused { note: row.note()? },
         "saga.resumed" => Event::SagaResumed { note: row.note()? },
         "saga.adopted" => {
@@ -170,7 +177,9 @@ pub fn event(
         "step.compensating" => {
             Event::StepCompensating { step: row.step()?, attempt: row.attempt()?, outside: row.outside()? }
         }
-        "step.compensated" => Event::StepCompensated { step: row.step()?, attempt: row.attempt()? },
+        "step.compensated" => {
+            Event::StepCompensated { step: row.step()?, attempt: row.attempt()?, result: row.result()? }
+        }
         "step.compensation_failed" => {
             Event::StepCompensationFailed { step: row.step()?, attempt: row.attempt()?, error: row.error()? }
         }
@@ -211,6 +220,15 @@ impl Row<'_> {
             queue_until: data.queue_until,
             until: data.until,
         }))
+    }
+
+    /// Empty in logs of versions that did not keep them.
+    fn results(&self) -> Result<BTreeMap<StepId, Payload>, Unreadable> {
+        if self.data.is_none() {
+            return Ok(BTreeMap::new());
+        }
+        let data: Data<'_> = self.json()?;
+        Ok(data.results.map(Cow::into_owned).unwrap_or_default())
     }
 
     fn result(&self) -> Result<Payload, Unreadable> {

@@ -167,7 +167,9 @@ fn finish_compensation(
     let position = in_flight(next, step, Phase::Undo, attempt)?;
     let step = step.clone();
     match outcome {
-        Outcome::Succeeded(_) => next.emit_at(position, Event::StepCompensated { step, attempt }),
+        Outcome::Succeeded(result) => {
+            next.emit_at(position, Event::StepCompensated { step, attempt, result });
+        }
         Outcome::Failed(error) => compensation_failed(next, saga, position, error),
     }
     Ok(())

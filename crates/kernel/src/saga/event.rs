@@ -10,6 +10,9 @@ use crate::id::StepId;
 use crate::payload::Payload;
 use crate::time::Timestamp;
 
+/// The largest results of compensations that a `saga.compensated` event repeats, in bytes of JSON over all steps.
+pub const MAX_RESULTS_LEN: usize = 256 * 1024;
+
 /// Whether a step's action or its compensation is meant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
@@ -76,7 +79,11 @@ pub enum Event {
         error: StepError,
     },
     /// Everything that had to be undone is undone.
-    SagaCompensated,
+    SagaCompensated {
+        /// The results of the compensations by step, without those that gave none. Empty if they exceed
+        /// [`MAX_RESULTS_LEN`] together: the steps' own events have them.
+        results: BTreeMap<StepId, Payload>,
+    },
     /// Nothing new starts until it is resumed.
     SagaPaused {
         /// Who asked, and why.
@@ -173,6 +180,8 @@ pub enum Event {
         step: StepId,
         /// The attempt that did it.
         attempt: u32,
+        /// What the compensation gave.
+        result: Payload,
     },
     /// The compensation failed for good.
     StepCompensationFailed {
@@ -256,7 +265,7 @@ impl Event {
             Self::SagaSucceeded => "saga.succeeded",
             Self::SagaFailed { .. } => "saga.failed",
             Self::SagaCompensating { .. } => "saga.compensating",
-            Self::SagaCompensated => "saga.compensated",
+            Self::SagaCompensated { .. } => "saga.compensated",
             Self::SagaPaused { .. } => "saga.paused",
             Self::SagaResumed { .. } => "saga.resumed",
             Self::SagaAdopted { .. } => "saga.adopted",
@@ -291,7 +300,7 @@ impl Event {
             Self::SagaCompensating { failed_step, .. } => failed_step.as_ref(),
             Self::SagaStarted(_)
             | Self::SagaSucceeded
-            | Self::SagaCompensated
+            | Self::SagaCompensated { .. }
             | Self::SagaPaused { .. }
             | Self::SagaResumed { .. }
             | Self::SagaAdopted { .. } => None,
@@ -329,7 +338,7 @@ impl Event {
             | Self::SagaSucceeded
             | Self::SagaFailed { .. }
             | Self::SagaCompensating { .. }
-            | Self::SagaCompensated
+            | Self::SagaCompensated { .. }
             | Self::SagaPaused { .. }
             | Self::SagaResumed { .. }
             | Self::SagaAdopted { .. } => None,
@@ -339,6 +348,6 @@ impl Event {
     /// Whether the saga is at its end with it.
     #[must_use]
     pub fn is_terminal(&self) -> bool {
-        matches!(self, Self::SagaSucceeded | Self::SagaCompensated | Self::SagaFailed { .. })
+        matches!(self, Self::SagaSucceeded | Self::SagaCompensated { .. } | Self::SagaFailed { .. })
     }
 }

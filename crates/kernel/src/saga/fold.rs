@@ -99,7 +99,7 @@ impl State {
             Event::SagaStarted(_) => {}
             Event::SagaSucceeded => self.status = Status::Succeeded,
             Event::SagaFailed { .. } => self.status = Status::Failed,
-            Event::SagaCompensated => self.status = Status::Compensated,
+            Event::SagaCompensated { .. } => self.status = Status::Compensated,
             Event::SagaCompensating { failed_step, error } => {
                 self.status = Status::Compensating;
                 self.cause = Some(Arc::new(Cause { failed_step: failed_step.clone(), error: error.clone() }));
@@ -166,7 +166,10 @@ impl State {
             Event::StepCompensating { attempt, outside, .. } => {
                 step.undo.begin(*attempt, outside.as_ref(), recorded.at);
             }
-            Event::StepCompensated { .. } => step.undo.end(Progress::Done, None),
+            Event::StepCompensated { result, .. } => {
+                step.undo.end(Progress::Done, None);
+                step.compensation_result = Some(result.clone());
+            }
             Event::StepCompensationFailed { error, .. } => {
                 step.undo.end(Progress::Failed, Some(error.clone()));
                 step.parked_seq = recorded.seq;
@@ -186,7 +189,7 @@ impl State {
             | Event::SagaSucceeded
             | Event::SagaFailed { .. }
             | Event::SagaCompensating { .. }
-            | Event::SagaCompensated
+            | Event::SagaCompensated { .. }
             | Event::SagaPaused { .. }
             | Event::SagaResumed { .. }
             | Event::SagaAdopted { .. } => {}

@@ -55,7 +55,7 @@ impl Start {
 /// How an attempt ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Outcome {
-    /// With this result; a compensation's is not kept.
+    /// With this result.
     Succeeded(Payload),
     /// With this error.
     Failed(StepError),

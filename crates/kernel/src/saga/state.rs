@@ -125,6 +125,8 @@ pub struct StepState {
     pub in_doubt: bool,
     /// What the action gave.
     pub result: Option<Payload>,
+    /// What the compensation gave.
+    pub compensation_result: Option<Payload>,
     /// The event that ended the action: later ends are undone first.
     pub settled_seq: u64,
     /// The event that gave up on the compensation; zero when none did.

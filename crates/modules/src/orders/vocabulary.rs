@@ -49,7 +49,7 @@ pub fn entry(recorded: &Recorded) -> Option<Entry<'_>> {
         }
         Event::StepCompensated { step, .. } => (Some(step), Code::R, None),
         Event::StepCompensationFailed { step, error, .. } => (Some(step), Code::Rf, Some(error)),
-        Event::SagaCompensated => (None, Code::D, None),
+        Event::SagaCompensated { .. } => (None, Code::D, None),
         Event::SagaStarted(_)
         | Event::SagaSucceeded
         | Event::SagaFailed { .. }
@@ -152,7 +152,7 @@ pub fn message(event: &Event) -> Option<&'static str> {
         (Event::StepCompensationFailed { .. }, Some(Service::Inventory)) => "Inventory could not be released",
         (Event::StepCompensationFailed { .. }, Some(Service::Logistics)) => "Shipping could not be cancelled",
         (Event::SagaSucceeded, _) => "Order Complete",
-        (Event::SagaCompensated, _) => REFUNDED,
+        (Event::SagaCompensated { .. }, _) => REFUNDED,
         (Event::SagaFailed { .. }, _) => "Order Failed - Support has been told",
         _ => return None,
     })
@@ -160,6 +160,8 @@ pub fn message(event: &Event) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use backstitch::Payload;
 
     use super::*;
@@ -177,9 +179,9 @@ mod tests {
             (Event::StepSucceeded { step: step(), attempt: 1, result: Payload::null() }, Some(Code::S)),
             (Event::StepFailed { step: step(), attempt: 1, error: error(), in_doubt: false }, Some(Code::F)),
             (Event::StepTimedOut { step: step(), attempt: 1, error: error() }, Some(Code::F)),
-            (Event::StepCompensated { step: step(), attempt: 1 }, Some(Code::R)),
+            (Event::StepCompensated { step: step(), attempt: 1, result: Payload::null() }, Some(Code::R)),
             (Event::StepCompensationFailed { step: step(), attempt: 6, error: error() }, Some(Code::Rf)),
-            (Event::SagaCompensated, Some(Code::D)),
+            (Event::SagaCompensated { results: BTreeMap::new() }, Some(Code::D)),
             (Event::SagaSucceeded, None),
         ];
         for (event, code) in cases {
@@ -196,6 +198,9 @@ mod tests {
         assert_eq!(message(&succeeded("inventory")), Some("Inventory reserved"));
         assert_eq!(message(&succeeded("logistics")), Some("Shipping scheduled"));
         assert_eq!(message(&Event::SagaSucceeded), Some("Order Complete"));
-        assert_eq!(message(&Event::SagaCompensated), Some("Order Failed - Refunded"));
+        assert_eq!(
+            message(&Event::SagaCompensated { results: BTreeMap::new() }),
+            Some("Order Failed - Refunded")
+        );
     }
 }

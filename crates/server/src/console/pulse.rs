@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, PoisonError};
 
-use backstitch::{Event, FeedEvent, Timestamp};
+use backstitch::{Event, Recorded, SagaId, Timestamp};
 
 use crate::telemetry::since_start;
 
@@ -50,19 +50,18 @@ impl Pulse {
     }
 
     /// Takes note of an event.
-    pub(crate) fn count(&self, event: &FeedEvent) {
-        let recorded = &event.recorded;
+    pub(crate) fn count(&self, saga: SagaId, recorded: &Recorded) {
         let mut minutes = self.minutes.lock().unwrap_or_else(PoisonError::into_inner);
         let Some(minute) = at(&mut minutes, recorded.at) else { return };
         match recorded.event {
             Event::SagaStarted(_) => minute.started += 1,
             Event::SagaSucceeded => minute.succeeded += 1,
-            Event::SagaCompensated => minute.compensated += 1,
+            Event::SagaCompensated { .. } => minute.compensated += 1,
             Event::SagaFailed { .. } => minute.failed += 1,
             _ => return,
         }
         if recorded.event.is_terminal()
-            && let Some(took) = since_start(event)
+            && let Some(took) = since_start(saga, recorded.at)
         {
             minute.took.count(i64::try_from(took.as_micros()).unwrap_or(i64::MAX));
         }
@@ -154,13 +153,11 @@ fn at(minutes: &mut VecDeque<Minute>, at: Timestamp) -> Option<&mut Minute> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
-
-    use backstitch::{Recorded, SagaId};
+    use std::collections::BTreeMap;
 
     use super::*;
 
-    fn event(millis: u64, took_millis: i64, event: Event) -> Arc<FeedEvent> {
+    fn event(millis: u64, took_millis: i64, event: Event) -> (SagaId, Recorded) {
         let stamp = uuid::Timestamp::from_unix(
             uuid::NoContext,
             millis / 1000,
@@ -168,16 +165,20 @@ mod tests {
         );
         let saga = SagaId(uuid::Uuid::new_v7(stamp));
         let at = Timestamp::from_micros((i64::try_from(millis).unwrap() + took_millis) * 1000);
-        Arc::new(FeedEvent { saga, definition: "order".into(), recorded: Recorded { seq: 2, at, event } })
+        (saga, Recorded { seq: 2, at, event })
+    }
+
+    fn count(pulse: &Pulse, (saga, recorded): (SagaId, Recorded)) {
+        pulse.count(saga, &recorded);
     }
 
     #[test]
     fn events_are_counted_in_their_minutes_with_how_long_sagas_took() {
         let pulse = Pulse::from(Timestamp::from_micros(0));
         for took in [10, 20, 40] {
-            pulse.count(&event(60_000, took, Event::SagaSucceeded));
+            count(&pulse, event(60_000, took, Event::SagaSucceeded));
         }
-        pulse.count(&event(60_000, 61_000, Event::SagaCompensated));
+        count(&pulse, event(60_000, 61_000, Event::SagaCompensated { results: BTreeMap::new() }));
         let hour = pulse.last_hour(Timestamp::from_micros(2 * MINUTE));
         assert_eq!(hour.len(), MINUTES);
         let [before, last] = [&hour[MINUTES - 2], &hour[MINUTES - 1]];
@@ -193,7 +194,7 @@ mod tests {
     fn an_hour_is_kept_and_what_is_older_is_gone() {
         let pulse = Pulse::from(Timestamp::from_micros(0));
         for minute in 0..200 {
-            pulse.count(&event(minute * 60_000, 0, Event::SagaSucceeded));
+            count(&pulse, event(minute * 60_000, 0, Event::SagaSucceeded));
         }
         assert_eq!(pulse.minutes.lock().unwrap().len(), MINUTES);
         let hour = pulse.last_hour(Timestamp::from_micros(199 * MINUTE));
@@ -206,8 +207,8 @@ mod tests {
     #[test]
     fn a_clock_that_is_ahead_hides_nothing_of_what_others_count() {
         let pulse = Pulse::from(Timestamp::from_micros(0));
-        pulse.count(&event(600_000, 0, Event::SagaSucceeded));
-        pulse.count(&event(120_000, 0, Event::SagaSucceeded));
+        count(&pulse, event(600_000, 0, Event::SagaSucceeded));
+        count(&pulse, event(120_000, 0, Event::SagaSucceeded));
         let hour = pulse.last_hour(Timestamp::from_micros(2 * MINUTE));
         assert_eq!(hour[MINUTES - 1].succeeded, 1);
     }

@@ -103,6 +103,9 @@ pub(super) struct Event {
     attributes: Option<BTreeMap<String, String>>,
     #[schema(required = false)]
     result: Value,
+    /// What the compensations gave, by step, without those that gave nothing; only in `saga.compensated`. Absent where all of
+    /// it exceeds 256 KiB: the events of the steps have it.
+    results: Option<BTreeMap<String, Value>>,
     /// `true` if the service's response was not JSON. The result is then its text, or null if it was binary.
     unparsed: Option<bool>,
     failed_step: Option<String>,

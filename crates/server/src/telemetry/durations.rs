@@ -36,7 +36,7 @@ impl Durations {
                 self.end(metrics, (saga, step, Phase::Undo), at, "failed");
             }
             Event::SagaSucceeded => ended(metrics, event, "succeeded"),
-            Event::SagaCompensated => ended(metrics, event, "compensated"),
+            Event::SagaCompensated { .. } => ended(metrics, event, "compensated"),
             Event::SagaFailed { .. } => ended(metrics, event, "failed"),
             _ => {}
         }
@@ -76,13 +76,13 @@ impl Durations {
 }
 
 fn ended(metrics: &Metrics, event: &FeedEvent, end: &'static str) {
-    let Some(took) = since_start(event) else { return };
+    let Some(took) = since_start(event.saga, event.recorded.at) else { return };
     metrics.record(SAGA_DURATION, vec![Label::from_static_parts("end", end)], took);
 }
 
 /// How long the saga has run: its id says when it started.
-pub(crate) fn since_start(event: &FeedEvent) -> Option<Duration> {
-    let (seconds, nanos) = event.saga.0.get_timestamp()?.to_unix();
+pub(crate) fn since_start(saga: SagaId, at: Timestamp) -> Option<Duration> {
+    let (seconds, nanos) = saga.0.get_timestamp()?.to_unix();
     let micros = i64::try_from(seconds).ok()?.checked_mul(1_000_000)?;
-    Some(event.recorded.at.since(Timestamp::from_micros(micros + i64::from(nanos / 1000))))
+    Some(at.since(Timestamp::from_micros(micros + i64::from(nanos / 1000))))
 }

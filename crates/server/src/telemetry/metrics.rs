@@ -385,7 +385,7 @@ impl EventCounters {
         match event {
             Event::SagaStarted(_) => self.started.increment(1),
             Event::SagaSucceeded => self.succeeded.increment(1),
-            Event::SagaCompensated => self.compensated.increment(1),
+            Event::SagaCompensated { .. } => self.compensated.increment(1),
             Event::SagaFailed { .. } => self.failed.increment(1),
             other => {
                 if let Some((_, counter)) = self.steps.iter().find(|(kind, _)| *kind == other.name()) {

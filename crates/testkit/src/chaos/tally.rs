@@ -63,7 +63,7 @@ pub(super) fn calls(definition: &Definition, saga: &Stored, calls: &[RawCall]) -
     for recorded in &saga.log {
         let answered = match &recorded.event {
             Event::StepSucceeded { step, attempt, .. } => (step.as_str(), Phase::Do, *attempt),
-            Event::StepCompensated { step, attempt } => (step.as_str(), Phase::Undo, *attempt),
+            Event::StepCompensated { step, attempt, .. } => (step.as_str(), Phase::Undo, *attempt),
             _ => continue,
         };
         if seen.get(&answered).is_none_or(|call| call.answer != Answer::Done) {

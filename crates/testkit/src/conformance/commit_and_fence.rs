@@ -115,11 +115,17 @@ fn every_event(now: Timestamp) -> Vec<Event> {
         Event::SagaCompensating { failed_step: None, error: error.clone() },
         Event::SagaCompensating { failed_step: Some(step.clone()), error: error.clone() },
         Event::StepCompensating { step: step.clone(), attempt: 1, outside: None },
-        Event::StepCompensated { step: step.clone(), attempt: 1 },
+        Event::StepCompensated {
+            step: step.clone(),
+            attempt: 1,
+            result: Payload::parse(r#"{"refund": 7}"#).unwrap(),
+        },
         Event::StepCompensationFailed { step: step.clone(), attempt: 6, error: error.clone() },
         Event::SagaFailed { step: step.clone(), error },
-        Event::StepResolved { step, action: Resolution::Skip, note: "by hand".to_owned() },
-        Event::SagaCompensated,
+        Event::StepResolved { step: step.clone(), action: Resolution::Skip, note: "by hand".to_owned() },
+        Event::SagaCompensated {
+            results: BTreeMap::from([(step, Payload::parse(r#"{"refund": 7}"#).unwrap())]),
+        },
         Event::SagaSucceeded,
     ]
 }
@@ -280,7 +286,11 @@ pub async fn a_saga_can_end_with_its_first_decision(fixture: &dyn Fixture) {
         row.status = Status::Compensated;
         row.failed_step = Some(StepId::from("build"));
     }
-    commit.events.push(Recorded { seq: 2, at: now, event: Event::SagaCompensated });
+    commit.events.push(Recorded {
+        seq: 2,
+        at: now,
+        event: Event::SagaCompensated { results: BTreeMap::new() },
+    });
     apply(&*store, commit).await;
     let row = loaded(&*store, saga(1)).await.summary;
     assert_eq!((row.status, row.failed_step), (Status::Compensated, Some(StepId::from("build"))));
@@ -289,7 +299,10 @@ pub async fn a_saga_can_end_with_its_first_decision(fixture: &dyn Fixture) {
 /// Good ends are final, whatever number a decision states and whatever it would make of the row.
 pub async fn nothing_follows_a_good_end(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());
-    let ends = [(Event::SagaSucceeded, Status::Succeeded), (Event::SagaCompensated, Status::Compensated)];
+    let ends = [
+        (Event::SagaSucceeded, Status::Succeeded),
+        (Event::SagaCompensated { results: BTreeMap::new() }, Status::Compensated),
+    ];
     for (number, (event, end)) in (1..).zip(ends) {
         let saga = saga(number);
         apply(&*store, started(saga, now)).await;

@@ -38,7 +38,7 @@ async fn remove(fixture: &dyn Fixture, sagas: &[SagaId], status: Status) -> Gone
 fn becomes(saga: SagaId, seq: u64, at: Timestamp, status: Status) -> Commit {
     let event = match status {
         Status::Succeeded => Event::SagaSucceeded,
-        Status::Compensated => Event::SagaCompensated,
+        Status::Compensated => Event::SagaCompensated { results: BTreeMap::new() },
         Status::Failed => Event::SagaFailed { step: "build".into(), error: StepError::refused("no") },
         Status::Pending | Status::Running | Status::Compensating => {
             return updated(saga, seq, at, |row| row.status = status);

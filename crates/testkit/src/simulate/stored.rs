@@ -119,7 +119,7 @@ fn status_after(event: &Event) -> Option<Status> {
         Event::StepStarted { .. } => Some(Status::Running),
         Event::SagaSucceeded => Some(Status::Succeeded),
         Event::SagaFailed { .. } => Some(Status::Failed),
-        Event::SagaCompensated => Some(Status::Compensated),
+        Event::SagaCompensated { .. } => Some(Status::Compensated),
         Event::SagaCompensating { .. } | Event::StepResolved { .. } => Some(Status::Compensating),
         _ => None,
     }

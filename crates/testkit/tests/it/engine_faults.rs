@@ -123,7 +123,7 @@ fn hanging(trace: &Trace) -> Saga {
 fn stuck(trace: &Trace, hook_answers: Result<(), StepError>) -> Builder {
     let told = trace.clone();
     let a = Step::new("a", |_: Context<Value>| async { Ok(()) })
-        .compensate(|_, _: Undo<()>| async { Err(StepError::refused("it stays").into()) })
+        .compensate(|_, _: Undo<()>| async { Err::<(), _>(StepError::refused("it stays").into()) })
         .compensation_retry(Retry::none());
     let no = Step::new("no", |_: Context<Value>| async { Err::<(), _>(StepError::refused("no").into()) });
     Saga::builder("s").step(a).step(no).on_failure(move |ended| {

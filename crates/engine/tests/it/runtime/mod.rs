@@ -7,6 +7,7 @@ mod crashes;
 mod deadlines;
 mod declared;
 mod doubt;
+mod event_handlers;
 mod hooks;
 mod inputs;
 mod insight;

@@ -9,7 +9,7 @@ use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store;
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::{Context, Engine, Error, Saga, Status, Step, Undo, secs};
+use backstitch::{Context, Engine, Error, Saga, Status, Step, StepResult, Undo, secs};
 use tokio::time::{Instant, timeout};
 
 use crate::runtime::support::*;
@@ -122,7 +122,7 @@ async fn nothing_that_never_returns_holds_up_a_shutdown_beyond_its_grace() {
     let undone = trace.clone();
     let undo = noting("b", &trace).compensation_timeout(secs(3600)).compensate(move |_, _: Undo<String>| {
         undone.say("undo b");
-        pending()
+        pending::<StepResult<()>>()
     });
     let undo = Saga::builder("undo").step(undo).step(refusing("no", &trace));
     engine.register(undo.build().unwrap()).unwrap();

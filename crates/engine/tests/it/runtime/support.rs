@@ -133,7 +133,7 @@ pub(crate) fn stubborn(id: &'static str, trace: &Trace) -> Step<serde_json::Valu
     let undone = trace.clone();
     noting(id, trace).compensate(move |_, _: Undo<String>| {
         undone.say(format!("undo {id} fails"));
-        async { Err(StepError::refused("it stays").into()) }
+        async { Err::<(), _>(StepError::refused("it stays").into()) }
     })
 }
 

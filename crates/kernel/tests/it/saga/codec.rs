@@ -54,7 +54,11 @@ fn every_event() -> Vec<(&'static str, Event)> {
         ("saga.failed", Event::SagaFailed { step: step.clone(), error: error() }),
         ("saga.compensating", Event::SagaCompensating { failed_step: Some(step.clone()), error: error() }),
         ("saga.compensating", Event::SagaCompensating { failed_step: None, error: StepError::not_done("") }),
-        ("saga.compensated", Event::SagaCompensated),
+        ("saga.compensated", Event::SagaCompensated { results: BTreeMap::new() }),
+        (
+            "saga.compensated",
+            Event::SagaCompensated { results: BTreeMap::from([(step.clone(), json(r#"{"id":  7}"#))]) },
+        ),
         ("saga.paused", Event::SagaPaused { note: note.clone() }),
         ("saga.resumed", Event::SagaResumed { note: note.clone() }),
         ("saga.adopted", Event::SagaAdopted { node: "n".to_owned(), epoch: -5 }),
@@ -87,7 +91,15 @@ fn every_event() -> Vec<(&'static str, Event)> {
             "step.compensating",
             Event::StepCompensating { step: step.clone(), attempt, outside: Some(outside()) },
         ),
-        ("step.compensated", Event::StepCompensated { step: step.clone(), attempt }),
+        ("step.compensated", Event::StepCompensated { step: step.clone(), attempt, result: Payload::null() }),
+        (
+            "step.compensated",
+            Event::StepCompensated { step: step.clone(), attempt, result: json(r#"{"id":  7}"#) },
+        ),
+        (
+            "step.compensated",
+            Event::StepCompensated { step: step.clone(), attempt, result: Payload::from_unparsed(b"<html>") },
+        ),
         (
             "step.compensation_failed",
             Event::StepCompensationFailed { step: step.clone(), attempt, error: error() },
@@ -114,11 +126,15 @@ fn every_event_comes_back_from_its_row_as_it_was() {
 #[test]
 fn events_that_say_it_all_by_their_name_need_no_data() {
     for (name, event) in every_event() {
-        let bare = matches!(
-            name,
-            "saga.succeeded" | "saga.compensated" | "step.started" | "step.compensating" | "step.compensated"
-        ) && !is_left_outside(&event);
-        let empty = matches!(&event, Event::StepSucceeded { result, .. } if result.is_null() && !result.is_unparsed());
+        let bare = matches!(name, "saga.succeeded" | "step.started" | "step.compensating")
+            && !is_left_outside(&event);
+        let empty = match &event {
+            Event::StepSucceeded { result, .. } | Event::StepCompensated { result, .. } => {
+                result.is_null() && !result.is_unparsed()
+            }
+            Event::SagaCompensated { results } => results.is_empty(),
+            _ => false,
+        };
         assert_eq!(codec::data(&event).is_none(), bare || empty, "{name}");
     }
 }

@@ -347,7 +347,7 @@ pub(crate) fn short(event: &Event) -> String {
     match event {
         Event::SagaStarted(_) => "started".to_owned(),
         Event::SagaSucceeded => "succeeded".to_owned(),
-        Event::SagaCompensated => "compensated".to_owned(),
+        Event::SagaCompensated { .. } => "compensated".to_owned(),
         Event::SagaFailed { step, .. } => format!("failed at {step}"),
         Event::SagaCompensating { failed_step, error } => match failed_step {
             Some(step) => format!("turn at {step}"),

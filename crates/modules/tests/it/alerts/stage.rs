@@ -184,7 +184,7 @@ fn order() -> Saga {
     let payment = Step::new("payment", |_: Context<Value>| async { Ok(json!("paid")) })
         .compensate(|ctx: Context<Value>, _: Undo<Value>| async move {
             let why = ctx.input()["why"].as_str().unwrap().to_owned();
-            Err(StepError::not_done(why).with_code("BANK_CLOSED").into())
+            Err::<(), _>(StepError::not_done(why).with_code("BANK_CLOSED").into())
         })
         .compensation_retry(Retry::none());
     let inventory = Step::new("inventory", |_: Context<Value>| async {

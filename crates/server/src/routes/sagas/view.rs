@@ -21,6 +21,9 @@ pub(crate) struct SagaView<'a> {
     version: u32,
     /// Whether it is paused.
     paused: bool,
+    /// What its definition keeps with it.
+    #[schema(value_type = Value)]
+    metadata: Option<&'a Payload>,
     /// What it was started with.
     #[schema(value_type = Value)]
     input: &'a Payload,
@@ -58,6 +61,9 @@ pub(crate) struct StepInView<'a> {
     /// What its action gave.
     #[schema(value_type = Value)]
     result: Option<&'a Payload>,
+    /// What its compensation gave.
+    #[schema(value_type = Value)]
+    compensation_result: Option<&'a Payload>,
     /// Why its action failed last.
     #[schema(value_type = Option<vocabulary::StepError>)]
     error: Option<ErrorView<'a>>,
@@ -74,6 +80,7 @@ impl<'a> SagaView<'a> {
             definition: &saga.definition,
             version: saga.version,
             paused: saga.paused,
+            metadata: saga.metadata.as_ref(),
             input: &saga.input,
             correlation_id: saga.correlation_id.as_deref(),
             attributes: &saga.attributes,
@@ -95,6 +102,7 @@ impl<'a> StepInView<'a> {
             attempts: step.attempts,
             compensation_attempts: step.compensation_attempts,
             result: step.result.as_ref(),
+            compensation_result: step.compensation_result.as_ref(),
             error: step.error.as_ref().map(ErrorView::of),
             compensation_error: step.compensation_error.as_ref().map(ErrorView::of),
         }

@@ -60,6 +60,6 @@ pub(in crate::routes) async fn all_events(
 
 /// An event among all others, as it is sent.
 pub(crate) fn live_frame(event: &FeedEvent) -> Option<Bytes> {
-    let FeedEvent { saga, definition, recorded } = event;
-    frame(None, recorded.event.name(), &EventView::among_all(*saga, definition, recorded))
+    let recorded = &event.recorded;
+    frame(None, recorded.event.name(), &EventView::among_all(event.saga, &event.definition, recorded))
 }

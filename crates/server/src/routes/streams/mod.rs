@@ -34,7 +34,7 @@ impl Told {
     async fn view<'a>(&self, recorded: &'a Recorded) -> EventView<'a> {
         let view = EventView::of(recorded);
         let Self::OfOrder(app, order) = self else { return view };
-        if recorded.event != Event::SagaCompensated {
+        if !matches!(recorded.event, Event::SagaCompensated { .. }) {
             return view.with_message(message(&recorded.event));
         }
         // Whether the payment came back is known to the saga as a whole, and to nobody who reads its last event alone.

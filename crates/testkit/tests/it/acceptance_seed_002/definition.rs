@@ -130,3 +130,49 @@ async fn s002_definition_timeouts_end_attempts_of_actions_and_compensations() {
     })
     .await;
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s002_metadata_is_in_the_context_the_hooks_and_the_state() {
+    on_every_store(async |stage| {
+        let trace = Trace::default();
+        let step =
+            Step::new("a", |ctx: Context<Value>| async move { Ok(ctx.metadata::<Value>()?["team"].clone()) });
+        let (undone, told) = (trace.clone(), trace.clone());
+        let step = step.compensate(move |ctx, _: Undo<Value>| {
+            undone.say(format!("undo {}", ctx.metadata::<Value>().unwrap()["team"]));
+            async { Ok(()) }
+        });
+        let saga = || {
+            let builder = Saga::builder("s").metadata(&json!({"team": "core"}));
+            builder.step(noting("none", &trace))
+        };
+        let told_team = move |saga: backstitch::SagaState| {
+            told.say(format!("hook {}", saga.metadata::<Value>().unwrap()["team"]));
+            async { Ok(()) }
+        };
+        let engine = stage
+            .engine(saga().step(step).step(refusing("no", &trace)).on_failure(told_team).build().unwrap())
+            .await;
+        let end = execute(&engine, "s").await;
+        assert_eq!(end.result::<String>("a").unwrap(), "core");
+        trace.wait_for("undo \"core\"").await;
+        trace.wait_for("hook \"core\"").await;
+        engine.shutdown().await.unwrap();
+        // Without the code of the saga, too.
+        let state = stage.open().await.load(end.id).await.unwrap().unwrap();
+        assert_eq!(state.metadata::<Value>().unwrap(), json!({"team": "core"}));
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s002_a_saga_without_metadata_reads_null() {
+    on_every_store(async |stage| {
+        let step =
+            Step::new("a", |ctx: Context<Value>| async move { Ok(ctx.metadata::<Option<u32>>()?.is_none()) });
+        let end = stage.run(Saga::builder("s").step(step).build().unwrap()).await;
+        assert!(end.result::<bool>("a").unwrap());
+        assert_eq!(end.metadata, None);
+    })
+    .await;
+}

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use backstitch::kernel::saga::draft;
 use backstitch::testing::assert_unwinds_from_every_step;
-use backstitch::{Context, Engine, Retry, Saga, Status, Step, StepError, Undo, secs};
+use backstitch::{Context, Defaults, Draft, Engine, Retry, Saga, Status, Step, StepError, Undo, secs};
 use serde_json::{Value, json};
 
 use crate::acceptance_seed_002::stage::{Trace, ended, execute, ms, noting, on_every_store, refusing};
@@ -155,4 +155,81 @@ async fn s002_practice_4_state_is_persisted_unless_the_engine_is_in_memory() {
     let id = execute(&engine, "s").await.id;
     drop(engine);
     assert!(Engine::in_memory().await.unwrap().load(id).await.unwrap().is_none());
+}
+
+/// The definition as the engine registered it.
+async fn registered(engine: &Engine, saga: Saga) -> Draft {
+    let name = saga.definition().name().to_owned();
+    engine.register(saga).unwrap();
+    execute(engine, &name).await;
+    let stored = engine.store().definition(&name, None).await.unwrap().unwrap();
+    stored.body.decode().unwrap()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s002_practice_4_engine_defaults_serve_sagas_that_do_not_say() {
+    let defaults = Defaults {
+        step_timeout: Some(secs(11)),
+        retry: Some(Retry::fixed(4, secs(3))),
+        compensation_timeout: Some(secs(22)),
+        compensation_retry: Some(Retry::fixed(6, secs(5))),
+        continue_on_compensation_failure: Some(true),
+        deadline_in: None,
+    };
+    on_every_store(async |stage| {
+        let engine = stage.open_with(|options| options.defaults = defaults.clone()).await;
+        let step = || {
+            let step = Step::new("a", |_: Context<Value>| async { Ok(()) });
+            step.compensate(|_, _: Undo<()>| async { Ok(()) })
+        };
+        let silent = registered(&engine, Saga::builder("silent").step(step()).build().unwrap()).await;
+        let undo = silent.steps[0].compensate.as_ref().unwrap();
+        assert_eq!((silent.steps[0].timeout, &silent.steps[0].retry), (secs(11), &Retry::fixed(4, secs(3))));
+        assert_eq!((undo.timeout, &undo.retry), (secs(22), &Retry::fixed(6, secs(5))));
+        assert!(silent.continue_on_compensation_failure);
+        let said = Saga::builder("said")
+            .step_timeout(secs(1))
+            .continue_on_compensation_failure(false)
+            .compensation_retry(Retry::none())
+            .step(step().retry(Retry::none()).compensation_timeout(secs(2)));
+        let said = registered(&engine, said.build().unwrap()).await;
+        let undo = said.steps[0].compensate.as_ref().unwrap();
+        assert_eq!((said.steps[0].timeout, &said.steps[0].retry), (secs(1), &Retry::none()));
+        assert_eq!((undo.timeout, &undo.retry), (secs(2), &Retry::none()));
+        assert!(!said.continue_on_compensation_failure);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn s002_practice_4_engine_deadline_serves_starts_that_do_not_say() {
+    on_every_store(async |stage| {
+        let defaults = Defaults { deadline_in: Some(secs(600)), ..Defaults::default() };
+        let engine = stage.open_with(|options| options.defaults = defaults).await;
+        engine.register(Saga::builder("s").step(noting("a", &Trace::default())).build().unwrap()).unwrap();
+        let start = |key: &'static str| engine.start("s", &Value::Null).key(key);
+        let silent = start("silent").await.unwrap();
+        let again = start("silent").await.unwrap();
+        assert_eq!(silent.id(), again.id(), "the default is no part of the request");
+        let silent = ended(silent).await;
+        assert_eq!(silent.deadline, Some(silent.created_at.plus(secs(600))));
+        let said = ended(start("said").deadline_in(secs(60)).await.unwrap()).await;
+        assert_eq!(said.deadline, Some(said.created_at.plus(secs(60))));
+    })
+    .await;
+}
+
+#[tokio::test]
+async fn s002_practice_4_wrong_defaults_are_refused_by_name() {
+    let defaults = Defaults {
+        step_timeout: Some(secs(0)),
+        compensation_retry: Some(Retry::fixed(1_000_000, secs(1))),
+        deadline_in: Some(secs(0)),
+        ..Defaults::default()
+    };
+    let options = backstitch::Options { defaults, ..backstitch::Options::default() };
+    let Err(refused) = Engine::in_memory_with(options).await else { panic!("they are taken") };
+    for name in ["defaults.step_timeout", "defaults.compensation_retry", "defaults.deadline_in"] {
+        assert!(refused.to_string().contains(name), "{refused}");
+    }
 }

@@ -154,7 +154,7 @@ pub(crate) fn stubborn(id: &'static str, trace: &Trace) -> Step<Value, String> {
     let undone = trace.clone();
     let step = noting(id, trace).compensate(move |_, _: Undo<String>| {
         undone.say(format!("undo {id} fails"));
-        async { Err(StepError::not_done("it stays").into()) }
+        async { Err::<(), _>(StepError::not_done("it stays").into()) }
     });
     step.compensation_retry(Retry::fixed(1, ms(1)))
 }

@@ -1,6 +1,6 @@
 //! States.
 
-use backstitch::{Saga, Status, Undo};
+use backstitch::{Saga, Status, StepResult, Undo};
 
 use crate::acceptance_seed_002::stage::{
     Trace, ended, eventually, execute, hanging, noting, on_every_store, refusing, start, stubborn,
@@ -12,7 +12,8 @@ async fn s002_states_a_saga_is_seen_in_each_of_its_six_states() {
     assert_eq!(names, ["pending", "running", "succeeded", "failed", "compensating", "compensated"]);
     on_every_store(async |stage| {
         let trace = Trace::default();
-        let slow_undo = noting("slow", &trace).compensate(|_, _: Undo<String>| std::future::pending());
+        let slow_undo =
+            noting("slow", &trace).compensate(|_, _: Undo<String>| std::future::pending::<StepResult<()>>());
         let engine = stage.open_with(|options| options.max_active = 3).await;
         for saga in [
             Saga::builder("good").step(noting("a", &trace)),
@@ -41,7 +42,8 @@ async fn s002_states_a_saga_is_seen_in_each_of_its_six_states() {
 async fn s002_states_a_step_is_seen_in_each_of_its_states() {
     on_every_store(async |stage| {
         let trace = Trace::default();
-        let slow_undo = noting("slow", &trace).compensate(|_, _: Undo<String>| std::future::pending());
+        let slow_undo =
+            noting("slow", &trace).compensate(|_, _: Undo<String>| std::future::pending::<StepResult<()>>());
         let engine = stage.open().await;
         for saga in [
             Saga::builder("runs")

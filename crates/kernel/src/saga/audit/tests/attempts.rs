@@ -38,7 +38,7 @@ fn what_nobody_will_try_again_may_end_without_an_answer_once_the_rollback_began(
         retries("a", Phase::Do, 1, ErrorKind::Failed, 90),
         turns(),
         fails("a", 1),
-        Event::SagaCompensated,
+        undone_saga(),
     ];
     assert_clean(&siblings(), &waiting);
     assert_clean(&siblings(), &[starts("a", 1), turns(), adopted(), fails_in_doubt("a", 1)]);
@@ -47,7 +47,7 @@ fn what_nobody_will_try_again_may_end_without_an_answer_once_the_rollback_began(
 #[test]
 fn a_take_over_does_not_cut_an_attempt_of_an_outside_worker() {
     assert_clean(&pair(), &[starts_outside("a", 1), adopted(), succeeds("a", 1), starts("b", 1)]);
-    let refused = [starts_outside("a", 1), adopted(), fails("a", 1), turns(), Event::SagaCompensated];
+    let refused = [starts_outside("a", 1), adopted(), fails("a", 1), turns(), undone_saga()];
     assert_clean(&pair(), &refused);
     assert_eq!(broken(&pair(), &[starts_outside("a", 1), adopted(), starts_outside("a", 2)]), [(17, 4)]);
     let retry = retries("a", Phase::Do, 1, ErrorKind::Failed, 30);

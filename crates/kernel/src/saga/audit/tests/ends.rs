@@ -28,18 +28,18 @@ fn invariant_5_lets_nothing_follow_an_end_but_the_resolution_of_a_failed_one() {
 
 #[test]
 fn invariant_10_wants_everything_that_may_have_happened_to_be_undone_once() {
-    let none = after_turning(&[Event::SagaCompensated]);
+    let none = after_turning(&[undone_saga()]);
     assert_eq!(broken(&pair(), &none), [(10, 7), (10, 7)]);
-    let one = after_turning(&[undoes("b", 1), undone("b", 1), Event::SagaCompensated]);
+    let one = after_turning(&[undoes("b", 1), undone("b", 1), undone_saga()]);
     assert_eq!(broken(&pair(), &one), [(10, 9)]);
-    let doubtful = [starts("a", 1), times_out("a", 1), turns(), Event::SagaCompensated];
+    let doubtful = [starts("a", 1), times_out("a", 1), turns(), undone_saga()];
     assert_eq!(broken(&pair(), &doubtful), [(10, 5)]);
-    let refused = [starts("a", 1), fails("a", 1), turns(), Event::SagaCompensated];
+    let refused = [starts("a", 1), fails("a", 1), turns(), undone_saga()];
     assert_clean(&pair(), &refused);
     let twice = after_turning(&[undoes("b", 1), undone("b", 1), undoes("b", 2)]);
     assert!(broken(&pair(), &twice).contains(&(10, 9)));
-    assert_eq!(broken(&pair(), &[Event::SagaCompensated]), [(10, 2)], "without a rollback");
-    let running = [starts("a", 1), turns(), Event::SagaCompensated];
+    assert_eq!(broken(&pair(), &[undone_saga()]), [(10, 2)], "without a rollback");
+    let running = [starts("a", 1), turns(), undone_saga()];
     assert_eq!(broken(&pair(), &running), [(10, 4)]);
     let by_hand = after_turning(&[
         undoes("b", 1),
@@ -48,7 +48,7 @@ fn invariant_10_wants_everything_that_may_have_happened_to_be_undone_once() {
         resolves("b", Resolution::Done),
         undoes("a", 1),
         undone("a", 1),
-        Event::SagaCompensated,
+        undone_saga(),
     ]);
     assert_clean(&pair(), &by_hand);
 }
@@ -64,12 +64,12 @@ fn invariant_10_lets_no_doubt_be_forgotten() {
         assert_eq!(broken(&pair(), &forgotten), [(10, last)]);
         let kept = [doubt.clone(), vec![fails_in_doubt("a", 2)]].concat();
         assert_clean(&pair(), &kept);
-        let not_undone = [kept, vec![turns(), Event::SagaCompensated]].concat();
+        let not_undone = [kept, vec![turns(), undone_saga()]].concat();
         assert_eq!(broken(&pair(), &not_undone), [(10, last + 2)]);
     }
     let refused_in_doubt =
         Event::StepFailed { step: "a".into(), attempt: 1, error: error(ErrorKind::Refused), in_doubt: true };
-    let claimed = [starts("a", 1), refused_in_doubt, turns(), Event::SagaCompensated];
+    let claimed = [starts("a", 1), refused_in_doubt, turns(), undone_saga()];
     assert_eq!(broken(&pair(), &claimed), [(10, 5)], "what the log calls doubtful is undone as well");
     let known = vec![
         starts("a", 1),
@@ -77,7 +77,7 @@ fn invariant_10_lets_no_doubt_be_forgotten() {
         starts("a", 2),
         fails("a", 2),
         turns(),
-        Event::SagaCompensated,
+        undone_saga(),
     ];
     assert_clean(&pair(), &known);
     let denied =
@@ -97,7 +97,7 @@ fn invariant_11_wants_every_step_to_succeed_and_nothing_to_be_undone() {
 
 #[test]
 fn invariant_13_wants_a_failed_compensation_to_be_seen() {
-    let hidden = after_turning(&[undoes("b", 1), stuck("b", 1), Event::SagaCompensated]);
+    let hidden = after_turning(&[undoes("b", 1), stuck("b", 1), undone_saga()]);
     assert!(broken(&pair(), &hidden).contains(&(13, 9)));
     let made_up = after_turning(&[gives_up("b")]);
     assert_eq!(broken(&pair(), &made_up), [(13, 7)]);

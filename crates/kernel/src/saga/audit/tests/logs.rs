@@ -1,5 +1,6 @@
 //! Logs written by hand.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -127,7 +128,11 @@ pub(super) fn undoes(step: &str, attempt: u32) -> Event {
 
 pub(super) fn undone(step: &str, attempt: u32) -> Event {
     let step = StepId::from(step);
-    Event::StepCompensated { step, attempt }
+    Event::StepCompensated { step, attempt, result: Payload::null() }
+}
+
+pub(super) fn undone_saga() -> Event {
+    Event::SagaCompensated { results: BTreeMap::new() }
 }
 
 pub(super) fn stuck(step: &str, attempt: u32) -> Event {

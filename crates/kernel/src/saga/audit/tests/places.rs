@@ -29,7 +29,7 @@ fn a_saga_that_is_rolled_back_in_reverse_order_is_clean_at_every_moment() {
         undone("b", 2),
         undoes("a", 1),
         undone("a", 1),
-        Event::SagaCompensated,
+        undone_saga(),
     ]);
     assert_clean(&pair(), &back);
 }
