@@ -67,7 +67,8 @@ impl Engine {
             return Err(Error::DefinedInCode(draft.name));
         }
         for _ in 0..TRIES {
-            let declared = shared.store.declared(Some(&draft.name)).await?.pop();
+            // Where it was declared before, nothing is written: an earlier request may have an unknown outcome.
+            let declared = shared.store.durably_declared(&draft.name).await?;
             if let Some(Declaring { version, is_active, .. }) =
                 declared_before(shared, declared.as_ref(), &draft).await?
             {
@@ -160,7 +161,7 @@ impl Engine {
 
     /// Two may have staged and applied the same at once: both have what they wanted.
     async fn applied_before(&self, name: &str, version: u32) -> Result<u32, Error> {
-        let declared = self.declared(name).await?;
+        let declared = self.shared().store.durably_declared(name).await?;
         match declared {
             Some(declared) if declared.active == Some(version) => Ok(version),
             declared => Err(not_staged(name, version, declared.as_ref())),

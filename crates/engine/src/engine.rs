@@ -302,6 +302,15 @@ impl Engine {
         Ok(self.shared().store.outbox_ages().await?)
     }
 
+    /// Whether the store answers within a few seconds; with `commits`, whether a small commit is durable by then. A store
+    /// that is a part of this process always answers.
+    ///
+    /// # Errors
+    /// When it does not.
+    pub async fn probe(&self, commits: bool) -> Result<(), Error> {
+        Ok(self.shared().store.probe(commits).await?)
+    }
+
     /// Whether decisions can be written, as far as is known without writing any. Where the last one could not be, a write
     /// that leaves nothing behind is tried, every two seconds at most.
     ///

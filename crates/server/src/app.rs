@@ -15,6 +15,7 @@ use crate::auth::{Gate, Leaves, Table};
 use crate::config::Config;
 use crate::console::{Outcomes, Pulse};
 use crate::doctor::Doctor;
+use crate::http::Probes;
 use crate::lifecycles::Courses;
 use crate::routes::Readiness;
 use crate::telemetry::Metrics;
@@ -47,6 +48,8 @@ pub(crate) struct Parts {
     pub(crate) outcomes: Outcomes,
     /// What `/health/ready` knows.
     pub(crate) readiness: Readiness,
+    /// Whether the database answers requests that wait for it.
+    pub(crate) probes: Probes,
     /// Looks for what is wrong.
     pub(crate) doctor: Doctor,
     /// Whoever listens to everything.

@@ -167,6 +167,7 @@ impl Server {
             pulse: Pulse::from(began),
             outcomes: Outcomes::default(),
             readiness: routes::Readiness::default(),
+            probes: crate::http::Probes::default(),
             doctor: Doctor::default(),
             audience: Audience::default(),
             description: assembled.description.clone().into(),

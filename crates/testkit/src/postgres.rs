@@ -7,6 +7,7 @@
 mod databases;
 mod install;
 pub(crate) mod processes;
+mod standby;
 
 use std::fs::{self, File};
 use std::io;
@@ -19,6 +20,7 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use crate::throwaway;
+use databases::Session;
 pub use databases::{database_from, empty_database, fresh_database, migrated_database, shared_url};
 use install::{Account, Binaries};
 pub use processes::{Signal, send_signal};
@@ -63,6 +65,12 @@ pub enum Error {
         /// What it printed.
         output: String,
     },
+    /// `pg_basebackup` made no copy for a standby.
+    #[error("pg_basebackup failed: {output}")]
+    Backup {
+        /// What it printed.
+        output: String,
+    },
     /// Somebody else listens on the port.
     #[error("port {port} is taken")]
     PortTaken {
@@ -87,8 +95,8 @@ pub enum Error {
     /// The call needs a stopped server.
     #[error("the server is running already")]
     StillRunning,
-    /// A database could not be created.
-    #[error("cannot create a database: {0}")]
+    /// A database could not be created, or the server could not be asked.
+    #[error("cannot create a database, or ask the server: {0}")]
     CreateDatabase(#[from] tokio_postgres::Error),
 }
 
@@ -175,16 +183,20 @@ impl ThrowawayPostgres {
     }
 
     fn prepared(durability: Durability) -> Result<Self, Error> {
+        let postgres = Self::empty(durability)?;
+        postgres.initdb()?;
+        Ok(postgres)
+    }
+
+    /// A directory for a server, without data.
+    fn empty(durability: Durability) -> Result<Self, Error> {
         let binaries = Binaries::find().ok_or(Error::NotInstalled)?;
         let directory = tempfile::Builder::new()
             .prefix("backstitch-postgres-")
             .tempdir()
             .map_err(Error::io("make a temporary directory"))?;
         let account = give_away_if_root(directory.path())?;
-        let postgres =
-            Self { running: None, binaries, account, port: 0, speaks_tls: false, durability, directory };
-        postgres.initdb()?;
-        Ok(postgres)
+        Ok(Self { running: None, binaries, account, port: 0, speaks_tls: false, durability, directory })
     }
 
     /// The address of one database of this server.
@@ -407,7 +419,7 @@ fn accepts_connections(pid_file: &Path, pid: u32) -> bool {
         return false;
     };
     let mut lines = content.lines().map(str::trim);
-    lines.next() == Some(pid.to_string().as_str()) && lines.nth(6) == Some("ready")
+    lines.next() == Some(pid.to_string().as_str()) && matches!(lines.nth(6), Some("ready" | "standby"))
 }
 
 fn stop(server: &mut Child) -> Result<(), Error> {

@@ -516,7 +516,7 @@ impl Driver {
             if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
                 return None;
             }
-            match self.shared.answer(self.shared.store.log(self.saga, fence, events.len())).await {
+            match self.shared.answer(self.shared.store.durable_log(self.saga, fence, events.len())).await {
                 Ok(found) if found.is_empty() => return Some(None),
                 Ok(found) if found == events => return Some(Some(Verdict::Applied)),
                 Ok(_) => return Some(Some(Verdict::Fenced)),

@@ -333,6 +333,10 @@ impl Store for MemoryStore {
         Ok(log.iter().filter(|recorded| recorded.seq > after).take(limit).cloned().collect())
     }
 
+    async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.log(saga, after, limit).await
+    }
+
     async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
         let tables = self.tables();
         let found = sagas.iter().filter_map(|id| tables.sagas.get(id).map(|saga| (*id, saga)));
@@ -420,6 +424,11 @@ impl Store for MemoryStore {
             lives: true,
         });
         Ok(tables.epochs)
+    }
+
+    async fn probe(&self, _: bool) -> Result<(), Error> {
+        // It is a part of this process: there is nobody who could be silent.
+        Ok(())
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
@@ -587,6 +596,10 @@ impl Store for MemoryStore {
             }
         }
         Ok(found.all())
+    }
+
+    async fn durably_declared(&self, name: &str) -> Result<Option<Declared>, Error> {
+        Ok(self.declared(Some(name)).await?.pop())
     }
 
     async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {

@@ -101,6 +101,12 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read.
     async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
 
+    /// The same, and these events are durable, also on a synchronous standby. For a commit whose outcome is unknown.
+    ///
+    /// # Errors
+    /// When the store cannot be read or cannot be written.
+    async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
+
     /// How far the logs of these sagas go, for those that exist.
     ///
     /// # Errors
@@ -157,6 +163,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be written.
     async fn join(&self, node: &Node) -> Result<Epoch, Error>;
+
+    /// Whether the store answers within a few seconds; with `commits`, whether a small commit becomes durable by then.
+    ///
+    /// # Errors
+    /// When it does not.
+    async fn probe(&self, commits: bool) -> Result<(), Error>;
 
     /// Says that this incarnation lives. `false`: it was declared dead, and must not act any more.
     ///
@@ -289,6 +301,12 @@ pub trait Store: Send + Sync + 'static {
     /// # Errors
     /// When the store cannot be read.
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error>;
+
+    /// What is declared under this name, durable also on a synchronous standby. For a request that may be a repetition.
+    ///
+    /// # Errors
+    /// When the store cannot be read or cannot be written.
+    async fn durably_declared(&self, name: &str) -> Result<Option<Declared>, Error>;
 
     /// The sagas of this definition that have not ended, by version, counted [so far](COUNTED).
     ///

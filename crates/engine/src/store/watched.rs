@@ -141,6 +141,11 @@ impl<W: Watch> Store for Watched<W> {
         self.store.log(saga, after, limit).await
     }
 
+    async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.watch.at(Moment::BeforeLog).await?;
+        self.store.durable_log(saga, after, limit).await
+    }
+
     async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
         self.watch.at(Moment::BeforeHeads).await?;
         self.store.heads(sagas).await
@@ -184,6 +189,10 @@ impl<W: Watch> Store for Watched<W> {
 
     fn check_identity(&self) -> Result<(), Error> {
         self.store.check_identity()
+    }
+
+    async fn probe(&self, commits: bool) -> Result<(), Error> {
+        self.admitted().await?.probe(commits).await
     }
 
     async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
@@ -271,6 +280,10 @@ impl<W: Watch> Store for Watched<W> {
 
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
         self.admitted().await?.declared(name).await
+    }
+
+    async fn durably_declared(&self, name: &str) -> Result<Option<Declared>, Error> {
+        self.admitted().await?.durably_declared(name).await
     }
 
     async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {

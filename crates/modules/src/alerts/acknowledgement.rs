@@ -61,7 +61,8 @@ pub async fn acknowledge(engine: &Engine, id: i64, by: &str, note: &str) -> Resu
             let rows = server.read_product(sql!("postgres", "is_alert"), &[&id]).await?;
             let known = rows.first().map_or(Ok(false), |row| row.try_get(0)).map_err(unreadable)?;
             let sql = sql!("postgres", "acknowledge");
-            (known, !server.write_product(sql, &[&id, &by, &note, &at]).await?.is_empty())
+            // The request that acknowledged it before may have an unknown outcome.
+            (known, !server.query_durably(sql, &[&id, &by, &note, &at]).await?.is_empty())
         }
     };
     Ok(match (known, new) {

@@ -160,6 +160,21 @@ impl Base {
         }
     }
 
+    /// Reads rows that an earlier request may have written with an unknown outcome. They are durable then, also on a
+    /// synchronous standby.
+    pub(super) async fn read_durably(
+        &self,
+        statement: Statement,
+        values: Vec<Value>,
+    ) -> Result<Vec<Record>, store::Error> {
+        match self.side()? {
+            Side::Sqlite(_) => self.read(statement, values).await,
+            Side::Postgres(server, _) => {
+                answered(&server.query_durably(statement.postgres, &borrowed(&values)).await?)
+            }
+        }
+    }
+
     /// Everything that happens from now on, in this process.
     pub(super) fn listen(&self) -> broadcast::Receiver<Arc<Happened>> {
         self.happened.subscribe()

@@ -89,7 +89,11 @@ impl Machines {
             if let Some(newest) = newest {
                 let kept = self.machine(&draft.name, newest).await?;
                 if *kept.draft() == (Draft { version: newest, ..draft.clone() }) {
-                    let was_active = self.declared(&draft.name).await?.active == Some(newest);
+                    // Where it is active, nothing is written: the request that applied it may have an unknown outcome.
+                    let found =
+                        self.base.read_durably(DECLARED, vec![Value::Text(Some(draft.name.clone()))]).await?;
+                    let was_active =
+                        found.first().map(declared).transpose()?.is_some_and(|it| it.active == Some(newest));
                     if !was_active {
                         let values = vec![(&*draft.name).into(), newest.into(), self.now()];
                         self.base.change(becomes, values).await?;

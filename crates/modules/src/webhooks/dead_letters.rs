@@ -151,7 +151,8 @@ impl DeadLetters {
             return Ok(Requeued { delivery: *delivery, repeated: false });
         }
         let rows =
-            self.base.read(Part::DeadLetter, statement!("webhooks/find_requeue"), vec![id.into()]).await?;
+            // The request that requeued it may have an unknown outcome.
+            self.base.read_durably(Part::DeadLetter, statement!("webhooks/find_requeue"), vec![id.into()]).await?;
         match rows.first() {
             Some(row) => Ok(Requeued { delivery: row.integer(0)?, repeated: true }),
             None => Err(Error::UnknownSubscription(self.get(id).await?.subscription_id)),

@@ -322,7 +322,8 @@ fn fresh_on_server(row: &tokio_postgres::Row) -> Result<(String, Accepted), toki
 }
 
 async fn known_on_server(server: &Acting, uids: &[&str]) -> Result<HashMap<String, Known>, store::Error> {
-    let rows = server.query(include_str!("postgres/known_events.sql"), &[&uids]).await?;
+    // The first request with this id may have an unknown outcome.
+    let rows = server.query_durably(include_str!("postgres/known_events.sql"), &[&uids]).await?;
     let known = |row: &tokio_postgres::Row| {
         let mut digest = [0; 32];
         let stored: &[u8] = row.try_get("digest")?;

@@ -33,6 +33,22 @@ impl Base {
         }
     }
 
+    /// Reads rows that an earlier request may have written with an unknown outcome. They are durable then, also on a
+    /// synchronous standby.
+    pub(super) async fn read_durably(
+        &self,
+        part: Part,
+        statement: Statement,
+        values: Vec<Value>,
+    ) -> Result<Vec<Record>, Error> {
+        match self.side(part)? {
+            Side::Sqlite(_) => self.read(part, statement, values).await,
+            Side::Postgres(server) => {
+                answered(&server.query_durably(statement.postgres, &borrowed(&values)).await?)
+            }
+        }
+    }
+
     /// Changes something, and says what it gave.
     pub(super) async fn change(
         &self,

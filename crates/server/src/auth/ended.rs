@@ -5,6 +5,7 @@ use std::collections::HashSet;
 
 use backstitch::Timestamp;
 use backstitch::store::Error;
+use backstitch::store::postgres::confirm;
 
 use super::keys::system_time;
 use super::session::Session;
@@ -29,6 +30,8 @@ pub(super) async fn end(database: &Database, session: Session, now: Timestamp) -
             let connection = connection(pool).await?;
             let end = include_str!("../../queries/postgres/end_session.sql");
             connection.execute(end, &[&nonce, &system_time(ends_at)]).await.map_err(told)?;
+            // The request that ended it before may have an unknown outcome.
+            confirm(&**connection).await.map_err(told)?;
             let forget = include_str!("../../queries/postgres/forget_sessions.sql");
             connection.execute(forget, &[&system_time(now)]).await.map_err(told)?;
             Ok(())

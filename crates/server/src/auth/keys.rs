@@ -3,6 +3,7 @@
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstitch::Timestamp;
+use backstitch::store::postgres::confirm;
 use backstitch::store::{Corrupt, Error};
 
 use super::role::Role;
@@ -136,7 +137,13 @@ pub(crate) async fn revoke(database: &Database, id: i64, now: Timestamp) -> Resu
         }
         Database::Postgres(pool) => {
             let sql = include_str!("../../queries/postgres/revoke_key.sql");
-            connection(pool).await?.execute(sql, &[&id, &system_time(now)]).await.map_err(told)?
+            let connection = connection(pool).await?;
+            let changed = connection.execute(sql, &[&id, &system_time(now)]).await.map_err(told)?;
+            if changed == 0 {
+                // The request that revoked it before may have an unknown outcome.
+                confirm(&**connection).await.map_err(told)?;
+            }
+            changed
         }
     };
     Ok(changed == 1)

@@ -52,8 +52,13 @@ pub(crate) async fn refuse(app: App, request: Request, problem: Problem) -> Resp
     page::in_pages(&app, visitor, back, answer)
 }
 
+/// A problem as a page, for a browser of which nothing is known.
+pub(crate) fn as_page(app: &App, back: String, problem: Response) -> Response {
+    page::in_pages(app, Visitor::default(), back, problem)
+}
+
 /// The page that a form or a page belongs to: the next one above it that there is.
-fn back(app: &App, request: &Request) -> String {
+pub(crate) fn back(app: &App, request: &Request) -> String {
     let template = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     // The forms of machines stand beside their pages, where every key can be a key.
     let (template, path) = match request.uri().path().strip_prefix("/machines/") {

@@ -38,7 +38,7 @@ mod whole;
 
 pub(crate) mod routes;
 
-pub(crate) use gate::{guard, refuse};
+pub(crate) use gate::{as_page, back, guard, refuse};
 pub(crate) use outcomes::Outcomes;
 pub(crate) use page::nothing_here;
 pub(crate) use pulse::Pulse;

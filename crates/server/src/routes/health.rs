@@ -82,7 +82,7 @@ struct Answer {
 
 /// Why the server is not ready.
 #[derive(Clone, Debug)]
-enum NotReady {
+pub(crate) enum NotReady {
     /// The store says what is wrong.
     Failed(Error),
     /// The store says nothing.
@@ -113,7 +113,7 @@ impl Readiness {
 
     /// What the store said a moment ago if it was good, and otherwise what it says now, asked once for all who wait. A bad
     /// answer is for those who wait for it and for nobody after them.
-    async fn seen(&self, ask: impl AsyncFnOnce() -> Result<(), NotReady>) -> Result<(), NotReady> {
+    pub(crate) async fn seen(&self, ask: impl AsyncFnOnce() -> Result<(), NotReady>) -> Result<(), NotReady> {
         let before = self.answers.load(Ordering::Acquire);
         let mut last = self.last.lock().await;
         if let Some(answer) = &*last {

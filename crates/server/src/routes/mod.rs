@@ -30,14 +30,14 @@ use utoipa_axum::routes;
 use crate::app::App;
 use crate::auth::{Role, Table, guard};
 use crate::console;
-use crate::http::harden;
+use crate::http::{bounded, harden};
 use crate::problem::{Described, Mistake};
 use crate::telemetry::observe;
 
 pub(crate) use alerts::acknowledged as acknowledge_alert;
 pub(crate) use definitions::refuse_the_servers_own as refuse_the_servers_own_definition;
 pub(crate) use definitions::show::version_for as definition_for;
-pub(crate) use health::{Readiness, delivery_age, outbox_age};
+pub(crate) use health::{NotReady, Readiness, delivery_age, outbox_age};
 pub(crate) use lifecycles::live_frame as lifecycle_frame;
 pub(crate) use lifecycles::written_for as machine_for;
 pub(crate) use lifecycles::{
@@ -179,6 +179,7 @@ impl Assembled {
         self.router
             .fallback(console::nothing_here)
             .layer(from_fn_with_state(app.clone(), guard))
+            .layer(from_fn_with_state(app.clone(), bounded))
             .layer(from_fn(harden))
             .layer(from_fn_with_state(app.clone(), observe))
             .with_state(app.clone())

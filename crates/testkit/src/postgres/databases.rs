@@ -132,19 +132,19 @@ pub(super) async fn create(url: &str, template: Option<&str>) -> Result<String, 
     Ok(with_database(url, &name))
 }
 
-struct Session {
-    client: Client,
+pub(super) struct Session {
+    pub(super) client: Client,
     connection: tokio::task::JoinHandle<Result<(), tokio_postgres::Error>>,
 }
 
 impl Session {
-    async fn open(url: &str) -> Result<Self, tokio_postgres::Error> {
+    pub(super) async fn open(url: &str) -> Result<Self, tokio_postgres::Error> {
         let (client, connection) = tokio_postgres::connect(url, NoTls).await?;
         Ok(Self { client, connection: tokio::spawn(connection) })
     }
 
     /// Waits until the session has ended, so that tests which count sessions can.
-    async fn close(self) {
+    pub(super) async fn close(self) {
         drop(self.client);
         self.connection.await.ok();
     }

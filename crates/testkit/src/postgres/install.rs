@@ -12,6 +12,8 @@ const VERSIONED_INSTALLS: &str = "/usr/lib/postgresql";
 pub(super) struct Binaries {
     pub(super) initdb: PathBuf,
     pub(super) postgres: PathBuf,
+    /// Comes with the clients. Only a standby needs it.
+    pub(super) basebackup: PathBuf,
 }
 
 impl Binaries {
@@ -28,7 +30,9 @@ impl Binaries {
     }
 
     fn both_in(directory: &Path) -> Option<Self> {
-        let binaries = Self { initdb: directory.join("initdb"), postgres: directory.join("postgres") };
+        let [initdb, postgres, basebackup] =
+            ["initdb", "postgres", "pg_basebackup"].map(|program| directory.join(program));
+        let binaries = Self { initdb, postgres, basebackup };
         (binaries.initdb.is_file() && binaries.postgres.is_file()).then_some(binaries)
     }
 }

@@ -88,7 +88,7 @@ impl Acting {
         Ok(unit)
     }
 
-    async fn lent(&self) -> Result<Session, Error> {
+    pub(super) async fn lent(&self) -> Result<Session, Error> {
         Session::lent_by(&self.pool, self.within, self.within).await
     }
 }

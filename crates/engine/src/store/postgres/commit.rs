@@ -12,6 +12,7 @@ use tokio_postgres::{GenericClient, Row, Statement, Transaction};
 use uuid::Uuid;
 
 use super::batch::{Batch, judged_unsent};
+use super::durability;
 use super::fault::{self, Fault};
 use super::session::Sessions;
 use super::value::{time, timestamp};
@@ -164,6 +165,7 @@ async fn verdicts(
         stopped.insert(row.try_get::<_, Uuid>("saga_id")?, (fenced, mail_waiting));
     }
     let mut verdicts = Vec::with_capacity(commits.len());
+    let mut repeats = false;
     for commit in commits {
         let Some((fenced, mail_waiting)) = stopped.get(&commit.saga.0) else {
             verdicts.push(Some(Verdict::Applied));
@@ -173,6 +175,7 @@ async fn verdicts(
             Some(claim) => used(client, find_claim, claim).await?,
             None => None,
         };
+        repeats |= used.is_some();
         verdicts.push(match used {
             Some(verdict) => Some(verdict),
             None if *fenced => Some(Verdict::Fenced),
@@ -181,6 +184,10 @@ async fn verdicts(
             // and gave it up.
             None => commit.claim.is_none().then_some(Verdict::Fenced),
         });
+    }
+    if repeats {
+        // The first request with this key may have an unknown outcome.
+        durability::confirm(client).await?;
     }
     Ok(verdicts)
 }

@@ -62,6 +62,12 @@ pub(super) async fn list(session: &Session, name: Option<&str>) -> Result<Vec<De
     Ok(found.all())
 }
 
+pub(super) async fn durably_declared(session: &Session, name: &str) -> Result<Option<Declared>, Error> {
+    let found = list(session, Some(name)).await?.pop();
+    session.confirm().await?;
+    Ok(found)
+}
+
 fn optional(row: &Row, column: &str) -> Result<Option<u32>, Error> {
     Ok(get::<Option<i32>>(row, column)?.map(i32::unsigned_abs))
 }

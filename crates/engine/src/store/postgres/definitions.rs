@@ -22,7 +22,8 @@ pub(super) async fn register(session: &Session, definition: &Registered) -> Resu
     let fingerprint = definition.fingerprint.cast_signed();
     let body = definition.body.as_str();
     session.query(sql!("register_definition"), &[&name, &version, &fingerprint, &body]).await?;
-    let kept = session.query(sql!("load_definition"), &[&name, &Some(version)]).await?;
+    // An earlier process may have written it: this one starts sagas of it either way.
+    let kept = session.query_durably(sql!("load_definition"), &[&name, &Some(version)]).await?;
     let gone = || Error::Unavailable(format!("version {version} of `{name}` was deleted a moment ago"));
     kept.first().map(registered).ok_or_else(gone)?
 }

@@ -1,5 +1,6 @@
 //! How a connection to the server is made.
 
+use std::future::poll_fn;
 use std::pin::Pin;
 
 use deadpool_postgres::Connect;
@@ -7,11 +8,11 @@ use tokio::task::JoinHandle;
 use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
-use tokio_postgres::{Client, Config, Connection, Error, Socket};
+use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
-use tracing::warn;
+use tracing::{info, warn};
 
-use super::tls;
+use super::{durability, tls};
 
 type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
@@ -41,18 +42,35 @@ fn only_with_tls(error: &Error) -> bool {
     tls::is_why(error) || error.code() == Some(&SqlState::INVALID_AUTHORIZATION_SPECIFICATION)
 }
 
+/// Reads what the server sends, until the connection ends. A commit that stopped waiting for the synchronous standby ends
+/// it: the request under way then has an unknown outcome, although the server reports success.
+async fn read_messages(mut connection: Connection<Socket, Stream>) {
+    while let Some(message) = poll_fn(|context| connection.poll_message(context)).await {
+        match message {
+            Ok(AsyncMessage::Notice(notice)) if durability::is_cancelled_wait(&notice) => {
+                warn!(
+                    why = notice.message(),
+                    "commit may not be replicated; closing the connection, its outcome is looked up"
+                );
+                return;
+            }
+            Ok(AsyncMessage::Notice(notice)) => info!(said = notice.message(), "notice of the database"),
+            Ok(_) => {}
+            Err(why) => {
+                warn!(%why, "a connection to the database is lost");
+                return;
+            }
+        }
+    }
+}
+
 type Dialled<'a> = Pin<Box<dyn Future<Output = Result<(Client, JoinHandle<()>), Error>> + Send + 'a>>;
 
 impl Connect for Dialler {
     fn connect(&self, _: &Config) -> Dialled<'_> {
         Box::pin(async {
             let (client, connection) = self.dial().await?;
-            let reading = tokio::spawn(async {
-                if let Err(why) = connection.await {
-                    warn!(%why, "a connection to the database is lost");
-                }
-            });
-            Ok((client, reading))
+            Ok((client, tokio::spawn(read_messages(connection))))
         })
     }
 }

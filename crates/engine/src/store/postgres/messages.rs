@@ -8,11 +8,11 @@ use backstitch_kernel::idempotency::{self, Digest};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row, Transaction};
 
-use super::fault;
 use super::outbox::{message, payload};
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, is_text, limit, micros, time, timestamp};
+use super::{durability, fault};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, reading};
 use crate::store::{Corrupt, Error};
@@ -86,6 +86,8 @@ async fn publish_on(
             let found = (digest.map(Digest), timestamp(row.get("at")), row.get::<_, Option<i64>>("id"));
             first.insert((row.get::<_, String>("topic"), row.get::<_, String>("key")), found);
         }
+        // The first request with this key may have an unknown outcome.
+        durability::confirm(client).await?;
     }
     Ok(batch
         .iter()
@@ -260,7 +262,11 @@ async fn retry_once(session: &Session, id: i64, at: Timestamp) -> Result<Option<
     let status = Status::named(get(row, "status")?).unwrap_or(Status::Pending);
     Ok(match (new, earlier) {
         (Some(new), _) => Some(Retried::Accepted(new)),
-        (None, Some(earlier)) => Some(Retried::Replay(earlier)),
+        (None, Some(earlier)) => {
+            // The first request for it may have an unknown outcome.
+            session.confirm().await?;
+            Some(Retried::Replay(earlier))
+        }
         (None, None) if status == Status::Aborted => None,
         (None, None) => Some(Retried::NotAborted(status)),
     })

@@ -11,6 +11,7 @@ mod commit;
 mod declared;
 mod definitions;
 mod dial;
+mod durability;
 mod fault;
 mod inbox;
 mod jobs;
@@ -55,6 +56,7 @@ use session::{Sessions, change, read};
 
 pub use acting::{Acting, Unit};
 pub use commit::commit_in;
+pub use durability::confirm;
 pub use messages::publish_in;
 pub use session::{WRITER_SETTINGS, WRITERS, pool_at};
 pub use value::{time, timestamp};
@@ -159,6 +161,10 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| read::log(session, saga, after, limit))
     }
 
+    async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        read!(self.sessions, |session| read::durable_log(session, saga, after, limit))
+    }
+
     async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
         read!(self.sessions, |session| read::heads(session, sagas))
     }
@@ -194,6 +200,10 @@ impl Store for PostgresStore {
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
         self.sessions.live_by(node.lease);
         change!(self.sessions.to_join(), |session| nodes::join(session, node))
+    }
+
+    async fn probe(&self, commits: bool) -> Result<(), Error> {
+        durability::probe(&self.sessions, commits).await
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
@@ -278,6 +288,10 @@ impl Store for PostgresStore {
 
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
         read!(self.sessions, |session| declared::list(session, name))
+    }
+
+    async fn durably_declared(&self, name: &str) -> Result<Option<Declared>, Error> {
+        read!(self.sessions, |session| declared::durably_declared(session, name))
     }
 
     async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {

@@ -84,6 +84,18 @@ pub(super) async fn log(
     events.iter().map(|event| recorded(event, saga)).collect()
 }
 
+/// The same, and these events are durable, also on a synchronous standby.
+pub(super) async fn durable_log(
+    session: &Session,
+    saga: SagaId,
+    after: u64,
+    rows: usize,
+) -> Result<Vec<Recorded>, Error> {
+    let events = log(session, saga, after, rows).await?;
+    session.confirm().await?;
+    Ok(events)
+}
+
 pub(super) async fn rows(session: &Session, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
     let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
     session.query(sql!("load_row"), &[&ids]).await?.iter().map(summary).collect()

@@ -25,6 +25,11 @@ const COMMITTING: usize = WRITERS + 1;
 /// Questions asked at the same time; more would only wait for the same cores.
 const ASKING: usize = 8;
 
+/// One probe that reads and one that commits.
+const PROBING: usize = 2;
+/// How long a probe waits for a connection, and then for its answer.
+const PROBE_WITHIN: Duration = Duration::from_secs(3);
+
 const CONNECT_WITHIN: Duration = Duration::from_secs(5);
 /// For a connection to be free, or to be made with everything set on it.
 pub(super) const WAIT_WITHIN: Duration = Duration::from_secs(10);
@@ -77,6 +82,8 @@ pub(super) struct Sessions {
     asking: Pool,
     /// One connection that does nothing else, so that no load keeps a node from saying that it lives.
     beating: Pool,
+    /// Connections that only find out whether the server answers, so that no load is taken for its silence.
+    probing: Pool,
     answer_within: Duration,
     beat_within_ms: AtomicU64,
 }
@@ -89,6 +96,7 @@ impl Sessions {
             committing: pool(&dialler, COMMITTING, WRITER_SETTINGS)?,
             asking: pool(&dialler, ASKING, WHEN_ASKING)?,
             beating: pool(&dialler, 1, WHEN_ASKING)?,
+            probing: pool(&dialler, PROBING, WHEN_ASKING)?,
             dialler,
             answer_within: ANSWER_WITHIN,
             beat_within_ms: AtomicU64::new(millis(LONGEST_BEAT)),
@@ -132,6 +140,11 @@ impl Sessions {
         Session::lent_by(&self.beating, WAIT_WITHIN, within).await
     }
 
+    /// A connection for a probe.
+    pub(super) async fn to_probe(&self) -> Result<Session, Error> {
+        Session::lent_by(&self.probing, PROBE_WITHIN, PROBE_WITHIN).await
+    }
+
     /// Connections under a role of the database, and for how long their answers are waited for.
     pub(super) fn acting_as(&self, role: Option<&str>, at_most: usize) -> Result<(Pool, Duration), Error> {
         let become_it = role.map_or_else(String::new, |role| format!("set role \"{role}\";"));
@@ -142,6 +155,7 @@ impl Sessions {
     /// What broke one connection may have broken the idle ones beside it, unnoticed so far.
     pub(super) fn suspect_idle(&self) {
         self.asking.retain(|_, _| false);
+        self.probing.retain(|_, _| false);
     }
 
     /// How connections outside the pools are made.

@@ -95,12 +95,12 @@ impl Open<'_> {
                 Err(Fault::Lost(why)) => {
                     warn!(
                         decisions = group.members.len(),
-                        why, "the answer to a commit was lost: reading the log"
+                        why, "commit has an unknown outcome; reading the log"
                     );
                     self.patience.pause(&why).await?;
                     group.in_doubt = true;
                     group.members = self.missing_in_log(group.members).await?;
-                    info!(missing = group.members.len(), "a lost answer was looked up in the log");
+                    info!(missing = group.members.len(), "looked up a commit of unknown outcome in the log");
                     if !group.members.is_empty() {
                         groups.push(group);
                     }
@@ -155,7 +155,7 @@ impl Open<'_> {
         Ok(Some(alone))
     }
 
-    /// Marks those as applied whose first event stands in the log as they wrote it, and gives back the others.
+    /// Marks those as applied whose first event is durable in the log as they wrote it, and returns the others.
     async fn missing_in_log(&mut self, members: Vec<usize>) -> Result<Vec<usize>, Error> {
         if members.is_empty() {
             return Ok(members);
@@ -186,7 +186,7 @@ impl Open<'_> {
         });
         let (sagas, seqs): (Vec<Uuid>, Vec<i32>) = firsts.unzip();
         let written = include_str!("written_events.sql");
-        let rows = read!(self.sessions, |session| session.query(written, &[&sagas, &seqs]))?;
+        let rows = read!(self.sessions, |session| session.query_durably(written, &[&sagas, &seqs]))?;
         rows.iter().map(|row| Ok((get(row, "saga_id")?, Head::read(row)?))).collect()
     }
 }

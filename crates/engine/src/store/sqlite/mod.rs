@@ -149,6 +149,10 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| sagas::log(connection, saga, after, limit)).await
     }
 
+    async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.log(saga, after, limit).await
+    }
+
     async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
         let ids = sagas.to_vec();
         self.connections.read(move |connection| sagas::heads(connection, &ids)).await
@@ -191,6 +195,11 @@ impl Store for SqliteStore {
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
         let (node, now) = (node.clone(), self.clock.now());
         self.connections.write(move |connection| nodes::join(connection, &node, now)).await
+    }
+
+    async fn probe(&self, _: bool) -> Result<(), Error> {
+        // It is a part of this process: there is nobody who could be silent.
+        Ok(())
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
@@ -300,6 +309,10 @@ impl Store for SqliteStore {
     async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
         let name = name.map(str::to_owned);
         self.connections.read(move |connection| declared::list(connection, name.as_deref())).await
+    }
+
+    async fn durably_declared(&self, name: &str) -> Result<Option<Declared>, Error> {
+        Ok(self.declared(Some(name)).await?.pop())
     }
 
     async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {

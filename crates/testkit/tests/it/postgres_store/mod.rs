@@ -2,6 +2,7 @@
 
 mod batches;
 mod encryption;
+mod failover;
 mod flat_list;
 mod flat_outbox;
 mod flat_survey;

@@ -1,0 +1,105 @@
+//! Requests while `PostgreSQL` is suspended, or is gone.
+
+use std::time::Duration;
+
+use backstitch_server::config::Secret;
+use backstitch_testkit::postgres::ThrowawayPostgres;
+use futures::future::join_all;
+use hyper::Method;
+use serde_json::json;
+
+use crate::http::support::{Client, Running, SECRET, create_key, within};
+
+/// How long a client waits for any response.
+const CLIENT_TIMEOUT: Duration = Duration::from_secs(20);
+
+async fn server_on(postgres: &ThrowawayPostgres) -> (Running, Client) {
+    let db = postgres.create_database().await.unwrap();
+    let key = create_key(&db, "admin").await;
+    let folder = tempfile::tempdir().unwrap();
+    let server = Running::on(folder, db, |config| config.secret = Some(Secret::new(SECRET))).await;
+    let client = server.client.with_key(&key);
+    (server, client)
+}
+
+/// Sends requests of every kind at once: they wait for connections, keys, the audit and commits.
+async fn all_are_unavailable(client: &Client, saga: &str) {
+    let requests = [
+        (Method::GET, "/v1/sagas".to_owned(), String::new()),
+        (Method::GET, format!("/v1/sagas/{saga}"), String::new()),
+        (Method::GET, "/v1/webhooks/subscriptions".to_owned(), String::new()),
+        (Method::POST, "/v1/sagas".to_owned(), json!({ "definition": "greet" }).to_string()),
+        (Method::POST, format!("/v1/sagas/{saga}/cancel"), "{}".to_owned()),
+        (Method::POST, "/v1/webhooks/events".to_owned(), json!({ "type": "a.b", "payload": 1 }).to_string()),
+        (Method::POST, "/v1/jobs/lease".to_owned(), json!({ "queues": ["packing"] }).to_string()),
+    ];
+    let answers = requests.map(|(method, path, body)| async move {
+        let headers = [("content-type", "application/json")];
+        let answer = tokio::time::timeout(CLIENT_TIMEOUT, client.send(method, &path, &headers, body)).await;
+        let answer = answer.unwrap_or_else(|_| panic!("{path} was not answered"));
+        assert_eq!((answer.status, answer.problem().as_str()), (503, "unavailable"), "{path}: {answer:?}");
+        assert!(answer.headers.contains_key("retry-after"), "{path}: {answer:?}");
+    });
+    join_all(answers).await;
+    let page = tokio::time::timeout(
+        CLIENT_TIMEOUT,
+        client.send(Method::GET, "/sagas", &[("accept", "text/html")], ""),
+    );
+    let page = page.await.unwrap();
+    assert_eq!(page.status, 503, "{page:?}");
+    assert!(page.headers["content-type"].to_str().unwrap().starts_with("text/html"), "{page:?}");
+}
+
+async fn works_again(client: &Client) {
+    within(async { while client.get("/v1/sagas").await.status != 200 {} }).await;
+    within(async {
+        while client.post("/v1/sagas", &json!({ "definition": "greet" })).await.status != 202 {}
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn suspended_database_is_answered_with_503() {
+    let postgres = ThrowawayPostgres::start().unwrap();
+    let (_server, client) = server_on(&postgres).await;
+    let saga = client.start(&json!({ "definition": "gated" })).await;
+    postgres.suspend().unwrap();
+    all_are_unavailable(&client, &saga).await;
+    postgres.resume().unwrap();
+    works_again(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stopped_database_is_answered_with_503() {
+    let mut postgres = ThrowawayPostgres::start().unwrap();
+    let (_server, client) = server_on(&postgres).await;
+    let saga = client.start(&json!({ "definition": "gated" })).await;
+    postgres.stop_immediate().unwrap();
+    all_are_unavailable(&client, &saga).await;
+    postgres.start_again().unwrap();
+    works_again(&client).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn long_wait_is_not_cut_short_by_an_answering_database() {
+    let postgres = ThrowawayPostgres::start_unsynced().unwrap();
+    let (server, client) = server_on(&postgres).await;
+    let waiting = tokio::spawn({
+        let client = client.clone();
+        async move { client.post("/v1/sagas?wait=30", &json!({ "definition": "gated" })).await }
+    });
+    // Until the database was probed for it: the server says so in the statistics of its sessions.
+    let (watcher, connection) = tokio_postgres::connect(&server.db, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let probed =
+        "select 1 from pg_stat_activity where query like '%pg_logical_emit_message%' and state = 'idle'";
+    within(async {
+        while watcher.query_opt(probed, &[]).await.unwrap().is_none() {
+            tokio::time::sleep(Duration::from_millis(20)).await;
+        }
+    })
+    .await;
+    server.switches.open_gate();
+    let answer = within(waiting).await.unwrap();
+    assert_eq!((answer.status, &answer.json()["status"]), (200, &json!("succeeded")), "{answer:?}");
+}
