@@ -20,7 +20,7 @@ use crate::options::Options;
 use crate::resolve;
 use crate::retention::{Pruner, Report};
 use crate::run::Run;
-use crate::runtime::{FeedEvent, Gap, Shared, Undriven};
+use crate::runtime::{FeedEvent, FullLimit, Gap, Shared, Undriven};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
@@ -275,6 +275,12 @@ impl Engine {
     #[must_use]
     pub fn undriven(&self) -> Vec<Undriven> {
         self.shared().undriven.first(STUCK_LISTED)
+    }
+
+    /// The hosts and steps for whose room attempts wait in this process.
+    #[must_use]
+    pub fn full_limits(&self) -> Vec<FullLimit> {
+        self.shared().run_queue.full_limits()
     }
 
     /// The definitions whose sagas this engine can run.

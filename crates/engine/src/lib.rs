@@ -88,7 +88,6 @@ pub use backstitch_kernel::saga::{
     Draft, DraftStep, Event, Performer, Phase, Problem, Problems, Recorded, Resolution, Status, StepStatus,
 };
 pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepError, StepId, Timestamp};
-pub use call::Place;
 pub use context::{Context, Undo};
 pub use declared::{Attempt, Caller};
 pub use definitions::{Applied, Declaring};
@@ -96,11 +95,12 @@ pub use engine::{Engine, STUCK_AFTER, Stats};
 pub use error::Error;
 pub use event_view::{ErrorView, EventView};
 pub use insight::{Insight, StepPlan};
+pub use limit::{Limit, LimitPermit, LimitScope};
 pub use options::Options;
 pub use outbox::{Announced, sink};
 pub use rfc3339::Rfc3339;
 pub use run::{Accepted, Run};
-pub use runtime::{FeedEvent, Gap, Undriven};
+pub use runtime::{FeedEvent, FullLimit, Gap, Undriven};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use step_failure::{StepFailure, StepResult};
