@@ -1,6 +1,5 @@
 //! One attempt's view of its saga, without types: what the typed contexts are made from.
 
-use std::any::Any;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backstitch_kernel::saga::{Phase, State};
@@ -14,12 +13,6 @@ use crate::store::outbox::NewMessage;
 /// An action or a compensation with its types forgotten.
 pub(crate) type Handler =
     Arc<dyn Fn(Arc<Call>) -> BoxFuture<'static, Result<Payload, StepError>> + Send + Sync>;
-
-/// What an attempt must have before it can be made, waited for before its time begins.
-pub(crate) type Admission = Arc<dyn Fn(Arc<Call>) -> BoxFuture<'static, Place> + Send + Sync>;
-
-/// What an attempt was given before it could be made; it is dropped when the attempt has ended.
-pub type Place = Option<Box<dyn Any + Send>>;
 
 /// One attempt of one phase of one step.
 pub(crate) struct Call {

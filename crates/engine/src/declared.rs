@@ -8,8 +8,9 @@ use async_trait::async_trait;
 use backstitch_kernel::saga::{Definition, Draft, Performer, Phase, Problem, Problems, State};
 use backstitch_kernel::{Payload, SagaId, StepError, StepId};
 
-use crate::call::{Admission, Call, Handler, Place, idempotency_key};
+use crate::call::{Call, Handler, idempotency_key};
 use crate::defaults::Unsaid;
+use crate::limit::Limit;
 use crate::saga::{Handlers, Saga};
 
 /// Performs the calls of declared sagas.
@@ -22,11 +23,11 @@ pub trait Caller: Send + Sync + 'static {
     /// What the service said, or that nobody knows; see [`StepError`].
     async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError>;
 
-    /// Waits until a compensation's call can be made, and gives what it holds meanwhile. The attempt's time begins
-    /// afterwards, and nothing gives it up before: a compensation is owed, and one that nobody has asked for yet must
-    /// not use up its retries. So this has to end by itself.
-    async fn admit_compensation(&self, call: &Payload, attempt: &Attempt<'_>) -> Place {
-        let _ = (call, attempt);
+    /// The limit that the action's or the compensation's calls count against, such as that of their host. The engine
+    /// takes room there before it starts an attempt: waiting for it is no attempt and takes none of its time. Asked once,
+    /// when the saga is registered. Give compensations a limit of their own, so that actions keep none from being made.
+    fn limit(&self, call: &Payload, phase: Phase) -> Option<Limit> {
+        let _ = (call, phase);
         None
     }
 }
@@ -44,10 +45,11 @@ impl Saga {
                 let handlers = steps.map(|step| Handlers {
                     action: handler(&step.action, caller),
                     compensation: step.compensate.as_ref().and_then(|undo| handler(&undo.action, caller)),
-                    compensation_admission: step
+                    action_limit: limit(&step.action, Phase::Do, caller),
+                    compensation_limit: step
                         .compensate
                         .as_ref()
-                        .and_then(|undo| admission(&undo.action, caller)),
+                        .and_then(|undo| limit(&undo.action, Phase::Undo, caller)),
                 });
                 let handlers = handlers.collect();
                 Ok(Self {
@@ -76,13 +78,9 @@ fn handler(performer: &Performer, caller: &Arc<dyn Caller>) -> Option<Handler> {
     }))
 }
 
-fn admission(performer: &Performer, caller: &Arc<dyn Caller>) -> Option<Admission> {
+fn limit(performer: &Performer, phase: Phase, caller: &Arc<dyn Caller>) -> Option<Limit> {
     let Performer::Call(call) = performer else { return None };
-    let (call, caller) = (call.clone(), caller.clone());
-    Some(Arc::new(move |attempt| {
-        let (call, caller) = (call.clone(), caller.clone());
-        Box::pin(async move { caller.admit_compensation(&call, &Attempt::of(&attempt)).await })
-    }))
+    caller.limit(call, phase)
 }
 
 /// The steps that nobody could perform.

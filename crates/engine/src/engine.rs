@@ -22,7 +22,7 @@ use crate::outbox::{Announced, NoSuchEvent, Routes};
 use crate::resolve;
 use crate::retention::{Pruner, Report};
 use crate::run::Run;
-use crate::runtime::{Shared, Undriven};
+use crate::runtime::{FullLimit, Shared, Undriven};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
@@ -286,6 +286,12 @@ impl Engine {
     #[must_use]
     pub fn undriven(&self) -> Vec<Undriven> {
         self.shared().undriven.first(STUCK_LISTED)
+    }
+
+    /// The hosts and steps for whose room attempts wait in this process.
+    #[must_use]
+    pub fn full_limits(&self) -> Vec<FullLimit> {
+        self.shared().run_queue.full_limits()
     }
 
     /// The definitions whose sagas this engine can run.

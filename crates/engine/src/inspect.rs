@@ -26,7 +26,7 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 /// process has that lives is told there.
 pub(crate) async fn stuck(shared: &Shared, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
     let mut still = shared.live.still(since, shared.options.clock.now(), limit);
-    still.extend(shared.backlog.since(since, limit));
+    still.extend(shared.run_queue.since(since, limit));
     let still: HashMap<SagaId, Timestamp> = still.into_iter().map(|(from, saga)| (saga, from)).collect();
     let undriven = shared.undriven.first(limit).into_iter().filter(|undriven| undriven.since <= since);
     let undriven: HashMap<SagaId, Timestamp> = undriven.map(|it| (it.saga, it.since)).collect();

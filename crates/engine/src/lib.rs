@@ -91,7 +91,6 @@ pub use backstitch_kernel::saga::{
     Draft, DraftStep, Event, Performer, Phase, Problem, Problems, Recorded, Resolution, Status, StepStatus,
 };
 pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepError, StepId, Timestamp};
-pub use call::Place;
 pub use context::{Context, Undo};
 pub use declared::{Attempt, Caller};
 pub use defaults::Defaults;
@@ -102,11 +101,12 @@ pub use event_handlers::EventSubscription;
 pub use event_view::{ErrorView, EventView};
 pub use feed::{FeedEvent, Gap};
 pub use insight::{Insight, StepPlan};
+pub use limit::{Limit, LimitPermit, LimitScope};
 pub use options::Options;
 pub use outbox::{Announced, NoSuchEvent, sink};
 pub use rfc3339::Rfc3339;
 pub use run::{Accepted, Run};
-pub use runtime::Undriven;
+pub use runtime::{FullLimit, Undriven};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use step_failure::{StepFailure, StepResult};

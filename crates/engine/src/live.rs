@@ -9,6 +9,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::{Notify, watch};
 
 use crate::registry::Registered;
+use crate::runtime::Grant;
 use crate::tail::Tail;
 
 /// Sagas hash to one of these, so that starts do not queue for one lock.
@@ -44,6 +45,8 @@ pub(crate) struct Live {
     still_since: AtomicI64,
     /// Until when something is bound to happen, in microseconds.
     due: AtomicI64,
+    /// What the run queue has given it; `None` once its driver takes no more.
+    grants: Mutex<Option<Vec<Grant>>>,
 }
 
 impl Default for Live {
@@ -57,6 +60,7 @@ impl Default for Live {
             // Nobody has said yet what it waits for.
             still_since: AtomicI64::new(i64::MAX),
             due: AtomicI64::new(i64::MIN),
+            grants: Mutex::new(Some(Vec::new())),
         }
     }
 }
@@ -73,6 +77,30 @@ impl Live {
         let due = self.due.load(Ordering::Relaxed);
         let since = self.still_since.load(Ordering::Relaxed);
         (due <= now.as_micros()).then(|| Timestamp::from_micros(since))
+    }
+
+    /// Gives it what it waited for in the run queue; `false` if its driver is about to leave.
+    pub(crate) fn grant(&self, grant: Grant) -> bool {
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_open = grants.as_mut().map(|grants| grants.push(grant)).is_some();
+        drop(grants);
+        self.nudge();
+        is_open
+    }
+
+    pub(crate) fn take_grants(&self) -> Vec<Grant> {
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.as_mut().map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes no more grants, unless there are some to use first.
+    pub(crate) fn refuse_grants(&self) -> bool {
+        let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        let is_unused = grants.as_ref().is_none_or(Vec::is_empty);
+        if is_unused {
+            *grants = None;
+        }
+        is_unused
     }
 
     pub(crate) fn nudge(&self) {
@@ -98,6 +126,10 @@ impl Live {
 
     pub(crate) async fn nudged(&self) {
         self.wake.notified().await;
+    }
+
+    pub(crate) fn has_mail(&self) -> bool {
+        self.mail.load(Ordering::Acquire)
     }
 
     pub(crate) fn take_mail_flag(&self) -> bool {

@@ -30,7 +30,9 @@ const LONGEST: Duration = Duration::from_secs(24 * 3600);
 pub struct Options {
     /// What this process is called in logs.
     pub node: String,
-    /// How many sagas are under way at once; more wait, durably, for their turn.
+    /// How many sagas run attempts at once; more wait, durably, for their turn. A saga that waits for a host, a step's
+    /// limit, a worker or a time counts for none of them. As many may wait in memory; of those beyond only a small
+    /// record is kept.
     pub max_active: usize,
     /// The largest input, and the largest result of a step, in bytes of JSON.
     pub max_payload: usize,

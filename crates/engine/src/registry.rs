@@ -5,12 +5,13 @@ use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
 use backstitch_kernel::Payload;
-use backstitch_kernel::saga::{Definition, Draft, Performer};
+use backstitch_kernel::saga::{Definition, Draft, Performer, Phase};
 use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::limit::Limit;
+use crate::limit::{Limit, LimitScope};
+use crate::runtime::AttemptLimits;
 use crate::saga::{Handlers, Hook, Saga};
 use crate::store::nodes::{self, Known};
 use crate::store::{self, Store};
@@ -25,11 +26,17 @@ pub(crate) struct Registered {
     pub(crate) handlers: Vec<Handlers>,
     pub(crate) on_success: Option<Hook>,
     pub(crate) on_failure: Option<Hook>,
-    /// Room for limited steps, shared by all versions.
-    pub(crate) limits: Vec<Option<Limit>>,
+    /// What attempts of each step count against. Room for limited steps is shared by all versions.
+    limits: Vec<StepLimits>,
     kept: OnceCell<KeptHooks>,
     /// When the store was last found to hold something else under this name or version.
     refused: Mutex<Option<Instant>>,
+}
+
+/// What attempts of a step count against.
+struct StepLimits {
+    action: AttemptLimits,
+    compensation: AttemptLimits,
 }
 
 /// What is called at the end of a saga.
@@ -57,6 +64,20 @@ struct KeptHooks {
 }
 
 impl Registered {
+    /// The limits that an attempt of this phase counts against.
+    pub(crate) fn limits(&self, position: usize, phase: Phase) -> &AttemptLimits {
+        match phase {
+            Phase::Do => &self.limits[position].action,
+            Phase::Undo => &self.limits[position].compensation,
+        }
+    }
+
+    /// Whether attempts of any step count against limits.
+    pub(crate) fn is_limited(&self) -> bool {
+        let all = || self.limits.iter().flat_map(|step| [&step.action, &step.compensation]);
+        !all().all(AttemptLimits::is_unlimited)
+    }
+
     /// Whether a program performs some of its steps, so that nobody can have declared it.
     pub(crate) fn is_code(&self) -> bool {
         self.definition.draft().steps.iter().any(|step| {
@@ -234,10 +255,19 @@ impl Registry {
         if versions.all.contains_key(&version) {
             return Err(Error::AlreadyRegistered { definition: name.to_string(), version });
         }
-        let steps = saga.definition.draft().steps.iter();
-        let limits = steps.map(|step| {
-            let room = step.concurrency?;
-            Some(versions.limits.entry(step.id.clone()).or_insert_with(|| Limit::of(room)).clone())
+        let steps = saga.definition.draft().steps.iter().zip(&saga.handlers);
+        let limits = steps.map(|(step, handlers)| {
+            let shared = step.concurrency.map(|room| {
+                let limit = versions.limits.entry(step.id.clone()).or_insert_with(|| {
+                    let scope = LimitScope::Step { definition: name.clone(), step: step.id.as_str().into() };
+                    Limit::new(scope, room as usize)
+                });
+                limit.clone()
+            });
+            StepLimits {
+                action: AttemptLimits { step: shared, host: handlers.action_limit.clone() },
+                compensation: AttemptLimits { step: None, host: handlers.compensation_limit.clone() },
+            }
         });
         let limits = limits.collect();
         let registered = Arc::new(Registered {

@@ -56,10 +56,11 @@ pub(crate) async fn resolve(
     };
     let planned = plan(&on, &mut decision, Vec::new(), None);
     // A full engine still accepts: the saga then waits for its turn.
-    let room = shared.room.clone().try_acquire_owned().ok();
+    let slot = shared.slots.clone().try_acquire_owned().ok();
     let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
     let inbox_seen = stored.inbox_seq;
-    let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen, room };
+    let launch =
+        Launch { seat, definition, decision, planned, epoch, inbox_seen, slot, reserved: Vec::new() };
     match launch.commit(shared).await? {
         Verdict::Applied => Ok(()),
         _ => Err(Error::Raced(saga)),

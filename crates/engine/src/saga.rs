@@ -10,9 +10,10 @@ use futures::future::BoxFuture;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
-use crate::call::{Admission, Handler};
+use crate::call::Handler;
 use crate::context::{Context, Undo};
 use crate::defaults::{Defaults, Unsaid, UnsaidInPhase, UnsaidInStep};
+use crate::limit::Limit;
 use crate::step_failure::StepResult;
 use crate::view::SagaState;
 
@@ -33,8 +34,10 @@ pub(crate) struct Handlers {
     /// None for what is left to outside workers.
     pub(crate) action: Option<Handler>,
     pub(crate) compensation: Option<Handler>,
-    /// None where a compensation can be made at any time.
-    pub(crate) compensation_admission: Option<Admission>,
+    /// The limit of the host that the action calls.
+    pub(crate) action_limit: Option<Limit>,
+    /// The limit of the host that the compensation calls.
+    pub(crate) compensation_limit: Option<Limit>,
 }
 
 impl Saga {
@@ -359,7 +362,8 @@ where
                 handlers: Handlers {
                     action: Some(handler),
                     compensation: None,
-                    compensation_admission: None,
+                    action_limit: None,
+                    compensation_limit: None,
                 },
             },
             types: std::marker::PhantomData,

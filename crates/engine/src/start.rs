@@ -1,5 +1,6 @@
 //! Starting a saga.
 
+use std::convert::Infallible;
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
@@ -18,7 +19,7 @@ use crate::in_transaction;
 use crate::options::Options;
 use crate::registry::Registered;
 use crate::run::{Accepted, Run};
-use crate::runtime::{Circumstances, Launch, Seat, Shared, plan};
+use crate::runtime::{Circumstances, Launch, Seat, Shared, decide_within_room, plan};
 use crate::store::Claim;
 use crate::store::product::{ProductRow, RowKind};
 
@@ -147,8 +148,20 @@ async fn start(
     let (request, claim) = checked(request, &definition.name, &shared.options, at)?;
     let saga = shared.options.ids.next(at);
     // A full engine still accepts: the saga is on disk and waits for its turn.
-    let room = shared.room.clone().try_acquire_owned().ok();
-    let mut decision = saga::start(&definition.definition, request, Now { at, hold: room.is_none() });
+    let slot = shared.slots.clone().try_acquire_owned().ok();
+    let now = Now { at, hold: slot.is_none() };
+    let mut reserved = Vec::new();
+    let mut decision = if definition.is_limited() {
+        let start = |full: &[usize]| {
+            Ok::<_, Infallible>(saga::start_within(&definition.definition, request.clone(), now, full))
+        };
+        match decide_within_room(&definition, &[], &mut reserved, start) {
+            Ok(decision) => decision,
+            Err(never) => match never {},
+        }
+    } else {
+        saga::start(&definition.definition, request, now)
+    };
     let epoch = shared.epoch();
     let on = Circumstances {
         saga,
@@ -161,7 +174,7 @@ async fn start(
         inbox_waiting: false,
         after_all_mail: false,
         release_after: shared.options.release_after,
-        busy: room.is_none(),
+        busy: slot.is_none(),
     };
     let mut planned = plan(&on, &mut decision, Vec::new(), claim);
     planned.commit.rows = rows;
@@ -173,7 +186,7 @@ async fn start(
     };
     let name = definition.name.clone();
     let run = Run::watching(shared.clone(), saga, seat.live(), accepted);
-    let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, room };
+    let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, slot, reserved };
     let verdict = launch.commit(shared).await?;
     let first = in_transaction::accepted(saga, verdict)?;
     // Under the same key is the same definition.

@@ -161,7 +161,7 @@ impl<'a> Oracle<'a> {
                     return false;
                 };
                 if self.turned {
-                    return false;
+                    return self.admit_compensation(step, hold);
                 }
                 if self.is_late() {
                     return true;
@@ -332,6 +332,20 @@ impl<'a> Oracle<'a> {
             let stuck = self.steps.iter().any(|step| step.fate == Fate::Stuck);
             self.ended = Some(if stuck { Status::Failed } else { Status::Compensated });
         }
+    }
+
+    /// Room for a compensation starts it if it is due, and otherwise means nothing.
+    fn admit_compensation(&mut self, step: usize, hold: bool) -> bool {
+        let undo = self.definition.steps()[step].compensation.as_ref();
+        let again = undo.is_some_and(|undo| self.steps[step].compensation_is_due(&undo.retry, self.clock));
+        let first = self.may_be_undone(step)
+            && self.compensations_under_way() < self.definition.compensation_concurrency();
+        let awaits_actions = self.flying.iter().any(|flight| flight.phase == Phase::Do);
+        let admitted = (again || first) && !awaits_actions && !self.paused && !hold;
+        if admitted {
+            self.launch(step, Phase::Undo);
+        }
+        admitted
     }
 
     fn launch(&mut self, step: usize, phase: Phase) {

@@ -28,6 +28,14 @@ const UNREGISTERED: [Column; 3] = [
 const WAITING: [Column; 3] =
     [Column::text("QUEUE", "queue"), Column::text("JOB", "job_id"), Column::text("SECONDS", "seconds")];
 
+const FULL: [Column; 5] = [
+    Column::text("HOST", "host"),
+    Column::text("DEFINITION", "definition"),
+    Column::text("STEP", "step"),
+    Column::text("WAITING", "waiting"),
+    Column::text("SECONDS", "seconds"),
+];
+
 /// What is active, stuck or failed?
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  backstitch health\n  backstitch health --stuck-after 1h --json\n\n\
@@ -53,6 +61,7 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
     session.show_part("Stuck", &answer.value["stuck"], &ps::COLUMNS)?;
     session.show_part("Waiting for a definition", &answer.value["unregistered"], &UNREGISTERED)?;
     session.show_part("Waiting for a worker", &answer.value["waiting_for_workers"], &WAITING)?;
+    session.show_part("Waiting for room", &answer.value["waiting_for_room"], &FULL)?;
     if status == "ok" {
         return Ok(());
     }

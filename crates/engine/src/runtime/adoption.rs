@@ -4,12 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Event, Recorded, State};
+use backstitch_kernel::saga::{Event, Recorded, State, Status};
 use backstitch_kernel::{SagaId, Timestamp};
+use futures::StreamExt;
+use futures::stream::FuturesUnordered;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
-use super::{Driver, STORE_RETRY, Seat, Shared};
+use super::run_queue::Taken;
+use super::{Driver, Grant, STORE_RETRY, Seat, Shared, Waiter};
 use crate::registry::Runnable;
 use crate::store::nodes::Notice;
 use crate::store::{self, Stored};
@@ -72,9 +75,7 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
     if thorough || shared.store.is_shared() || next.is_some_and(|due| due <= now) {
         loop {
             let adopted = shared.store.adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH).await?;
-            for saga in &adopted {
-                shared.backlog.push(*saga);
-            }
+            queue(shared, &adopted, true).await?;
             if !adopted.is_empty() && shared.options.announced.includes("saga.adopted") {
                 shared.outbox.nudge();
             }
@@ -95,28 +96,83 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
 async fn queue_what_nobody_drives(shared: &Shared) -> Result<(), store::Error> {
     let ours: HashSet<SagaId> = shared.store.owned(shared.epoch()).await?.into_iter().collect();
     shared.undriven.keep(&ours);
-    for saga in ours {
-        if shared.live.get(saga).is_none() {
-            shared.backlog.push(saga);
+    let mut undriven: Vec<SagaId> = ours.into_iter().collect();
+    undriven.retain(|saga| shared.live.get(*saga).is_none() && !shared.run_queue.has(*saga));
+    queue(shared, &undriven, false).await
+}
+
+/// Queues sagas that are ours. What they are is looked up only where they cannot all run at once.
+async fn queue(shared: &Shared, sagas: &[SagaId], is_adopted: bool) -> Result<(), store::Error> {
+    let mut waiters: HashMap<SagaId, Waiter> = HashMap::new();
+    if sagas.len() > shared.slots.available_permits() {
+        // One row that cannot be read keeps none from running: its own load tells of it.
+        match shared.store.rows(sagas).await {
+            Ok(rows) => waiters.extend(rows.into_iter().map(|row| {
+                let is_rollback = row.status == Status::Compensating;
+                (row.id, Waiter { definition: Some(row.definition), is_rollback, is_adopted })
+            })),
+            Err(error) => tracing::warn!(%error, "cannot read what kind of sagas are queued"),
         }
+    }
+    for saga in sagas {
+        let unknown = || Waiter { is_adopted, ..Waiter::default() };
+        shared.run_queue.push(*saga, waiters.remove(saga).unwrap_or_else(unknown));
     }
     Ok(())
 }
 
-/// Runs sagas that are ours as soon as there is room for them.
-pub(super) async fn drive_backlog(shared: Arc<Shared>, waiting: Arc<Mutex<mpsc::UnboundedReceiver<SagaId>>>) {
-    let mut waiting = waiting.lock().await;
+/// Runs sagas that are ours as soon as there is a slot for them, and room for what they wait for.
+pub(super) async fn run_queued(shared: Arc<Shared>) {
+    let queue = &shared.run_queue;
+    queue.restart();
+    let mut room = FuturesUnordered::new();
+    let mut slot = None;
     loop {
+        room.extend(queue.lanes_without_room().into_iter().map(|(lane, limits)| async move {
+            let permits = limits.acquire().await;
+            (lane, permits)
+        }));
+        if queue.is_ready() {
+            slot.get_or_insert_with(|| Box::pin(shared.slots.clone().acquire_owned()));
+        } else {
+            // A slot that waits for a saga would be one that nobody else can use.
+            slot = None;
+        }
+        let due = queue.next_due().map(|due| due.since(shared.options.clock.now()));
         let entered = tokio::select! {
-            entered = enter(&shared, &mut waiting) => entered,
+            biased;
             () = shared.stopping() => return,
+            Some((lane, permits)) = room.next(), if !room.is_empty() => {
+                queue.has_room(&lane, permits);
+                continue;
+            }
+            Some(Ok(free)) = maybe(slot.as_mut()) => {
+                slot = None;
+                enter(&shared, free)
+            }
+            () = queue.changed() => continue,
+            () = tokio::time::sleep(due.unwrap_or(Duration::MAX)), if due.is_some() => {
+                queue.wake_due();
+                continue;
+            }
         };
+        if entered.is_empty() {
+            continue;
+        }
         let sagas: Vec<SagaId> = entered.keys().copied().collect();
         match shared.store.load(&sagas).await {
             Ok(found) => resume_all(&shared, entered, found),
             // What cannot be read, be it a row or its page, must not keep its neighbours from running.
             Err(error) => resume_each(&shared, entered, &error).await,
         }
+    }
+}
+
+/// The future's result; waits forever where there is no future.
+async fn maybe<F: Future + Unpin>(future: Option<F>) -> Option<F::Output> {
+    match future {
+        Some(future) => Some(future.await),
+        None => std::future::pending().await,
     }
 }
 
@@ -145,9 +201,8 @@ async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>, erro
         }
     } else {
         for (saga, place, _) in unanswered {
-            let since = place.since;
-            drop(place);
-            shared.backlog.put_back(saga, since);
+            let Place { since, waiter, .. } = place;
+            shared.run_queue.put_back(saga, waiter, since);
         }
         tokio::time::sleep(STORE_RETRY).await;
     }
@@ -173,54 +228,48 @@ async fn resume_readable(
     unanswered
 }
 
-/// A saga's place among those under way.
+/// A saga that is about to be driven.
 struct Place {
     /// Since when it has waited for it.
     since: Timestamp,
+    waiter: Waiter,
     seat: Seat,
-    room: OwnedSemaphorePermit,
+    grant: Grant,
 }
 
-/// Waits for a saga and for room, and takes as many more as there are and as fit. They count as under way before they
-/// are read, so that whoever leaves a message from now on knows whom to tell.
-async fn enter(
-    shared: &Arc<Shared>,
-    waiting: &mut mpsc::UnboundedReceiver<SagaId>,
-) -> HashMap<SagaId, Place> {
+/// Gives sagas slots for as long as there are both. Those with a driver go on at once; the others count as under way before
+/// they are read, so that whoever leaves a message from now on knows whom to tell.
+fn enter(shared: &Arc<Shared>, slot: OwnedSemaphorePermit) -> HashMap<SagaId, Place> {
     let mut entered = HashMap::new();
-    while entered.is_empty() {
-        // In this order: room that waits for a saga would be room that nobody else can use.
-        let saga = waiting.recv().await;
-        let (Some(mut saga), Ok(mut room)) = (saga, shared.room.clone().acquire_owned().await) else {
-            // Neither is ever closed while the engine runs.
-            return std::future::pending().await;
-        };
-        loop {
-            let since = shared.backlog.taken(saga);
-            match Seat::take(shared, saga) {
-                Some(seat) => {
-                    entered.insert(saga, Place { since, seat, room });
-                }
-                // Its former driver here is about to leave.
-                None => try_again(shared, saga, since),
+    let mut slot = Some(slot);
+    while let Some(free) = slot.take()
+        && let Some(Taken { saga, since, waiter, reservation }) = shared.run_queue.take()
+    {
+        let grant = Grant { slot: free, reservation };
+        if let Some(live) = shared.live.get(saga) {
+            if !live.grant(grant) {
+                // Its driver here is about to leave.
+                try_again(shared, saga, waiter, since);
             }
-            if entered.len() >= LOAD_BATCH {
-                break;
-            }
-            let Ok(more) = shared.room.clone().try_acquire_owned() else { break };
-            let Ok(next) = waiting.try_recv() else { break };
-            (room, saga) = (more, next);
+        } else if let Some(seat) = Seat::take(shared, saga) {
+            entered.insert(saga, Place { since, waiter, seat, grant });
+        } else {
+            try_again(shared, saga, waiter, since);
         }
+        if entered.len() >= LOAD_BATCH {
+            break;
+        }
+        slot = shared.slots.clone().try_acquire_owned().ok();
     }
     entered
 }
 
 /// Puts a saga back after a moment.
-fn try_again(shared: &Arc<Shared>, saga: SagaId, since: Timestamp) {
+fn try_again(shared: &Arc<Shared>, saga: SagaId, waiter: Waiter, since: Timestamp) {
     let later = shared.clone();
     shared.spawn(async move {
         tokio::time::sleep(AGAIN_AFTER).await;
-        later.backlog.put_back(saga, since);
+        later.run_queue.put_back(saga, waiter, since);
     });
 }
 
@@ -252,13 +301,17 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
         }
     };
     match stored.log.last() {
-        Some(Recorded { event: Event::SagaAdopted { epoch: by, .. }, .. }) if *by == epoch => {
+        Some(Recorded { event: Event::SagaAdopted { epoch: by, .. }, .. })
+            if *by == epoch && place.waiter.is_adopted =>
+        {
             let adopted = stored.log[stored.log.len() - 1..].to_vec();
             shared.announce(row.id, &definition, &state, adopted, place.seat.live());
         }
         _ => place.seat.live().advanced_to(state.seq),
     }
-    let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.room);
+    let Grant { slot, reservation } = place.grant;
+    let reserved = reservation.into_iter().collect();
+    let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, slot, reserved);
     shared.drive(row.id, driver.run_adopted(stored.inbox, stored.inbox_seq));
 }
 
@@ -268,8 +321,9 @@ pub(super) async fn fetch_mail(shared: Arc<Shared>) {
         match shared.store.mail(shared.epoch()).await {
             Ok(sagas) => {
                 for (saga, newest) in sagas {
-                    if let Some(live) = shared.live.get(saga) {
-                        live.nudge_for_newer_mail(newest);
+                    match shared.live.get(saga) {
+                        Some(live) => live.nudge_for_newer_mail(newest),
+                        None => shared.run_queue.wake_for_newer_mail(saga, newest),
                     }
                 }
             }

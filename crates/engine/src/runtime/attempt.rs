@@ -2,7 +2,6 @@
 
 use std::any::Any;
 use std::sync::Arc;
-use std::time::Duration;
 
 use backstitch_kernel::saga::{Outcome, Phase};
 use backstitch_kernel::{ErrorKind, Payload, StepError};
@@ -27,22 +26,14 @@ pub(super) async fn run(
     let definition = call.definition.clone();
     let step = &definition.definition.steps()[call.position];
     let handlers = &definition.handlers[call.position];
-    let (handler, admission) = match call.phase {
-        Phase::Do => (&handlers.action, &None),
-        Phase::Undo => (&handlers.compensation, &handlers.compensation_admission),
+    let handler = match call.phase {
+        Phase::Do => &handlers.action,
+        Phase::Undo => &handlers.compensation,
     };
     let timeout = step.time_of_attempt(call.phase, &call.state.steps[call.position], call.state.at);
     let (Some(handler), Some(timeout)) = (handler, timeout) else {
         let message = format!("this node has no code for the {} of step `{}`", call.phase.as_str(), step.id);
         return Outcome::Failed(StepError::not_done(message));
-    };
-    let _place = match admission {
-        Some(admission) => match guarded::run(Duration::MAX, async { admission(call.clone()).await }).await {
-            Ended::Answered(place) => place,
-            Ended::Panicked(panic) => return panicked(panic.as_ref()),
-            Ended::TimedOut => None,
-        },
-        None => None,
     };
     // Only now: whoever has waited may have been taken for dead meanwhile.
     shared.liveness.permitted().await;

@@ -6,17 +6,19 @@ use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use backstitch_kernel::saga::{
-    Decision, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide,
+    Decision, Effect, Event, Input, Now, Outcome, Phase, Recorded, Rejected, State, Status, decide_within,
 };
 use backstitch_kernel::{ErrorKind, SagaId, StepError, StepId, Timestamp};
 use futures::StreamExt;
-use futures::future::BoxFuture;
+use futures::future::{BoxFuture, ready};
 use futures::stream::FuturesUnordered;
 use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::attempts::Attempts;
 use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
-use super::{Patience, Seat, Shared, attempt};
+use super::room::{Permits, Reservation, decide_within_room, starts_attempts};
+use super::run_queue::Parked;
+use super::{Grant, Patience, Seat, Shared, Waiter, attempt};
 use crate::call::Call;
 use crate::inbox::Received;
 use crate::live::End;
@@ -45,10 +47,10 @@ pub(crate) struct Driver {
     rollback: watch::Sender<bool>,
     /// Attempts that run here.
     running: Vec<Running>,
-    /// Limited steps for which room was asked.
+    /// Steps whose attempts wait for room.
     admitting: Vec<usize>,
-    /// Room that was given and is about to be used.
-    admitted: Option<OwnedSemaphorePermit>,
+    /// Room for attempts that are about to be decided.
+    reserved: Vec<Reservation>,
     /// Outside attempts that are being taken back.
     withdrawing: usize,
     inbox_seen: u64,
@@ -58,7 +60,21 @@ pub(crate) struct Driver {
     came_to_nothing: bool,
     /// With a store that does not do what it is asked.
     patience: Patience,
-    _room: OwnedSemaphorePermit,
+    slot: Slot,
+    /// Held while the saga waits in memory.
+    resting: Option<OwnedSemaphorePermit>,
+}
+
+/// A slot is held while attempts run here, and no longer.
+enum Slot {
+    Held {
+        _permit: OwnedSemaphorePermit,
+    },
+    NotNeeded,
+    /// Something could start if there was one.
+    Wanted,
+    /// The saga waits for one in the run queue.
+    Queued,
 }
 
 /// An attempt that runs here.
@@ -81,7 +97,8 @@ enum Done {
     },
     Room {
         position: usize,
-        permit: Option<OwnedSemaphorePermit>,
+        phase: Phase,
+        permits: Permits,
     },
     /// Whether an outside attempt was taken back before a worker got it; the inbox has what became of it.
     Withdrawal(bool),
@@ -108,6 +125,8 @@ impl Asked {
 enum Flow {
     Ours,
     LetGo,
+    /// It is ours, and its record in the run queue says when it goes on.
+    Parked,
 }
 
 impl Driver {
@@ -118,7 +137,8 @@ impl Driver {
         state: Arc<State>,
         epoch: Epoch,
         seat: Seat,
-        room: OwnedSemaphorePermit,
+        slot: OwnedSemaphorePermit,
+        reserved: Vec<Reservation>,
     ) -> Self {
         Self {
             shared,
@@ -132,13 +152,14 @@ impl Driver {
             rollback: watch::Sender::new(false),
             running: Vec::new(),
             admitting: Vec::new(),
-            admitted: None,
+            reserved,
             withdrawing: 0,
             inbox_seen: 0,
             inbox_consumed: 0,
             came_to_nothing: false,
             patience: Patience::default(),
-            _room: room,
+            slot: Slot::Held { _permit: slot },
+            resting: None,
         }
     }
 
@@ -171,6 +192,8 @@ impl Driver {
         self.saw_mail(inbox_seq);
         self.inbox_consumed = inbox_seq - inbox.len() as u64;
         let mut flow = Flow::Ours;
+        // For what it waits for, and not for what its messages lead to.
+        let reserved = std::mem::take(&mut self.reserved);
         // Whoever turned the saga round may not have come to it.
         if self.state.status == Status::Compensating {
             self.withdraw_what_no_worker_has();
@@ -186,6 +209,7 @@ impl Driver {
         if flow == Flow::Ours {
             // Where nothing has become of the wait for a worker, the saga is released again.
             self.came_to_nothing |= self.state.anything_is_queued();
+            self.reserved.extend(reserved);
             flow = self.wake_and_drive().await;
         }
         self.finish(&flow).await;
@@ -194,13 +218,24 @@ impl Driver {
     async fn wake_and_drive(&mut self) -> Flow {
         match self.process(Input::Wake, Vec::new()).await {
             Flow::Ours => self.drive().await,
-            Flow::LetGo => Flow::LetGo,
+            ended @ (Flow::LetGo | Flow::Parked) => ended,
         }
     }
 
     async fn finish(mut self, flow: &Flow) {
         // Before the saga can be driven again in this process, which would run the same attempts a second time.
         self.attempts.abort().await;
+        let (shared, saga) = (self.shared.clone(), self.saga);
+        if *flow == Flow::Parked {
+            let live = self.seat.live().clone();
+            drop(self);
+            // A message that came while the driver left was told to nobody else.
+            if live.take_mail_flag() {
+                shared.run_queue.wake(saga);
+            }
+            return;
+        }
+        shared.run_queue.forget_room(saga);
         if *flow == Flow::Ours {
             self.seat.leave_for_good(End::Final(self.definition, self.state));
         }
@@ -210,6 +245,9 @@ impl Driver {
         while !self.state.status.is_terminal() {
             if self.must_let_go() || self.rests_again().await {
                 return Flow::LetGo;
+            }
+            if self.parks() {
+                return Flow::Parked;
             }
             let flow = match self.next().await {
                 Next::Nudged => self.look_around().await,
@@ -222,7 +260,9 @@ impl Driver {
                     self.running.retain(|it| (it.position, it.phase) != (position, phase));
                     self.process(Input::Finished { step, phase, attempt, outcome }, outgoing).await
                 }
-                Next::Done(Done::Room { position, permit }) => self.use_room(position, permit).await,
+                Next::Done(Done::Room { position, phase, permits }) => {
+                    self.use_room(Reservation { position, phase, permits }).await
+                }
                 Next::Done(Done::Withdrawal(withdrawn)) => {
                     self.withdrawing -= 1;
                     self.came_to_nothing |= !withdrawn;
@@ -251,6 +291,8 @@ impl Driver {
         if !std::mem::take(&mut self.came_to_nothing)
             || !self.work.is_empty()
             || !self.attempts.is_empty()
+            || !self.admitting.is_empty()
+            || matches!(self.slot, Slot::Wanted | Slot::Queued)
             || self.shared.is_stopping()
         {
             return false;
@@ -304,10 +346,51 @@ impl Driver {
         }
     }
 
+    /// Gives the slot back where nothing runs here. A saga that waits then stays in memory if there is a place for it, and
+    /// otherwise leaves a record in the run queue and nothing else.
+    fn parks(&mut self) -> bool {
+        if matches!(self.slot, Slot::Wanted) {
+            self.slot = Slot::Queued;
+            self.shared.run_queue.push(self.saga, self.waiter());
+        }
+        if !self.attempts.is_empty() || !self.work.is_empty() || self.state.anything_runs_here() {
+            self.resting = None;
+            return false;
+        }
+        if matches!(self.slot, Slot::Held { .. }) {
+            self.slot = Slot::NotNeeded;
+        }
+        if self.resting.is_none() {
+            self.resting = self.shared.resting.clone().try_acquire_owned().ok();
+        }
+        let stays = self.resting.is_some() || self.seat.live().has_mail();
+        if stays || self.shared.is_stopping() || !self.seat.live().refuse_grants() {
+            return false;
+        }
+        let due = self.next_attempt().into_iter().chain(self.state.deadline()).min();
+        let parked = Parked { due, inbox_seen: self.inbox_seen };
+        self.shared.run_queue.park(self.saga, self.waiter(), parked);
+        true
+    }
+
+    fn waiter(&self) -> Waiter {
+        let is_rollback = self.state.status == Status::Compensating;
+        Waiter { definition: Some(self.definition.name.clone()), is_rollback, is_adopted: false }
+    }
+
+    /// When an attempt is due, or the time of an outside worker is over. What waits for room or for a slot is due already;
+    /// only these let it go on.
+    fn next_attempt(&self) -> Option<Timestamp> {
+        if matches!(self.slot, Slot::Queued) {
+            let all: Vec<usize> = (0..self.state.steps.len()).collect();
+            return self.state.next_attempt_besides(&all);
+        }
+        self.state.next_attempt_besides(&self.admitting)
+    }
+
     async fn next(&mut self) -> Next {
         let now = self.shared.options.clock.now();
-        // A step that waits for room is due already; only room lets it go on.
-        let attempt = self.state.next_attempt_besides(&self.admitting);
+        let attempt = self.next_attempt();
         let until = |it: &Running| Timestamp::from_micros(it.until.load(Ordering::Relaxed));
         let ends = self.running.iter().map(until);
         self.seat.live().waits(self.state.at, attempt.into_iter().chain(ends).max());
@@ -333,6 +416,16 @@ impl Driver {
     }
 
     async fn look_around(&mut self) -> Flow {
+        for Grant { slot, reservation } in self.seat.live().take_grants() {
+            self.slot = Slot::Held { _permit: slot };
+            let flow = match reservation {
+                Some(reservation) => self.use_room(reservation).await,
+                None => self.process(Input::Wake, Vec::new()).await,
+            };
+            if flow == Flow::LetGo {
+                return Flow::LetGo;
+            }
+        }
         if !self.seat.live().take_mail_flag() {
             return Flow::Ours;
         }
@@ -364,13 +457,12 @@ impl Driver {
         self.seat.live().saw_mail(newest);
     }
 
-    async fn use_room(&mut self, position: usize, permit: Option<OwnedSemaphorePermit>) -> Flow {
+    async fn use_room(&mut self, reservation: Reservation) -> Flow {
+        let position = reservation.position;
         self.admitting.retain(|&waiting| waiting != position);
-        self.admitted = permit;
         let step = self.definition.definition.steps()[position].id.clone();
-        let flow = self.process(Input::Admitted { step }, Vec::new()).await;
-        self.admitted = None;
-        flow
+        self.reserved.push(reservation);
+        self.process(Input::Admitted { step }, Vec::new()).await
     }
 
     /// Takes an input through to its effects. Messages that came in between are answered first.
@@ -378,10 +470,16 @@ impl Driver {
         self.process_all(VecDeque::from([Asked { input, outgoing, mail: None }])).await
     }
 
-    async fn process_all(&mut self, mut queue: VecDeque<Asked>) -> Flow {
+    async fn process_all(&mut self, queue: VecDeque<Asked>) -> Flow {
+        let flow = self.decide_and_act(queue).await;
+        // Room that no attempt wanted.
+        self.reserved.clear();
+        flow
+    }
+
+    async fn decide_and_act(&mut self, mut queue: VecDeque<Asked>) -> Flow {
         while let Some(Asked { input, outgoing, mail }) = queue.pop_front() {
-            let now = Now { at: self.shared.options.clock.now(), hold: self.shared.is_stopping() };
-            let decided = decide(&self.definition.definition, self.saga, &self.state, input.clone(), now);
+            let (now, decided) = self.decide(&input);
             let decision = match decided {
                 Ok(decision) => decision,
                 Err(rejected) => {
@@ -455,6 +553,32 @@ impl Driver {
             }
         }
         Flow::Ours
+    }
+
+    /// Decides. Attempts start only in a slot, and where there is room for them.
+    fn decide(&mut self, input: &Input) -> (Now, Result<Decision, Rejected>) {
+        let mut now = Now { at: self.shared.options.clock.now(), hold: self.shared.is_stopping() };
+        let decided = self.decide_within_room(input, now);
+        if matches!(self.slot, Slot::Held { .. }) || !decided.as_ref().is_ok_and(starts_attempts) {
+            return (now, decided);
+        }
+        if let Ok(slot) = self.shared.slots.clone().try_acquire_owned() {
+            self.slot = Slot::Held { _permit: slot };
+            return (now, decided);
+        }
+        if !matches!(self.slot, Slot::Queued) {
+            self.slot = Slot::Wanted;
+        }
+        now.hold = true;
+        self.reserved.clear();
+        (now, self.decide_within_room(input, now))
+    }
+
+    fn decide_within_room(&mut self, input: &Input, now: Now) -> Result<Decision, Rejected> {
+        let Self { definition, saga, state, admitting, reserved, .. } = self;
+        decide_within_room(definition, admitting, reserved, |full| {
+            decide_within(&definition.definition, *saga, state, input.clone(), now, full)
+        })
     }
 
     /// What a decision is made on while these wait to be decided about.
@@ -546,10 +670,16 @@ impl Driver {
 
     fn applied(&mut self, decision: Decision, events: Vec<Recorded>) {
         self.shared.undriven.driven(self.saga);
+        let turns =
+            self.state.status != decision.state.status && decision.state.status == Status::Compensating;
         self.state = Arc::new(decision.state);
         self.shared.announce(self.saga, &self.definition, &self.state, events, self.seat.live());
         if self.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();
+        }
+        if turns && !self.admitting.is_empty() {
+            self.admitting.clear();
+            self.shared.run_queue.forget_room(self.saga);
         }
         self.perform(decision.effects);
     }
@@ -593,7 +723,7 @@ impl Driver {
             outgoing: std::sync::Mutex::default(),
         });
         let shared = self.shared.clone();
-        let room = self.admitted.take();
+        let room = self.take_reservation(position, phase);
         let step = &self.definition.definition.steps()[position];
         let timeout = step.time_of_attempt(phase, &self.state.steps[position], self.state.at);
         let begins = timeout.map(|timeout| {
@@ -625,13 +755,21 @@ impl Driver {
         if self.admitting.contains(&position) {
             return;
         }
-        let Some(limit) = self.definition.limits[position].clone() else {
-            return;
-        };
+        let phase = if self.state.status == Status::Compensating { Phase::Undo } else { Phase::Do };
         self.admitting.push(position);
-        // A semaphore that is never closed always answers; were it closed, the step would go unlimited.
-        self.work
-            .push(Box::pin(async move { Done::Room { position, permit: limit.acquire_owned().await.ok() } }));
+        let definition = self.definition.clone();
+        let limits = definition.limits(position, phase);
+        if let Some(permits) = self.take_reservation(position, phase).or_else(|| limits.try_acquire()) {
+            self.work.push(Box::pin(ready(Done::Room { position, phase, permits })));
+            return;
+        }
+        let waiter = self.waiter();
+        self.shared.run_queue.wait_for_room(self.saga, waiter, (position, phase), limits.clone());
+    }
+
+    fn take_reservation(&mut self, position: usize, phase: Phase) -> Option<Permits> {
+        let found = self.reserved.iter().position(|it| it.is_for(position, phase))?;
+        Some(self.reserved.swap_remove(found).permits)
     }
 }
 

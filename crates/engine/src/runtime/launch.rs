@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use backstitch_kernel::saga::Decision;
+use backstitch_kernel::saga::{Decision, Status};
 use tokio::sync::OwnedSemaphorePermit;
 
-use super::{Driver, Planned, Seat, Shared};
+use super::room::Reservation;
+use super::{Driver, Planned, Seat, Shared, Waiter};
 use crate::committer::Answer;
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
@@ -20,14 +21,16 @@ pub(crate) struct Launch {
     pub(crate) epoch: Epoch,
     /// Messages answered so far.
     pub(crate) inbox_seen: u64,
-    /// Without room the saga waits for its turn, durably.
-    pub(crate) room: Option<OwnedSemaphorePermit>,
+    /// Without a slot the saga waits for its turn, durably.
+    pub(crate) slot: Option<OwnedSemaphorePermit>,
+    /// Room for the attempts that the decision starts.
+    pub(crate) reserved: Vec<Reservation>,
 }
 
 impl Launch {
     /// Commits and drives on. If whoever asked goes away meanwhile, the sweep finds the saga.
     pub(crate) async fn commit(self, shared: &Arc<Shared>) -> Result<Verdict, Arc<store::Error>> {
-        let Self { seat, definition, decision, planned, epoch, inbox_seen, room } = self;
+        let Self { seat, definition, decision, planned, epoch, inbox_seen, slot, reserved } = self;
         let saga = seat.saga();
         let Ok(Answer { commit, verdict }) = shared.committer.commit(planned.commit).await else {
             return Err(Arc::new(store::Error::Unavailable("the engine has stopped".to_owned())));
@@ -49,11 +52,11 @@ impl Launch {
         if written {
             shared.announce(saga, &definition, &state, std::mem::take(&mut events), seat.live());
         }
-        match room {
+        match slot {
             // Whether or not it is on disk: nobody's, it is found when it is due.
             _ if planned.released => {}
-            Some(room) => {
-                let driver = Driver::new(shared.clone(), definition, state, epoch, seat, room);
+            Some(slot) => {
+                let driver = Driver::new(shared.clone(), definition, state, epoch, seat, slot, reserved);
                 if written {
                     shared.drive(saga, driver.go_on(decision.effects, inbox_seen));
                 } else {
@@ -61,8 +64,11 @@ impl Launch {
                 }
             }
             None => {
+                let is_rollback = state.status == Status::Compensating;
+                let waiter =
+                    Waiter { definition: Some(definition.name.clone()), is_rollback, is_adopted: false };
                 drop(seat);
-                shared.backlog.push(saga);
+                shared.run_queue.push(saga, waiter);
             }
         }
         verdict

@@ -84,6 +84,7 @@ async fn rejoin(shared: &Shared) {
     match shared.store.join(shared.node()).await {
         Ok(epoch) => {
             shared.epoch.store(epoch, Ordering::Release);
+            shared.run_queue.clear();
             shared.live.nudge_all();
             shared.liveness.renew(sent);
             shared.adoption.nudge();

@@ -3,7 +3,6 @@
 mod adoption;
 pub(crate) mod attempt;
 mod attempts;
-mod backlog;
 mod driver;
 mod ending;
 pub(crate) mod guarded;
@@ -12,6 +11,8 @@ mod launch;
 mod liveness;
 mod patience;
 mod plan;
+mod room;
+mod run_queue;
 mod seat;
 pub(crate) mod signal;
 mod supervision;
@@ -43,12 +44,15 @@ use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
 use crate::work::Desks;
 
-use backlog::Backlog;
 pub(crate) use driver::Driver;
 pub(crate) use launch::Launch;
 use liveness::Liveness;
 pub(crate) use patience::Patience;
 pub(crate) use plan::{Circumstances, Planned, plan};
+pub(crate) use room::{AttemptLimits, Grant, decide_within_room};
+pub use run_queue::FullLimit;
+use run_queue::RunQueue;
+pub(crate) use run_queue::Waiter;
 pub(crate) use seat::Seat;
 use signal::Signal;
 use supervision::keep_going;
@@ -69,10 +73,12 @@ pub(crate) struct Shared {
     pub(crate) onlookers: Onlookers,
     /// Who reads every event that this process writes.
     pub(crate) feed: Feed,
-    /// Room for sagas under way.
-    pub(crate) room: Arc<Semaphore>,
-    /// Sagas that are ours and wait for room.
-    pub(crate) backlog: Backlog,
+    /// Slots of sagas whose attempts run here.
+    pub(crate) slots: Arc<Semaphore>,
+    /// Places of sagas that wait in memory; those beyond leave a record in the run queue.
+    pub(crate) resting: Arc<Semaphore>,
+    /// Sagas that are ours and wait to run.
+    pub(crate) run_queue: RunQueue,
     /// Sagas that are ours and cannot be driven.
     pub(crate) undriven: UndrivenSagas,
     pub(crate) liveness: Liveness,
@@ -125,12 +131,13 @@ impl Shared {
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(&store)?;
-        let (backlog, waiting) = Backlog::new(options.clock.clone());
         // Before anything runs, so that a failure here leaves nothing running.
         let notices = store.listen().await?;
         let shared = Arc::new(Self {
             liveness: Liveness::new(store.is_shared().then_some(options.lease), joined),
-            room: Arc::new(Semaphore::new(options.max_active)),
+            slots: Arc::new(Semaphore::new(options.max_active)),
+            resting: Arc::new(Semaphore::new(options.max_active)),
+            run_queue: RunQueue::new(options.clock.clone()),
             feed: Feed::default(),
             registry: Registry::default(),
             live: LiveSagas::default(),
@@ -152,22 +159,15 @@ impl Shared {
             store,
             committer,
             options,
-            backlog,
             node,
         });
-        shared.start_loops(waiting, notices);
+        shared.start_loops(notices);
         Ok(shared)
     }
 
-    fn start_loops(
-        self: &Arc<Self>,
-        waiting: mpsc::UnboundedReceiver<SagaId>,
-        notices: Option<mpsc::Receiver<Notice>>,
-    ) {
-        // A loop that is started again goes on with what its channel still holds.
-        let waiting = Arc::new(Mutex::new(waiting));
+    fn start_loops(self: &Arc<Self>, notices: Option<mpsc::Receiver<Notice>>) {
         keep_going(self, "adoption", adoption::adopt_what_is_due);
-        keep_going(self, "backlog", move |shared| adoption::drive_backlog(shared, waiting.clone()));
+        keep_going(self, "run queue", adoption::run_queued);
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::outbox::relay);
         keep_going(self, "publisher", crate::outbox::keep_publishing);
@@ -180,6 +180,7 @@ impl Shared {
             keep_going(self, "heartbeat", liveness::keep_alive);
         }
         if let Some(notices) = notices {
+            // A loop that is started again goes on with what its channel still holds.
             let notices = Arc::new(Mutex::new(notices));
             keep_going(self, "notices", move |shared| adoption::heed(shared, notices.clone()));
         }
@@ -247,6 +248,7 @@ impl Shared {
     pub(crate) fn mail_came_for(&self, saga: SagaId) {
         match self.live.get(saga) {
             Some(live) => live.nudge_for_mail(),
+            None if self.run_queue.wake(saga) => {}
             None => self.adoption.nudge(),
         }
     }

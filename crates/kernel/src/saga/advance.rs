@@ -100,7 +100,7 @@ fn go_forward(next: &mut Transition<'_>) {
         if !next.wants_to_run(position) {
             continue;
         }
-        if next.definition.steps()[position].limited {
+        if next.definition.steps()[position].limited || next.is_full(position) {
             next.perform(Effect::Admit { position });
         } else {
             next.run(position, Phase::Do);
@@ -157,18 +157,20 @@ fn take_compensations_up_again(next: &mut Transition<'_>) {
             | Progress::Skipped => false,
         };
         if due {
-            next.run(position, Phase::Undo);
+            next.compensate(position);
         }
     }
 }
 
 fn start_compensations(next: &mut Transition<'_>) {
+    // A compensation that waits for room keeps its turn: none that comes after it goes first.
+    let mut asking = Vec::new();
     loop {
-        let busy = next.state.steps.iter().filter(|step| step.undo.in_progress()).count();
-        if busy >= next.definition.compensation_concurrency() {
+        if next.compensations_in_progress() + asking.len() >= next.definition.compensation_concurrency() {
             return;
         }
-        let ready = (0..next.state.steps.len()).filter(|&position| next.can_be_undone(position));
+        let ready = (0..next.state.steps.len())
+            .filter(|position| next.can_be_undone(*position) && !asking.contains(position));
         // Among those that are free to go, what was finished last goes first.
         let settled = |&position: &usize| next.state.steps[position].settled_seq;
         let chosen = if is_planted(Bug::CompensationOrderReversed) {
@@ -179,7 +181,9 @@ fn start_compensations(next: &mut Transition<'_>) {
         let Some(position) = chosen else {
             return;
         };
-        next.run(position, Phase::Undo);
+        if !next.compensate(position) {
+            asking.push(position);
+        }
     }
 }
 
@@ -257,6 +261,44 @@ impl Transition<'_> {
             self.run(position, Phase::Do);
         }
         wanted
+    }
+
+    /// Starts a compensation for which there is room now; `false` if it does not want to run any more.
+    pub(super) fn start_admitted_compensation(&mut self, position: usize) -> bool {
+        let of = &self.state.steps[position].undo;
+        let again = match of.progress {
+            Progress::Interrupted => of.interruptions < MAX_INTERRUPTIONS,
+            Progress::Waiting { until } => until <= self.now.at,
+            Progress::Idle
+            | Progress::Running
+            | Progress::Queued { .. }
+            | Progress::Outside { .. }
+            | Progress::Done
+            | Progress::Failed
+            | Progress::Skipped => false,
+        };
+        let first = self.can_be_undone(position)
+            && self.compensations_in_progress() < self.definition.compensation_concurrency();
+        let awaits_actions = self.state.steps.iter().any(|step| step.forward.in_flight());
+        let wanted = (again || first) && !awaits_actions && !self.state.paused && !self.now.hold;
+        if wanted {
+            self.run(position, Phase::Undo);
+        }
+        wanted
+    }
+
+    /// Starts a compensation, or asks for room for it; says whether it has started.
+    fn compensate(&mut self, position: usize) -> bool {
+        if self.is_full(position) {
+            self.perform(Effect::Admit { position });
+            return false;
+        }
+        self.run(position, Phase::Undo);
+        true
+    }
+
+    fn compensations_in_progress(&self) -> usize {
+        self.state.steps.iter().filter(|step| step.undo.in_progress()).count()
     }
 
     fn run(&mut self, position: usize, phase: Phase) {

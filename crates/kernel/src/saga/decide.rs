@@ -15,7 +15,13 @@ use crate::time::Timestamp;
 /// Accepts a new saga and starts what can start.
 #[must_use]
 pub fn start(definition: &Definition, start: Start, now: Now) -> Decision {
-    let mut next = begin(definition, start, now);
+    start_within(definition, start, now, &[])
+}
+
+/// The same where the steps at the positions in `full` have no room: they ask for it instead of starting.
+#[must_use]
+pub fn start_within(definition: &Definition, start: Start, now: Now, full: &[usize]) -> Decision {
+    let mut next = begin(definition, start, now, full);
     advance_by_the_clock(&mut next);
     next.into_decision()
 }
@@ -23,12 +29,13 @@ pub fn start(definition: &Definition, start: Start, now: Now) -> Decision {
 /// Accepts a new saga and decides nothing more: that is left to whoever gets to drive it.
 #[must_use]
 pub fn accept(definition: &Definition, start: Start, at: Timestamp) -> Decision {
-    begin(definition, start, Now::at(at)).into_decision()
+    begin(definition, start, Now::at(at), &[]).into_decision()
 }
 
-fn begin(definition: &Definition, start: Start, now: Now) -> Transition<'_> {
+fn begin<'a>(definition: &'a Definition, start: Start, now: Now, full: &'a [usize]) -> Transition<'a> {
     let started = Arc::new(start.of(definition));
-    let mut next = Transition::from(definition, State::begin(definition, started.clone(), now.at), now);
+    let state = State::begin(definition, started.clone(), now.at);
+    let mut next = Transition::from(definition, state, now, full);
     next.recorded_start(Event::SagaStarted(started));
     next
 }
@@ -44,9 +51,24 @@ pub fn decide(
     input: Input,
     now: Now,
 ) -> Result<Decision, Rejected> {
+    decide_within(definition, saga, state, input, now, &[])
+}
+
+/// The same where the steps at the positions in `full` have no room: they ask for it instead of starting.
+///
+/// # Errors
+/// When the saga's state forbids the input; then nothing changes.
+pub fn decide_within(
+    definition: &Definition,
+    saga: SagaId,
+    state: &State,
+    input: Input,
+    now: Now,
+    full: &[usize],
+) -> Result<Decision, Rejected> {
     use Status::{Compensated, Compensating, Failed, Pending, Running, Succeeded};
 
-    let mut next = Transition::from(definition, state.clone(), now);
+    let mut next = Transition::from(definition, state.clone(), now, full);
     match (state.status, input) {
         (Failed, Input::Resolve { step, action, note }) => resolve(&mut next, &step, action, note)?,
         (Succeeded | Compensated | Failed, _) => return Err(Rejected::Ended(state.status)),
@@ -85,7 +107,12 @@ pub fn decide(
                 return Err(Rejected::NotWaiting(step));
             }
         }
-        (Compensating, Input::Admitted { step }) => return Err(Rejected::NotWaiting(step)),
+        (Compensating, Input::Admitted { step }) => {
+            let position = position(&next, &step)?;
+            if !next.start_admitted_compensation(position) {
+                return Err(Rejected::NotWaiting(step));
+            }
+        }
 
         (Pending | Running, Input::Cancel { note }) => {
             // The error is what people read as the reason of the rollback, so it is never empty.

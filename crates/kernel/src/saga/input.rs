@@ -89,7 +89,7 @@ pub enum Input {
         /// When, by the store's clock: its time begins then.
         at: Timestamp,
     },
-    /// There is room for one attempt of a limited step.
+    /// There is room for one attempt of a step that asked for it.
     Admitted {
         /// The step.
         step: StepId,
@@ -139,7 +139,7 @@ pub enum Effect {
         /// Which attempt.
         attempt: u32,
     },
-    /// Ask for room to run a limited step, then say [`Input::Admitted`]. Repeated until the step starts.
+    /// Ask for room to run an attempt of this step, then say [`Input::Admitted`]. Repeated until the attempt starts.
     Admit {
         /// Where the step stands in the definition.
         position: usize,

@@ -38,7 +38,7 @@ mod status;
 mod transition;
 
 pub use audit::{Violation, audit};
-pub use decide::{accept, decide, start};
+pub use decide::{accept, decide, decide_within, start, start_within};
 pub use definition::{Definition, Step};
 pub use draft::{Draft, DraftStep, Performer, Problem, Problems};
 pub use event::{Event, Outside, Phase, Recorded, Resolution};

@@ -9,15 +9,17 @@ pub(super) struct Transition<'a> {
     pub(super) definition: &'a Definition,
     pub(super) state: State,
     pub(super) now: Now,
+    /// Positions of steps for which there is no room: they ask for it instead of starting.
+    full: &'a [usize],
     events: Vec<Recorded>,
     effects: Vec<Effect>,
 }
 
 impl<'a> Transition<'a> {
-    pub(super) fn from(definition: &'a Definition, state: State, now: Now) -> Self {
+    pub(super) fn from(definition: &'a Definition, state: State, now: Now, full: &'a [usize]) -> Self {
         // A log's times never go backwards, whatever the clock does.
         let now = Now { at: now.at.max(state.at), ..now };
-        Self { definition, state, now, events: Vec::new(), effects: Vec::new() }
+        Self { definition, state, now, full, events: Vec::new(), effects: Vec::new() }
     }
 
     /// Takes up an event that is not about a step.
@@ -43,6 +45,11 @@ impl<'a> Transition<'a> {
 
     pub(super) fn perform(&mut self, effect: Effect) {
         self.effects.push(effect);
+    }
+
+    /// Whether there is no room for an attempt of this step.
+    pub(super) fn is_full(&self, position: usize) -> bool {
+        self.full.contains(&position)
     }
 
     pub(super) fn into_decision(self) -> Decision {

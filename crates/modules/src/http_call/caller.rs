@@ -6,18 +6,17 @@ use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::clock::Clock;
-use backstitch::{Attempt, Caller, Payload, Phase, Place, StepError};
+use backstitch::{Attempt, Caller, Limit, LimitPermit, Payload, Phase, StepError};
 use bytes::Bytes;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, USER_AGENT};
 use http::{Method, Request};
 use http_body_util::Full;
-use tokio::sync::SemaphorePermit;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 
 use super::answer::judge;
 use super::client::{Limits, SetupError, client};
 use super::exchange::Wire;
-use super::hosts::{Hosts, Room};
+use super::hosts::Hosts;
 use super::identity::{self, Identity};
 use super::target::Target;
 use crate::outgoing::{self, Client};
@@ -51,9 +50,9 @@ const KEPT_BACK: Duration = Duration::from_secs(5);
 /// ```
 pub struct HttpCaller {
     client: Client,
-    /// Room for actions.
+    /// Limits of actions.
     hosts: Hosts,
-    /// Room for compensations, of their own: whatever goes forward must not keep them from being made.
+    /// Limits of compensations, of their own: whatever goes forward must not keep them from being made.
     undo_hosts: Hosts,
     clock: Arc<dyn Clock>,
     answer_bytes: usize,
@@ -65,7 +64,7 @@ pub struct HttpCaller {
 pub(crate) struct Sent<'a> {
     pub(crate) identity: Identity<'a>,
     pub(crate) timeout: Duration,
-    /// Whether it needs room among the calls of its host.
+    /// Whether it waits for room among the calls of its host; the attempt of a saga has it already.
     pub(crate) waits_for_room: bool,
     /// Whether an earlier attempt may have taken effect.
     pub(crate) is_in_doubt: bool,
@@ -74,14 +73,18 @@ pub(crate) struct Sent<'a> {
 /// A declared call, read once.
 struct Prepared {
     target: Target,
-    room: Room,
-    undo_room: Room,
+    limit: Limit,
+    undo_limit: Limit,
 }
 
 impl Prepared {
-    /// Room for an action, waited for within its time: whoever is late turns round instead.
-    async fn enter(&self, patience: Instant) -> Result<SemaphorePermit<'_>, StepError> {
-        self.room.enter(patience).await.ok_or_else(|| {
+    /// Room for an action, waited for within its time.
+    async fn enter(&self, patience: Instant) -> Result<LimitPermit, StepError> {
+        // Mostly there is room, and no timer is needed.
+        if let Some(room) = self.limit.try_acquire() {
+            return Ok(room);
+        }
+        timeout_at(patience, self.limit.acquire()).await.map_err(|_| {
             let told = format!("{} has too many calls already: there was no room", self.target.authority);
             StepError::not_done(told).with_code("NO_ROOM")
         })
@@ -129,9 +132,9 @@ impl HttpCaller {
         let target = Target::parse(call).map_err(|why| {
             StepError::refused(format!("the declared call cannot be read: {why}")).with_code("BAD_CALL")
         })?;
-        let room = self.hosts.room_of(&target.authority);
-        let undo_room = self.undo_hosts.room_of(&target.authority);
-        let prepared = Arc::new(Prepared { target, room, undo_room });
+        let limit = self.hosts.limit_of(&target.authority);
+        let undo_limit = self.undo_hosts.limit_of(&target.authority);
+        let prepared = Arc::new(Prepared { target, limit, undo_limit });
         let mut kept = self.prepared.write().unwrap_or_else(PoisonError::into_inner);
         if kept.len() >= KEPT {
             kept.clear();
@@ -144,21 +147,22 @@ impl HttpCaller {
 #[async_trait]
 impl Caller for HttpCaller {
     async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError> {
-        // A compensation has its place already.
-        let waits_for_room = attempt.phase() == Phase::Do;
         let sent = Sent {
             identity: identity_of(attempt),
             timeout: attempt.timeout(),
-            waits_for_room,
+            waits_for_room: false,
             is_in_doubt: attempt.is_in_doubt(),
         };
         self.send(call, sent, || attempt.body()).await
     }
 
-    async fn admit_compensation(&self, call: &Payload, _attempt: &Attempt<'_>) -> Place {
+    fn limit(&self, call: &Payload, phase: Phase) -> Option<Limit> {
         // A call that cannot be read is refused when it is made.
         let prepared = self.prepare(call).ok()?;
-        prepared.undo_room.enter_in_turn().await.map(|place| Box::new(place) as _)
+        Some(match phase {
+            Phase::Do => prepared.limit.clone(),
+            Phase::Undo => prepared.undo_limit.clone(),
+        })
     }
 }
 

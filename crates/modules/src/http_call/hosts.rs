@@ -1,101 +1,73 @@
 //! How many calls a host gets at once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore, SemaphorePermit};
-use tokio::time::{Instant, timeout_at};
+use backstitch::{Limit, LimitScope};
 
 /// Hosts kept in mind before those that nobody calls are forgotten.
 const KEPT: usize = 1024;
 
-/// Room for calls, host by host, so that a slow one holds up no other.
+/// Limits of calls, host by host, so that a slow one holds up no other.
 pub(super) struct Hosts {
     room: usize,
-    known: Mutex<HashMap<String, Arc<Semaphore>>>,
+    known: Mutex<HashMap<String, Limit>>,
 }
 
 impl Hosts {
     pub(super) fn with_room(room: usize) -> Self {
-        Self { room: room.clamp(1, Semaphore::MAX_PERMITS), known: Mutex::default() }
+        Self { room, known: Mutex::default() }
     }
 
-    /// The room of a host; the same for all who ask while somebody holds it.
-    pub(super) fn room_of(&self, host: &str) -> Room {
+    /// The limit of a host; the same for all who ask while somebody holds it.
+    pub(super) fn limit_of(&self, host: &str) -> Limit {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(room) = known.get(host) {
-            return Room(room.clone());
+        if let Some(limit) = known.get(host) {
+            return limit.clone();
         }
         if known.len() >= KEPT {
-            // Whoever may call a host keeps a second reference.
-            known.retain(|_, room| Arc::strong_count(room) > 1);
+            known.retain(|_, limit| limit.is_shared());
         }
-        let room = Arc::new(Semaphore::new(self.room));
-        known.insert(host.to_owned(), room.clone());
-        Room(room)
-    }
-}
-
-/// One host's room.
-pub(super) struct Room(Arc<Semaphore>);
-
-impl Room {
-    /// Waits for a place until then; the host counts as called until the place is dropped.
-    pub(super) async fn enter(&self, until: Instant) -> Option<SemaphorePermit<'_>> {
-        // Mostly there is room, and no timer is needed.
-        if let Ok(place) = self.0.try_acquire() {
-            return Some(place);
-        }
-        timeout_at(until, self.0.acquire()).await.ok()?.ok()
-    }
-
-    /// Waits for a place however long it takes. Places are given in the order they were asked for, and nobody holds one
-    /// for longer than its attempt's time.
-    pub(super) async fn enter_in_turn(&self) -> Option<OwnedSemaphorePermit> {
-        self.0.clone().acquire_owned().await.ok()
+        let limit = Limit::new(LimitScope::Host(host.into()), self.room);
+        known.insert(host.to_owned(), limit.clone());
+        limit
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
-    fn soon() -> Instant {
-        Instant::now() + Duration::from_secs(1)
-    }
-
-    #[tokio::test(start_paused = true)]
-    async fn a_full_host_keeps_nobody_from_another() {
+    #[test]
+    fn full_host_keeps_nobody_from_another() {
         let hosts = Hosts::with_room(1);
-        let (one, other) = (hosts.room_of("a:80"), hosts.room_of("b:80"));
-        let first = one.enter(soon()).await;
-        assert!(hosts.room_of("a:80").enter(soon()).await.is_none());
-        assert!(other.enter(soon()).await.is_some());
+        let (one, other) = (hosts.limit_of("a:80"), hosts.limit_of("b:80"));
+        let first = one.try_acquire().unwrap();
+        assert!(hosts.limit_of("a:80").try_acquire().is_none());
+        assert!(other.try_acquire().is_some());
         drop(first);
-        assert!(one.enter(soon()).await.is_some());
+        assert!(one.try_acquire().is_some());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn who_waits_gets_the_place_that_becomes_free() {
+    #[tokio::test]
+    async fn waiter_gets_the_room_that_becomes_free() {
         let hosts = Hosts::with_room(1);
-        let room = hosts.room_of("a:80");
-        let first = room.enter(soon()).await;
-        let (second, ()) = tokio::join!(room.enter(soon()), async { drop(first) });
-        assert!(second.is_some());
+        let limit = hosts.limit_of("a:80");
+        let first = limit.try_acquire();
+        let (_second, ()) = tokio::join!(limit.acquire(), async { drop(first) });
+        assert!(limit.is_full());
     }
 
-    #[tokio::test(start_paused = true)]
-    async fn hosts_that_nobody_calls_are_forgotten() {
+    #[test]
+    fn hosts_that_nobody_calls_are_forgotten() {
         let hosts = Hosts::with_room(1);
-        let held = hosts.room_of("held:80");
-        let place = held.enter(soon()).await;
+        let held = hosts.limit_of("held:80");
+        let room = held.try_acquire();
         for number in 0..3 * KEPT {
-            hosts.room_of(&format!("{number}:80"));
+            hosts.limit_of(&format!("{number}:80"));
         }
         assert!(hosts.known.lock().unwrap_or_else(PoisonError::into_inner).len() <= KEPT);
-        assert!(hosts.room_of("held:80").enter(soon()).await.is_none(), "who is being called is remembered");
-        drop(place);
+        assert!(hosts.limit_of("held:80").try_acquire().is_none(), "the host in use is remembered");
+        drop(room);
     }
 }

@@ -20,7 +20,7 @@ pub struct Doctor {
     /// How long a saga may be active with nothing due, a webhook be due and a message not be out.
     #[serde(with = "text::duration")]
     pub stuck_after: Duration,
-    /// How long a job may wait for a worker.
+    /// How long a job may wait for a worker, and an attempt for room at a host or a step.
     #[serde(with = "text::duration")]
     pub queued_after: Duration,
     /// How long what is due, or was left behind, may lie before somebody takes it.

@@ -123,8 +123,12 @@ async fn standing_of_sagas(app: &App) -> Found {
         let (saga, definition, at) = (row.id, row.definition.to_string(), row.updated_at);
         rollbacks.push(standing::FailedRollback { saga, definition, at, steps });
     }
+    let now = engine.clock().now();
+    let mut full = engine.full_limits();
+    full.retain(|it| now.since(it.since) > app.config.doctor.queued_after);
     Ok(standing::judge(&standing::Facts {
-        now: engine.clock().now(),
+        now,
+        full,
         stuck,
         undriven: engine.undriven(),
         runnable: engine.runnable().await,

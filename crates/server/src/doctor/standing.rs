@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::store::nodes::Known;
-use backstitch::{SagaId, Summary, Timestamp, Undriven};
+use backstitch::{FullLimit, LimitScope, SagaId, Summary, Timestamp, Undriven};
 
 use super::check::Check;
 use super::finding::Finding;
@@ -16,6 +16,8 @@ pub(super) struct Facts {
     pub(super) stuck: Vec<Summary>,
     /// Those that this node has and cannot drive.
     pub(super) undriven: Vec<Undriven>,
+    /// Hosts and steps for whose room attempts have waited for too long on this node.
+    pub(super) full: Vec<FullLimit>,
     /// The definitions that this node has. What waits for another one is a finding of its own.
     pub(super) runnable: Vec<Known>,
     /// Whether other nodes may have more.
@@ -47,7 +49,27 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
     let stuck = stuck.map(|saga| slow(saga, facts.now.since(saga.updated_at)));
     let failed = facts.failed.iter().map(|failed| waits_for_a_person(failed, facts.now.since(failed.at)));
     let undriven = facts.undriven.iter().map(|it| undrivable(it, facts.now.since(it.since)));
-    undriven.chain(stuck).chain(failed).collect()
+    let full = facts.full.iter().map(|it| blocked(it, facts.now.since(it.since)));
+    undriven.chain(full).chain(stuck).chain(failed).collect()
+}
+
+fn blocked(full: &FullLimit, since: Duration) -> Finding {
+    let (scope, waiting) = (&full.scope, full.waiting);
+    let attempts = if waiting == 1 { "1 attempt waits" } else { &format!("{waiting} attempts wait") };
+    let action = match scope {
+        LimitScope::Host(_) => {
+            "see whether the host answers, and how fast: every call to it that hangs keeps its place until the step's \
+             timeout; shorter timeouts, a faster host or a higher `calls.per_host` let more through"
+        }
+        LimitScope::Step { .. } => {
+            "see whether the step's service answers, or raise the step's `concurrency`"
+        }
+    };
+    Check::StuckSagas.warning(
+        Some(scope.to_string()),
+        format!("{attempts} for room at {scope}, the first one for {}", ago(since)),
+        action.to_owned(),
+    )
 }
 
 fn undrivable(undriven: &Undriven, since: Duration) -> Finding {
@@ -125,6 +147,7 @@ mod tests {
             now: Timestamp::from_micros(720_000_000),
             stuck: Vec::new(),
             undriven: Vec::new(),
+            full: Vec::new(),
             runnable: vec![Known { name: "deploy".into(), version: 1 }],
             shared: false,
             failed: Vec::new(),
@@ -138,6 +161,17 @@ mod tests {
         assert_eq!((first.check, first.severity), (Check::StuckSagas, Severity::Warning));
         assert!(first.message.contains("has been compensating for 12m"), "{first:?}");
         assert!(second.action.contains(&format!("backstitch cancel {}", saga(2, None, None).id)));
+    }
+
+    #[test]
+    fn finding_names_the_full_host_and_how_many_wait() {
+        let scope = LimitScope::Host("payment:80".into());
+        let full = FullLimit { scope, waiting: 300, since: Timestamp::from_micros(60_000_000) };
+        let found = judge(&Facts { full: vec![full], ..facts() });
+        let [only] = &found[..] else { panic!("{found:?}") };
+        assert_eq!((only.check, only.severity), (Check::StuckSagas, Severity::Warning));
+        assert_eq!(only.subject.as_deref(), Some("host `payment:80`"));
+        assert_eq!(only.message, "300 attempts wait for room at host `payment:80`, the first one for 11m");
     }
 
     #[test]

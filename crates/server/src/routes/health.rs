@@ -9,7 +9,7 @@ use axum::http::header::CONTENT_TYPE;
 use axum::http::{HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
 use backstitch::retention::Report;
-use backstitch::{Cursor, Error, Filter, Rfc3339, Status};
+use backstitch::{Cursor, Error, Filter, FullLimit, LimitScope, Rfc3339, Status, Timestamp};
 use backstitch_modules::webhooks;
 use serde::Serialize;
 use tokio::sync::Mutex;
@@ -136,7 +136,7 @@ impl Readiness {
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct Health {
     /// `ok`, or `attention` when a saga or a lifecycle is stuck, a saga has failed or waits for a definition, a job waits
-    /// for a worker or a message to be sent for longer than the threshold, or what is old enough cannot be removed.
+    /// for a worker, an attempt for room at a host or a step, or a message to be sent for longer than the threshold, or what is old enough cannot be removed.
     status: &'static str,
     /// How many sagas are in each status that is not an end; 10,001 stands for more than 10,000.
     active: BTreeMap<&'static str, u64>,
@@ -148,6 +148,8 @@ pub(super) struct Health {
     unregistered: Vec<Unregistered>,
     /// Queues whose first job has waited for a worker for longer than `doctor.queued_after`.
     waiting_for_workers: Vec<WaitingQueue>,
+    /// Hosts and steps for whose room an attempt has waited in this process for longer than `doctor.queued_after`.
+    waiting_for_room: Vec<FullRoom>,
     /// Sagas under way in this process.
     under_way: usize,
     /// How long the oldest message has waited to be sent, an alert for one; `null` when none waits.
@@ -208,6 +210,35 @@ pub(super) struct WaitingQueue {
     seconds: f64,
 }
 
+/// A host or a step that has no room for more attempts.
+#[derive(Serialize, utoipa::ToSchema)]
+pub(super) struct FullRoom {
+    /// The host with its port; `null` for a step.
+    host: Option<String>,
+    /// The step's definition; `null` for a host.
+    definition: Option<String>,
+    /// The step; `null` for a host.
+    step: Option<String>,
+    /// How many attempts wait.
+    waiting: usize,
+    /// How long the first of them has waited.
+    #[schema(minimum = 0)]
+    seconds: f64,
+}
+
+impl FullRoom {
+    fn of(full: &FullLimit, now: Timestamp) -> Self {
+        let (host, definition, step) = match &full.scope {
+            LimitScope::Host(host) => (Some(host.to_string()), None, None),
+            LimitScope::Step { definition, step } => {
+                (None, Some(definition.to_string()), Some(step.to_string()))
+            }
+        };
+        let seconds = now.since(full.since).as_secs_f64();
+        Self { host, definition, step, waiting: full.waiting, seconds }
+    }
+}
+
 /// How the sagas are doing: what is active, stuck, failed or waits for a definition.
 #[utoipa::path(get, path = "/v1/health", tag = "health",
     params(("stuck_after" = Option<String>, Query, description = "How long a saga may be active with nothing due, and a message may wait to be sent; the setting `doctor.stuck_after` unless given", pattern = "^(0|[1-9][0-9]{0,6})(ms|s|m|h|d|days?)$", example = "10m")),
@@ -228,10 +259,17 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
         .filter(|queue| queue.late > app.config.doctor.queued_after)
         .map(|it| WaitingQueue { queue: it.queue, job_id: it.job, seconds: it.late.as_secs_f64() })
         .collect();
+    let now = app.engine.clock().now();
+    let full = app.engine.full_limits().into_iter();
+    let waiting_for_room: Vec<_> = full
+        .filter(|full| now.since(full.since) > app.config.doctor.queued_after)
+        .map(|full| FullRoom::of(&full, now))
+        .collect();
     let retention = Removal::from(app.engine.removed());
     let well = found.stuck.is_empty()
         && found.unregistered.is_empty()
         && waiting_for_workers.is_empty()
+        && waiting_for_room.is_empty()
         && failed == 0
         && !late
         && lifecycles.stuck == 0
@@ -247,6 +285,7 @@ pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<R
             .map(|it| Unregistered { definition: it.definition, version: it.version, sagas: it.sagas })
             .collect(),
         waiting_for_workers,
+        waiting_for_room,
         under_way: app.engine.active(),
         oldest_outbox_seconds: waiting.map(|age| age.oldest.as_secs_f64()),
         oldest_delivery_seconds: delivery_age(&app).await?.map(|age| age.as_secs_f64()),

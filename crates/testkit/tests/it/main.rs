@@ -12,6 +12,7 @@ mod documents;
 mod drained;
 mod engine_faults;
 mod examples;
+mod full_hosts;
 mod kernel_journals;
 mod kernel_properties;
 mod kernel_scripts;

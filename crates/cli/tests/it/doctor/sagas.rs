@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch_testkit::service::{Reply, Service};
 use serde_json::json;
 
 use crate::doctor::stage::{BLIND, Open, id, in_seconds, made_up, open, plant};
@@ -214,6 +215,42 @@ async fn ten_of_a_kind_are_listed_and_the_others_counted() {
         let check = said["checks"].as_array().unwrap().iter().find(|it| it["name"] == "unattended_sagas");
         assert_eq!(check.unwrap()["findings"], 12);
         assert!(said.to_string().contains("2 of the same kind are not listed"), "{said}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_that_never_answers_is_named_with_what_waits_for_it() {
+    on_both(async |place: Place| {
+        let (hung, healthy) = tokio::join!(
+            Service::always(|| Reply::Stall(Vec::new())),
+            Service::always(|| Reply::http(200, "{}"))
+        );
+        let open =
+            open(&place, &[("BACKSTITCH_CALLS_PER_HOST", "1"), ("BACKSTITCH_SAGAS_MAX_ACTIVE", "2")]).await;
+        for (name, url) in [("hung", hung.url()), ("healthy", healthy.url())] {
+            let steps = json!({"steps": [{"id": "call", "action": {"http": {"url": url}}, "timeout": "1h"}]});
+            open.put(name, &steps).await;
+        }
+        for _ in 0..5 {
+            open.client.start(&json!({ "definition": "hung" })).await;
+        }
+        let host = hung.url().replace("http://", "").replace("/call", "");
+        let finding = open.finds("stuck_sagas", "warning", &format!("host `{host}`")).await;
+        let message = finding["message"].as_str().unwrap();
+        assert!(message.starts_with(&format!("4 attempts wait for room at host `{host}`")), "{finding}");
+        let health = open.client.get("/v1/health").await.json();
+        let full = &health["waiting_for_room"][0];
+        assert_eq!((&full["host"], &full["waiting"]), (&json!(host), &json!(4)), "{health}");
+        assert_eq!(health["status"], "attention");
+        let saga = open.client.start(&json!({ "definition": "healthy" })).await;
+        let path = format!("/v1/sagas/{saga}");
+        within(async {
+            while open.client.get(&path).await.json()["status"] != "succeeded" {
+                tokio::time::sleep(Duration::from_millis(10)).await;
+            }
+        })
+        .await;
     })
     .await;
 }

@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex};
 
 use backstitch::clock::{Clock, TokioClock};
 use backstitch::{Context, Engine, Event, Retry, Saga, Status, Step, StepError, StepStatus, Timestamp, secs};
+use tokio::sync::Semaphore;
 
 use crate::runtime::support::*;
 
@@ -245,4 +246,132 @@ async fn a_saga_with_a_deadline_waits_for_its_turn_and_not_for_its_deadline() {
     assert!(first.outcome().await.unwrap().succeeded());
     assert!(second.outcome().await.unwrap().succeeded());
     assert!(begun.elapsed() < secs(60), "it was not put off");
+}
+
+/// A step that ends when the gate lets it, and notes when it begins.
+fn gated(id: &'static str, trace: &Trace, gate: &Arc<Semaphore>) -> Step<serde_json::Value, ()> {
+    let (trace, gate) = (trace.clone(), gate.clone());
+    Step::new(id, move |_: Context<serde_json::Value>| {
+        trace.say(format!("do {id}"));
+        let gate = gate.clone();
+        async move {
+            gate.acquire().await.unwrap().forget();
+            Ok(())
+        }
+    })
+    .timeout(secs(36_000))
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_that_wait_for_a_limited_step_take_no_slot() {
+    let (trace, gate) = (Trace::default(), Arc::new(Semaphore::new(0)));
+    let bench = Bench::with(|options| options.max_active = 2);
+    let limited = Saga::builder("limited").step(gated("a", &trace, &gate).concurrency(1)).build().unwrap();
+    let engine = bench.open_with(limited).await;
+    engine.register(Saga::builder("free").step(noting("b", &trace)).build().unwrap()).unwrap();
+    let mut runs = Vec::new();
+    for _ in 0..100 {
+        runs.push(start(&engine, "limited").await);
+    }
+    eventually("all but one wait", async || {
+        engine.full_limits().iter().map(|full| full.waiting).sum::<usize>() == 99
+    })
+    .await;
+    assert_eq!(engine.full_limits()[0].scope.to_string(), "step `a` of `limited`");
+    assert!(execute(&engine, "free").await.succeeded());
+    gate.add_permits(100);
+    for run in runs {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+    assert_eq!(engine.full_limits(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn sagas_that_wait_for_a_worker_or_a_time_take_no_slot() {
+    let trace = Trace::default();
+    let calls = Calls::good();
+    let bench = Bench::with(|options| {
+        options.max_active = 1;
+        options.caller = Some(Arc::new(calls.clone()));
+    });
+    let engine = bench.open().await;
+    put(&engine, written("job", [working("build")])).await;
+    let retried = acting("a", &trace, |attempt| match attempt {
+        1 => Err(StepError::not_done("busy")),
+        _ => Ok(()),
+    });
+    let retried = retried.retry(Retry::fixed(1, secs(30)));
+    engine.register(Saga::builder("retried").step(retried).build().unwrap()).unwrap();
+    engine.register(Saga::builder("free").step(noting("b", &trace)).build().unwrap()).unwrap();
+    let mut retried = Vec::new();
+    let mut jobs = Vec::new();
+    for _ in 0..5 {
+        jobs.push(start(&engine, "job").await);
+        retried.push(start(&engine, "retried").await);
+    }
+    let begun = tokio::time::Instant::now();
+    assert!(execute(&engine, "free").await.succeeded());
+    assert!(begun.elapsed() < secs(1), "before any of them went on");
+    for _ in 0..5 {
+        let mut work = engine.lease_work(&["builders".to_owned()], 1, secs(30), secs(3600)).await.unwrap();
+        let work = work.remove(0);
+        engine.complete_work(work.job, work.token, backstitch::Payload::null()).await.unwrap();
+    }
+    for run in jobs.into_iter().chain(retried) {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+}
+
+#[tokio::test(start_paused = true)]
+async fn definitions_take_turns_in_the_run_queue() {
+    let (trace, gate) = (Trace::default(), Arc::new(Semaphore::new(0)));
+    let bench = Bench::with(|options| options.max_active = 1);
+    let holding = Saga::builder("holding").step(gated("hold", &trace, &gate)).build().unwrap();
+    let engine = bench.open_with(holding).await;
+    for (name, step) in [("busy", "busy"), ("rare", "rare")] {
+        engine.register(Saga::builder(name).step(noting(step, &trace)).build().unwrap()).unwrap();
+    }
+    let holding = start(&engine, "holding").await;
+    let mut runs = Vec::new();
+    for _ in 0..20 {
+        runs.push(start(&engine, "busy").await);
+    }
+    runs.push(start(&engine, "rare").await);
+    gate.add_permits(1);
+    assert!(holding.outcome().await.unwrap().succeeded());
+    for run in runs {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+    let place = trace.said().iter().position(|said| said == "do rare").unwrap();
+    assert!(place <= 2, "it was behind {place} others");
+}
+
+#[tokio::test(start_paused = true)]
+async fn rollbacks_run_before_everything_else() {
+    let (trace, gate) = (Trace::default(), Arc::new(Semaphore::new(0)));
+    let calls = Calls::good();
+    let bench = Bench::with(|options| {
+        options.max_active = 1;
+        options.caller = Some(Arc::new(calls.clone()));
+    });
+    let holding = Saga::builder("holding").step(gated("hold", &trace, &gate)).build().unwrap();
+    let engine = bench.open_with(holding).await;
+    put(&engine, written("undone", [calling("paid"), working("build")])).await;
+    put(&engine, written("other", [calling("other")])).await;
+    let undone = start(&engine, "undone").await;
+    wait_for_start_of(&undone, "build").await;
+    let holding = start(&engine, "holding").await;
+    wait_for_start_of(&holding, "hold").await;
+    let mut others = Vec::new();
+    for _ in 0..5 {
+        others.push(start(&engine, "other").await);
+    }
+    engine.cancel(undone.id(), "no").await.unwrap();
+    wait_for(&undone, |event| matches!(event, Event::SagaCompensating { .. })).await;
+    gate.add_permits(1);
+    assert_eq!(undone.outcome().await.unwrap().status, Status::Compensated);
+    for run in others.into_iter().chain([holding]) {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+    assert_eq!(calls.trace.said()[..2], ["do paid", "undo paid"], "the rollback came last and went first");
 }

@@ -9,8 +9,8 @@ use backstitch::kernel::saga::draft::Performer;
 use backstitch::store::Store as _;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{
-    Attempt, Caller, Context, Cursor, Engine, Filter, Payload, Place, Retry, STUCK_AFTER, Saga, SagaId,
-    Status, Step, StepError, StepResult, StepStatus, secs, store,
+    Attempt, Caller, Context, Cursor, Engine, Filter, Limit, LimitScope, Payload, Phase, Retry, STUCK_AFTER,
+    Saga, SagaId, Status, Step, StepError, StepResult, StepStatus, secs, store,
 };
 
 use crate::runtime::support::*;
@@ -213,7 +213,7 @@ async fn a_saga_that_slept_for_long_is_not_stuck_before_it_has_waited_for_a_plac
 #[tokio::test(start_paused = true)]
 async fn what_has_been_stuck_for_longest_is_named_first_and_not_what_has_slept_for_longest() {
     let trace = Trace::default();
-    let bench = Bench::with(|options| options.max_active = 2);
+    let bench = Bench::with(|options| options.max_active = 1);
     let engine = bench.open_with(one_at_a_time(&trace)).await;
     let busy = acting("b", &trace, |_| Err(StepError::not_done("busy"))).retry(Retry::fixed(2, secs(3600)));
     engine.register(Saga::builder("busy").step(busy).build().unwrap()).unwrap();
@@ -225,37 +225,42 @@ async fn what_has_been_stuck_for_longest_is_named_first_and_not_what_has_slept_f
     assert_eq!(named(&engine).await, [waits, sleeps]);
 }
 
-/// Lets a call that undoes something wait for its turn for an hour.
-struct Late(Calls);
+/// Calls of compensations count against this limit.
+struct Limited(Calls, Limit);
 
 #[async_trait]
-impl Caller for Late {
+impl Caller for Limited {
     async fn call(&self, call: &Payload, attempt: &Attempt<'_>) -> Result<Payload, StepError> {
         self.0.call(call, attempt).await
     }
 
-    async fn admit_compensation(&self, _: &Payload, _: &Attempt<'_>) -> Place {
-        tokio::time::sleep(secs(3600)).await;
-        None
+    fn limit(&self, _: &Payload, phase: Phase) -> Option<Limit> {
+        (phase == Phase::Undo).then(|| self.1.clone())
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn an_attempt_that_had_to_wait_for_its_turn_has_all_of_its_time_from_then_on() {
+async fn attempt_that_waited_for_room_has_all_of_its_time() {
     let calls = Calls::answering(|call, _| match call {
         "do no" => Err(StepError::refused("no")),
         _ => Ok(serde_json::Value::Null),
     });
-    let bench = Bench::with(|options| options.caller = Some(Arc::new(Late(calls.clone()))));
+    let limit = Limit::new(LimitScope::Host("a:80".into()), 1);
+    let caller = Arc::new(Limited(calls.clone(), limit.clone()));
+    let bench = Bench::with(|options| options.caller = Some(caller));
     let engine = bench.open().await;
     let mut hangs = calling("a");
     let undo = hangs.compensate.as_mut().unwrap();
     undo.action = Performer::Call(Payload::encode("undo hangs").unwrap());
     undo.timeout = secs(3600);
     put(&engine, written("s", [hangs, calling("no")])).await;
+    let held = limit.try_acquire().unwrap();
     let saga = start(&engine, "s").await.id();
     tokio::time::sleep(secs(3590)).await;
-    assert_eq!(named(&engine).await, [], "by what is known, its time runs");
+    assert_eq!(named(&engine).await, [saga], "it waits for the host");
+    assert_eq!(engine.full_limits()[0].waiting, 1);
+    assert_eq!(calls.trace.count("undo hangs"), 0);
+    drop(held);
     tokio::time::sleep(secs(1800)).await;
     assert_eq!(calls.trace.count("undo hangs"), 1);
     assert_eq!(named(&engine).await, [], "it has begun half an hour ago and has an hour");

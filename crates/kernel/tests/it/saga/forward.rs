@@ -278,7 +278,26 @@ fn room_is_of_no_use_to_a_saga_that_is_paused_held_or_rolled_back() {
     saga.hold = false;
     saga.cancel();
     assert_eq!(saga.admit("a"), refused);
-    assert_eq!(saga.admit("nowhere"), Err(Rejected::NotWaiting("nowhere".into())));
+    assert_eq!(saga.admit("nowhere"), Err(Rejected::UnknownStep("nowhere".into())));
+}
+
+#[test]
+fn step_without_room_starts_no_attempt_until_admitted() {
+    let mut saga = Play::start(graph(&[("a", &[]), ("b", &["a"]), ("c", &["a"])]).retrying("b", 1));
+    saga.full = vec![1];
+    assert_eq!(saga.done("a"), ["a done", "do c 1"]);
+    let ask = Effect::Admit { position: 1 };
+    assert!(saga.effects.contains(&ask), "{:?}", saga.effects);
+    assert_eq!(saga.wake(1), [""; 0]);
+    assert_eq!(saga.effects, std::slice::from_ref(&ask), "it is asked for again");
+    saga.admit("b").unwrap();
+    assert_eq!(saga.news(), ["do b 1"]);
+    saga.fails("b", ErrorKind::Failed);
+    assert_eq!(saga.wake(100), [""; 0]);
+    assert_eq!(saga.state.steps[1].forward.attempts, 1, "a wait is no attempt");
+    assert_eq!(saga.effects, [ask]);
+    saga.full.clear();
+    assert_eq!(saga.wake(101), ["do b 2"]);
 }
 
 #[test]

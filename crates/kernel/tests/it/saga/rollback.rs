@@ -1,7 +1,7 @@
 //! Rolling back: what is undone, in which order, and how it ends.
 
 use crate::saga::support::{Change, Play, graph, seconds, sequence};
-use backstitch_kernel::saga::{Effect, Outcome, Phase, Status, StepStatus};
+use backstitch_kernel::saga::{Effect, Outcome, Phase, Rejected, Status, StepStatus};
 use backstitch_kernel::{ErrorKind, Payload, StepError};
 
 #[test]
@@ -174,6 +174,41 @@ fn a_compensation_that_waits_keeps_its_place() {
     assert_eq!(saga.wake(9), [""; 0]);
     assert_eq!(saga.wake(10), ["undo b 2"]);
     assert_eq!(saga.undone("b"), ["b undone", "undo a 1"]);
+}
+
+#[test]
+fn compensation_without_room_keeps_its_turn_until_admitted() {
+    let mut saga = Play::start(graph(&[("a", &[]), ("b", &[]), ("c", &["a", "b"])]));
+    saga.done("a");
+    saga.done("b");
+    saga.full = vec![1];
+    assert_eq!(saga.fails("c", ErrorKind::Refused), ["c failed", "turn at c"], "a comes after b");
+    let ask = Effect::Admit { position: 1 };
+    assert_eq!(saga.effects, std::slice::from_ref(&ask));
+    assert_eq!(saga.wake(1), [""; 0]);
+    assert_eq!(saga.effects, [ask], "it is asked for again");
+    assert_eq!(saga.admit("c"), Err(Rejected::NotWaiting("c".into())), "nothing to undo");
+    saga.admit("b").unwrap();
+    assert_eq!(saga.news(), ["undo b 1"]);
+    assert_eq!(saga.admit("a"), Err(Rejected::NotWaiting("a".into())), "one at a time");
+    assert_eq!(saga.undone("b"), ["b undone", "undo a 1"]);
+}
+
+#[test]
+fn compensation_retry_without_room_waits_and_counts_nothing() {
+    let mut saga = Play::start(sequence(&["a", "b"]).undo_retrying("a", 2));
+    saga.done("a");
+    saga.fails("b", ErrorKind::Refused);
+    saga.undo_fails("a", ErrorKind::Failed);
+    saga.full = vec![0];
+    assert_eq!(saga.admit("a"), Err(Rejected::NotWaiting("a".into())), "its time has not come");
+    assert_eq!(saga.wake(100), [""; 0]);
+    assert_eq!(saga.effects, [Effect::Admit { position: 0 }]);
+    saga.pause();
+    assert_eq!(saga.admit("a"), Err(Rejected::NotWaiting("a".into())), "it is paused");
+    saga.resume();
+    saga.admit("a").unwrap();
+    assert_eq!(saga.news(), ["undo a 2"]);
 }
 
 #[test]

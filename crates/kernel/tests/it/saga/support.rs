@@ -141,6 +141,8 @@ pub(crate) struct Play {
     pub(crate) effects: Vec<Effect>,
     pub(crate) now: i64,
     pub(crate) hold: bool,
+    /// Steps for which there is no room.
+    pub(crate) full: Vec<usize>,
     /// Whether workers lease what waits for them.
     pub(crate) workers: bool,
 }
@@ -176,6 +178,7 @@ impl Play {
             effects: Vec::new(),
             now: 0,
             hold,
+            full: Vec::new(),
             workers,
         };
         play.keep(decision);
@@ -194,13 +197,14 @@ impl Play {
             effects: Vec::new(),
             now,
             hold: false,
+            full: Vec::new(),
             workers: true,
         }
     }
 
     pub(crate) fn input(&mut self, input: Input) -> Result<(), Rejected> {
         let now = Now { at: seconds(self.now), hold: self.hold };
-        let decision = saga::decide(&self.definition, SAGA, &self.state, input, now)?;
+        let decision = saga::decide_within(&self.definition, SAGA, &self.state, input, now, &self.full)?;
         self.keep(decision);
         self.lease_what_waits();
         Ok(())

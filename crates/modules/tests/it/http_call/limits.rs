@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
-use backstitch::{ErrorKind, Status, StepStatus};
+use backstitch::{Status, StepStatus};
 use backstitch_modules::http_call::Limits;
 use tokio::sync::Semaphore;
 
@@ -37,7 +38,7 @@ async fn a_full_host_holds_up_no_other_and_gets_no_more_than_its_limit() {
 }
 
 #[tokio::test]
-async fn a_call_that_gets_no_room_in_time_was_not_made_and_leaves_no_doubt() {
+async fn waiting_for_a_full_host_costs_neither_time_nor_an_attempt() {
     let gate = Arc::new(Semaphore::new(0));
     let service = Service::always(gated(&gate)).await;
     let stage = Stage::within(&Limits { calls_per_host: 1, ..Limits::default() }).await;
@@ -50,13 +51,24 @@ async fn a_call_that_gets_no_room_in_time_was_not_made_and_leaves_no_doubt() {
     while service.heard().is_empty() {
         tokio::task::yield_now().await;
     }
-    let ended = stage.run("hurried").await;
-    let error = ended.error.unwrap();
-    assert_eq!((error.kind, error.code.as_deref()), (ErrorKind::Failed, Some("NO_ROOM")), "{error}");
-    assert_eq!(ended.steps[0].status, StepStatus::Failed, "nothing to undo");
-    gate.add_permits(1);
+    let second = stage.start("hurried").await;
+    let waits_for_long = || {
+        let now = stage.engine().clock().now();
+        stage.engine().full_limits().iter().any(|full| now.since(full.since) > Duration::from_secs(1))
+    };
+    while !waits_for_long() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+    let waiting = stage.engine().load(second.id()).await.unwrap().unwrap();
+    assert_eq!((waiting.steps[0].status, waiting.steps[0].attempts), (StepStatus::Pending, 0));
+    let full = &stage.engine().full_limits()[0];
+    let host = service.url().replace("http://", "").replace("/call", "");
+    assert_eq!((full.scope.to_string(), full.waiting), (format!("host `{host}`"), 1));
+    gate.add_permits(2);
     assert!(first.outcome().await.unwrap().succeeded());
-    assert_eq!(service.heard().len(), 1, "the hurried one never called");
+    assert!(second.outcome().await.unwrap().succeeded(), "longer than its time after it was started");
+    assert_eq!(service.heard().len(), 2);
+    assert_eq!(stage.engine().full_limits(), []);
 }
 
 /// A saga whose first step is done and undone at this service, and whose second one is refused.

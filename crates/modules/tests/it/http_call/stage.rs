@@ -23,6 +23,10 @@ impl Stage {
         Self { engine: Engine::in_memory().await.unwrap(), caller }
     }
 
+    pub(crate) fn engine(&self) -> &Engine {
+        &self.engine
+    }
+
     /// Makes a definition known.
     pub(crate) fn declare(&self, yaml: &str) {
         let draft = Declaration::read(yaml.as_bytes(), Format::Yaml).unwrap_or_else(|why| panic!("{why}"));

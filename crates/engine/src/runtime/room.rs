@@ -1,0 +1,113 @@
+//! Room for attempts: an attempt of a limited step, or of a call to a host, is decided only once there is room for it.
+
+use backstitch_kernel::saga::{Decision, Effect, Phase};
+
+use tokio::sync::OwnedSemaphorePermit;
+
+use crate::limit::{Limit, LimitPermit, LimitScope};
+use crate::registry::Registered;
+
+/// The limits that an attempt counts against.
+#[derive(Clone, Default)]
+pub(crate) struct AttemptLimits {
+    pub(crate) step: Option<Limit>,
+    pub(crate) host: Option<Limit>,
+}
+
+impl AttemptLimits {
+    pub(crate) fn is_unlimited(&self) -> bool {
+        self.step.is_none() && self.host.is_none()
+    }
+
+    /// Takes room at all limits, or none.
+    pub(crate) fn try_acquire(&self) -> Option<Permits> {
+        Some(Permits {
+            step: self.step.as_ref().map(|limit| limit.try_acquire().ok_or(())).transpose().ok()?,
+            host: self.host.as_ref().map(|limit| limit.try_acquire().ok_or(())).transpose().ok()?,
+        })
+    }
+
+    /// Waits for room. The step comes first: its room is of no use to others, that of a host is.
+    pub(crate) async fn acquire(&self) -> Permits {
+        let mut permits = Permits::default();
+        if let Some(limit) = &self.step {
+            permits.step = Some(limit.acquire().await);
+        }
+        if let Some(limit) = &self.host {
+            permits.host = Some(limit.acquire().await);
+        }
+        permits
+    }
+
+    /// Tells limits apart.
+    pub(crate) fn ids(&self) -> [Option<usize>; 2] {
+        [self.step.as_ref().map(Limit::id), self.host.as_ref().map(Limit::id)]
+    }
+
+    /// The limit that has no room, or had none a moment ago.
+    pub(crate) fn blocking(&self) -> Option<&LimitScope> {
+        let all = || self.host.iter().chain(&self.step);
+        all().find(|limit| limit.is_full()).or_else(|| all().next()).map(Limit::scope)
+    }
+}
+
+/// Room that an attempt holds until it ends.
+#[derive(Default)]
+pub(crate) struct Permits {
+    step: Option<LimitPermit>,
+    host: Option<LimitPermit>,
+}
+
+/// What a saga waited for in the run queue.
+pub(crate) struct Grant {
+    pub(crate) slot: OwnedSemaphorePermit,
+    /// Absent where it waited for the slot alone.
+    pub(crate) reservation: Option<Reservation>,
+}
+
+/// Room that was taken for an attempt that is about to be decided.
+pub(crate) struct Reservation {
+    pub(crate) position: usize,
+    pub(crate) phase: Phase,
+    pub(crate) permits: Permits,
+}
+
+impl Reservation {
+    pub(crate) fn is_for(&self, position: usize, phase: Phase) -> bool {
+        (self.position, self.phase) == (position, phase)
+    }
+}
+
+/// Decides, and takes room for every attempt that the decision starts. Where there is none, it is decided again: the
+/// attempt then asks for room instead. `asking` are the positions that do so already.
+pub(crate) fn decide_within_room<E>(
+    definition: &Registered,
+    asking: &[usize],
+    reserved: &mut Vec<Reservation>,
+    mut decide: impl FnMut(&[usize]) -> Result<Decision, E>,
+) -> Result<Decision, E> {
+    let mut full = asking.to_vec();
+    loop {
+        let decision = decide(&full)?;
+        let before = full.len();
+        for effect in &decision.effects {
+            let Effect::Run { position, phase, .. } = *effect else { continue };
+            let limits = definition.limits(position, phase);
+            if limits.is_unlimited() || reserved.iter().any(|it| it.is_for(position, phase)) {
+                continue;
+            }
+            match limits.try_acquire() {
+                Some(permits) => reserved.push(Reservation { position, phase, permits }),
+                None => full.push(position),
+            }
+        }
+        if full.len() == before {
+            return Ok(decision);
+        }
+    }
+}
+
+/// Whether a decision starts attempts in this process.
+pub(crate) fn starts_attempts(decision: &Decision) -> bool {
+    decision.effects.iter().any(|effect| matches!(effect, Effect::Run { .. }))
+}
