@@ -197,16 +197,15 @@ fn kind(value: &Value) -> &'static str {
 }
 
 /// JSON has one kind of number: `30` and `30.0` are the same.
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_sign_loss,
+    reason = "it is whole, positive, and small enough to be exact"
+)]
 fn whole(value: &Value) -> Option<u64> {
     // From 2^53 on not every whole number is a double.
-    let number = value
-        .as_f64()
-        .filter(|number| number.fract() == 0.0 && (0.0..9_007_199_254_740_992.0).contains(number));
-    #[expect(
-        clippy::cast_possible_truncation,
-        clippy::cast_sign_loss,
-        reason = "it is whole, and small enough to be exact"
-    )]
+    let exact = 0.0..9_007_199_254_740_992.0;
+    let number = value.as_f64().filter(|number| number.fract() == 0.0 && exact.contains(number));
     number.map(|number| number as u64)
 }
 
