@@ -6,6 +6,7 @@ mod configuration;
 mod connections;
 mod definitions;
 mod description;
+mod header_values;
 mod health;
 mod jobs;
 mod keys;
