@@ -30,15 +30,40 @@ pub trait Caller: Send + Sync + 'static {
         let _ = (call, phase);
         None
     }
+
+    /// The call as the store may keep it: without secrets that others could read there. [`Self::call`] gets it in this form.
+    /// Protecting the same call again must give the same, and protecting what is protected changes nothing: definitions are
+    /// compared in this form.
+    ///
+    /// # Errors
+    /// Why the call cannot be kept, and what to do.
+    fn protect(&self, call: &Payload) -> Result<Payload, String> {
+        Ok(call.clone())
+    }
 }
 
 impl Saga {
-    /// A saga whose steps are calls that `caller` makes, or work for outside workers.
+    /// A saga whose steps are calls that `caller` makes, or work for outside workers. Its definition has the calls as
+    /// [`Caller::protect`] returns them.
     ///
     /// # Errors
     /// Every mistake of the draft at once; a step that says neither what to call nor which queue it goes to is one.
-    pub fn declared(draft: Draft, caller: &Arc<dyn Caller>) -> Result<Self, Problems> {
-        let mut problems = unsaid(&draft);
+    pub fn declared(mut draft: Draft, caller: &Arc<dyn Caller>) -> Result<Self, Problems> {
+        let problems = protect(&mut draft, &**caller);
+        Self::with_calls(draft, caller, problems)
+    }
+
+    /// The same with calls as the store keeps them.
+    pub(crate) fn stored(draft: Draft, caller: &Arc<dyn Caller>) -> Result<Self, Problems> {
+        Self::with_calls(draft, caller, Vec::new())
+    }
+
+    fn with_calls(
+        draft: Draft,
+        caller: &Arc<dyn Caller>,
+        mut problems: Vec<Problem>,
+    ) -> Result<Self, Problems> {
+        problems.extend(unsaid(&draft));
         match draft.check() {
             Ok(definition) if problems.is_empty() => {
                 let steps = definition.draft().steps.iter();
@@ -67,6 +92,24 @@ impl Saga {
             }
         }
     }
+}
+
+/// Protects every call of the draft; the problems of those that cannot be.
+fn protect(draft: &mut Draft, caller: &dyn Caller) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (position, step) in draft.steps.iter_mut().enumerate() {
+        let undo = step.compensate.as_mut().map(|undo| ("compensate", &mut undo.action));
+        for (place, performer) in [("action", &mut step.action)].into_iter().chain(undo) {
+            let Performer::Call(call) = performer else { continue };
+            match caller.protect(call) {
+                Ok(protected) => *call = protected,
+                Err(message) => {
+                    problems.push(Problem { place: format!("steps[{position}].{place}"), message });
+                }
+            }
+        }
+    }
+    problems
 }
 
 fn handler(performer: &Performer, caller: &Arc<dyn Caller>) -> Option<Handler> {

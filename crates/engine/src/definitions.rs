@@ -62,7 +62,8 @@ impl Engine {
     async fn put(&self, draft: Draft, apply: bool) -> Result<Declaring, Error> {
         let shared = self.shared();
         let caller = caller(shared)?;
-        Saga::declared(draft.clone(), caller)?;
+        // As it is kept: that is what it is compared with.
+        let draft = Saga::declared(draft, caller)?.definition.draft().clone();
         if shared.registry.has_code(&draft.name) {
             return Err(Error::DefinedInCode(draft.name));
         }
@@ -320,7 +321,7 @@ async fn follow_one(
         return Ok(());
     }
     let Some(kept) = shared.store.definition(name, Some(version)).await? else { return Ok(()) };
-    match shared.registry.add(Saga::declared(read(&kept)?, caller)?) {
+    match shared.registry.add(Saga::stored(read(&kept)?, caller)?) {
         // Somebody else was quicker.
         Ok(_) | Err(Error::AlreadyRegistered { .. }) => Ok(()),
         Err(error) => Err(error),

@@ -19,6 +19,7 @@ pub mod randomness;
 pub mod readable;
 mod reading;
 mod removal;
+pub mod secret_store;
 mod settings;
 pub mod unique;
 pub mod webhooks;

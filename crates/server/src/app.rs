@@ -6,6 +6,7 @@ use std::sync::Arc;
 use backstitch::clock::Clock;
 use backstitch::outbox::Routes;
 use backstitch::{Caller, Engine};
+use backstitch_modules::http_call::HeaderStorage;
 use backstitch_modules::orders::Orders;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
@@ -35,6 +36,8 @@ pub(crate) struct Parts {
     pub(crate) topics: Routes,
     /// Performs the calls of declared sagas.
     pub(crate) caller: Arc<dyn Caller>,
+    /// How it stores the values of headers.
+    pub(crate) headers: HeaderStorage,
     pub(crate) clock: Arc<dyn Clock>,
     pub(crate) config: Config,
     pub(crate) gate: Gate,

@@ -12,7 +12,7 @@ use backstitch::store::product::Schema;
 use backstitch::{Caller, Engine, Options, store};
 use backstitch_modules::alerts::{self, AlertSink};
 use backstitch_modules::archive::Files;
-use backstitch_modules::http_call::{self, HttpCaller};
+use backstitch_modules::http_call::{self, HeaderError, HeaderStorage, HttpCaller};
 use backstitch_modules::orders::{self, Orders};
 use backstitch_modules::outbox;
 use backstitch_modules::webhooks::SCHEMA;
@@ -49,6 +49,9 @@ pub enum Error {
     /// Services cannot be called.
     #[error(transparent)]
     Calls(#[from] http_call::SetupError),
+    /// The values of headers cannot be encrypted.
+    #[error(transparent)]
+    Headers(#[from] HeaderError),
     /// Alerts would reach nobody.
     #[error(transparent)]
     Alerts(#[from] alerts::BadConfig),
@@ -116,7 +119,9 @@ impl Server {
         let listener = TcpListener::bind(config.listen).await.map_err(listening)?;
         let address = listener.local_addr().map_err(listening)?;
         // Last: from here on sagas run.
-        let calls = Arc::new(HttpCaller::new(&config.call_limits(), clock.clone())?);
+        let headers = HeaderStorage::with_secret(secret)?;
+        let calls = HttpCaller::new(&config.call_limits(), clock.clone())?.storing_headers(headers.clone());
+        let calls = Arc::new(calls);
         let caller: Arc<dyn Caller> = calls.clone();
         let alerts = Arc::new(AlertSink::new(&config.alerts.channels())?);
         let metrics = Metrics::new();
@@ -159,6 +164,7 @@ impl Server {
             lifecycles,
             topics,
             caller,
+            headers,
             clock,
             gate,
             leaves: Leaves::until(closing.clone()),

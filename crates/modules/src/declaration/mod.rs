@@ -39,7 +39,7 @@ use serde_json::Value;
 pub use diff::{Change, What, changes};
 pub use kind::Kind;
 pub use plan::{MAX_PLANNED, Plan, Rollback, Unwinding};
-pub use redacted::{machine_without_secrets, without_secrets};
+pub use redacted::{machine_with_secrets, machine_without_secrets, with_secrets, without_secrets};
 pub(crate) use retry::read_at as read_retry;
 
 /// How a definition is written down.

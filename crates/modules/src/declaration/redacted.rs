@@ -5,6 +5,7 @@ use backstitch::kernel::lifecycle;
 use backstitch::{Draft, Payload, Performer};
 use serde_json::Value;
 
+use crate::http_call::HeaderStorage;
 use crate::masked_url::masked_url;
 
 /// What stands for a value.
@@ -21,6 +22,34 @@ pub fn without_secrets(draft: &Draft) -> Draft {
         }
     }
     draft
+}
+
+/// The same definition with the values of headers as they were declared, for readers who may see them.
+#[must_use]
+pub fn with_secrets(draft: &Draft, headers: &HeaderStorage) -> Draft {
+    let mut draft = draft.clone();
+    for step in &mut draft.steps {
+        reveal(&mut step.action, headers);
+        if let Some(undo) = &mut step.compensate {
+            reveal(&mut undo.action, headers);
+        }
+    }
+    draft
+}
+
+/// The same machine with the values of headers as they were declared, for readers who may see them.
+#[must_use]
+pub fn machine_with_secrets(draft: &lifecycle::Draft, headers: &HeaderStorage) -> lifecycle::Draft {
+    let mut draft = draft.clone();
+    let performers = draft.actions.values_mut().filter_map(|action| action.performer.as_mut());
+    performers.for_each(|performer| reveal(performer, headers));
+    draft
+}
+
+fn reveal(performer: &mut Performer, headers: &HeaderStorage) {
+    if let Performer::Call(call) = performer {
+        *call = headers.shown(call);
+    }
 }
 
 /// The same machine without the values of headers and of URLs' queries.

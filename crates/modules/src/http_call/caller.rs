@@ -16,6 +16,7 @@ use tokio::time::{Instant, timeout_at};
 use super::answer::judge;
 use super::client::{Limits, SetupError, client};
 use super::exchange::Wire;
+use super::header_values::HeaderStorage;
 use super::hosts::Hosts;
 use super::identity::{self, Identity};
 use super::target::Target;
@@ -57,6 +58,7 @@ pub struct HttpCaller {
     clock: Arc<dyn Clock>,
     answer_bytes: usize,
     answer_depth: usize,
+    headers: HeaderStorage,
     prepared: RwLock<HashMap<Payload, Arc<Prepared>>>,
 }
 
@@ -104,8 +106,22 @@ impl HttpCaller {
             clock,
             answer_bytes: limits.answer_bytes,
             answer_depth: limits.answer_depth,
+            headers: HeaderStorage::Plain,
             prepared: RwLock::default(),
         })
+    }
+
+    /// Stores the values of headers so; as they are declared unless told.
+    #[must_use]
+    pub fn storing_headers(mut self, headers: HeaderStorage) -> Self {
+        self.headers = headers;
+        self
+    }
+
+    /// How the values of headers are stored.
+    #[must_use]
+    pub fn headers(&self) -> &HeaderStorage {
+        &self.headers
     }
 
     /// Makes a call and judges its answer.
@@ -129,7 +145,11 @@ impl HttpCaller {
         if let Some(prepared) = known {
             return Ok(prepared);
         }
-        let target = Target::parse(call).map_err(|why| {
+        let revealed = self.headers.reveal(call).map_err(|why| {
+            // Nothing is sent, and another try succeeds once the server has the right secret.
+            StepError::not_done(why.to_string()).with_code("HEADER_UNREADABLE")
+        })?;
+        let target = Target::parse(&revealed).map_err(|why| {
             StepError::refused(format!("the declared call cannot be read: {why}")).with_code("BAD_CALL")
         })?;
         let limit = self.hosts.limit_of(&target.authority);
@@ -154,6 +174,10 @@ impl Caller for HttpCaller {
             is_in_doubt: attempt.is_in_doubt(),
         };
         self.send(call, sent, || attempt.body()).await
+    }
+
+    fn protect(&self, call: &Payload) -> Result<Payload, String> {
+        self.headers.protect(call).map_err(|why| why.to_string())
     }
 
     fn limit(&self, call: &Payload, phase: Phase) -> Option<Limit> {

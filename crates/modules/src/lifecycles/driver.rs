@@ -191,7 +191,9 @@ impl Driver {
         &self,
         standing: &Standing,
     ) -> Result<Arc<backstitch::kernel::lifecycle::Machine>, super::Error> {
-        super::Machines::on(self.base.clone()).machine(&standing.machine, standing.version).await
+        super::Machines::on(self.base.clone(), self.calls.clone())
+            .machine(&standing.machine, standing.version)
+            .await
     }
 
     async fn claim(&self, limit: usize) -> Result<Vec<Standing>, store::Error> {

@@ -17,6 +17,14 @@ pub trait Calls: Send + Sync + 'static {
     /// # Errors
     /// What the service said, or that nobody knows; see [`StepError`].
     async fn call(&self, call: &Payload, errand: &Errand) -> Result<Payload, StepError>;
+
+    /// The call as the database may keep it; see [`Caller::protect`](backstitch::Caller::protect).
+    ///
+    /// # Errors
+    /// Why the call cannot be kept, and what to do.
+    fn protect(&self, call: &Payload) -> Result<Payload, String> {
+        Ok(call.clone())
+    }
 }
 
 /// One attempt of a state's action.

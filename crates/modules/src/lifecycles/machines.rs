@@ -7,6 +7,7 @@ use backstitch::store;
 use backstitch::{Declaring, Performer, Problem, Problems, Timestamp};
 
 use super::base::{Base, Side};
+use super::errand::Calls;
 use super::error::Error;
 use super::sites;
 use crate::question::{Record, Statement, Value, answered, borrowed, on_file, statement};
@@ -52,11 +53,12 @@ pub struct Version {
 #[derive(Clone)]
 pub struct Machines {
     base: Arc<Base>,
+    calls: Arc<dyn Calls>,
 }
 
 impl Machines {
-    pub(super) fn on(base: Arc<Base>) -> Self {
-        Self { base }
+    pub(super) fn on(base: Arc<Base>, calls: Arc<dyn Calls>) -> Self {
+        Self { base, calls }
     }
 
     /// Keeps the next version of a machine, and stages it instead of what was staged before. Its number is given here,
@@ -82,6 +84,7 @@ impl Machines {
     }
 
     pub(super) async fn put_any(&self, draft: Draft, apply: bool) -> Result<Declaring, Error> {
+        let draft = self.protected(draft)?;
         check(&draft)?;
         let becomes = if apply { ACTIVATE } else { STAGE };
         for _ in 0..TRIES {
@@ -107,6 +110,19 @@ impl Machines {
             }
         }
         Err(Error::ChangedMeanwhile(draft.name))
+    }
+
+    /// The draft with its calls as the database may keep them.
+    fn protected(&self, mut draft: Draft) -> Result<Draft, Problems> {
+        let mut problems = Vec::new();
+        for (state, action) in &mut draft.actions {
+            let Some(Performer::Call(call)) = &mut action.performer else { continue };
+            match self.calls.protect(call) {
+                Ok(protected) => *call = protected,
+                Err(message) => problems.push(Problem { place: format!("actions.{state}"), message }),
+            }
+        }
+        if problems.is_empty() { Ok(draft) } else { Err(Problems(problems)) }
     }
 
     /// Writes a version, its states, and what it becomes; `false` where somebody else has written that version.

@@ -135,8 +135,8 @@ impl Lifecycles {
         let (held, handed) = mpsc::unbounded_channel();
         let writer = Arc::new(Writer::on(base.clone(), settings.lease, held));
         engine.open_desk(Arc::new(desk::Counter::new(base.clone(), writer.clone())));
+        let machines = Machines::on(base.clone(), calls.clone());
         let driver = Arc::new(Driver::new(base.clone(), writer.clone(), calls, settings));
-        let machines = Machines::on(base.clone());
         Ok(Self { machines, base, writer, driver, handed: Arc::new(Mutex::new(Some(handed))) })
     }
 

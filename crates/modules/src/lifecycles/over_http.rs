@@ -20,4 +20,8 @@ impl Calls for HttpCaller {
             Sent { identity, timeout: errand.timeout, waits_for_room: true, is_in_doubt: errand.is_in_doubt };
         self.send(call, sent, || Ok(errand.body.as_str().to_owned())).await
     }
+
+    fn protect(&self, call: &Payload) -> Result<Payload, String> {
+        self.headers().protect(call).map_err(|why| why.to_string())
+    }
 }

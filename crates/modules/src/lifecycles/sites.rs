@@ -184,6 +184,10 @@ impl Calls for SiteCalls {
         let call = Payload::parse(call).map_err(|why| StepError::refused(why.to_string()))?;
         self.others.call(&call, errand).await
     }
+
+    fn protect(&self, call: &Payload) -> Result<Payload, String> {
+        self.others.protect(call)
+    }
 }
 
 fn declared() -> Draft {

@@ -2,34 +2,14 @@
 
 use std::fmt;
 
-use chacha20poly1305::aead::{Aead, Payload};
-use chacha20poly1305::{KeyInit, XChaCha20Poly1305, XNonce};
-use hmac::{Hmac, Mac};
-use sha2::Sha256;
-use zeroize::Zeroizing;
-
 use super::signature::Secret;
 use crate::randomness::{NoRandomness, Randomness};
+use crate::secret_store::{DecryptError, EncryptError, SHORTEST, SecretStore, TooShort};
 
-/// The shortest secret that keys are made from, in bytes.
-const SHORTEST: usize = 32;
-/// The first byte of what is sealed: how the rest is to be read.
-const FORM: u8 = 1;
-/// How many bytes tell which key was used.
-const MARK: usize = 4;
-/// So many that nonces drawn at random never meet.
-const NONCE: usize = 24;
-
-/// Seals signing secrets and the values of headers, and opens them again.
-///
-/// What is sealed is one byte for its form, four that tell which key was used, the nonce, and the secret encrypted by
-/// XChaCha20-Poly1305. It opens for its own subscription only, and a header's value only under its own name: copied
-/// elsewhere, it is as good as changed.
+/// Encrypts signing secrets and the values of headers. A ciphertext decrypts for its own subscription only, and a header's
+/// value only under its own name.
 #[derive(Clone)]
-pub struct Vault {
-    cipher: XChaCha20Poly1305,
-    mark: [u8; MARK],
-}
+pub struct Vault(SecretStore);
 
 /// A secret cannot be sealed or opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -88,10 +68,13 @@ pub enum Error {
     },
 }
 
-/// Why something does not open.
-enum Shut {
-    OtherKey,
-    Damaged,
+impl From<EncryptError> for Error {
+    fn from(why: EncryptError) -> Self {
+        match why {
+            EncryptError::NoRandomness(why) => Self::NoRandomness(why),
+            EncryptError::Cipher => Self::Unsealable,
+        }
+    }
 }
 
 impl Vault {
@@ -100,14 +83,8 @@ impl Vault {
     /// # Errors
     /// When the secret is too short.
     pub fn new(secret: &[u8]) -> Result<Self, Error> {
-        if secret.len() < SHORTEST {
-            return Err(Error::TooShort(secret.len()));
-        }
-        let key = derived(secret, b"webhook signing secrets\0key")?;
-        let mark = derived(secret, b"webhook signing secrets\0mark")?;
-        let cipher = XChaCha20Poly1305::new((&*key).into());
-        let mark = std::array::from_fn(|at| mark[at]);
-        Ok(Self { cipher, mark })
+        let store = SecretStore::new(secret, "webhook signing secrets");
+        store.map(Self).map_err(|TooShort(bytes)| Error::TooShort(bytes))
     }
 
     /// A secret as the database may hold it.
@@ -120,7 +97,7 @@ impl Vault {
         secret: &Secret,
         randomness: &dyn Randomness,
     ) -> Result<Vec<u8>, Error> {
-        self.lock(&self.bound_to(subscription), secret.as_bytes(), randomness)
+        Ok(self.0.encrypt(&context(subscription), secret.as_bytes(), randomness)?)
     }
 
     /// The secret that was sealed for this subscription.
@@ -128,9 +105,9 @@ impl Vault {
     /// # Errors
     /// When another key was used, or what is kept has been changed.
     pub fn open(&self, subscription: i64, sealed: &[u8]) -> Result<Secret, Error> {
-        let bytes = self.unlock(&self.bound_to(subscription), sealed).map_err(|shut| match shut {
-            Shut::OtherKey => Error::OtherKey { subscription },
-            Shut::Damaged => Error::Damaged { subscription },
+        let bytes = self.0.decrypt(&context(subscription), sealed).map_err(|why| match why {
+            DecryptError::OtherKey => Error::OtherKey { subscription },
+            DecryptError::Damaged => Error::Damaged { subscription },
         })?;
         Secret::from_bytes(&bytes).map_err(|_| Error::Damaged { subscription })
     }
@@ -146,7 +123,7 @@ impl Vault {
         value: &str,
         randomness: &dyn Randomness,
     ) -> Result<Vec<u8>, Error> {
-        self.lock(&self.bound_to_header(subscription, name), value.as_bytes(), randomness)
+        Ok(self.0.encrypt(&context_of_header(subscription, name), value.as_bytes(), randomness)?)
     }
 
     /// The value that was sealed for this header of this subscription.
@@ -154,59 +131,28 @@ impl Vault {
     /// # Errors
     /// When another key was used, or what is kept has been changed.
     pub(super) fn open_header(&self, subscription: i64, name: &str, sealed: &[u8]) -> Result<String, Error> {
-        let told = |shut| match shut {
-            Shut::OtherKey => Error::OtherKeyOfHeader { subscription, name: name.to_owned() },
-            Shut::Damaged => Error::DamagedHeader { subscription, name: name.to_owned() },
+        let told = |why| match why {
+            DecryptError::OtherKey => Error::OtherKeyOfHeader { subscription, name: name.to_owned() },
+            DecryptError::Damaged => Error::DamagedHeader { subscription, name: name.to_owned() },
         };
-        let bytes = self.unlock(&self.bound_to_header(subscription, name), sealed).map_err(told)?;
-        std::str::from_utf8(&bytes).map(str::to_owned).map_err(|_| told(Shut::Damaged))
+        let bytes = self.0.decrypt(&context_of_header(subscription, name), sealed).map_err(told)?;
+        std::str::from_utf8(&bytes).map(str::to_owned).map_err(|_| told(DecryptError::Damaged))
     }
+}
 
-    fn lock(&self, bound: &[u8], plain: &[u8], randomness: &dyn Randomness) -> Result<Vec<u8>, Error> {
-        let mut nonce = [0; NONCE];
-        randomness.fill(&mut nonce)?;
-        let plain = Payload { msg: plain, aad: bound };
-        let sealed = self.cipher.encrypt(&XNonce::from(nonce), plain).map_err(|_| Error::Unsealable)?;
-        Ok([&[FORM][..], &self.mark, &nonce, &sealed].concat())
-    }
+/// What a signing secret is bound to.
+fn context(subscription: i64) -> Vec<u8> {
+    [&b"subscription\0"[..], &subscription.to_be_bytes()].concat()
+}
 
-    fn unlock(&self, bound: &[u8], sealed: &[u8]) -> Result<Zeroizing<Vec<u8>>, Shut> {
-        let (mark, nonce, coded) = parts(sealed).ok_or(Shut::Damaged)?;
-        if mark != self.mark {
-            return Err(Shut::OtherKey);
-        }
-        let opened = self.cipher.decrypt(&XNonce::from(nonce), Payload { msg: coded, aad: bound });
-        opened.map(Zeroizing::new).map_err(|_| Shut::Damaged)
-    }
-
-    /// What is authenticated beside the secret: everything that says what it is and whose.
-    fn bound_to(&self, subscription: i64) -> Vec<u8> {
-        [&[FORM][..], &self.mark, b"subscription\0", &subscription.to_be_bytes()].concat()
-    }
-
-    fn bound_to_header(&self, subscription: i64, name: &str) -> Vec<u8> {
-        let whose = subscription.to_be_bytes();
-        [&[FORM][..], &self.mark, b"subscription's header\0", &whose, name.as_bytes()].concat()
-    }
+fn context_of_header(subscription: i64, name: &str) -> Vec<u8> {
+    [&b"subscription's header\0"[..], &subscription.to_be_bytes(), name.as_bytes()].concat()
 }
 
 impl fmt::Debug for Vault {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str("Vault(secret)")
     }
-}
-
-fn parts(sealed: &[u8]) -> Option<([u8; MARK], [u8; NONCE], &[u8])> {
-    let sealed = sealed.strip_prefix(&[FORM])?;
-    let (mark, sealed) = sealed.split_first_chunk()?;
-    let (nonce, coded) = sealed.split_first_chunk()?;
-    Some((*mark, *nonce, coded))
-}
-
-/// A key for one purpose, which tells nothing about the secret or any other key.
-fn derived(secret: &[u8], purpose: &[u8]) -> Result<Zeroizing<[u8; 32]>, Error> {
-    let mac = <Hmac<Sha256> as KeyInit>::new_from_slice(secret).map_err(|_| Error::TooShort(secret.len()))?;
-    Ok(Zeroizing::new(mac.chain_update(purpose).finalize().into_bytes().into()))
 }
 
 #[cfg(test)]

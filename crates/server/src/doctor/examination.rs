@@ -15,7 +15,8 @@ use super::check::Check;
 use super::finding::{Finding, LISTED, LOOKED_AT};
 use super::sagas::Left;
 use super::{
-    Doctor, alerts, footing, jobs, lifecycles, outbox, parked, retention, room, sagas, standing, webhooks,
+    Doctor, alerts, footing, header_values, jobs, lifecycles, outbox, parked, retention, room, sagas, standing,
+    webhooks,
 };
 use crate::app::App;
 use crate::server::PRODUCTS;
@@ -50,6 +51,7 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
             &[Check::UnattendedSagas, Check::Definitions, Check::Nodes, Check::Jobs],
             survey(app, doctor).boxed(),
         ),
+        (&[Check::Definitions], header_values_of(app, doctor).boxed()),
         (&[Check::StuckSagas, Check::FailedRollbacks], standing_of_sagas(app).boxed()),
         (&[Check::Outbox, Check::DeadLetters], messages(app).boxed()),
         (&[Check::Alerts], alerts_of(app).boxed()),
@@ -109,6 +111,39 @@ async fn survey(app: &App, doctor: &Doctor) -> Found {
     let queues = jobs::Facts { leased: survey.leased, pending: survey.pending };
     found.extend(jobs::judge(&queues, limits));
     Ok(found)
+}
+
+/// Looks at the versions that are active or staged.
+async fn header_values_of(app: &App, doctor: &Doctor) -> Found {
+    let mut versions = Vec::new();
+    for declared in app.engine.declarations().await? {
+        for version in declared.active.into_iter().chain(declared.staged) {
+            let subject = format!("definition {}", declared.name);
+            let stored = match doctor.known_headers(&subject, version) {
+                Some(stored) => stored,
+                None => match app.engine.draft(&declared.name, Some(version)).await? {
+                    Some(draft) => header_values::StoredHeaders::of_saga(&draft, &app.headers),
+                    None => continue,
+                },
+            };
+            versions.push(header_values::CheckedVersion { subject, version, stored });
+        }
+    }
+    let machines = &app.lifecycles.parts.machines;
+    for declared in machines.list().await? {
+        for version in declared.active.into_iter().chain(declared.staged) {
+            let subject = format!("lifecycle {}", declared.name);
+            let stored = if let Some(stored) = doctor.known_headers(&subject, version) {
+                stored
+            } else {
+                let machine = machines.machine(&declared.name, version).await?;
+                header_values::StoredHeaders::of_machine(machine.draft(), &app.headers)
+            };
+            versions.push(header_values::CheckedVersion { subject, version, stored });
+        }
+    }
+    doctor.remember_headers(&versions);
+    Ok(header_values::judge(&versions))
 }
 
 async fn standing_of_sagas(app: &App) -> Found {

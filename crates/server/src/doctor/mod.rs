@@ -8,6 +8,7 @@ mod check;
 mod examination;
 mod finding;
 mod footing;
+mod header_values;
 mod jobs;
 mod lifecycles;
 mod outbox;
@@ -33,6 +34,7 @@ pub(crate) use finding::{Diagnosis, Severity};
 
 use crate::app::App;
 use backstitch_api::time::rfc3339;
+use header_values::StoredHeaders;
 use sagas::LeftKey;
 
 /// How long one diagnosis is given to whoever asks, where the look was short.
@@ -54,6 +56,8 @@ pub(crate) struct Doctor {
     last: Mutex<Option<Last>>,
     /// What lives of processes left behind, since it was first seen.
     left: Lock<HashMap<LeftKey, Timestamp>>,
+    /// What is known of the header values of versions, by subject.
+    headers: Lock<HashMap<(String, u32), StoredHeaders>>,
 }
 
 /// The last look.
@@ -78,6 +82,17 @@ impl Doctor {
         let good_until = Instant::now() + good_for(begun.elapsed(), whole);
         *last = Some(Last { good_until, diagnosis: diagnosis.clone() });
         diagnosis
+    }
+
+    fn known_headers(&self, subject: &str, version: u32) -> Option<StoredHeaders> {
+        let headers = self.headers.lock().unwrap_or_else(PoisonError::into_inner);
+        headers.get(&(subject.to_owned(), version)).cloned()
+    }
+
+    /// Remembers these versions, and forgets all others.
+    fn remember_headers(&self, versions: &[header_values::CheckedVersion]) {
+        let known = versions.iter().map(|it| ((it.subject.clone(), it.version), it.stored.clone()));
+        *self.headers.lock().unwrap_or_else(PoisonError::into_inner) = known.collect();
     }
 
     /// Keeps in mind since when these were seen, and forgets all others.

@@ -82,7 +82,8 @@ fn sagas() -> Vec<Saga> {
     let hangs = Step::new("hangs", |_: Context<Value>| std::future::pending::<StepResult<()>>());
     let hangs = hangs.timeout(Duration::from_millis(200)).retry(Retry::none());
     let undo = |_: Context<Value>, _: Undo<String>| async { Ok(()) };
-    let stuck = |_: Context<Value>, _: Undo<String>| async { Err(StepError::refused("it stays").into()) };
+    let stuck =
+        |_: Context<Value>, _: Undo<String>| async { Err::<(), _>(StepError::refused("it stays").into()) };
     let build = |saga: backstitch::Builder| saga.build().unwrap();
     vec![
         build(Saga::builder("succeeds").step(good("a")).step(good("b"))),

@@ -7,6 +7,7 @@ mod connections;
 mod definitions;
 mod description;
 mod failover;
+mod header_values;
 mod health;
 mod jobs;
 mod keys;

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use backstitch_modules::declaration::{Declaration, Format};
+use backstitch_modules::declaration::{Declaration, Format, with_secrets};
 
 use super::definition::written;
 use super::place;
@@ -34,7 +34,10 @@ pub(in crate::console) async fn show(
     let of = query.text("of");
     query.finish("of")?;
     let text = match &of {
-        Some(name) => app.engine.draft(name, None).await?.as_ref().map(written).unwrap_or_default(),
+        Some(name) => {
+            let draft = app.engine.draft(name, None).await?;
+            draft.map(|draft| written(&with_secrets(&draft, &app.headers))).unwrap_or_default()
+        }
         None => String::new(),
     };
     let frame = Frame::new(&app, visitor, Section::Definitions, "Write a definition");

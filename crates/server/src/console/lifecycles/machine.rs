@@ -137,7 +137,7 @@ pub(in crate::console) async fn show(
         rows.push(Row::of(&frame, &machine, standing));
     }
     let holder = frame.visitor.holder.clone();
-    let written = |machine: &Machine| written(holder.as_ref(), machine);
+    let written = |machine: &Machine| written(holder.as_ref(), &app, machine);
     let here = machine_place(&name);
     let counted = Counted { all: &counts, abandoned: &abandoned };
     let states = shown.iter().flat_map(|machine| state_rows(&here, machine, &counted));
@@ -229,9 +229,9 @@ fn follows(machine: &Machine, state: &str, kind: &Kind) -> String {
 }
 
 /// As its author could have written it.
-fn written(holder: Option<&Holder>, machine: &Machine) -> String {
+fn written(holder: Option<&Holder>, app: &App, machine: &Machine) -> String {
     // Cannot fail: it is JSON already.
-    serde_json::to_string_pretty(&machine_for(holder, machine)).unwrap_or_default()
+    serde_json::to_string_pretty(&machine_for(holder, app, machine)).unwrap_or_default()
 }
 
 impl Row {

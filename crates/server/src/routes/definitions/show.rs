@@ -5,7 +5,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Draft;
-use backstitch_modules::declaration::{Declaration, changes, without_secrets};
+use backstitch_modules::declaration::{Declaration, changes, with_secrets, without_secrets};
 use serde::Serialize;
 use serde_json::Value;
 
@@ -89,5 +89,8 @@ pub(crate) async fn version_for(
 ) -> Result<Option<Draft>, Problem> {
     let Some(version) = version else { return Ok(None) };
     let draft = app.engine.draft(name, Some(version)).await?;
-    Ok(if Holder::sees_secrets(holder) { draft } else { draft.as_ref().map(without_secrets) })
+    let seen = |draft: &Draft| {
+        if Holder::sees_secrets(holder) { with_secrets(draft, &app.headers) } else { without_secrets(draft) }
+    };
+    Ok(draft.as_ref().map(seen))
 }

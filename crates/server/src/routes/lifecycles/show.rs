@@ -8,7 +8,7 @@ use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::SagaId;
-use backstitch_modules::declaration::machine_without_secrets;
+use backstitch_modules::declaration::{machine_with_secrets, machine_without_secrets};
 use backstitch_modules::lifecycles::{Count, Error, Filter, Machine, Page, Version, declaration};
 use serde::Serialize;
 use serde_json::Value;
@@ -125,9 +125,9 @@ pub(in crate::routes) async fn show(
     let answer = Shown {
         item: declared.into(),
         versions: versions.iter().map(VersionItem::from).collect(),
-        definition: shown.as_ref().map(|machine| written_for(holder.as_ref(), machine)),
+        definition: shown.as_ref().map(|machine| written_for(holder.as_ref(), &app, machine)),
         diagram: shown.as_ref().map(|machine| machine.diagram()),
-        staged_definition: staged.as_ref().map(|machine| written_for(holder.as_ref(), machine)),
+        staged_definition: staged.as_ref().map(|machine| written_for(holder.as_ref(), &app, machine)),
         counts: counts.map(by_state),
         abandoned: abandoned.map(by_state),
         items: page.as_ref().map(|page| page.items.iter().map(View::from).collect()),
@@ -137,9 +137,9 @@ pub(in crate::routes) async fn show(
 }
 
 /// A machine as its author could have written it, and as whoever asks may see it.
-pub(crate) fn written_for(holder: Option<&Holder>, machine: &Machine) -> Value {
+pub(crate) fn written_for(holder: Option<&Holder>, app: &App, machine: &Machine) -> Value {
     if Holder::sees_secrets(holder) {
-        return declaration::show(machine.draft());
+        return declaration::show(&machine_with_secrets(machine.draft(), &app.headers));
     }
     declaration::show(&machine_without_secrets(machine.draft()))
 }
