@@ -94,6 +94,29 @@ install_promtool() {
     rm -r "$folder"
 }
 
+has_pgbouncer() {
+    command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer || -x $target/tools/pgbouncer/pgbouncer ]]
+}
+
+install_pgbouncer() {
+    need "the connection pooler PgBouncer" \
+        "Install it: on Debian and Ubuntu the package 'pgbouncer'; elsewhere put the program into PATH."
+    if [[ -z $apt_updated ]]; then
+        "${as_root[@]}" apt-get update
+        apt_updated=yes
+    fi
+    # The program and its libraries alone: the package would start a pooler now and at every boot.
+    local folder
+    folder=$(mktemp -d)
+    (cd "$folder" && apt-get download pgbouncer libevent-2.1-7 libc-ares2 &&
+        for package in *.deb; do dpkg-deb --extract "$package" .; done)
+    install -D "$folder/usr/sbin/pgbouncer" "$target/tools/pgbouncer/pgbouncer"
+    find "$folder/usr/lib" -name 'lib*.so.*' -exec cp --dereference {} "$target/tools/pgbouncer/" \;
+    # The pooler runs as another user when the tests run as root.
+    chmod -R a+rX "$target/tools/pgbouncer"
+    rm -r "$folder"
+}
+
 has_browser() {
     # Tests use the faster chromium-headless-shell too where it is installed.
     { command -v chromedriver && command -v chromium; } >/dev/null
@@ -130,6 +153,7 @@ install_all() {
     has_smtp_server || install_smtp_server
     has_nats_server || install_nats_server
     has_promtool || install_promtool
+    has_pgbouncer || install_pgbouncer
     has_browser || install_browser
     has_fuzzer || install_fuzzer
 }

@@ -7,6 +7,7 @@ pub mod chaos;
 pub mod conformance;
 pub mod nats;
 pub mod oracle;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod scale;
 pub mod service;

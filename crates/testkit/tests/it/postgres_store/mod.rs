@@ -11,6 +11,7 @@ mod listening;
 mod lost_answers;
 mod network;
 mod nodes;
+mod pooling;
 mod rules;
 mod schema;
 mod silence;
