@@ -85,25 +85,47 @@ install_nats_server() {
 has_promtool() { find_tool promtool >/dev/null; }
 
 install_promtool() {
-    # The program alone: the package would start a server now and at every boot. A download needs no root; only new
-    # package lists do.
-    echo "installing promtool"
     local folder
     folder=$(mktemp -d)
-    if ! download_promtool "$folder"; then
-        need "promtool, which checks the metrics" \
-            "Install it: on Debian and Ubuntu the package 'prometheus'; elsewhere put the program into PATH."
-        "${as_root[@]}" apt-get update
-        apt_updated=yes
-        download_promtool "$folder"
-    fi
+    extract_packages "$folder" "promtool, which checks the metrics" \
+        "Install it: on Debian and Ubuntu the package 'prometheus'; elsewhere put the program into PATH." prometheus
     install -D "$folder/usr/bin/promtool" "$target/tools/bin/promtool"
     rm -r "$folder"
 }
 
-# download_promtool FOLDER: extracts Debian's package into the folder.
-download_promtool() {
-    command -v apt-get >/dev/null && (cd "$1" && apt-get download prometheus && dpkg-deb --extract prometheus_*.deb .)
+has_pgbouncer() {
+    command -v pgbouncer >/dev/null || [[ -x /usr/sbin/pgbouncer || -x $target/tools/pgbouncer/pgbouncer ]]
+}
+
+install_pgbouncer() {
+    local folder
+    folder=$(mktemp -d)
+    extract_packages "$folder" "the connection pooler PgBouncer" \
+        "Install it: on Debian and Ubuntu the package 'pgbouncer'; elsewhere put the program into PATH." \
+        pgbouncer libevent-2.1-7 libc-ares2
+    install -D "$folder/usr/sbin/pgbouncer" "$target/tools/pgbouncer/pgbouncer"
+    find "$folder/usr/lib" -name 'lib*.so.*' -exec cp --dereference {} "$target/tools/pgbouncer/" \;
+    # The pooler runs as another user when the tests run as root.
+    chmod -R a+rX "$target/tools/pgbouncer"
+    rm -r "$folder"
+}
+
+# extract_packages FOLDER PROGRAM ADVICE PACKAGE…: extracts packages without installing them, since installed ones would start a
+# service now and at every boot. A download needs no root; only new package lists do.
+extract_packages() {
+    local folder=$1 program=$2 advice=$3
+    shift 3
+    if ! download_packages "$folder" "$@"; then
+        need "$program" "$advice"
+        "${as_root[@]}" apt-get update
+        apt_updated=yes
+        download_packages "$folder" "$@"
+    fi
+}
+
+download_packages() {
+    command -v apt-get >/dev/null || return
+    (cd "$1" && apt-get download "${@:2}" && for package in *.deb; do dpkg-deb --extract "$package" . || exit; done)
 }
 
 has_browser() {
@@ -143,6 +165,7 @@ install_all() {
     has_smtp_server || install_smtp_server
     has_nats_server || install_nats_server
     has_promtool || install_promtool
+    has_pgbouncer || install_pgbouncer
     has_browser || install_browser
     has_fuzzer || install_fuzzer
 }

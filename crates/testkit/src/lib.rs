@@ -8,6 +8,7 @@ pub mod conformance;
 pub mod nats;
 pub mod obstacle;
 pub mod oracle;
+pub mod pgbouncer;
 pub mod postgres;
 pub mod scale;
 pub mod service;

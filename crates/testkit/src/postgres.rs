@@ -400,6 +400,12 @@ impl Drop for ThrowawayPostgres {
     }
 }
 
+/// The user and group of a server that must not run as root, which then owns this directory.
+pub(crate) fn unprivileged_if_root(directory: &Path) -> Option<(u32, u32)> {
+    let account = give_away_if_root(directory).unwrap_or_else(|error| panic!("{error}"));
+    account.map(|account| (account.uid, account.gid))
+}
+
 /// Who owns a directory we just made tells who we are, without a system call of our own.
 fn give_away_if_root(directory: &Path) -> Result<Option<Account>, Error> {
     let owner = fs::metadata(directory).map_err(Error::io("read the temporary directory"))?.uid();

@@ -6,7 +6,7 @@ mod sqlite;
 use std::sync::Arc;
 
 use backstitch::clock::Clock;
-use backstitch::store::Error;
+use backstitch::store::{Error, postgres};
 use deadpool_postgres::Pool;
 
 pub(crate) use sqlite::{SqliteFile, refuse_lost_database};
@@ -31,7 +31,8 @@ impl Database {
             return Ok(Self::Sqlite(file));
         }
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
-            let pool = backstitch::store::postgres::pool_at(address, CONNECTIONS)?;
+            postgres::check_sessions(address).await?;
+            let pool = postgres::pool_at(address, CONNECTIONS)?;
             migrations::on_postgres(&mut connection(&pool).await?).await?;
             return Ok(Self::Postgres(pool));
         }

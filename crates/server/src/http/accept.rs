@@ -46,7 +46,7 @@ const HTTP_2_STREAMS: u32 = 256;
 
 /// Whether what is asked for is done although whoever asked goes away: it was sent as a whole, and somebody may rely on it. Work is
 /// leased only to a worker that is there to get it.
-fn goes_on_alone<B>(request: &Request<B>) -> bool {
+pub(super) fn goes_on_alone<B>(request: &Request<B>) -> bool {
     !request.method().is_safe() && request.uri().path() != "/v1/jobs/lease"
 }
 

@@ -1,6 +1,5 @@
 //! Ends requests that wait for a database which does not answer.
 
-use std::pin::pin;
 use std::time::Duration;
 
 use axum::extract::{MatchedPath, Request, State};
@@ -9,7 +8,9 @@ use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use backstitch::{Error, store};
 use tokio::time::timeout;
+use tracing::Instrument;
 
+use super::accept::goes_on_alone;
 use crate::app::App;
 use crate::console;
 use crate::problem::{Kind, Problem};
@@ -41,18 +42,18 @@ impl Probes {
 }
 
 /// The middleware that answers `unavailable` in place of a route that waits for a silent database, be it for a
-/// connection, a key, the audit or a commit. The request then ends as if its client had gone away: a commit that is
+/// connection, a key, the audit or a commit. The request goes on as if its client had gone away: a commit that is
 /// under way still has an unknown outcome, and the engine looks it up.
 pub(crate) async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {
     let path = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
     if reports_on_the_database(path) {
         return next.run(request).await;
     }
-    let changes = !request.method().is_safe();
+    let (changes, goes_on) = (!request.method().is_safe(), goes_on_alone(&request));
     let accepts = request.headers().get(ACCEPT).and_then(|kinds| kinds.to_str().ok());
     let for_people = accepts.is_some_and(|kinds| kinds.contains("text/html"));
     let back = if for_people { console::back(&app, &request) } else { String::new() };
-    let mut response = pin!(next.run(request));
+    let mut response = Box::pin(next.run(request));
     let mut patience = FIRST_PROBE_AFTER;
     loop {
         if let Ok(response) = timeout(patience, &mut response).await {
@@ -64,6 +65,9 @@ pub(crate) async fn bounded(State(app): State<App>, request: Request, next: Next
         };
         if let Err(why) = probed {
             tracing::warn!(?why, "the database does not answer; ending a request that waits for it");
+            if goes_on {
+                tokio::spawn(response.in_current_span());
+            }
             let problem = unavailable(changes).into_response();
             return if for_people { console::as_page(&app, back, problem) } else { problem };
         }

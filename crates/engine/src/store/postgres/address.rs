@@ -2,7 +2,7 @@
 
 use percent_encoding::percent_decode_str;
 use tokio_postgres::Config;
-use tokio_postgres::config::{Host, SslMode};
+use tokio_postgres::config::{Host, SslMode, TargetSessionAttrs};
 
 use super::tls::{Proof, Roots};
 use crate::store::Error;
@@ -18,6 +18,8 @@ impl Address {
         let (rest, asked) = Asked::taken_from(text);
         let mut config: Config = rest.parse().map_err(|_| Error::bad_address(text))?;
         let found = asked.mode.is_some();
+        let hosts = config.get_hosts().len().max(config.get_hostaddrs().len());
+        config.target_session_attrs(asked.target(hosts)?);
         let (mode, proof) = asked.judged()?;
         // What the driver has read of it all the same is never weakened.
         let required = !found && config.get_ssl_mode() == SslMode::Require;
@@ -30,11 +32,12 @@ impl Address {
     }
 }
 
-/// What an address says about TLS.
+/// What an address says about TLS and about the server that is wanted.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Asked {
     mode: Option<String>,
     root: Option<String>,
+    target: Option<String>,
 }
 
 impl Asked {
@@ -85,9 +88,26 @@ impl Asked {
         match name {
             "sslmode" => self.mode = Some(value.to_owned()),
             "sslrootcert" => self.root = Some(value.to_owned()).filter(|root| !root.is_empty()),
+            "target_session_attrs" => self.target = Some(value.to_owned()),
             _ => return false,
         }
         true
+    }
+
+    /// Which of the hosts may be taken. The store writes, so of several hosts it takes one that can be written.
+    fn target(&self, hosts: usize) -> Result<TargetSessionAttrs, Error> {
+        match self.target.as_deref() {
+            Some("primary" | "read-write") => Ok(TargetSessionAttrs::ReadWrite),
+            None | Some("any" | "prefer-standby") if hosts > 1 => Ok(TargetSessionAttrs::ReadWrite),
+            None | Some("any" | "prefer-standby") => Ok(TargetSessionAttrs::Any),
+            Some(attribute @ ("standby" | "read-only")) => Err(Error::Refused(format!(
+                "target_session_attrs={attribute} leads to a server that cannot be written: use \
+                 target_session_attrs=primary"
+            ))),
+            Some(attribute) => Err(Error::Refused(format!(
+                "target_session_attrs={attribute} is none of any, read-write, primary and prefer-standby"
+            ))),
+        }
     }
 
     fn judged(&self) -> Result<(SslMode, Proof), Error> {
@@ -179,7 +199,7 @@ mod tests {
             ),
             ("host=h nonsense", "host=h nonsense", None, None),
         ] {
-            let asked = Asked { mode: mode.map(str::to_owned), root: root.map(str::to_owned) };
+            let asked = Asked { mode: mode.map(str::to_owned), root: root.map(str::to_owned), target: None };
             assert_eq!(Asked::taken_from(text), (rest.to_owned(), asked), "{text}");
         }
     }
@@ -199,6 +219,34 @@ mod tests {
         ] {
             let address = Address::read(&format!("postgres://host/db?{parameters}")).unwrap();
             assert_eq!((address.config.get_ssl_mode(), address.proof), (mode, proof), "{parameters}");
+        }
+    }
+
+    #[test]
+    fn of_several_hosts_a_writable_one_is_taken() {
+        use TargetSessionAttrs::{Any, ReadWrite};
+        for (address, target) in [
+            ("postgres://a/db", Any),
+            ("postgres://a,b/db", ReadWrite),
+            ("host=a,b port=1,2", ReadWrite),
+            ("postgres://a/db?target_session_attrs=any", Any),
+            ("postgres://a,b/db?target_session_attrs=any", ReadWrite),
+            ("postgres://a/db?target_session_attrs=primary", ReadWrite),
+            ("host=a target_session_attrs=read-write", ReadWrite),
+            ("postgres://a/db?target_session_attrs=prefer-standby", Any),
+            ("postgres://a,b/db?target_session_attrs=prefer-standby", ReadWrite),
+        ] {
+            assert_eq!(
+                Address::read(address).unwrap().config.get_target_session_attrs(),
+                target,
+                "{address}"
+            );
+        }
+        for (attribute, advice) in
+            [("standby", "=primary"), ("read-only", "=primary"), ("best", "prefer-standby")]
+        {
+            let told = refusal(&format!("postgres://a/db?target_session_attrs={attribute}"));
+            assert!(told.contains(attribute) && told.contains(advice), "{told}");
         }
     }
 

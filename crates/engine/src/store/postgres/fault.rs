@@ -1,6 +1,7 @@
 //! What `PostgreSQL` says went wrong, and what that means for the work in hand.
 
 use std::error::Error as _;
+use std::io;
 
 use deadpool_postgres::PoolError;
 use tokio_postgres::error::{DbError, Severity, SqlState};
@@ -52,8 +53,20 @@ pub(super) fn error(error: &tokio_postgres::Error) -> Error {
     match error.as_db_error() {
         Some(said) => judged(said),
         None if tls::is_why(error) => Error::Unavailable(tls::advice(error)),
+        None if is_not_writable(error) => Error::Unavailable(format!(
+            "{}: this server is a standby or read-only, and no host of the address is a primary",
+            told(error)
+        )),
         None => Error::Unavailable(told(error)),
     }
+}
+
+/// Whether the driver passed over every host because none can be written.
+fn is_not_writable(error: &tokio_postgres::Error) -> bool {
+    let cause = error.source().and_then(|cause| cause.downcast_ref::<io::Error>());
+    cause.is_some_and(|cause| {
+        cause.kind() == io::ErrorKind::PermissionDenied && cause.to_string().contains("does not allow writes")
+    })
 }
 
 /// Whether the connection that gave this error is gone, or about to be.

@@ -21,6 +21,7 @@ mod messages;
 mod nodes;
 mod outbox;
 mod parked;
+mod pooler;
 mod read;
 mod retention;
 mod schema;
@@ -58,7 +59,7 @@ pub use acting::{Acting, Unit};
 pub use commit::commit_in;
 pub use durability::confirm;
 pub use messages::publish_in;
-pub use session::{WRITER_SETTINGS, WRITERS, pool_at};
+pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at};
 pub use value::{time, timestamp};
 
 macro_rules! sql {
@@ -91,6 +92,7 @@ impl PostgresStore {
     /// The same, and when a product's tables cannot be brought up to date.
     pub async fn connect_with(url: &str, products: &[&Schema]) -> Result<Self, Error> {
         let sessions = Sessions::at(url)?;
+        pooler::refuse_transaction_pooling(sessions.dialler()).await?;
         // A database that is up to date is left alone: most starts need no right to change it.
         if !read!(sessions, |session| schema::is_newest(session))? {
             schema::migrate(&mut sessions.to_migrate().await?).await?;

@@ -15,7 +15,7 @@ use tokio_postgres::{IsolationLevel, Row};
 
 use super::address::Address;
 use super::dial::Dialler;
-use super::{fault, tls};
+use super::{fault, pooler, tls};
 use crate::store::Error;
 
 /// Batches written at the same time: while one waits for the disk, the server works on the other.
@@ -322,6 +322,14 @@ fn millis(duration: Duration) -> u64 {
 /// When the address is none, or what it says about TLS cannot be.
 pub fn pool_at(url: &str, size: usize) -> Result<Pool, Error> {
     pool(&dialler(url)?, size, WHEN_ASKING)
+}
+
+/// Whether the server at this address gives each connection a session of its own. To be checked before a migration.
+///
+/// # Errors
+/// When the address leads to a pooler in transaction mode, or the server cannot be reached.
+pub async fn check_sessions(url: &str) -> Result<(), Error> {
+    pooler::refuse_transaction_pooling(&dialler(url)?).await
 }
 
 fn dialler(url: &str) -> Result<Dialler, Error> {

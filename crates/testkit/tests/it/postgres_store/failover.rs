@@ -1,4 +1,4 @@
-//! A primary with a synchronous standby: what is acknowledged survives a failover, whatever ended the wait for the standby.
+//! A primary with a synchronous standby: what is acknowledged survives a failover, whatever ended the wait.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};

@@ -12,6 +12,7 @@ mod lost_answers;
 mod network;
 mod nodes;
 mod ordering;
+mod pooling;
 mod rules;
 mod schema;
 mod silence;
