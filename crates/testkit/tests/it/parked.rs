@@ -144,15 +144,16 @@ async fn rejected_lease_of_a_job_is_parked_and_others_go_on() {
 async fn rejected_removal_is_parked_and_others_are_removed() {
     for place in Place::each().await {
         let engine = place.open(Retention::default()).await;
-        let first = engine.start("purchase", &json!({})).await.unwrap();
-        first.clone().outcome().await.unwrap();
+        let run = engine.start("purchase", &json!({})).await.unwrap();
+        let first = run.id();
+        run.outcome().await.unwrap();
         for _ in 0..2 {
             buy(&engine).await;
         }
         let sent = "select count(*) from outbox where status = 'succeeded'";
         eventually("all are sent", async || place.number(sent).await == 3).await;
         engine.shutdown().await.unwrap();
-        let is_first = format!("old.id = {}", place.literal(first.id()));
+        let is_first = format!("old.id = {}", place.literal(first));
         place.obstruct("sagas", "delete", &is_first).await;
         place.obstruct("outbox", "delete", "old.id = 2").await;
 
@@ -161,7 +162,7 @@ async fn rejected_removal_is_parked_and_others_are_removed() {
         eventually("the other sagas are removed", async || place.number(sagas).await == 1).await;
         let third = "select count(*) from outbox where id = 3";
         eventually("another message is removed", async || place.number(third).await == 0).await;
-        is_parked(&engine, parked::SAGA_RETENTION, &first.id().to_string()).await;
+        is_parked(&engine, parked::SAGA_RETENTION, &first.to_string()).await;
         is_parked(&engine, parked::MESSAGE_RETENTION, "2").await;
 
         place.clear("sagas").await;

@@ -44,7 +44,7 @@ fn every_query_can_be_prepared() {
 #[test]
 fn no_query_reads_a_table_that_grows_from_end_to_end() {
     let (_place, connection, queries) = queries();
-    // These hold only what is active or waits, never what is over, the versions of definitions, nodes, topics, a limited
+    // These hold only what is active, waits or is parked, never what is over, the versions of definitions, nodes, topics, a limited
     // number of messages, the steps of a search by halving, and what the query is asked with.
     let small = [
         "SCAN CONSTANT ROW",
@@ -54,6 +54,7 @@ fn no_query_reads_a_table_that_grows_from_end_to_end() {
         "SCAN horizon",
         "SCAN json_each",
         "SCAN nodes",
+        "SCAN parked_items",
         "SCAN waiting",
         "sagas_adrift",
         "sagas_owned",
