@@ -15,8 +15,8 @@ use super::check::Check;
 use super::finding::{Finding, LISTED, LOOKED_AT};
 use super::sagas::Left;
 use super::{
-    Doctor, alerts, footing, header_values, jobs, lifecycles, outbox, parked, retention, room, sagas, standing,
-    webhooks,
+    Doctor, alerts, footing, header_values, jobs, lifecycles, outbox, parked, retention, room, sagas,
+    standing, webhooks,
 };
 use crate::app::App;
 use crate::server::PRODUCTS;
