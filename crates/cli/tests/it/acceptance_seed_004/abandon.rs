@@ -22,7 +22,7 @@ async fn a_site_that_awaits_github_is_abandoned_for_good() {
         assert_eq!((&abandoned["abandoned"], &abandoned["ended"]), (&json!(true), &json!(true)));
         let last = open.log("s").await.pop().unwrap();
         assert_eq!((&last["type"], &last["reason"]), (&json!("lifecycle.abandoned"), &json!("requested")));
-        assert_eq!((&last["state"], &last["note"]), (&json!(AWAITING), &json!("operator: the owner left")));
+        assert_eq!((&last["state"], &last["note"]), (&json!(AWAITING), &json!("a test: the owner left")));
 
         let found = open.get("/v1/sites/s").await;
         assert_eq!((&found["state"], &found["abandoned"]), (&json!(AWAITING), &json!(true)));

@@ -137,6 +137,7 @@ async fn where_a_site_stands_is_told_in_the_seeds_words() {
         assert_eq!(
             names,
             [
+                "abandoned",
                 "attempt",
                 "correlation_id",
                 "created_at",

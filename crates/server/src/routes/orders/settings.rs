@@ -97,7 +97,7 @@ pub(in crate::routes) mod described {
     /// A change of the services: what is not named stays.
     #[derive(serde::Deserialize, ToSchema)]
     #[serde(deny_unknown_fields)]
-    #[schema(example = json!({ "endpoints": { "payment": { "url": "http://127.0.0.1:7431/payment/charge" } } }))]
+    #[schema(min_properties = 1, example = json!({ "endpoints": { "payment": { "url": "http://127.0.0.1:7431/payment/charge" } } }))]
     pub(in crate::routes) struct ServicesChange {
         /// Each service once, in the order they are to be called.
         #[schema(value_type = Option<BTreeSet<Service>>, min_items = 3, max_items = 3)]
