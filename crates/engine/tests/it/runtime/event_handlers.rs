@@ -18,7 +18,7 @@ fn short(trace: &Trace) -> Saga {
 }
 
 /// Notes the names of the events it is called for.
-async fn listening(engine: &Engine, names: &str, trace: &Trace) {
+fn listening(engine: &Engine, names: &str, trace: &Trace) {
     let heard = trace.clone();
     let handler = move |event: Arc<FeedEvent>| {
         heard.say(event.recorded.event.name());
@@ -31,9 +31,9 @@ async fn listening(engine: &Engine, names: &str, trace: &Trace) {
 async fn handler_gets_every_event_of_its_name_in_order() {
     let engine = engine_with(short(&Trace::default())).await;
     let (all, steps, ends) = (Trace::default(), Trace::default(), Trace::default());
-    listening(&engine, "*", &all).await;
-    listening(&engine, "step.*", &steps).await;
-    listening(&engine, "saga.succeeded", &ends).await;
+    listening(&engine, "*", &all);
+    listening(&engine, "step.*", &steps);
+    listening(&engine, "saga.succeeded", &ends);
     execute(&engine, "s").await;
     eventually("all are called", async || ends.said().len() == 1 && all.said().len() == 4).await;
     assert_eq!(all.said(), ["saga.started", "step.started", "step.succeeded", "saga.succeeded"]);
@@ -75,7 +75,7 @@ async fn hanging_handler_delays_neither_sagas_nor_other_handlers() {
         explode_when_dropped()
     };
     engine.on("saga.*", handler).unwrap();
-    listening(&engine, "saga.*", &other).await;
+    listening(&engine, "saga.*", &other);
     assert!(execute(&engine, "s").await.succeeded());
     eventually("the other handler is called", async || other.said().len() == 2).await;
     assert_eq!(begun.said(), ["saga.started"]);
@@ -92,7 +92,7 @@ async fn unsubscribed_handler_is_not_called_again() {
         noted.say(event.recorded.event.name());
         async {}
     });
-    listening(&engine, "saga.succeeded", &other).await;
+    listening(&engine, "saga.succeeded", &other);
     execute(&engine, "s").await;
     eventually("both are called", async || heard.said().len() == 2 && other.said().len() == 1).await;
     subscription.unwrap().unsubscribe();
