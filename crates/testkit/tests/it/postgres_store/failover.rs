@@ -118,7 +118,8 @@ fn publishing(address: &str) -> JoinHandle<Result<Vec<Published>, Error>> {
         payload: Payload::null(),
         expires_at: None,
     };
-    let publication = Publication { message, digest: Digest([3; 32]), expires_in: None };
+    let publication =
+        Publication { message, digest: Digest([3; 32]), expires_in: None, ordering_scope: None };
     tokio::spawn(async move { PostgresStore::connect(&address).await?.publish(&[publication], now()).await })
 }
 
