@@ -211,7 +211,17 @@ impl Session {
             let statement = self.client.prepare_cached(statement).await?;
             self.client.query(&statement, values).await
         };
-        asked.await.map_err(|why| self.told(&why))
+        match asked.await {
+            Ok(rows) => Ok(rows),
+            Err(why) => {
+                // The server tells of an error before it releases the locks of the transaction, and answers the next
+                // statement after it. Whoever writes the rest of a rejected batch must not find its rows still locked.
+                if !fault::ends_connection(&why) {
+                    let _ = self.client.batch_execute("").await;
+                }
+                Err(self.told(&why))
+            }
+        }
     }
 
     /// Asks what has exactly one answer.
