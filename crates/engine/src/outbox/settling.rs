@@ -16,6 +16,8 @@ use crate::store::parked::{OUTBOX, park};
 pub(super) const SETTLED_AT_ONCE: usize = 4096;
 /// When to try again after the store did not take them.
 const PAUSE: Duration = Duration::from_millis(250);
+/// When to try those again that the database rejected: each try splits the batch that they are in.
+const PAUSE_AFTER_REJECTION: Duration = Duration::from_secs(1);
 
 /// Ends of sends that are not on disk yet. A message is its sender's while its lease lasts, and the store heeds an end only
 /// under the newest lock, so that it may be told as often as it takes.
@@ -24,11 +26,15 @@ pub(super) struct Settling {
     over: Vec<Finished>,
     /// When to try again; nothing while the store takes what it is told.
     again_at: Option<Instant>,
+    /// Ends that the database rejected: a message that arrived is not sent again while its lease lasts.
+    rejected: Vec<Finished>,
+    /// When to try these again.
+    rejected_again_at: Option<Instant>,
 }
 
 impl Settling {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, over: Vec::new(), again_at: None }
+        Self { shared, over: Vec::new(), again_at: None, rejected: Vec::new(), rejected_again_at: None }
     }
 
     pub(super) fn add(&mut self, over: Vec<Finished>) {
@@ -36,7 +42,7 @@ impl Settling {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.over.is_empty()
+        self.over.is_empty() && self.rejected.is_empty()
     }
 
     /// Whether so much is kept that nothing more should be sent: what never gets to disk is sent again.
@@ -45,7 +51,7 @@ impl Settling {
     }
 
     pub(super) fn again_at(&self) -> Option<Instant> {
-        self.again_at
+        self.again_at.or(self.rejected_again_at)
     }
 
     /// Puts on disk what is over, unless it is too soon to try again; whether any of it got there.
@@ -54,32 +60,46 @@ impl Settling {
             return false;
         }
         self.again_at = None;
+        if self.rejected_again_at.is_some_and(|at| Instant::now() >= at) {
+            self.rejected_again_at = None;
+            self.over.extend(self.rejected.drain(..).filter(Finished::is_ours));
+        }
         let mut any = false;
         while !self.over.is_empty() {
             let batch = self.over.len().min(SETTLED_AT_ONCE);
             let sent: Vec<Sent> = self.over[..batch].iter().map(|finished| finished.sent.clone()).collect();
-            if let Err(error) = self.settle_batch(sent).await {
-                self.keep_for_later(&error);
-                break;
-            }
+            let rejected = match self.settle_batch(sent).await {
+                Ok(rejected) => rejected,
+                Err(error) => {
+                    self.keep_for_later(&error);
+                    break;
+                }
+            };
             any = true;
             for finished in self.over.drain(..batch) {
+                if rejected.contains(&finished.sent.id) {
+                    self.rejected.push(finished);
+                    continue;
+                }
                 if let Some(attempt) = finished.attempt() {
                     self.shared.options.observer.attempted(&attempt);
                 }
             }
         }
+        if !self.rejected.is_empty() && self.rejected_again_at.is_none() {
+            self.rejected_again_at = Some(Instant::now() + PAUSE_AFTER_REJECTION);
+        }
         any
     }
 
-    /// A message whose end is rejected stays its sender's until it is tried again: it is sent once more then.
-    async fn settle_batch(&self, sent: Vec<Sent>) -> Result<(), store::Error> {
+    /// Settles a batch and parks the messages whose ends were rejected. Answers with their ids.
+    async fn settle_batch(&self, sent: Vec<Sent>) -> Result<Vec<i64>, store::Error> {
         let store = &*self.shared.store;
         let settle = |sent: Vec<Sent>| async move { store.settle_outbox(&sent).await };
         let Isolated { rejected, failed, .. } = isolate(sent, settle).await.into();
         let rejected: Vec<_> = rejected.into_iter().map(|(sent, error)| (sent.id, error)).collect();
         park(store, OUTBOX, &rejected).await?;
-        failed.map_or(Ok(()), Err)
+        failed.map_or(Ok(rejected.into_iter().map(|(id, _)| id).collect()), Err)
     }
 
     /// Tries until all of it is on disk or somebody else's.
@@ -92,7 +112,7 @@ impl Settling {
 
     /// Waits until it is time to try again.
     pub(super) async fn pause(&self) {
-        if let Some(at) = self.again_at {
+        if let Some(at) = self.again_at() {
             tokio::time::sleep_until(at).await;
         }
     }

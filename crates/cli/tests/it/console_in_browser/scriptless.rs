@@ -120,6 +120,15 @@ impl Sender<'_> {
         let page = "/lifecycles/letter/l%2D2";
         let why = [("message", "torn")];
         self.send(page, &format!("{page}/fail"), &why, "button", "It has failed, as you said.").await;
+        let pausing = "{name: parcel, initial: sent, states: [sent, held, delivered], terminal: [delivered], \
+                       edges: [[sent, held], [sent, delivered]], pause: {held: sent}}";
+        self.stage.put("/v1/lifecycles/parcel?apply=true", pausing).await;
+        let page = "/lifecycles/parcel/p%2D1";
+        self.stage.post(&format!("/v1{page}/start"), &json!({})).await;
+        self.stage.post(&format!("/v1{page}/transition"), &json!({ "to": "held" })).await;
+        let why = [("note", "the customer left")];
+        self.send(page, &format!("{page}/abandon"), &why, "button", "It is abandoned: nothing follows.")
+            .await;
     }
 }
 

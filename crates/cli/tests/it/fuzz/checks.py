@@ -19,6 +19,8 @@ REFUSALS = {
 # What no schema can say, by operation: names that only the database knows, fields that have to fit each other, and addresses
 # that the operator has not opened.
 BY_MEANING = {
+    # The key is in the body or in a header, and neither it nor `expires_at` is an order.
+    ("POST", "/do/order"): r"idempotency_key: ",
     ("GET", "/v1/lifecycles/{machine}"): r"state: ",
     ("GET", "/v1/sagas/{id}/events"): r"the newest event is number",
     ("GET", "/v1/sagas/{id}/ws"): r"the newest event is number|this is a WebSocket",

@@ -94,7 +94,7 @@ async fn long_wait_is_not_cut_short_by_an_answering_database() {
     let probed =
         "select 1 from pg_stat_activity where query like '%pg_logical_emit_message%' and state = 'idle'";
     within(async {
-        while watcher.query_opt(probed, &[]).await.unwrap().is_none() {
+        while watcher.query(probed, &[]).await.unwrap().is_empty() {
             tokio::time::sleep(Duration::from_millis(20)).await;
         }
     })
