@@ -1,5 +1,6 @@
 //! Where time and ids come from. Nothing else in the engine asks the machine for either.
 
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
@@ -49,24 +50,81 @@ impl Clock for TokioClock {
 ///
 /// Ahead it follows at once: a machine that slept, or that learns the time late, is right about it, and what is due at
 /// a time of day is due then. While it is slow a wait takes longer than it should, by a third at most, and never less.
+///
+/// Where nodes share a store, its clock is the one that counts: this one shows what that one would, and follows it back too
+/// when it was ahead of it by more than a second, since a deadline that is judged an hour early cannot be taken back.
 pub(crate) struct NeverBack {
     clock: Arc<dyn Clock>,
     /// From where the time is measured that really passes.
     made: tokio::time::Instant,
     pace: Mutex<Pace>,
+    /// How far the store's clock is ahead of the other one, in microseconds; `i64::MIN` until it was read.
+    store_ahead: AtomicI64,
 }
 
+/// The difference to the store's clock that is made up for slowly.
+const SLEWED: Duration = Duration::from_secs(1);
+
 impl NeverBack {
-    pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<dyn Clock> {
-        let pace = Mutex::new(Pace::from(clock.now()));
-        Arc::new(Self { clock, made: tokio::time::Instant::now(), pace })
+    pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<Self> {
+        let pace = Mutex::new(Pace::from(clock.now(), Duration::ZERO));
+        Arc::new(Self {
+            clock,
+            made: tokio::time::Instant::now(),
+            pace,
+            store_ahead: AtomicI64::new(i64::MIN),
+        })
+    }
+
+    /// Follows the store's clock. `read` reads it; nothing comes of one that is not the store's own.
+    pub(crate) async fn follow<E>(
+        &self,
+        read: impl Future<Output = Result<Option<Timestamp>, E>>,
+    ) -> Result<(), E> {
+        let asked = self.clock.now();
+        if let Some(store) = read.await? {
+            self.follow_reading(asked, store, self.clock.now());
+        }
+        Ok(())
+    }
+
+    /// The store's clock showed this at some time between two readings of the other one.
+    fn follow_reading(&self, asked: Timestamp, store: Timestamp, answered: Timestamp) {
+        let (asked, answered) = (asked.as_micros(), answered.as_micros());
+        let uncertain = (answered - asked).abs() / 2;
+        let ahead = store.as_micros() - (asked + (answered - asked) / 2);
+        let known = self.store_ahead.load(Ordering::Acquire);
+        let is_first = known == i64::MIN;
+        if !is_first && (ahead - known).abs() <= uncertain {
+            return;
+        }
+        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
+        self.store_ahead.store(ahead, Ordering::Release);
+        let shows = self.shows();
+        if is_first || pace.told > shows.plus(SLEWED) {
+            *pace = Pace::from(shows, self.made.elapsed());
+        }
+    }
+
+    /// How far the other clock is from the store's; nothing where that was never read.
+    pub(crate) fn skew(&self) -> Duration {
+        match self.store_ahead.load(Ordering::Acquire) {
+            i64::MIN => Duration::ZERO,
+            ahead => Duration::from_micros(ahead.unsigned_abs()),
+        }
+    }
+
+    fn shows(&self) -> Timestamp {
+        let ahead = self.store_ahead.load(Ordering::Acquire);
+        let now = self.clock.now();
+        if ahead == i64::MIN { now } else { Timestamp::from_micros(now.as_micros().saturating_add(ahead)) }
     }
 }
 
 impl Clock for NeverBack {
     fn now(&self) -> Timestamp {
         let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        pace.tell(self.clock.now(), self.made.elapsed())
+        pace.tell(self.shows(), self.made.elapsed())
     }
 }
 
@@ -83,8 +141,8 @@ struct Pace {
 }
 
 impl Pace {
-    fn from(shows: Timestamp) -> Self {
-        Self { told: shows, followed: shows, passed: Duration::ZERO, is_behind: false }
+    fn from(shows: Timestamp, passed: Duration) -> Self {
+        Self { told: shows, followed: shows, passed, is_behind: false }
     }
 
     /// The time, when the clock shows this and so much time has passed since the beginning.
@@ -128,30 +186,30 @@ impl Ids for RandomIds {
 
 /// A clock that stands still until it is moved: for tests.
 #[derive(Debug, Default)]
-pub struct ManualClock(std::sync::atomic::AtomicI64);
+pub struct ManualClock(AtomicI64);
 
 impl ManualClock {
     /// A clock that shows this time.
     #[must_use]
     pub fn at(time: Timestamp) -> Self {
-        Self(std::sync::atomic::AtomicI64::new(time.as_micros()))
+        Self(AtomicI64::new(time.as_micros()))
     }
 
     /// Moves the clock on.
     pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-        self.0.fetch_add(micros, std::sync::atomic::Ordering::SeqCst);
+        self.0.fetch_add(micros, Ordering::SeqCst);
     }
 
     /// Sets the clock, backwards too.
     pub fn set(&self, time: Timestamp) {
-        self.0.store(time.as_micros(), std::sync::atomic::Ordering::SeqCst);
+        self.0.store(time.as_micros(), Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(std::sync::atomic::Ordering::SeqCst))
+        Timestamp::from_micros(self.0.load(Ordering::SeqCst))
     }
 }
 
@@ -167,9 +225,47 @@ mod tests {
         Duration::from_secs(seconds)
     }
 
+    fn over(shows: Timestamp) -> (Arc<ManualClock>, Arc<NeverBack>) {
+        let machine = Arc::new(ManualClock::at(shows));
+        (machine.clone(), NeverBack::over(machine))
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn store_clock_is_followed_at_once_from_the_first_reading() {
+        for shows in [at(10_000), at(1_000_000)] {
+            let (machine, clock) = over(shows);
+            clock.follow_reading(shows, at(500_000), shows);
+            assert_eq!(clock.now(), at(500_000));
+            machine.advance(after(5));
+            assert_eq!(clock.now(), at(500_005));
+            assert_eq!(
+                clock.skew(),
+                after(u64::try_from((shows.as_micros() / 1_000_000 - 500_000).abs()).unwrap())
+            );
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn machine_clock_set_ahead_is_corrected_by_the_next_reading() {
+        let (machine, clock) = over(at(1000));
+        clock.follow_reading(at(1000), at(1000), at(1000));
+        machine.set(at(4600));
+        assert_eq!(clock.now(), at(4600), "until the store's clock is read again");
+        clock.follow_reading(at(4600), at(1002), at(4600));
+        assert_eq!(clock.now(), at(1002));
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn time_to_the_store_and_back_is_no_skew() {
+        let (_, clock) = over(at(1000));
+        clock.follow_reading(at(1000), at(1000), at(1000));
+        clock.follow_reading(at(1000), at(1003), at(1004));
+        assert_eq!(clock.skew(), Duration::ZERO);
+    }
+
     #[test]
     fn a_clock_that_goes_on_is_followed_also_when_it_jumps_ahead_or_stands_still() {
-        let mut pace = Pace::from(at(100));
+        let mut pace = Pace::from(at(100), Duration::ZERO);
         for (shows, passed) in [(101, 1), (101, 2), (5000, 3), (5001, 4)] {
             assert_eq!(pace.tell(at(shows), after(passed)), at(shows));
         }
@@ -177,7 +273,7 @@ mod tests {
 
     #[test]
     fn a_clock_that_is_set_back_is_caught_up_with_at_three_quarters_of_the_pace() {
-        let mut pace = Pace::from(at(1000));
+        let mut pace = Pace::from(at(1000), Duration::ZERO);
         // Set back by 100 seconds: that takes 400 of them to make up for.
         assert_eq!(pace.tell(at(900), after(0)), at(1000));
         assert_eq!(pace.tell(at(940), after(40)), at(1030));
@@ -189,7 +285,8 @@ mod tests {
 
     #[test]
     fn it_does_not_matter_how_often_the_time_is_asked_for() {
-        let (mut seldom, mut often) = (Pace::from(at(1000)), Pace::from(at(1000)));
+        let (mut seldom, mut often) =
+            (Pace::from(at(1000), Duration::ZERO), Pace::from(at(1000), Duration::ZERO));
         seldom.tell(at(900), after(0));
         for micros in 0..100_000 {
             often.tell(at(900).plus(Duration::from_micros(micros)), Duration::from_micros(micros));
@@ -201,7 +298,7 @@ mod tests {
 
     #[test]
     fn a_jump_ahead_that_is_taken_back_leaves_no_trace_in_the_end() {
-        let mut pace = Pace::from(at(0));
+        let mut pace = Pace::from(at(0), Duration::ZERO);
         assert_eq!(pace.tell(at(3600), after(0)), at(3600), "an hour ahead, by mistake");
         assert_eq!(pace.tell(at(0), after(0)), at(3600), "and set right");
         assert_eq!(pace.tell(at(3600), after(0)), at(3600), "twice");
@@ -212,7 +309,7 @@ mod tests {
 
     #[test]
     fn a_wait_is_never_over_early_however_a_clock_is_set_back() {
-        let mut pace = Pace::from(at(10_000));
+        let mut pace = Pace::from(at(10_000), Duration::ZERO);
         let mut told = at(10_000);
         for second in 1..2000 {
             // It goes back by a little, by much, and again while it is being caught up with.

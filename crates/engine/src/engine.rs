@@ -84,9 +84,10 @@ impl Engine {
     /// # Errors
     /// When there is no such store, or it cannot be opened.
     pub async fn open_with(address: &str, mut options: Options) -> Result<Self, Error> {
-        options.clock = NeverBack::over(options.clock);
+        let clock = NeverBack::over(options.clock);
+        options.clock = clock.clone();
         let store = open_store(address, &options).await?;
-        Self::run_on(store, options).await
+        Self::run_on(store, options, clock).await
     }
 
     /// An engine that keeps everything in memory: fast, and gone with the process.
@@ -102,9 +103,10 @@ impl Engine {
     /// # Errors
     /// Never in practice.
     pub async fn in_memory_with(mut options: Options) -> Result<Self, Error> {
-        options.clock = NeverBack::over(options.clock);
-        let store = Arc::new(MemoryStore::new(options.clock.clone()));
-        Self::run_on(store, options).await
+        let clock = NeverBack::over(options.clock);
+        options.clock = clock.clone();
+        let store = Arc::new(MemoryStore::new(clock.clone()));
+        Self::run_on(store, options, clock).await
     }
 
     /// An engine on a store of your own making.
@@ -112,13 +114,14 @@ impl Engine {
     /// # Errors
     /// When the store cannot be written.
     pub async fn on_store(store: Arc<dyn Store>, mut options: Options) -> Result<Self, Error> {
-        options.clock = NeverBack::over(options.clock);
-        Self::run_on(store, options).await
+        let clock = NeverBack::over(options.clock);
+        options.clock = clock.clone();
+        Self::run_on(store, options, clock).await
     }
 
-    async fn run_on(store: Arc<dyn Store>, options: Options) -> Result<Self, Error> {
+    async fn run_on(store: Arc<dyn Store>, options: Options, clock: Arc<NeverBack>) -> Result<Self, Error> {
         options.check()?;
-        let shared = Shared::start(store, options).await?;
+        let shared = Shared::start(store, options, clock).await?;
         let engine = Self { inner: Arc::new(Inner { shared }) };
         definitions::follow(engine.shared()).await?;
         Ok(engine)
@@ -142,7 +145,15 @@ impl Engine {
         &self.shared().store
     }
 
-    /// The clock that this engine goes by, for products that write times beside its own.
+    /// How far the machine's clock is from that of the store; nothing where the store has none of its own. Deadlines and
+    /// timers go by the store's clock either way.
+    #[must_use]
+    pub fn clock_skew(&self) -> Duration {
+        self.shared().clock.skew()
+    }
+
+    /// The clock that this engine goes by, for products that write times beside its own. On a store that has a clock of
+    /// its own it shows the time of that clock.
     #[must_use]
     pub fn clock(&self) -> &Arc<dyn Clock> {
         &self.shared().options.clock

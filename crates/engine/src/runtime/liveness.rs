@@ -77,6 +77,19 @@ pub(super) async fn keep_alive(shared: Arc<Shared>) {
     }
 }
 
+/// Reads the store's clock as often as the heartbeat is sent, and beside it: no heartbeat waits for this.
+pub(super) async fn follow_clock(shared: Arc<Shared>) {
+    while !shared.is_stopped() {
+        if let Err(error) = shared.answer(shared.clock.follow(shared.store.clock())).await {
+            tracing::warn!(%error, "cannot read the store's clock");
+        }
+        tokio::select! {
+            () = tokio::time::sleep(shared.options.lease / BEATS_PER_LEASE) => {}
+            () = shared.stopped() => {}
+        }
+    }
+}
+
 /// Everything this incarnation owned may belong to others now: let go of it and come back as a new one.
 async fn rejoin(shared: &Shared) {
     tracing::warn!(epoch = shared.epoch(), "taken for dead: joining again");

@@ -31,6 +31,7 @@ use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 use uuid::Uuid;
 
+use crate::clock::NeverBack;
 use crate::committer::Committer;
 use crate::feed::Feed;
 use crate::live::{Live, LiveSagas};
@@ -67,6 +68,8 @@ pub(crate) struct Shared {
     pub(crate) store: Arc<dyn Store>,
     pub(crate) committer: Committer,
     pub(crate) options: Options,
+    /// The same as that of the options.
+    pub(crate) clock: Arc<NeverBack>,
     pub(crate) registry: Registry,
     pub(crate) live: LiveSagas,
     /// Who watches sagas that nobody here runs.
@@ -125,7 +128,13 @@ pub(crate) struct Counters {
 
 impl Shared {
     /// Joins the nodes of this store and starts the loops.
-    pub(crate) async fn start(store: Arc<dyn Store>, options: Options) -> Result<Arc<Self>, store::Error> {
+    pub(crate) async fn start(
+        store: Arc<dyn Store>,
+        options: Options,
+        clock: Arc<NeverBack>,
+    ) -> Result<Arc<Self>, store::Error> {
+        // Before anything is decided by it.
+        clock.follow(store.clock()).await?;
         let node =
             Node { name: options.node.clone(), lease: options.lease, announced: options.announced.clone() };
         let joined = std::time::Instant::now();
@@ -159,6 +168,7 @@ impl Shared {
             store,
             committer,
             options,
+            clock,
             node,
         });
         shared.start_loops(notices);
@@ -178,6 +188,7 @@ impl Shared {
         keep_going(self, "mail", adoption::fetch_mail);
         if self.store.is_shared() {
             keep_going(self, "heartbeat", liveness::keep_alive);
+            keep_going(self, "clock", liveness::follow_clock);
         }
         if let Some(notices) = notices {
             // A loop that is started again goes on with what its channel still holds.

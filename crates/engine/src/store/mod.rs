@@ -152,6 +152,14 @@ pub trait Store: Send + Sync + 'static {
         Ok(None)
     }
 
+    /// The time by the store's own clock, which decides deadlines and timers; `None` where that is the engine's.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn clock(&self) -> Result<Option<Timestamp>, Error> {
+        Ok(None)
+    }
+
     /// Up to `limit` processes that have joined and not left, the newest first.
     ///
     /// # Errors

@@ -175,6 +175,10 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.footing().await
     }
 
+    async fn clock(&self) -> Result<Option<Timestamp>, Error> {
+        self.admitted().await?.clock().await
+    }
+
     async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
         self.admitted().await?.nodes(limit).await
     }

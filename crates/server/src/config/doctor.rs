@@ -32,6 +32,9 @@ pub struct Doctor {
     /// How far the clocks of node and database may be apart.
     #[serde(with = "text::duration")]
     pub clock_skew: Duration,
+    /// A node whose clock is further from the database's is not ready.
+    #[serde(with = "text::duration")]
+    pub max_clock_skew: Duration,
     /// How long the write-ahead log of a `SQLite` file may be.
     pub wal_bytes: u64,
     /// Less room than this on the disk of a `SQLite` file is a warning.
@@ -53,6 +56,7 @@ impl Default for Doctor {
             unclaimed_after: Duration::from_secs(120),
             undelivered_after: Duration::from_secs(300),
             clock_skew: Duration::from_secs(1),
+            max_clock_skew: Duration::from_secs(60),
             wal_bytes: 256 << 20,
             disk_warning_bytes: 1 << 30,
             disk_warning_percent: 10,

@@ -245,13 +245,14 @@ async fn lifecycles_of(app: &App) -> Found {
 
 async fn database(app: &App) -> Found {
     let engine = &app.engine;
-    let asked = engine.clock().now();
+    // By the machine's clock: the engine's goes by the database's.
+    let asked = app.clock.now();
     let Some(found) = engine.store().footing().await? else { return Ok(Vec::new()) };
-    let answered = engine.clock().now();
+    let answered = app.clock.now();
     let apart = |clock: Timestamp| footing::skew(asked.as_micros(), clock.as_micros(), answered.as_micros());
     let clocks = footing::Clocks {
         database: found.clock.map(apart),
-        set_back: answered.since(app.clock.now()),
+        set_back: if found.clock.is_some() { Duration::ZERO } else { engine.clock().now().since(answered) },
         future: if found.clock.is_some() { Duration::ZERO } else { newest_saga(app).await? },
     };
     let facts = footing::Facts { software: found.software.clone(), schemas: schemas(&found), clocks };

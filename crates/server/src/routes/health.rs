@@ -55,11 +55,13 @@ pub(super) async fn live() -> Response {
     (status = 503, description = "It is not", body = Described, content_type = "application/problem+json")))]
 pub(super) async fn ready(State(app): State<App>) -> Result<Response, Problem> {
     let (all, newest) = (Filter::default(), Cursor { before: None, limit: 1 });
+    let (skew, limit) = (app.engine.clock_skew(), app.config.doctor.max_clock_skew);
     let store = async || {
         app.engine.list(&all, &newest).await?;
         app.engine.writable().await
     };
     let ask = async || match tokio::time::timeout(READY_WITHIN, store()).await {
+        Ok(Ok(())) if skew > limit => Err(NotReady::Skewed { skew, limit }),
         Ok(answer) => answer.map_err(NotReady::Failed),
         Err(_) => Err(NotReady::Silent),
     };
@@ -87,12 +89,27 @@ pub(crate) enum NotReady {
     Failed(Error),
     /// The store says nothing.
     Silent,
+    /// This machine's clock is too far from the store's.
+    Skewed {
+        /// How far.
+        skew: Duration,
+        /// How far it may be.
+        limit: Duration,
+    },
 }
 
 impl From<NotReady> for Problem {
     fn from(why: NotReady) -> Self {
         match why {
             NotReady::Failed(error) => error.into(),
+            NotReady::Skewed { skew, limit } => {
+                let (skew, limit) = (skew.as_secs(), limit.as_secs());
+                let why = format!(
+                    "this node's clock and the database's are {skew}s apart, more than doctor.max_clock_skew ({limit}s): set \
+                     the clock, as by NTP"
+                );
+                Self::new(Kind::Unavailable, why)
+            }
             NotReady::Silent => {
                 Self::new(Kind::Unavailable, "the database does not answer: ask again in a moment")
             }

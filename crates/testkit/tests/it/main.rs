@@ -29,6 +29,7 @@ mod recovery_postgres;
 mod recovery_sqlite;
 mod repository;
 mod requirements;
+mod skewed_nodes;
 mod sqlite_store;
 mod stalled_stores;
 mod start_in_transaction;

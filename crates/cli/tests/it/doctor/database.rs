@@ -1,7 +1,9 @@
 //! What the database stands on.
 
+use std::time::Duration;
+
 use crate::doctor::stage::{id, in_seconds, made_up, open};
-use crate::support::{Place, on_both};
+use crate::support::{Place, on_both, within};
 
 #[tokio::test(flavor = "multi_thread")]
 async fn tables_that_a_newer_or_an_older_program_left_are_found() {
@@ -47,6 +49,40 @@ async fn clocks_that_do_not_agree_are_found() {
             let finding = open.finds("clock", "warning", "machine").await;
             assert!(finding["message"].as_str().unwrap().contains("in the future"), "{finding}");
         }
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn node_beyond_the_skew_limit_is_not_ready() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[("BACKSTITCH_DOCTOR_MAX_CLOCK_SKEW", "2s")]).await;
+        assert_eq!(open.client.get("/health/ready").await.status, 200);
+        if !place.is_shared() {
+            // The machine's clock is the file's.
+            return;
+        }
+        place
+            .rows(
+                "create or replace function backstitch.clock() returns timestamptz language sql stable
+                as $$ select pg_catalog.now() + interval '5 seconds' $$",
+            )
+            .await;
+        within(async {
+            loop {
+                let answer = open.client.get("/health/ready").await;
+                if answer.status == 503 {
+                    let said = answer.json();
+                    assert!(
+                        said["detail"].as_str().unwrap().contains("doctor.max_clock_skew (2s)"),
+                        "{said}"
+                    );
+                    return;
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+        .await;
     })
     .await;
 }

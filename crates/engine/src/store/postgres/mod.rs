@@ -195,6 +195,10 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| survey::footing(session)).map(Some)
     }
 
+    async fn clock(&self) -> Result<Option<Timestamp>, Error> {
+        read!(self.sessions, |session| nodes::clock(session)).map(Some)
+    }
+
     async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
         read!(self.sessions, |session| nodes::joined(session, limit))
     }

@@ -36,6 +36,10 @@ pub(super) async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined
     rows.iter().map(joined).collect()
 }
 
+pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
+    get_time(&session.query_one("select clock() as clock").await?, "clock")
+}
+
 pub(super) async fn heartbeat(session: &Session, epoch: Epoch) -> Result<bool, Error> {
     Ok(!session.query(BEAT, &[&epoch]).await?.is_empty())
 }

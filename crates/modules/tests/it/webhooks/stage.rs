@@ -73,15 +73,16 @@ impl Stage {
         let store = PostgresStore::connect_with(&address, &[&webhooks::SCHEMA]).await.unwrap();
         let session = session(&address).await;
         session.batch_execute(CLOCK).await.unwrap();
-        let stage = Self::on(Arc::new(store), clock, Place::Postgres { address, session }).await;
-        stage.show_time().await;
-        stage
+        show_time(&session, &clock).await;
+        Self::on(Arc::new(store), clock, Place::Postgres { address, session }).await
     }
 
     async fn on(store: Arc<dyn Store>, clock: Arc<ManualClock>, place: Place) -> Self {
         let shelf = Arc::new(Shelf::default());
         let retention = Retention { archive: Some(shelf.clone()), ..Retention::default() };
-        let options = Options { clock: clock.clone(), retention, ..Options::default() };
+        // The database's clock is read once only: it is moved a moment after this one.
+        let lease = Duration::from_secs(24 * 3600);
+        let options = Options { clock: clock.clone(), retention, lease, ..Options::default() };
         let engine = Engine::on_store(store, options).await.unwrap();
         let webhooks = Webhooks::open(&engine).await.unwrap();
         let crew = Arc::new(Crew::of(&webhooks.jobs, crew::Settings::default()));
@@ -127,8 +128,7 @@ impl Stage {
 
     async fn show_time(&self) {
         if let Place::Postgres { session, .. } = &self.place {
-            let now = self.clock.now().as_micros();
-            session.execute("update backstitch.test_clock set micros = $1", &[&now]).await.unwrap();
+            show_time(session, &self.clock).await;
         }
     }
 
@@ -298,6 +298,11 @@ pub(crate) async fn session(address: &str) -> Client {
     tokio::spawn(connection);
     session.batch_execute("set search_path = backstitch").await.unwrap();
     session
+}
+
+async fn show_time(session: &Client, clock: &ManualClock) {
+    let now = clock.now().as_micros();
+    session.execute("update backstitch.test_clock set micros = $1", &[&now]).await.unwrap();
 }
 
 fn open_file(folder: &tempfile::TempDir, clock: &Arc<ManualClock>) -> Arc<dyn Store> {

@@ -49,7 +49,9 @@ async fn s002_monitoring_health_counts_active_sagas_and_names_those_stuck_for_te
         let trace = Trace::default();
         // The second one waits for the first, which has two hours, and nobody can say for how long.
         let one_at_a_time = hanging("a", &trace).timeout(secs(7200)).concurrency(1);
-        let engine = stage.engine(Saga::builder("s").step(one_at_a_time).build().unwrap()).await;
+        // A shared store's clock is read with the lease, and the test moves this node's alone.
+        let engine = stage.open_with(|options| options.lease = secs(24 * 3600)).await;
+        engine.register(Saga::builder("s").step(one_at_a_time).build().unwrap()).unwrap();
         start(&engine, "s").await;
         trace.wait_for("do a").await;
         let waits = start(&engine, "s").await.id();
