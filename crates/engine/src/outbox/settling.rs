@@ -1,5 +1,6 @@
 //! Puts on disk what became of messages, and keeps it until it is there.
 
+use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -30,11 +31,20 @@ pub(super) struct Settling {
     rejected: Vec<Finished>,
     /// When to try these again.
     rejected_again_at: Option<Instant>,
+    /// The messages of these, which are parked already.
+    parked: HashSet<i64>,
 }
 
 impl Settling {
     pub(super) fn new(shared: Arc<Shared>) -> Self {
-        Self { shared, over: Vec::new(), again_at: None, rejected: Vec::new(), rejected_again_at: None }
+        Self {
+            shared,
+            over: Vec::new(),
+            again_at: None,
+            rejected: Vec::new(),
+            rejected_again_at: None,
+            parked: HashSet::new(),
+        }
     }
 
     pub(super) fn add(&mut self, over: Vec<Finished>) {
@@ -42,7 +52,7 @@ impl Settling {
     }
 
     pub(super) fn is_empty(&self) -> bool {
-        self.over.is_empty() && self.rejected.is_empty()
+        self.over.is_empty()
     }
 
     /// Whether so much is kept that nothing more should be sent: what never gets to disk is sent again.
@@ -62,7 +72,11 @@ impl Settling {
         self.again_at = None;
         if self.rejected_again_at.is_some_and(|at| Instant::now() >= at) {
             self.rejected_again_at = None;
-            self.over.extend(self.rejected.drain(..).filter(Finished::is_ours));
+            let (ours, lost): (Vec<_>, Vec<_>) = self.rejected.drain(..).partition(Finished::is_ours);
+            for finished in &lost {
+                self.parked.remove(&finished.sent.id);
+            }
+            self.over.extend(ours);
         }
         let mut any = false;
         while !self.over.is_empty() {
@@ -81,6 +95,7 @@ impl Settling {
                     self.rejected.push(finished);
                     continue;
                 }
+                self.parked.remove(&finished.sent.id);
                 if let Some(attempt) = finished.attempt() {
                     self.shared.options.observer.attempted(&attempt);
                 }
@@ -92,17 +107,21 @@ impl Settling {
         any
     }
 
-    /// Settles a batch and parks the messages whose ends were rejected. Answers with their ids.
-    async fn settle_batch(&self, sent: Vec<Sent>) -> Result<Vec<i64>, store::Error> {
+    /// Settles a batch and parks the messages whose ends were rejected, each once: parked again, it would wait longer each
+    /// time after its lease. Answers with their ids.
+    async fn settle_batch(&mut self, sent: Vec<Sent>) -> Result<Vec<i64>, store::Error> {
         let store = &*self.shared.store;
         let settle = |sent: Vec<Sent>| async move { store.settle_outbox(&sent).await };
         let Isolated { rejected, failed, .. } = isolate(sent, settle).await.into();
-        let rejected: Vec<_> = rejected.into_iter().map(|(sent, error)| (sent.id, error)).collect();
-        park(store, OUTBOX, &rejected).await?;
-        failed.map_or(Ok(rejected.into_iter().map(|(id, _)| id).collect()), Err)
+        let ids: Vec<i64> = rejected.iter().map(|(sent, _)| sent.id).collect();
+        let rejected = rejected.into_iter().map(|(sent, error)| (sent.id, error));
+        let new: Vec<_> = rejected.filter(|(id, _)| !self.parked.contains(id)).collect();
+        park(store, OUTBOX, &new).await?;
+        self.parked.extend(new.iter().map(|(id, _)| id));
+        failed.map_or(Ok(ids), Err)
     }
 
-    /// Tries until all of it is on disk or somebody else's.
+    /// Tries until all of it is on disk or somebody else's. What the database rejects is left: an end waits for nobody's repair.
     pub(super) async fn settle_all(&mut self) {
         while !self.is_empty() {
             self.pause().await;

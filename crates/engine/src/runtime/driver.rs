@@ -677,9 +677,12 @@ impl Driver {
         if self.state.status.is_terminal() && self.definition.has_hooks() {
             self.shared.jobs.nudge();
         }
-        if turns && !self.admitting.is_empty() {
+        if turns {
             self.admitting.clear();
             self.shared.run_queue.forget_room(self.saga);
+            if matches!(self.slot, Slot::Queued) {
+                self.shared.run_queue.push(self.saga, self.waiter());
+            }
         }
         self.perform(decision.effects);
     }

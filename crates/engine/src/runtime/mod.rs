@@ -278,6 +278,8 @@ impl Shared {
     /// A saga that is ours stays as it is, until the sweep tries it again.
     fn cannot_drive(&self, saga: SagaId, why: String) {
         tracing::error!(%saga, why, "this saga cannot be driven and stays as it is");
+        // While it waited for room, the sweep would take it for one that is driven.
+        self.run_queue.forget_room(saga);
         self.undriven.note(saga, why, self.options.clock.now());
     }
 

@@ -326,6 +326,14 @@ impl Queue {
         if let Some(known) = record.waits.iter_mut().find(|known| known.wait == wait) {
             known.since = since.min(known.since);
             record.waiter.is_adopted = is_adopted;
+            if waiter.is_rollback && !record.waiter.is_rollback {
+                // It began to roll back while it waited. The other entry is skipped once this one was taken.
+                record.waiter.is_rollback = true;
+                let lane = known.lane.clone();
+                if let Some(lane) = self.lanes.get_mut(&lane) {
+                    lane.rollbacks.push_back((saga, wait));
+                }
+            }
             return;
         }
         let key = LaneKey { definition: waiter.definition.clone(), limits: limits.ids() };
@@ -428,4 +436,31 @@ impl Queue {
 /// Whether this saga does not wait for this any more.
 fn is_stale(sagas: &HashMap<SagaId, Record>, saga: SagaId, wait: Wait) -> bool {
     sagas.get(&saga).is_none_or(|record| record.waiting_for(wait).is_none())
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::*;
+    use crate::clock::ManualClock;
+
+    fn saga(number: u128) -> SagaId {
+        SagaId(Uuid::from_u128(number))
+    }
+
+    fn waiter(is_rollback: bool) -> Waiter {
+        Waiter { definition: Some("order".into()), is_rollback, is_adopted: false }
+    }
+
+    #[test]
+    fn rollback_that_begins_in_the_queue_runs_first_and_once() {
+        let queue = RunQueue::new(Arc::new(ManualClock::default()));
+        for number in 1..=3 {
+            queue.push(saga(number), waiter(false));
+        }
+        queue.push(saga(3), waiter(true));
+        let order = std::iter::from_fn(|| queue.take().map(|taken| taken.saga));
+        assert_eq!(order.collect::<Vec<_>>(), [saga(3), saga(1), saga(2)]);
+    }
 }

@@ -199,8 +199,7 @@ impl Driver {
     async fn claim(&self, limit: usize) -> Result<Vec<Standing>, store::Error> {
         let ask = Claim { limit, held: self.holding.ids(), but: self.base.seats.full_machines(), only: None };
         let claimed =
-            isolate_picked(|| self.due(limit), |only| self.claim_those(Claim { only, ..ask.clone() }))
-                .await?;
+            isolate_picked(|| self.due(&ask), |only| self.claim_those(Claim { only, ..ask.clone() })).await?;
         let claimed = claimed.park_rejected(&**self.base.store(), ACTIONS).await?;
         Ok(claimed.into_iter().flatten().collect())
     }
@@ -216,11 +215,28 @@ impl Driver {
         }
     }
 
-    /// The instances whose actions are due first.
-    async fn due(&self, limit: usize) -> Result<Vec<SagaId>, store::Error> {
+    /// The instances that a claim picks.
+    async fn due(&self, ask: &Claim) -> Result<Vec<SagaId>, store::Error> {
         let (now, values) = self.base.clock_in_sql();
-        let sql = format!("select id from lifecycles where due_at <= {now} order by due_at limit {limit}");
-        self.base.read_text(sql, values).await?.iter().map(|row| row.id(0)).collect()
+        let id = if self.base.is_shared() { "cast(id as text)" } else { "hex(id)" };
+        let full: Vec<String> =
+            ask.but.iter().map(|name| format!("'{}'", name.replace('\'', "''"))).collect();
+        let full = if full.is_empty() { "''".to_owned() } else { full.join(", ") };
+        // Held instances are left out below: they may be many.
+        let limit = ask.limit + ask.held.len();
+        let sql = format!(
+            "select id from lifecycles
+             where due_at <= {now} and machine not in ({full})
+                 and lower(replace({id}, '-', '')) not in (
+                     select lower(replace(item, '-', '')) from parked_items
+                     where area = '{ACTIONS}' and retry_at > {now}
+                 )
+             order by due_at
+             limit {limit}"
+        );
+        let rows = self.base.read_text(sql, values).await?;
+        let due: Vec<SagaId> = rows.iter().map(|row| row.id(0)).collect::<Result<_, _>>()?;
+        Ok(due.into_iter().filter(|id| !ask.held.contains(id)).take(ask.limit).collect())
     }
 
     /// Leaves an action alone for a while whose answer the database rejects. What comes then performs it again.

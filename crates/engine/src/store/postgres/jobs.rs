@@ -22,12 +22,34 @@ use crate::store::{Corrupt, Error};
 
 /// Jobs whose lease is over.
 const EXPIRED: &str = "
-    select id from jobs where status = 'Leased' and queue = any ($1) and until <= clock() limit 10000";
-/// Jobs that are due.
-const DUE: &str = "
     select id from jobs
-    where status = 'Pending' and lane is null and queue = any ($1) and until <= clock()
-    order by until, id
+    where
+        status = 'Leased' and queue = any ($1) and until <= clock()
+        and id <> all (array(select item::bigint from parked_items where area = 'jobs' and retry_at > clock()))
+    limit 10000";
+/// Jobs that are due: those that `due_jobs` picks.
+const DUE: &str = "
+    select oldest.id
+    from (select distinct unnest($1::text[])) as wanted (queue)
+        cross join lateral (
+            select id, until
+            from jobs
+            where
+                status = 'Pending' and lane is null and queue = wanted.queue and until <= clock()
+                and id <> all (array(select item::bigint from parked_items where area = 'jobs' and retry_at > clock()))
+                and (
+                    not starts_with(wanted.queue, 'work/')
+                    or not exists (
+                        select 1
+                        from sagas
+                        where sagas.id = jobs.saga_id and sagas.paused
+                            and sagas.status in ('pending', 'running', 'compensating')
+                    )
+                )
+            order by until, id
+            limit $2
+        ) as oldest
+    order by oldest.until, oldest.id
     limit $2";
 
 pub(super) async fn lease(

@@ -27,17 +27,26 @@ const DUE: &str = "
         cross join lateral (
             select id
             from outbox
-            where due_at is not null and topic = wanted.topic and due_at <= clock()
+            where
+                due_at is not null and topic = wanted.topic and due_at <= clock()
+                and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
             order by due_at, id
             limit greatest(wanted.room, $3::bigint)
         ) as due";
 /// Messages whose lease is over.
 const ABANDONED: &str = "
-    select id from outbox where locked_at is not null and leased_until <= clock() order by locked_at limit $1";
+    select id from outbox
+    where
+        locked_at is not null and leased_until <= clock()
+        and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
+    order by locked_at
+    limit $1";
 /// Messages that are too old to be sent.
 const LATE: &str = "
     select id from outbox
-    where expires_at is not null and status in ('pending', 'failed') and expires_at <= clock()
+    where
+        expires_at is not null and status in ('pending', 'failed') and expires_at <= clock()
+        and id <> all (array(select item::bigint from parked_items where area = 'outbox' and retry_at > clock()))
     order by expires_at
     limit $1";
 
@@ -69,8 +78,16 @@ pub(super) async fn claim(
     });
     let missing: Vec<Share> = missing.collect();
     if !missing.is_empty() {
-        claim_among(session, &missing, sender, LOOK_AHEAD).await?;
-        claimed.extend(claim_among(session, &missing, sender, 0).await?.0);
+        // What is claimed already is sent, whatever becomes of the rest.
+        let further = async {
+            claim_among(session, &missing, sender, LOOK_AHEAD).await?;
+            claim_among(session, &missing, sender, 0).await
+        };
+        match further.await {
+            Ok((further, _)) => claimed.extend(further),
+            Err(error) if claimed.is_empty() => return Err(error),
+            Err(error) => tracing::warn!(%error, "cannot look further for messages that are due"),
+        }
     }
     Ok(claimed)
 }

@@ -42,11 +42,20 @@ pub(super) async fn park_rejected(
     area: &'static str,
     isolated: Isolated<i64, Vec<Row>, Error>,
 ) -> Result<Vec<Row>, Error> {
-    let Isolated { written, rejected, failed } = isolated;
+    let Isolated { written, rejected, mut failed } = isolated;
     if !rejected.is_empty() {
-        park(session, area, &rejections(area, &rejected)).await?;
+        failed = park(session, area, &rejections(area, &rejected)).await.err().or(failed);
     }
-    failed.map_or_else(|| Ok(written.into_iter().flatten().collect()), Err)
+    let rows: Vec<Row> = written.into_iter().flatten().collect();
+    match failed {
+        // These are claimed: without an answer they would wait for the end of their leases.
+        Some(error) if !rows.is_empty() => {
+            tracing::warn!(area, %error, "the rest of a batch was not written");
+            Ok(rows)
+        }
+        Some(error) => Err(error),
+        None => Ok(rows),
+    }
 }
 
 /// The numbers of rows.
