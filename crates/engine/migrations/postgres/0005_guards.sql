@@ -65,6 +65,13 @@ create trigger idempotency_ledger_refuse_new_origin
     for each row
     execute function refuse('what an idempotency key was first used for never changes');
 
+-- A failed one begins again when its message is retried.
+create trigger idempotency_ledger_refuse_new_result
+    before update on idempotency_ledger
+    for each row
+    when (old.state = 'succeeded')
+    execute function refuse('the result of an idempotency key never changes after its success');
+
 create trigger idempotency_ledger_refuse_truncate
     before truncate on idempotency_ledger
     for each statement

@@ -119,6 +119,13 @@ begin
     select raise(abort, 'what an idempotency key was first used for never changes');
 end;
 
+-- A failed one begins again when its message is retried.
+create trigger idempotency_ledger_refuse_new_result before update on idempotency_ledger
+when old.state = 'succeeded'
+begin
+    select raise(fail, 'the result of an idempotency key never changes after its success');
+end;
+
 create trigger idempotency_ledger_refuse_delete before delete on idempotency_ledger
 when case
     when old.saga_id is not null then exists (select 1 from sagas where id = old.saga_id)

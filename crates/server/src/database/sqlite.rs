@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstitch::store::Error;
-use backstitch::store::sqlite::{OpenedFile, WRITER_SETTINGS};
+use backstitch::store::sqlite::{OpenedFile, WRITER_SETTINGS, refuse_hard_links};
 use backstitch_modules::key_file;
 use rusqlite::Connection;
 
@@ -27,6 +27,7 @@ impl SqliteFile {
         let path = PathBuf::from(path);
         let (path, connection, opened) = off_the_runtime(move || {
             refuse_lost_database(&path)?;
+            refuse_hard_links(&path)?;
             let connection = connect(&path).map_err(|why| told(&path, &why))?;
             let opened = OpenedFile::at(&path).map_err(|why| Error::Unavailable(why.to_string()))?;
             Ok((path, connection, opened))
@@ -110,4 +111,20 @@ async fn off_the_runtime<T: Send + 'static>(
 ) -> Result<T, Error> {
     let cut_short = |why| Error::Unavailable(format!("the work on the file was cut short: {why}"));
     tokio::task::spawn_blocking(work).await.map_err(cut_short)?
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[tokio::test]
+    async fn hard_link_is_refused_before_anything_is_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, link) = (folder.path().join("a.db"), folder.path().join("b.db"));
+        drop(SqliteFile::open(path.to_str().unwrap()).await.unwrap());
+        std::fs::hard_link(&path, &link).unwrap();
+        let refused = SqliteFile::open(link.to_str().unwrap()).await.map(|_| ()).unwrap_err();
+        assert!(matches!(&refused, Error::Refused(why) if why.contains("hard link")), "{refused}");
+        assert!(!folder.path().join("b.db-wal").exists());
+    }
 }

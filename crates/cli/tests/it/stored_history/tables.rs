@@ -150,7 +150,11 @@ pub(crate) const TABLES: &[Table] = &[
     history("job_results", &[deletable("job_id = 901"), deletable("job_id = 902")]),
     history(
         "idempotency_ledger",
-        &[active("key = 'start'", &["state", "result"]), active("key = 'pending'", &["state", "result"])],
+        &[
+            active("key = 'start'", &["state", "result"]),
+            active("key = 'pending'", &["state", "result"]),
+            frozen("key = 'succeeded'"),
+        ],
     ),
     history(
         "outbox",
@@ -233,6 +237,8 @@ pub(crate) const SEED: &str = "
 
     insert into idempotency_ledger (scope, key, digest, saga_id, at)
     values ('saga/d', 'start', {bytes}, {id:1}, {t}), ('outbox/t', 'pending', {bytes}, null, {t});
+    insert into idempotency_ledger (scope, key, digest, state, result, at)
+    values ('outbox/t', 'succeeded', {bytes}, 'succeeded', '{}', {t});
     insert into outbox (topic, idempotency_key, payload, status, due_at, created_at, updated_at)
     values
         ('t', 'pending', '{}', 'pending', {t}, {t}, {t}), ('t', 'sending', '{}', 'sending', null, {t}, {t}),

@@ -10,7 +10,7 @@ use rusqlite::{Connection, OpenFlags};
 
 use super::append_guard::allow_appends;
 use super::fault::Fault;
-use super::identity::{FileLock, NotHeld, OpenedFile};
+use super::identity::{FileLock, NotHeld, OpenedFile, refuse_hard_links};
 use super::schema;
 use crate::store::Error;
 use backstitch_kernel::Timestamp;
@@ -81,6 +81,7 @@ impl Held {
             NotHeld::InUse => in_use(),
             NotHeld::Unusable(why) => unusable(&path, &why),
         })?;
+        refuse_hard_links(&path)?;
         Ok(Self { path, _lock: lock, _file_lock: file_lock })
     }
 

@@ -66,6 +66,35 @@ impl OpenedFile {
     }
 }
 
+/// Refuses a file that has other names. `SQLite` names the write-ahead log after the path: opened by another name, the file
+/// seems to lack everything in the log of the first one, and what is written then damages it.
+///
+/// # Errors
+/// [`Error::Refused`] when the file has several hard links.
+pub fn refuse_hard_links(path: &Path) -> Result<(), Error> {
+    match fs::metadata(path) {
+        Ok(found) if links(&found) > 1 => {
+            let path = path.display();
+            Err(Error::Refused(format!(
+                "`{path}` has another name (a hard link), and opening a database by several names loses data: remove the \
+                 other link, or copy the file with `VACUUM INTO`"
+            )))
+        }
+        // A file that is not there yet has no other name.
+        _ => Ok(()),
+    }
+}
+
+#[cfg(unix)]
+fn links(metadata: &Metadata) -> u64 {
+    std::os::unix::fs::MetadataExt::nlink(metadata)
+}
+
+#[cfg(not(unix))]
+fn links(_: &Metadata) -> u64 {
+    1
+}
+
 /// Files that this process has opened to hold them. A file that the program itself has open too stays open here after it is
 /// released: closing any descriptor of a file drops the locks of `SQLite` on that file for the whole process, also those of the
 /// program's own connections.

@@ -38,7 +38,7 @@ pub use append_guard::allow_appends;
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
-pub use identity::OpenedFile;
+pub use identity::{OpenedFile, refuse_hard_links};
 pub use messages::publish_in;
 
 use super::declared::{Declared, InFlight};

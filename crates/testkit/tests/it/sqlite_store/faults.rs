@@ -61,6 +61,21 @@ fn hard_link_admits_no_second_engine() {
 }
 
 #[test]
+fn file_with_a_hard_link_is_refused_before_it_is_opened() {
+    let place = Place::new();
+    drop(place.open());
+    let link = place.folder().join("link.db");
+    fs::hard_link(place.path(), &link).unwrap();
+    for path in [&link, &place.path()] {
+        let refused = refusal(path);
+        assert!(matches!(&refused, Error::Refused(why) if why.contains("hard link")), "{refused}");
+    }
+    assert!(!place.folder().join("link.db-wal").exists(), "nothing was written");
+    fs::remove_file(&link).unwrap();
+    place.open();
+}
+
+#[test]
 fn hard_link_admits_no_engine_of_another_process() {
     let place = Place::new();
     let _first = place.open();
