@@ -200,9 +200,15 @@ async fn messages_and_keys_that_cannot_be_read_stay_and_keep_nothing_else() {
         engine.shutdown().await.unwrap();
         place
             .scribble(
+                "outbox",
                 "update outbox set payload = '{' where idempotency_key like 'bad-%';
-                 delete from outbox where idempotency_key like 'lost-%';
-                 update idempotency_ledger set result = '{' where key like 'lost-%'",
+                 delete from outbox where idempotency_key like 'lost-%'",
+            )
+            .await;
+        place
+            .scribble(
+                "idempotency_ledger",
+                "update idempotency_ledger set result = '{' where key like 'lost-%'",
             )
             .await;
 
@@ -251,7 +257,7 @@ async fn a_node_whose_turn_is_over_is_held_up_by_nothing() {
     let engine = place.open(soon_onto(&shelf)).await;
     run(&engine, json!({})).await;
     eventually("it is held up", async || engine.removed().held_up.is_some()).await;
-    place.scribble("update turns set holder = 'another', until = now() + interval '1 hour'").await;
+    place.scribble("turns", "update turns set holder = 'another', until = now() + interval '1 hour'").await;
     eventually("it has nothing to tell", async || engine.removed().held_up.is_none()).await;
     assert_eq!(all(&engine).await.len(), 1);
     engine.shutdown().await.unwrap();

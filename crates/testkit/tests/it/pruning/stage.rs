@@ -121,16 +121,16 @@ impl Place {
         }
     }
 
-    /// Changes messages that are guarded.
-    pub(crate) async fn scribble(&self, sql: &str) {
+    /// Changes rows of a guarded table.
+    pub(crate) async fn scribble(&self, table: &str, sql: &str) {
         match self {
             Self::Sqlite(folder) => {
                 let file = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
-                unguarded::on_sqlite(&file, "outbox", sql).unwrap();
+                unguarded::on_sqlite(&file, table, sql).unwrap();
             }
             Self::Postgres(url) => {
                 let client = pool_at(url, 1).unwrap().get().await.unwrap();
-                client.batch_execute(&unguarded::on_postgres("outbox", sql)).await.unwrap();
+                client.batch_execute(&unguarded::on_postgres(table, sql)).await.unwrap();
             }
         }
     }
