@@ -276,7 +276,7 @@ impl Drop for Feed {
 /// Reads events as they happen.
 pub(crate) struct FeedReader {
     queue: Arc<Queue>,
-    /// Not held: the engine ends with its last handle, whoever reads its events.
+    /// Not held: the engine ends with its last handle, also while readers of its events are left.
     shared: Weak<Shared>,
     ready: VecDeque<Arc<FeedEvent>>,
 }

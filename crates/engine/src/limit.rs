@@ -95,7 +95,7 @@ impl Limit {
         size.room = room;
     }
 
-    /// Takes room if there is some, and nobody waits for it.
+    /// Takes room if some is free and no other attempt waits for it.
     #[must_use]
     pub fn try_acquire(&self) -> Option<LimitPermit> {
         loop {

@@ -121,7 +121,7 @@ impl Settling {
         failed.map_or(Ok(ids), Err)
     }
 
-    /// Tries until all of it is on disk or somebody else's. What the database rejects is left: an end waits for nobody's repair.
+    /// Retries until every outcome is on disk or its lease has ended. Rejected outcomes are left: a shutdown does not wait for a repair.
     pub(super) async fn settle_all(&mut self) {
         while !self.is_empty() {
             self.pause().await;

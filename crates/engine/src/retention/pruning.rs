@@ -128,7 +128,7 @@ pub struct Removal<'a> {
 }
 
 impl Removal<'_> {
-    /// This one cannot be read, or the database rejects its removal, and it stays; whoever looks after the database is told.
+    /// This one cannot be read, or the database rejects its removal, and it stays; the log and the doctor report it.
     pub fn passed_over(&self, what: &dyn Display, why: &NotPruned) {
         self.trouble(format!("{what} stays, because {why}"));
     }

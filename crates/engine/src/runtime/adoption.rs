@@ -135,7 +135,7 @@ pub(super) async fn run_queued(shared: Arc<Shared>) {
         if queue.is_ready() {
             slot.get_or_insert_with(|| Box::pin(shared.slots.clone().acquire_owned()));
         } else {
-            // A slot that waits for a saga would be one that nobody else can use.
+            // A slot that is held for a waiting saga is lost to the others.
             slot = None;
         }
         let due = queue.next_due().map(|due| due.since(shared.options.clock.now()));
@@ -238,7 +238,7 @@ struct Place {
 }
 
 /// Gives sagas slots for as long as there are both. Those with a driver go on at once; the others count as under way before
-/// they are read, so that whoever leaves a message from now on knows whom to tell.
+/// they are read, so that later messages wake this process.
 fn enter(shared: &Arc<Shared>, slot: OwnedSemaphorePermit) -> HashMap<SagaId, Place> {
     let mut entered = HashMap::new();
     let mut slot = Some(slot);

@@ -229,7 +229,7 @@ impl Driver {
         if *flow == Flow::Parked {
             let live = self.seat.live().clone();
             drop(self);
-            // A message that came while the driver left was told to nobody else.
+            // No other task is notified of a message that arrives while the driver ends.
             if live.take_mail_flag() {
                 shared.run_queue.wake(saga);
             }

@@ -36,7 +36,7 @@ pub(crate) struct Waiter {
     /// Unknown for one that was found by its owner alone.
     pub(crate) definition: Option<Arc<str>>,
     pub(crate) is_rollback: bool,
-    /// Its log ends with an adoption by this node that nobody has published.
+    /// Its log ends with an adoption by this node that is not published yet.
     pub(crate) is_adopted: bool,
 }
 
@@ -109,7 +109,7 @@ struct Lane {
     waiting: usize,
     /// Room for the next one.
     permits: Option<Permits>,
-    /// Whether somebody waits for that room.
+    /// Whether a task waits for that room.
     acquiring: bool,
 }
 
@@ -240,7 +240,7 @@ impl RunQueue {
         queue.take(true).or_else(|| queue.take(false))
     }
 
-    /// The lanes for whose room nobody waits yet; from now on somebody does.
+    /// The lanes for whose room no task waits yet; the caller waits from now on.
     pub(super) fn lanes_without_room(&self) -> Vec<(QueueLane, AttemptLimits)> {
         let mut lanes = Vec::new();
         for (key, lane) in &mut self.queue().lanes {
@@ -260,7 +260,7 @@ impl RunQueue {
         }
     }
 
-    /// Whoever waited for room has gone.
+    /// The tasks that waited for room have ended.
     pub(super) fn restart(&self) {
         self.queue().lanes.values_mut().for_each(|lane| lane.acquiring = false);
     }
@@ -396,7 +396,7 @@ impl Queue {
         let Waiting { since, .. } = record.waits.swap_remove(place);
         let waiter = record.waiter.clone();
         record.waiter.is_adopted = false;
-        // Whoever gets it drives it from now on.
+        // The caller drives it from now on.
         if let Some(due) = record.parked.take().and_then(|parked| parked.due) {
             self.due.remove(&(due, saga));
         }

@@ -21,7 +21,7 @@ pub enum Outcome<R, E> {
     Written(R),
     /// This item alone was rejected.
     Rejected(E),
-    /// The store failed for a reason that is no item's; nobody knows what was written.
+    /// The store failed as a whole; what was written is unknown.
     Failed(E),
     /// The store had failed before.
     NotTried,

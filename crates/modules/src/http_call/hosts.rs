@@ -19,7 +19,7 @@ impl Hosts {
         Self { room, known: Mutex::default() }
     }
 
-    /// The limit of a host; the same for all who ask while somebody holds it.
+    /// The limit of a host; all callers share one while any of them holds it.
     pub(super) fn limit_of(&self, host: &str) -> Limit {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         if let Some(limit) = known.get(host) {

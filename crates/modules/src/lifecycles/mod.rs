@@ -89,7 +89,7 @@ use writer::Writer;
 /// The largest input, or data of a transition, in bytes of JSON.
 pub const MAX_DATA: usize = 1 << 20;
 
-/// The longest note of whoever abandons one, in bytes.
+/// The longest note of an abandonment, in bytes.
 const MAX_NOTE: usize = 20 * 1024;
 
 /// Lifecycles on an engine that was opened with [`SCHEMA`] among its products. Cloning gives another handle.

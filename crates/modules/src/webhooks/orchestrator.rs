@@ -87,7 +87,7 @@ impl Orchestrator {
                 progress => progress?,
             },
             (Side::Postgres(server), Share::Everything) => {
-                // Boxed, since both together are large; whoever runs for long decides one of them at a time.
+                // Boxed, since both together are large; the loops decide one of them at a time.
                 let both = Box::pin(async { tokio::try_join!(self.take_in(server), self.begin(server)) });
                 let (taken_in, begun) = both.await?;
                 taken_in.and(begun)

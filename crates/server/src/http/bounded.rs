@@ -41,7 +41,7 @@ impl Probes {
     }
 }
 
-/// The middleware that answers `unavailable` in place of a route that waits for a silent database, be it for a
+/// The middleware that answers `unavailable` in place of a route that waits for a silent database: for a
 /// connection, a key, the audit or a commit. The request goes on as if its client had gone away: a commit that is
 /// under way still has an unknown outcome, and the engine looks it up.
 pub(crate) async fn bounded(State(app): State<App>, request: Request, next: Next) -> Response {

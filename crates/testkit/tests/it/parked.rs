@@ -73,7 +73,7 @@ async fn rejected_claim_of_a_message_is_parked_and_others_go_on() {
         eventually("the others are sent", async || place.number(sent).await == 2).await;
         is_parked(&engine, parked::OUTBOX, "1").await;
         let waiting = engine.store().waiting_topics().await.unwrap();
-        assert_eq!(waiting, [], "nobody looks for it before its time");
+        assert_eq!(waiting, [], "it is not due before its time");
         place.clear("outbox").await;
         place.execute(RELEASE).await;
         eventually("it is sent once nothing is in its way", async || place.number(sent).await == 3).await;

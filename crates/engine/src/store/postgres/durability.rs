@@ -14,7 +14,7 @@ use super::acting::Acting;
 use super::session::{Session, Sessions, ask, change};
 use crate::store::Error;
 
-/// A transactional message has a transaction id and writes to the log. A commit without either waits for nobody.
+/// A transactional message has a transaction id and writes to the log. A commit without either does not wait for the standby.
 const CONFIRM: &str = "select pg_logical_emit_message(true, 'backstitch', ''::text)";
 
 /// The function of the server that waits for the standby.

@@ -83,7 +83,7 @@ async fn shares_sessions(dialler: &Dialler) -> Result<bool, Error> {
 /// A connection that ends when it is dropped.
 async fn session(dialler: &Dialler) -> Result<Client, tokio_postgres::Error> {
     let (client, connection) = dialler.dial().await?;
-    // How it ends does not matter: whoever asks on it is told.
+    // How it ends does not matter: the next query on it reports the error.
     tokio::spawn(async { connection.await.ok() });
     Ok(client)
 }

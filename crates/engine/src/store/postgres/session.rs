@@ -215,7 +215,7 @@ impl Session {
             Ok(rows) => Ok(rows),
             Err(why) => {
                 // The server tells of an error before it releases the locks of the transaction, and answers the next
-                // statement after it. Whoever writes the rest of a rejected batch must not find its rows still locked.
+                // statement after it. The rest of a rejected batch must not find its rows still locked.
                 if !fault::ends_connection(&why) {
                     let _ = self.client.batch_execute("").await;
                 }

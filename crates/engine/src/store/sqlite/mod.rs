@@ -198,7 +198,7 @@ impl Store for SqliteStore {
     }
 
     async fn probe(&self, _: bool) -> Result<(), Error> {
-        // It is a part of this process: there is nobody who could be silent.
+        // The store runs in this process: it cannot stop answering alone.
         Ok(())
     }
 

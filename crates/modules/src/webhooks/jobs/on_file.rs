@@ -110,7 +110,7 @@ pub(super) fn keep(
     Ok(Ok(job.found.lease.until))
 }
 
-/// Puts back what nobody came back for: those of these, or all.
+/// Requeues jobs whose lease has expired: these, or all.
 pub(super) fn expire(
     transaction: &Transaction<'_>,
     only: Option<&[i64]>,

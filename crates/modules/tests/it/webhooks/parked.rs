@@ -39,7 +39,7 @@ async fn rejected_result_is_parked_and_others_are_applied() {
         stage.decide().await;
         let leased = stage.lease().await;
         let job = leased.iter().find(|leased| leased.delivery == bad).unwrap().job;
-        // Somebody has written a dead letter that is to be written with this delivery's end.
+        // Another program has inserted the dead letter that the end of this delivery inserts.
         let conflict = format!(
             "insert into dead_letters (saga_id, event_id, subscription_id, attempt_count, webhook_id, created_at)
              select id, event_id, subscription_id, 1, webhook_id, created_at from webhook_delivery_sagas
@@ -83,7 +83,7 @@ async fn rejected_attempt_is_parked_and_others_begin() {
         assert_eq!(stage.decide().await.begun, 2);
         assert_eq!(parked(&stage).await, one("webhook_deliveries", bad));
         let orchestrator = &stage.webhooks.orchestrator;
-        assert_eq!(orchestrator.next_due().await.unwrap(), None, "nobody looks for it before its time");
+        assert_eq!(orchestrator.next_due().await.unwrap(), None, "it is not due before its time");
         assert_eq!(stage.lease().await.len(), 2);
 
         stage.clear("jobs").await;
