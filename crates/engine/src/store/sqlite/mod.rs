@@ -5,17 +5,21 @@
 //! An operating system lock beside the file keeps a second engine out.
 
 mod append_guard;
+mod claim_rows;
 mod commit;
 mod connections;
 mod declared;
 mod definitions;
+mod events;
 mod fault;
 mod file;
+mod grouped_insert;
 mod health;
 mod identity;
 mod inbox;
 mod jobs;
 mod list;
+mod message_rows;
 mod messages;
 mod nodes;
 mod outbox;
@@ -37,8 +41,10 @@ use backstitch_kernel::{SagaId, Timestamp};
 pub use append_guard::allow_appends;
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
+pub use events::{EventRow, append_events};
 pub use file::WRITER_SETTINGS;
 pub use identity::{OpenedFile, refuse_hard_links};
+pub use message_rows::{MessageRow, insert_messages};
 pub use messages::publish_in;
 
 use super::declared::{Declared, InFlight};
