@@ -4,10 +4,11 @@
 //! being leased, so what came meanwhile is sent when it is back.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 
 use backstitch::kernel::idempotency::{Digest, Verdict, judge};
 use backstitch::store::postgres::Acting;
+use backstitch::store::sqlite::GroupedInsert;
 use backstitch::store::{self, postgres};
 use backstitch::{Payload, Timestamp, outbox};
 use rusqlite::{OptionalExtension, Transaction, params};
@@ -214,17 +215,20 @@ impl Known {
 
 fn on_file(transaction: &Transaction<'_>, batch: &[Given], now: Timestamp) -> rusqlite::Result<Vec<Outcome>> {
     let mut insert = transaction.prepare_cached(include_str!("sqlite/insert_event.sql"))?;
-    let mut route = transaction.prepare_cached(include_str!("sqlite/route.sql"))?;
     // Nobody changes a subscription while this transaction lasts.
     let mut wanted: HashMap<&str, Vec<i64>> = HashMap::new();
     let mut outcomes = Vec::with_capacity(batch.len());
+    let mut routes = Vec::with_capacity(batch.len());
     for given in batch {
         let Given { uid, kind, payload, webhook_id, digest } = given;
         let values = params![uid, kind, payload.as_str(), webhook_id, digest.0, now.as_micros()];
         let event: i64 = match insert.query_row(values, |row| row.get(0)) {
             Ok(event) => event,
             Err(refused) => {
-                // The guard of the table refuses a uid that exists; anything else is an error.
+                // The guard of the table refuses a uid that exists; anything else is an error. The event may be one of
+                // this batch, and its deliveries are counted.
+                insert_routes(transaction, &routes, now)?;
+                routes.clear();
                 let known = known_on_file(transaction, uid)?.ok_or(refused)?;
                 outcomes.push(known.answers(given));
                 continue;
@@ -233,14 +237,43 @@ fn on_file(transaction: &Transaction<'_>, batch: &[Given], now: Timestamp) -> ru
         if !wanted.contains_key(kind.as_str()) {
             wanted.insert(kind, wanted_by(transaction, kind)?);
         }
-        let mut deliveries = 0;
-        for subscription in &wanted[kind.as_str()] {
-            let values = params![event, subscription, now.as_micros(), webhook_id];
-            deliveries += route.execute(values)? as u64;
-        }
+        let subscriptions = &wanted[kind.as_str()];
+        let deliveries = subscriptions.len() as u64;
+        routes.extend(subscriptions.iter().map(|&subscription| Route { event, subscription, webhook_id }));
         outcomes.push(Ok(Accepted { event, webhook_id: webhook_id.clone(), deliveries, repeated: false }));
     }
+    insert_routes(transaction, &routes, now)?;
     Ok(outcomes)
+}
+
+/// A delivery of an event to a subscription.
+struct Route<'g> {
+    event: i64,
+    subscription: i64,
+    webhook_id: &'g str,
+}
+
+static INSERT_ROUTES: LazyLock<GroupedInsert> = LazyLock::new(|| {
+    let into = "insert or fail into webhook_delivery_sagas ( \
+         event_id, subscription_id, webhook_id, next_attempt_at, created_at, updated_at \
+     )";
+    GroupedInsert::new(into, 6)
+});
+
+fn insert_routes(
+    transaction: &Transaction<'_>,
+    routes: &[Route<'_>],
+    now: Timestamp,
+) -> rusqlite::Result<()> {
+    INSERT_ROUTES.insert(transaction, routes, |route, values| {
+        values.bind(route.event)?;
+        values.bind(route.subscription)?;
+        values.bind(route.webhook_id)?;
+        for _ in ["next_attempt_at", "created_at", "updated_at"] {
+            values.bind(now.as_micros())?;
+        }
+        Ok(())
+    })
 }
 
 fn wanted_by(transaction: &Transaction<'_>, kind: &str) -> rusqlite::Result<Vec<i64>> {

@@ -9,24 +9,25 @@ use rusqlite::{Connection, Statement, ToSql};
 const GROUPS: [usize; 3] = [32, 8, 1];
 
 /// An `insert` statement for any number of rows.
-pub(super) struct GroupedInsert {
+pub struct GroupedInsert {
     /// One for each of [`GROUPS`].
     statements: [String; GROUPS.len()],
 }
 
 /// Binds the values of one row after another, in the order of the statement's columns.
-pub(super) struct RowValues<'s, 'c> {
+pub struct RowValues<'s, 'c> {
     statement: &'s mut Statement<'c>,
     bound: usize,
 }
 
 impl GroupedInsert {
     /// The number of rows from which on more of them at once are no faster.
-    pub(super) const LARGEST: usize = GROUPS[0];
+    pub const LARGEST: usize = GROUPS[0];
 
     /// `into` is the statement up to its values. Let it say `or fail`: a statement that undoes its own rows keeps a
     /// journal, and a caller of several statements rolls back more than that anyway.
-    pub(super) fn new(into: &str, columns: usize) -> Self {
+    #[must_use]
+    pub fn new(into: &str, columns: usize) -> Self {
         let row = format!("({})", vec!["?"; columns].join(", "));
         Self { statements: GROUPS.map(|rows| format!("{into} values {}", vec![&*row; rows].join(", "))) }
     }
@@ -35,7 +36,7 @@ impl GroupedInsert {
     ///
     /// # Errors
     /// When the file rejects a row. Those before it may be in the transaction: roll it back.
-    pub(super) fn insert<R>(
+    pub fn insert<R>(
         &self,
         connection: &Connection,
         mut rows: &[R],
@@ -64,7 +65,7 @@ impl RowValues<'_, '_> {
     ///
     /// # Errors
     /// When the value cannot be bound, or the statement has no such column.
-    pub(super) fn bind(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
+    pub fn bind(&mut self, value: impl ToSql) -> rusqlite::Result<()> {
         self.bound += 1;
         self.statement.raw_bind_parameter(self.bound, value)
     }

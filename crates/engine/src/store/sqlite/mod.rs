@@ -43,6 +43,7 @@ pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use events::{EventRow, append_events};
 pub use file::WRITER_SETTINGS;
+pub use grouped_insert::{GroupedInsert, RowValues};
 pub use identity::{OpenedFile, refuse_hard_links};
 pub use message_rows::{MessageRow, insert_messages};
 pub use messages::publish_in;

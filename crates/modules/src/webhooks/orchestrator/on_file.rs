@@ -1,13 +1,20 @@
 //! Decisions in a file: one transaction at a time, so nobody else decides meanwhile.
 
+use std::sync::LazyLock;
+
 use backstitch::Timestamp;
 use backstitch::kernel::delivery::{Delivery, Status};
+use backstitch::store::sqlite::GroupedInsert;
 use rusqlite::{Connection, Row, Transaction, params};
 
 use super::{BATCH, Limits, Picked, Progress, Read, Reported, millis};
 use crate::webhooks::jobs::QUEUE;
 use crate::webhooks::status::{delivery_status, delivery_word};
 use crate::webhooks::subscription::RetryDefaults;
+
+static INSERT_JOBS: LazyLock<GroupedInsert> = LazyLock::new(|| {
+    GroupedInsert::new("insert or fail into jobs (id, delivery_id, lane, queue, until, created_at)", 6)
+});
 
 const WAITING: [Status; 2] = [Status::Pending, Status::PendingRetry];
 
@@ -132,7 +139,7 @@ fn begin_attempts(
         .prepare_cached(include_str!("../sqlite/newest_job.sql"))?
         .query_row([], |row| row.get(0))?;
     let mut begin = transaction.prepare_cached(include_str!("../sqlite/begin_attempt.sql"))?;
-    let mut insert = transaction.prepare_cached(include_str!("../sqlite/insert_job.sql"))?;
+    let mut jobs = Vec::with_capacity(due.len());
     let mut moved = 0;
     for read in &due {
         let Some(next) = read.woken(job + 1, now) else { continue };
@@ -153,9 +160,19 @@ fn begin_attempts(
         progress.count(next.status);
         if next.status == Status::InProgress {
             job += 1;
-            insert.execute(params![job, read.id, read.lane, QUEUE, now.as_micros()])?;
+            jobs.push((job, read));
         }
     }
+    INSERT_JOBS.insert(transaction, &jobs, |(job, read), values| {
+        values.bind(job)?;
+        values.bind(read.id)?;
+        values.bind(&read.lane)?;
+        values.bind(QUEUE)?;
+        for _ in ["until", "created_at"] {
+            values.bind(now.as_micros())?;
+        }
+        Ok(())
+    })?;
     progress.more |= is_full && moved > 0;
     Ok(())
 }
