@@ -247,6 +247,11 @@ impl<'c> Writer<'c> {
                 at.as_micros()
             ])?;
         }
+        for subject in &commit.withdrawn_jobs {
+            self.connection
+                .prepare_cached(include_str!("withdraw_unleased_job.sql"))?
+                .execute(params![id, subject])?;
+        }
         for job in &commit.jobs {
             let inserted = self.connection.prepare_cached(include_str!("insert_job.sql"))?.execute(params![
                 id,
