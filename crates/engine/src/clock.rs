@@ -1,7 +1,7 @@
 //! Where time and ids come from. Nothing else in the engine asks the machine for either.
 
-use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use backstitch_kernel::{SagaId, Timestamp};
@@ -11,6 +11,12 @@ use uuid::{ContextV7, Uuid};
 pub trait Clock: Send + Sync + 'static {
     /// The time now, UTC.
     fn now(&self) -> Timestamp;
+
+    /// Time that has passed since a fixed moment. Unlike [`Self::now`], it does not change when the clock is set. `None` if this
+    /// clock cannot tell: the engine then measures with tokio's clock.
+    fn monotonic(&self) -> Option<Duration> {
+        None
+    }
 }
 
 /// The machine's clock.
@@ -51,15 +57,39 @@ impl Clock for TokioClock {
 /// Ahead it follows at once: a machine that slept, or that learns the time late, is right about it, and what is due at
 /// a time of day is due then. While it is slow a wait takes longer than it should, by a third at most, and never less.
 ///
-/// Where nodes share a store, its clock is the one that counts: this one shows what that one would, and follows it back too
-/// when it was ahead of it by more than a second, since a deadline that is judged an hour early cannot be taken back.
+/// Where nodes share a store, its clock is the one that counts. The time is then the store's at the last reading and the
+/// monotonic time since, so setting the machine's clock changes nothing. Only a reading corrects it, also backwards by more
+/// than a second, since a deadline that is judged an hour early cannot be taken back.
 pub(crate) struct NeverBack {
     clock: Arc<dyn Clock>,
-    /// From where the time is measured that really passes.
+    /// Measures monotonic time for a clock that does not.
     made: tokio::time::Instant,
-    pace: Mutex<Pace>,
-    /// How far the store's clock is ahead of the other one, in microseconds; `i64::MIN` until it was read.
-    store_ahead: AtomicI64,
+    told: Mutex<Told>,
+}
+
+/// What the time is told from.
+struct Told {
+    pace: Pace,
+    /// Absent where the store has no clock of its own.
+    reading: Option<Reading>,
+}
+
+/// The store's clock as it was read last.
+#[derive(Clone, Copy)]
+struct Reading {
+    store: Timestamp,
+    /// The monotonic time when it was read.
+    read_at: Duration,
+}
+
+impl Reading {
+    /// What the store's clock shows at this monotonic time.
+    fn store_at(self, monotonic: Duration) -> Timestamp {
+        match monotonic.checked_sub(self.read_at) {
+            Some(since) => self.store.plus(since),
+            None => self.store.minus(self.read_at.saturating_sub(monotonic)),
+        }
+    }
 }
 
 /// The difference to the store's clock that is made up for slowly.
@@ -67,13 +97,9 @@ const SLEWED: Duration = Duration::from_secs(1);
 
 impl NeverBack {
     pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<Self> {
-        let pace = Mutex::new(Pace::from(clock.now(), Duration::ZERO));
-        Arc::new(Self {
-            clock,
-            made: tokio::time::Instant::now(),
-            pace,
-            store_ahead: AtomicI64::new(i64::MIN),
-        })
+        let made = tokio::time::Instant::now();
+        let pace = Pace::from(clock.now(), clock.monotonic().unwrap_or_default());
+        Arc::new(Self { clock, made, told: Mutex::new(Told { pace, reading: None }) })
     }
 
     /// Follows the store's clock. `read` reads it; nothing comes of one that is not the store's own.
@@ -81,50 +107,59 @@ impl NeverBack {
         &self,
         read: impl Future<Output = Result<Option<Timestamp>, E>>,
     ) -> Result<(), E> {
-        let asked = self.clock.now();
+        let asked = self.passed();
         if let Some(store) = read.await? {
-            self.follow_reading(asked, store, self.clock.now());
+            self.follow_reading(asked, store, self.passed());
         }
         Ok(())
     }
 
-    /// The store's clock showed this at some time between two readings of the other one.
-    fn follow_reading(&self, asked: Timestamp, store: Timestamp, answered: Timestamp) {
-        let (asked, answered) = (asked.as_micros(), answered.as_micros());
-        let uncertain = (answered - asked).abs() / 2;
-        let ahead = store.as_micros() - (asked + (answered - asked) / 2);
-        let known = self.store_ahead.load(Ordering::Acquire);
-        let is_first = known == i64::MIN;
-        if !is_first && (ahead - known).abs() <= uncertain {
-            return;
+    /// The store's clock showed this at some time between two monotonic times.
+    fn follow_reading(&self, asked: Duration, store: Timestamp, answered: Duration) {
+        let uncertain = answered.saturating_sub(asked) / 2;
+        let reading = Reading { store, read_at: asked + uncertain };
+        let mut told = self.told();
+        if let Some(known) = told.reading {
+            let expected = known.store_at(reading.read_at);
+            if store.since(expected).max(expected.since(store)) <= uncertain {
+                return;
+            }
         }
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        self.store_ahead.store(ahead, Ordering::Release);
-        let shows = self.shows();
-        if is_first || pace.told > shows.plus(SLEWED) {
-            *pace = Pace::from(shows, self.made.elapsed());
+        let is_first = told.reading.replace(reading).is_none();
+        let passed = self.passed();
+        let shows = reading.store_at(passed);
+        if is_first || told.pace.told > shows.plus(SLEWED) {
+            told.pace = Pace::from(shows, passed);
         }
     }
 
     /// How far the other clock is from the store's; nothing where that was never read.
     pub(crate) fn skew(&self) -> Duration {
-        match self.store_ahead.load(Ordering::Acquire) {
-            i64::MIN => Duration::ZERO,
-            ahead => Duration::from_micros(ahead.unsigned_abs()),
-        }
+        let Some(reading) = self.told().reading else { return Duration::ZERO };
+        let (store, machine) = (reading.store_at(self.passed()), self.clock.now());
+        store.since(machine).max(machine.since(store))
     }
 
-    fn shows(&self) -> Timestamp {
-        let ahead = self.store_ahead.load(Ordering::Acquire);
-        let now = self.clock.now();
-        if ahead == i64::MIN { now } else { Timestamp::from_micros(now.as_micros().saturating_add(ahead)) }
+    /// Monotonic time.
+    fn passed(&self) -> Duration {
+        self.clock.monotonic().unwrap_or_else(|| self.made.elapsed())
+    }
+
+    fn told(&self) -> MutexGuard<'_, Told> {
+        self.told.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for NeverBack {
     fn now(&self) -> Timestamp {
-        let mut pace = self.pace.lock().unwrap_or_else(PoisonError::into_inner);
-        pace.tell(self.shows(), self.made.elapsed())
+        let mut told = self.told();
+        let passed = self.passed();
+        let shows = told.reading.map_or_else(|| self.clock.now(), |reading| reading.store_at(passed));
+        told.pace.tell(shows, passed)
+    }
+
+    fn monotonic(&self) -> Option<Duration> {
+        Some(self.passed())
     }
 }
 
@@ -186,30 +221,40 @@ impl Ids for RandomIds {
 
 /// A clock that stands still until it is moved: for tests.
 #[derive(Debug, Default)]
-pub struct ManualClock(AtomicI64);
+pub struct ManualClock {
+    /// In microseconds.
+    shows: AtomicI64,
+    /// In microseconds.
+    passed: AtomicU64,
+}
 
 impl ManualClock {
     /// A clock that shows this time.
     #[must_use]
     pub fn at(time: Timestamp) -> Self {
-        Self(AtomicI64::new(time.as_micros()))
+        Self { shows: AtomicI64::new(time.as_micros()), passed: AtomicU64::new(0) }
     }
 
-    /// Moves the clock on.
+    /// Lets time pass: the clock and its monotonic time move on.
     pub fn advance(&self, by: Duration) {
         let micros = i64::try_from(by.as_micros()).unwrap_or(i64::MAX);
-        self.0.fetch_add(micros, Ordering::SeqCst);
+        self.passed.fetch_add(micros.unsigned_abs(), Ordering::SeqCst);
+        self.shows.fetch_add(micros, Ordering::SeqCst);
     }
 
-    /// Sets the clock, backwards too.
+    /// Sets the clock, backwards too. No time passes.
     pub fn set(&self, time: Timestamp) {
-        self.0.store(time.as_micros(), Ordering::SeqCst);
+        self.shows.store(time.as_micros(), Ordering::SeqCst);
     }
 }
 
 impl Clock for ManualClock {
     fn now(&self) -> Timestamp {
-        Timestamp::from_micros(self.0.load(Ordering::SeqCst))
+        Timestamp::from_micros(self.shows.load(Ordering::SeqCst))
+    }
+
+    fn monotonic(&self) -> Option<Duration> {
+        Some(Duration::from_micros(self.passed.load(Ordering::SeqCst)))
     }
 }
 
@@ -234,7 +279,7 @@ mod tests {
     async fn store_clock_is_followed_at_once_from_the_first_reading() {
         for shows in [at(10_000), at(1_000_000)] {
             let (machine, clock) = over(shows);
-            clock.follow_reading(shows, at(500_000), shows);
+            clock.follow_reading(after(0), at(500_000), after(0));
             assert_eq!(clock.now(), at(500_000));
             machine.advance(after(5));
             assert_eq!(clock.now(), at(500_005));
@@ -246,20 +291,52 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn machine_clock_set_ahead_is_corrected_by_the_next_reading() {
-        let (machine, clock) = over(at(1000));
-        clock.follow_reading(at(1000), at(1000), at(1000));
-        machine.set(at(4600));
-        assert_eq!(clock.now(), at(4600), "until the store's clock is read again");
-        clock.follow_reading(at(4600), at(1002), at(4600));
-        assert_eq!(clock.now(), at(1002));
+    async fn machine_clock_that_is_set_changes_only_the_skew() {
+        for wrong in [at(4600), at(100)] {
+            let (machine, clock) = over(at(1000));
+            clock.follow_reading(after(0), at(1000), after(0));
+            machine.set(wrong);
+            assert_eq!(clock.now(), at(1000));
+            machine.advance(after(2));
+            assert_eq!(clock.now(), at(1002));
+            let apart = wrong.since(at(1000)).max(at(1000).since(wrong));
+            assert_eq!(clock.skew(), apart, "it is known before the next reading");
+            clock.follow_reading(after(2), at(1002), after(2));
+            assert_eq!((clock.now(), clock.skew()), (at(1002), apart));
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn reading_corrects_the_time_in_both_directions() {
+        let (_, clock) = over(at(1000));
+        clock.follow_reading(after(0), at(1000), after(0));
+        clock.follow_reading(after(0), at(5000), after(0));
+        assert_eq!(clock.now(), at(5000));
+        clock.follow_reading(after(0), at(2000), after(0));
+        assert_eq!(clock.now(), at(2000), "a store that was set back by more than a second is followed");
+        clock.follow_reading(after(0), at(2000).minus(SLEWED), after(0));
+        assert_eq!(clock.now(), at(2000), "a smaller step makes time slower instead");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn clock_without_monotonic_time_is_measured_by_tokio() {
+        struct Frozen;
+        impl Clock for Frozen {
+            fn now(&self) -> Timestamp {
+                at(7)
+            }
+        }
+        let clock = NeverBack::over(Arc::new(Frozen));
+        clock.follow_reading(clock.passed(), at(1000), clock.passed());
+        tokio::time::advance(after(3)).await;
+        assert_eq!(clock.now(), at(1003));
     }
 
     #[tokio::test(start_paused = true)]
     async fn time_to_the_store_and_back_is_no_skew() {
         let (_, clock) = over(at(1000));
-        clock.follow_reading(at(1000), at(1000), at(1000));
-        clock.follow_reading(at(1000), at(1003), at(1004));
+        clock.follow_reading(after(0), at(1000), after(0));
+        clock.follow_reading(after(0), at(1003), after(4));
         assert_eq!(clock.skew(), Duration::ZERO);
     }
 

@@ -299,10 +299,10 @@ impl Engine {
         self.shared().undriven.first(STUCK_LISTED)
     }
 
-    /// The hosts and steps for whose room attempts wait in this process.
+    /// The hosts and steps for whose room attempts wait in this process, and the slots if sagas wait for one.
     #[must_use]
     pub fn full_limits(&self) -> Vec<FullLimit> {
-        self.shared().run_queue.full_limits()
+        self.shared().full_limits()
     }
 
     /// The definitions whose sagas this engine can run.

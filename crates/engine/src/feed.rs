@@ -366,7 +366,7 @@ mod tests {
     /// Commits of two events each.
     fn commit() -> Arc<Committed> {
         let step = Step::new("a", |_: Context<()>| async { Ok(()) });
-        let definition = Registry::default().add(Saga::builder("s").step(step).build().unwrap()).unwrap();
+        let definition = Registry::new(1).add(Saga::builder("s").step(step).build().unwrap()).unwrap();
         let now = Now::at(Timestamp::from_micros(0));
         let decision = start(&definition.definition, Start::default(), now);
         let (saga, state) = (SagaId(Uuid::nil()), Arc::new(decision.state));

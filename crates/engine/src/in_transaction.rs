@@ -76,6 +76,7 @@ impl Starting {
             row: Some(RowWrite::Insert(row)),
             consume_inbox_through: None,
             jobs: Vec::new(),
+            withdrawn_jobs: Vec::new(),
             messages,
             rows,
             claim,

@@ -33,6 +33,8 @@ pub enum LimitScope {
         /// The step.
         step: Arc<str>,
     },
+    /// Sagas whose attempts run at once in this process; see [`Options::max_active`](crate::Options::max_active).
+    Slots,
 }
 
 impl fmt::Display for LimitScope {
@@ -40,6 +42,7 @@ impl fmt::Display for LimitScope {
         match self {
             Self::Host(host) => write!(f, "host `{host}`"),
             Self::Step { definition, step } => write!(f, "step `{step}` of `{definition}`"),
+            Self::Slots => f.write_str("run slots"),
         }
     }
 }
@@ -73,6 +76,12 @@ impl Limit {
     #[must_use]
     pub fn is_full(&self) -> bool {
         self.0.permits.available_permits() == 0
+    }
+
+    /// How much of its room is taken.
+    pub(crate) fn in_use(&self) -> usize {
+        let size = self.size();
+        (size.room + size.too_many).saturating_sub(self.0.permits.available_permits())
     }
 
     /// Tells limits apart.

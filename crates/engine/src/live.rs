@@ -45,6 +45,8 @@ pub(crate) struct Live {
     still_since: AtomicI64,
     /// Until when something is bound to happen, in microseconds.
     due: AtomicI64,
+    /// Whether its driver holds a slot.
+    holds_slot: AtomicBool,
     /// What the run queue has given it; `None` once its driver takes no more.
     grants: Mutex<Option<Vec<Grant>>>,
 }
@@ -60,6 +62,7 @@ impl Default for Live {
             // Nobody has said yet what it waits for.
             still_since: AtomicI64::new(i64::MAX),
             due: AtomicI64::new(i64::MIN),
+            holds_slot: AtomicBool::default(),
             grants: Mutex::new(Some(Vec::new())),
         }
     }
@@ -86,6 +89,19 @@ impl Live {
         drop(grants);
         self.nudge();
         is_open
+    }
+
+    pub(crate) fn holds_slot(&self) -> bool {
+        self.holds_slot.load(Ordering::Acquire)
+    }
+
+    pub(crate) fn hold_slot(&self, holds: bool) {
+        self.holds_slot.store(holds, Ordering::Release);
+    }
+
+    pub(crate) fn has_grants(&self) -> bool {
+        let grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
+        grants.as_ref().is_some_and(|grants| !grants.is_empty())
     }
 
     pub(crate) fn take_grants(&self) -> Vec<Grant> {

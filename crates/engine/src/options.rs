@@ -32,7 +32,7 @@ pub struct Options {
     pub node: String,
     /// How many sagas run attempts at once; more wait, durably, for their turn. A saga that waits for a host, a step's
     /// limit, a worker or a time counts for none of them. As many may wait in memory; of those beyond only a small
-    /// record is kept.
+    /// record is kept. Calls to one host get a part of it: see [`Self::host_share`].
     pub max_active: usize,
     /// The largest input, and the largest result of a step, in bytes of JSON.
     pub max_payload: usize,
@@ -92,6 +92,14 @@ impl Default for Options {
 }
 
 impl Options {
+    /// How many actions of declared sagas call one host at once at most, and how many compensations beside them: a quarter of
+    /// [`Self::max_active`] each, whatever limit the [`Caller`] gives the host. So a host that never answers leaves half of the
+    /// slots to others.
+    #[must_use]
+    pub fn host_share(&self) -> usize {
+        (self.max_active / 4).max(1)
+    }
+
     /// Refuses what could not work.
     pub(crate) fn check(&self) -> Result<(), Error> {
         let most = tokio::sync::Semaphore::MAX_PERMITS;

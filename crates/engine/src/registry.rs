@@ -1,6 +1,6 @@
 //! The sagas this engine can run.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -200,9 +200,11 @@ pub(crate) struct Runnable {
 }
 
 /// All registered sagas.
-#[derive(Default)]
 pub(crate) struct Registry {
     sagas: RwLock<HashMap<Arc<str>, Versions>>,
+    /// How many actions, and how many compensations, of one host run at once.
+    host_share: usize,
+    host_shares: Mutex<HashMap<(LimitScope, Phase), Limit>>,
 }
 
 /// What is registered under one name.
@@ -247,6 +249,19 @@ enum Current {
 }
 
 impl Registry {
+    pub(crate) fn new(host_share: usize) -> Self {
+        Self { sagas: RwLock::default(), host_share, host_shares: Mutex::default() }
+    }
+
+    /// The part of the slots that attempts of this host may take.
+    fn share_of(&self, host: Option<&Limit>, phase: Phase) -> Option<Limit> {
+        let scope = host?.scope().clone();
+        let mut shares = self.host_shares.lock().unwrap_or_else(PoisonError::into_inner);
+        let share =
+            shares.entry((scope.clone(), phase)).or_insert_with(|| Limit::new(scope, self.host_share));
+        Some(share.clone())
+    }
+
     pub(crate) fn add(&self, saga: Saga) -> Result<Arc<Registered>, Error> {
         let name: Arc<str> = saga.definition.name().into();
         let version = saga.definition.version();
@@ -265,8 +280,16 @@ impl Registry {
                 limit.clone()
             });
             StepLimits {
-                action: AttemptLimits { step: shared, host: handlers.action_limit.clone() },
-                compensation: AttemptLimits { step: None, host: handlers.compensation_limit.clone() },
+                action: AttemptLimits {
+                    step: shared,
+                    host_share: self.share_of(handlers.action_limit.as_ref(), Phase::Do),
+                    host: handlers.action_limit.clone(),
+                },
+                compensation: AttemptLimits {
+                    step: None,
+                    host_share: self.share_of(handlers.compensation_limit.as_ref(), Phase::Undo),
+                    host: handlers.compensation_limit.clone(),
+                },
             }
         });
         let limits = limits.collect();
@@ -321,6 +344,19 @@ impl Registry {
         sagas.values().flat_map(|versions| versions.all.values()).cloned().collect()
     }
 
+    /// How many attempts of sagas count against each host and each limited step.
+    pub(crate) fn attempts(&self) -> HashMap<LimitScope, usize> {
+        let mut counted = HashSet::new();
+        let mut attempts: HashMap<LimitScope, usize> = HashMap::new();
+        for saga in self.all() {
+            let limits = saga.limits.iter().flat_map(|step| [&step.action, &step.compensation]);
+            for limit in limits.flat_map(AttemptLimits::of_sagas).filter(|limit| counted.insert(limit.id())) {
+                *attempts.entry(limit.scope().clone()).or_default() += limit.in_use();
+            }
+        }
+        attempts
+    }
+
     /// Everything that may be run here: registered, and the same as what the store holds under that version.
     pub(crate) async fn runnable(&self, store: &dyn Store) -> Runnable {
         let mut runnable = Runnable { known: Vec::new(), complete: true };
@@ -363,7 +399,7 @@ mod tests {
         if on_failure {
             saga = saga.on_failure(|_| async { Ok(()) });
         }
-        let registry = Registry::default();
+        let registry = Registry::new(1);
         registry.add(saga.build().unwrap()).unwrap();
         assert!(registry.hook_queues().is_empty(), "nothing is known of what others have");
         assert!(registry.runnable(store).await.complete);
@@ -389,10 +425,10 @@ mod tests {
             let step = Step::new(step, |_: Context<()>| async { Ok(()) });
             Saga::builder("s").step(step).build().unwrap()
         };
-        let first = Registry::default();
+        let first = Registry::new(1);
         first.add(saga("a")).unwrap();
         assert_eq!(first.runnable(&store).await.known.len(), 1);
-        let other = Registry::default();
+        let other = Registry::new(1);
         let refused = other.add(saga("b")).unwrap();
         for _ in 0..2 {
             let runnable = other.runnable(&store).await;

@@ -22,7 +22,7 @@ use tokio_util::sync::CancellationToken;
 use crate::app::{App, Parts};
 use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, server_secret, watch_leaves};
-use crate::config::Config;
+use crate::config::{CappedCalls, Config};
 use crate::console::{Outcomes, Pulse};
 use crate::database::Database;
 use crate::doctor::{self, Doctor};
@@ -111,6 +111,17 @@ impl Server {
     /// When one of these cannot be done; the message says what to do.
     pub async fn bind(config: Config) -> Result<Self, Error> {
         let clock: Arc<dyn Clock> = Arc::new(SystemClock);
+        if let Some(capped) = config.capped_calls() {
+            let CappedCalls { per_host, share, max_active } = capped;
+            let remedy = capped.remedy();
+            tracing::warn!(
+                per_host,
+                share,
+                max_active,
+                remedy,
+                "calls.per_host exceeds a quarter of sagas.max_active"
+            );
+        }
         let database = Database::open(&config.db, &clock).await?;
         let secret = server_secret(&database, config.secret.as_ref(), clock.now()).await?;
         let secret = secret.as_ref().map(|secret| secret.as_slice());

@@ -31,7 +31,8 @@ pub struct Oracle<'a> {
     turned: bool,
     /// The step that turned it round, if one did.
     turned_by: Option<usize>,
-    paused: bool,
+    /// Since when nothing new starts.
+    paused: Option<Timestamp>,
     ended: Option<Status>,
     deadline: Option<Timestamp>,
     /// The time of what happens now: what the clock says, but never before what happened last.
@@ -57,17 +58,6 @@ enum FlightPerformer {
     Queue(Option<Timestamp>),
     /// A worker; without an answer by then, it has timed out.
     Worker(Timestamp),
-}
-
-impl FlightPerformer {
-    /// When something is due if nothing happens.
-    fn due(self) -> Option<Timestamp> {
-        match self {
-            Self::Node => None,
-            Self::Queue(until) => until,
-            Self::Worker(until) => Some(until),
-        }
-    }
 }
 
 /// How a saga should stand.
@@ -98,7 +88,7 @@ impl<'a> Oracle<'a> {
             flying: Vec::new(),
             turned: false,
             turned_by: None,
-            paused: false,
+            paused: None,
             ended: None,
             deadline,
             clock: now.at,
@@ -166,15 +156,41 @@ impl<'a> Oracle<'a> {
                 if self.is_late() {
                     return true;
                 }
-                let admitted = self.may_act(step) && !self.paused && !hold;
+                let admitted = self.may_act(step) && self.paused.is_none() && !hold;
                 if admitted {
                     self.launch(step, Phase::Do);
                 }
                 admitted
             }
             Input::Cancel { .. } => !std::mem::replace(&mut self.turned, true),
-            Input::Pause { .. } => !std::mem::replace(&mut self.paused, true),
-            Input::Resume { .. } => std::mem::replace(&mut self.paused, false),
+            Input::Pause { .. } => {
+                let allowed = self.paused.is_none();
+                self.paused.get_or_insert(self.clock);
+                allowed
+            }
+            Input::Resume { .. } => self.resume(),
+        }
+    }
+
+    /// Who waits for a worker has as much time left as before the pause.
+    fn resume(&mut self) -> bool {
+        let Some(since) = self.paused.take() else { return false };
+        for flight in &mut self.flying {
+            if let FlightPerformer::Queue(Some(until)) = flight.performer {
+                let left = until.as_micros() - since.as_micros();
+                let until = Timestamp::from_micros(self.clock.as_micros() + left);
+                flight.performer = FlightPerformer::Queue(Some(until));
+            }
+        }
+        true
+    }
+
+    /// When something is due for a try if nothing happens. The wait for a worker does not end in a pause.
+    fn due(&self, flight: &Flight) -> Option<Timestamp> {
+        match flight.performer {
+            FlightPerformer::Node => None,
+            FlightPerformer::Queue(until) => until.filter(|_| self.paused.is_none()),
+            FlightPerformer::Worker(until) => Some(until),
         }
     }
 
@@ -242,7 +258,7 @@ impl<'a> Oracle<'a> {
     /// judged before the next. What was never taken was not done.
     fn give_up_the_overdue(&mut self) {
         let clock = self.clock;
-        let is_overdue = |flight: &Flight| flight.performer.due().is_some_and(|due| due <= clock);
+        let is_overdue = |flight: &Flight| self.due(flight).is_some_and(|due| due <= clock);
         let (mut overdue, waiting): (Vec<_>, Vec<_>) = self.flying.iter().copied().partition(is_overdue);
         self.flying = waiting;
         overdue.sort_by_key(|flight| flight.step);
@@ -281,7 +297,7 @@ impl<'a> Oracle<'a> {
         self.turned |= by_the_clock && self.is_late() && !all_done;
         // Nobody tries again after the turn, so whoever is not in flight is over.
         self.note_who_is_over();
-        let resting = !self.paused && !hold;
+        let resting = self.paused.is_none() && !hold;
         if self.turned {
             self.go_back(resting);
         } else if all_done {
@@ -341,7 +357,7 @@ impl<'a> Oracle<'a> {
         let first = self.may_be_undone(step)
             && self.compensations_under_way() < self.definition.compensation_concurrency();
         let awaits_actions = self.flying.iter().any(|flight| flight.phase == Phase::Do);
-        let admitted = (again || first) && !awaits_actions && !self.paused && !hold;
+        let admitted = (again || first) && !awaits_actions && self.paused.is_none() && !hold;
         if admitted {
             self.launch(step, Phase::Undo);
         }
@@ -428,7 +444,7 @@ impl<'a> Oracle<'a> {
     /// The limited steps that should be asking for room, on a node that is not held back.
     #[must_use]
     pub fn asking_for_room(&self) -> BTreeSet<usize> {
-        if self.paused || self.turned || self.ended.is_some() || self.is_late() {
+        if self.paused.is_some() || self.turned || self.ended.is_some() || self.is_late() {
             return BTreeSet::new();
         }
         let limited = |&step: &usize| self.definition.steps()[step].limited;
@@ -443,7 +459,7 @@ impl<'a> Oracle<'a> {
         }
         let back = self.turned;
         let deadline = self.deadline.filter(|_| !back);
-        let waits = (0..self.steps.len()).filter(|_| !self.paused).filter_map(|step| {
+        let waits = (0..self.steps.len()).filter(|_| self.paused.is_none()).filter_map(|step| {
             let rules = &self.definition.steps()[step];
             match (back, &rules.compensation) {
                 (false, _) => self.steps[step].action_waits_until(&rules.retry),
@@ -451,7 +467,7 @@ impl<'a> Oracle<'a> {
                 (true, None) => None,
             }
         });
-        let silences = self.flying.iter().filter_map(|flight| flight.performer.due());
+        let silences = self.flying.iter().filter_map(|flight| self.due(flight));
         waits.chain(silences).chain(deadline).min()
     }
 

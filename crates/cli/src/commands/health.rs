@@ -28,10 +28,12 @@ const UNREGISTERED: [Column; 3] = [
 const WAITING: [Column; 3] =
     [Column::text("QUEUE", "queue"), Column::text("JOB", "job_id"), Column::text("SECONDS", "seconds")];
 
-const FULL: [Column; 5] = [
+const FULL: [Column; 7] = [
+    Column::text("SCOPE", "scope"),
     Column::text("HOST", "host"),
     Column::text("DEFINITION", "definition"),
     Column::text("STEP", "step"),
+    Column::text("HELD BY", "held_by"),
     Column::text("WAITING", "waiting"),
     Column::text("SECONDS", "seconds"),
 ];

@@ -4,17 +4,18 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::saga::{Event, Recorded, State, Status};
+use backstitch_kernel::saga::{State, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
+use super::room::Reservation;
 use super::run_queue::Taken;
 use super::{Driver, Grant, STORE_RETRY, Seat, Shared, Waiter};
 use crate::registry::Runnable;
-use crate::store::nodes::Notice;
+use crate::store::nodes::{AdoptedSaga, Notice};
 use crate::store::{self, Stored};
 
 /// Sagas taken over in one transaction.
@@ -51,7 +52,8 @@ pub(super) async fn adopt_what_is_due(shared: Arc<Shared>) {
             }
         }
         let nudged = shared.adoption.wait(wait).await;
-        thorough = nudged || (thorough && !complete);
+        // With the sweep, for a saga of a former life whose adoption the store rejected before.
+        thorough = nudged || sweep || (thorough && !complete);
     }
 }
 
@@ -75,7 +77,7 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
     if thorough || shared.store.is_shared() || next.is_some_and(|due| due <= now) {
         loop {
             let adopted = shared.store.adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH).await?;
-            queue(shared, &adopted, true).await?;
+            queue(shared, &adopted).await?;
             if !adopted.is_empty() && shared.options.announced.includes("saga.adopted") {
                 shared.outbox.nudge();
             }
@@ -98,25 +100,27 @@ async fn queue_what_nobody_drives(shared: &Shared) -> Result<(), store::Error> {
     shared.undriven.keep(&ours);
     let mut undriven: Vec<SagaId> = ours.into_iter().collect();
     undriven.retain(|saga| shared.live.get(*saga).is_none() && !shared.run_queue.has(*saga));
-    queue(shared, &undriven, false).await
+    let undriven: Vec<_> = undriven.into_iter().map(|id| AdoptedSaga { id, seq: None }).collect();
+    queue(shared, &undriven).await
 }
 
 /// Queues sagas that are ours. What they are is looked up only where they cannot all run at once.
-async fn queue(shared: &Shared, sagas: &[SagaId], is_adopted: bool) -> Result<(), store::Error> {
+async fn queue(shared: &Shared, sagas: &[AdoptedSaga]) -> Result<(), store::Error> {
     let mut waiters: HashMap<SagaId, Waiter> = HashMap::new();
     if sagas.len() > shared.slots.available_permits() {
         // One row that cannot be read keeps none from running: its own load tells of it.
-        match shared.store.rows(sagas).await {
+        let ids: Vec<SagaId> = sagas.iter().map(|saga| saga.id).collect();
+        match shared.store.rows(&ids).await {
             Ok(rows) => waiters.extend(rows.into_iter().map(|row| {
                 let is_rollback = row.status == Status::Compensating;
-                (row.id, Waiter { definition: Some(row.definition), is_rollback, is_adopted })
+                (row.id, Waiter { definition: Some(row.definition), is_rollback, adoption: None })
             })),
             Err(error) => tracing::warn!(%error, "cannot read what kind of sagas are queued"),
         }
     }
-    for saga in sagas {
-        let unknown = || Waiter { is_adopted, ..Waiter::default() };
-        shared.run_queue.push(*saga, waiters.remove(saga).unwrap_or_else(unknown));
+    for AdoptedSaga { id, seq } in sagas {
+        let waiter = waiters.remove(id).unwrap_or_default();
+        shared.run_queue.push(*id, Waiter { adoption: *seq, ..waiter });
     }
     Ok(())
 }
@@ -132,6 +136,7 @@ pub(super) async fn run_queued(shared: Arc<Shared>) {
             let permits = limits.acquire().await;
             (lane, permits)
         }));
+        grant_to_holders(&shared);
         if queue.is_ready() {
             slot.get_or_insert_with(|| Box::pin(shared.slots.clone().acquire_owned()));
         } else {
@@ -234,7 +239,20 @@ struct Place {
     since: Timestamp,
     waiter: Waiter,
     seat: Seat,
-    grant: Grant,
+    slot: OwnedSemaphorePermit,
+    /// The room it waited for.
+    reservation: Option<Reservation>,
+}
+
+/// Gives sagas that run here what they wait for besides a slot: each uses the slot that it holds.
+fn grant_to_holders(shared: &Arc<Shared>) {
+    let holds_slot = |saga| shared.live.get(saga).is_some_and(|live| live.holds_slot());
+    while let Some(Taken { saga, since, waiter, reservation }) = shared.run_queue.take_holder(holds_slot) {
+        let grant = Grant { slot: None, reservation };
+        if !shared.live.get(saga).is_some_and(|live| live.grant(grant)) {
+            try_again(shared, saga, waiter, since);
+        }
+    }
 }
 
 /// Gives sagas slots for as long as there are both. Those with a driver go on at once; the others count as under way before
@@ -245,14 +263,13 @@ fn enter(shared: &Arc<Shared>, slot: OwnedSemaphorePermit) -> HashMap<SagaId, Pl
     while let Some(free) = slot.take()
         && let Some(Taken { saga, since, waiter, reservation }) = shared.run_queue.take()
     {
-        let grant = Grant { slot: free, reservation };
         if let Some(live) = shared.live.get(saga) {
-            if !live.grant(grant) {
+            if !live.grant(Grant { slot: Some(free), reservation }) {
                 // Its driver here is about to leave.
                 try_again(shared, saga, waiter, since);
             }
         } else if let Some(seat) = Seat::take(shared, saga) {
-            entered.insert(saga, Place { since, waiter, seat, grant });
+            entered.insert(saga, Place { since, waiter, seat, slot: free, reservation });
         } else {
             try_again(shared, saga, waiter, since);
         }
@@ -301,17 +318,13 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
         }
     };
     match stored.log.last() {
-        Some(Recorded { event: Event::SagaAdopted { epoch: by, .. }, .. })
-            if *by == epoch && place.waiter.is_adopted =>
-        {
-            let adopted = stored.log[stored.log.len() - 1..].to_vec();
-            shared.announce(row.id, &definition, &state, adopted, place.seat.live());
+        Some(adopted) if place.waiter.adoption == Some(adopted.seq) => {
+            shared.announce(row.id, &definition, &state, vec![adopted.clone()], place.seat.live());
         }
         _ => place.seat.live().advanced_to(state.seq),
     }
-    let Grant { slot, reservation } = place.grant;
-    let reserved = reservation.into_iter().collect();
-    let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, slot, reserved);
+    let reserved = place.reservation.into_iter().collect();
+    let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.slot, reserved);
     shared.drive(row.id, driver.run_adopted(stored.inbox, stored.inbox_seq));
 }
 

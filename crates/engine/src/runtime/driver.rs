@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::attempts::Attempts;
 use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
-use super::room::{Permits, Reservation, decide_within_room, starts_attempts};
+use super::room::{HeldSlot, Permits, Reservation, decide_within_room, starts_attempts};
 use super::run_queue::Parked;
 use super::{Grant, Patience, Seat, Shared, Waiter, attempt};
 use crate::call::Call;
@@ -67,9 +67,7 @@ pub(crate) struct Driver {
 
 /// A slot is held while attempts run here, and no longer.
 enum Slot {
-    Held {
-        _permit: OwnedSemaphorePermit,
-    },
+    Held(#[expect(dead_code, reason = "held until it is dropped")] HeldSlot),
     NotNeeded,
     /// Something could start if there was one.
     Wanted,
@@ -140,6 +138,7 @@ impl Driver {
         slot: OwnedSemaphorePermit,
         reserved: Vec<Reservation>,
     ) -> Self {
+        let held = HeldSlot::new(slot, seat.live());
         Self {
             shared,
             saga: seat.saga(),
@@ -158,7 +157,7 @@ impl Driver {
             inbox_consumed: 0,
             came_to_nothing: false,
             patience: Patience::default(),
-            slot: Slot::Held { _permit: slot },
+            slot: Slot::Held(held),
             resting: None,
         }
     }
@@ -357,7 +356,8 @@ impl Driver {
             self.resting = None;
             return false;
         }
-        if matches!(self.slot, Slot::Held { .. }) {
+        // A grant without a slot is for the one that is held.
+        if matches!(self.slot, Slot::Held(_)) && !self.seat.live().has_grants() {
             self.slot = Slot::NotNeeded;
         }
         if self.resting.is_none() {
@@ -375,7 +375,7 @@ impl Driver {
 
     fn waiter(&self) -> Waiter {
         let is_rollback = self.state.status == Status::Compensating;
-        Waiter { definition: Some(self.definition.name.clone()), is_rollback, is_adopted: false }
+        Waiter { definition: Some(self.definition.name.clone()), is_rollback, adoption: None }
     }
 
     /// When an attempt is due, or the time of an outside worker is over. What waits for room or for a slot is due already;
@@ -417,7 +417,9 @@ impl Driver {
 
     async fn look_around(&mut self) -> Flow {
         for Grant { slot, reservation } in self.seat.live().take_grants() {
-            self.slot = Slot::Held { _permit: slot };
+            if let Some(slot) = slot {
+                self.take_slot(slot);
+            }
             let flow = match reservation {
                 Some(reservation) => self.use_room(reservation).await,
                 None => self.process(Input::Wake, Vec::new()).await,
@@ -559,11 +561,11 @@ impl Driver {
     fn decide(&mut self, input: &Input) -> (Now, Result<Decision, Rejected>) {
         let mut now = Now { at: self.shared.options.clock.now(), hold: self.shared.is_stopping() };
         let decided = self.decide_within_room(input, now);
-        if matches!(self.slot, Slot::Held { .. }) || !decided.as_ref().is_ok_and(starts_attempts) {
+        if matches!(self.slot, Slot::Held(_)) || !decided.as_ref().is_ok_and(starts_attempts) {
             return (now, decided);
         }
         if let Ok(slot) = self.shared.slots.clone().try_acquire_owned() {
-            self.slot = Slot::Held { _permit: slot };
+            self.take_slot(slot);
             return (now, decided);
         }
         if !matches!(self.slot, Slot::Queued) {
@@ -572,6 +574,18 @@ impl Driver {
         now.hold = true;
         self.reserved.clear();
         (now, self.decide_within_room(input, now))
+    }
+
+    /// A saga holds one slot at most: another one is given back.
+    fn take_slot(&mut self, permit: OwnedSemaphorePermit) {
+        if matches!(self.slot, Slot::Held(_)) {
+            return;
+        }
+        self.slot = Slot::Held(HeldSlot::new(permit, self.seat.live()));
+        if !self.admitting.is_empty() {
+            // What waits for room needs no other slot any more.
+            self.shared.run_queue.got_slot();
+        }
     }
 
     fn decide_within_room(&mut self, input: &Input, now: Now) -> Result<Decision, Rejected> {

@@ -66,7 +66,7 @@ impl Launch {
             None => {
                 let is_rollback = state.status == Status::Compensating;
                 let waiter =
-                    Waiter { definition: Some(definition.name.clone()), is_rollback, is_adopted: false };
+                    Waiter { definition: Some(definition.name.clone()), is_rollback, adoption: None };
                 drop(seat);
                 shared.run_queue.push(saga, waiter);
             }

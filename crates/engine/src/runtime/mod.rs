@@ -18,6 +18,7 @@ pub(crate) mod signal;
 mod supervision;
 mod undriven;
 
+use std::cmp::Reverse;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -34,6 +35,7 @@ use uuid::Uuid;
 use crate::clock::NeverBack;
 use crate::committer::Committer;
 use crate::feed::Feed;
+use crate::limit::LimitScope;
 use crate::live::{Live, LiveSagas};
 use crate::onlookers::Onlookers;
 use crate::options::Options;
@@ -148,7 +150,7 @@ impl Shared {
             resting: Arc::new(Semaphore::new(options.max_active)),
             run_queue: RunQueue::new(options.clock.clone()),
             feed: Feed::default(),
-            registry: Registry::default(),
+            registry: Registry::new(options.host_share()),
             live: LiveSagas::default(),
             undriven: UndrivenSagas::default(),
             onlookers: Onlookers::default(),
@@ -288,6 +290,34 @@ impl Shared {
     async fn answers_about_sagas(&self) -> bool {
         let asked = self.store.load(&[SagaId(Uuid::nil())]).await;
         !matches!(asked, Err(store::Error::Unavailable(_)))
+    }
+
+    /// The limits for whose room attempts wait.
+    pub(crate) fn full_limits(&self) -> Vec<FullLimit> {
+        let mut full = self.run_queue.full_limits();
+        // A saga that has just been queued is about to get one of those that are free.
+        let are_slots_free = self.slots.available_permits() > 0;
+        full.retain(|full| full.scope != LimitScope::Slots || !are_slots_free);
+        for full in full.iter_mut().filter(|full| full.scope == LimitScope::Slots) {
+            full.held_by = self.holds_most_slots();
+        }
+        full
+    }
+
+    /// The host or step whose attempts hold most of the slots; `None` where those of unlimited steps do.
+    fn holds_most_slots(&self) -> Option<LimitScope> {
+        let held = self.options.max_active.saturating_sub(self.slots.available_permits());
+        let reserved = self.run_queue.reserved();
+        let attempts = self.registry.attempts().into_iter().map(|(scope, attempts)| {
+            let waiting = reserved.get(&scope).copied().unwrap_or_default();
+            (attempts.saturating_sub(waiting), scope)
+        });
+        let attempts: Vec<(usize, LimitScope)> = attempts.filter(|(attempts, _)| *attempts > 0).collect();
+        let limited: usize = attempts.iter().map(|(attempts, _)| attempts).sum();
+        // Of a host and its step the host is named: its name is less.
+        let (most, scope) =
+            attempts.into_iter().max_by_key(|(attempts, scope)| (*attempts, Reverse(scope.clone())))?;
+        (most >= held.saturating_sub(limited)).then_some(scope)
     }
 
     /// Runs something beside the loops.

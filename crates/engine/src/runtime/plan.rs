@@ -89,6 +89,7 @@ pub(crate) fn plan(
             Tenure::End | Tenure::Keep | Tenure::LetGo { .. } => on.inbox_answered,
         },
         jobs,
+        withdrawn_jobs: on.before.map(|before| withdrawn(on, before, &decision.state)).unwrap_or_default(),
         messages,
         rows: Vec::new(),
         claim,
@@ -215,6 +216,25 @@ fn offer(recorded: &Recorded) -> Option<NewJob> {
     let (queue, subject, payload) =
         (work::queue(&outside.queue), offered.subject(), Payload::encode(&offered).ok()?);
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert: None })
+}
+
+/// The jobs of attempts that ended while they waited for a worker: no worker is to lease them any more.
+fn withdrawn(on: &Circumstances<'_>, before: &State, after: &State) -> Vec<String> {
+    if !before.anything_is_queued() {
+        return Vec::new();
+    }
+    let phases =
+        (0..before.steps.len()).flat_map(|position| [(position, Phase::Do), (position, Phase::Undo)]);
+    let ended = phases.filter_map(|(position, phase)| {
+        let (was, is) = (before.steps[position].phase(phase), after.steps[position].phase(phase));
+        let was_queued = matches!(was.progress, Progress::Queued { .. });
+        let is_in_flight = is.in_flight() && is.attempts == was.attempts;
+        (was_queued && !is_in_flight).then(|| {
+            let step = on.definition.definition.steps()[position].id.clone();
+            Offered { step, phase, attempt: was.attempts }.subject()
+        })
+    });
+    ended.collect()
 }
 
 /// A message to whoever looks after this installation.

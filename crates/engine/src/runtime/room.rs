@@ -1,16 +1,20 @@
 //! Room for attempts: an attempt of a limited step, or of a call to a host, is decided only once there is room for it.
 
-use backstitch_kernel::saga::{Decision, Effect, Phase};
+use std::sync::Arc;
 
+use backstitch_kernel::saga::{Decision, Effect, Phase};
 use tokio::sync::OwnedSemaphorePermit;
 
 use crate::limit::{Limit, LimitPermit, LimitScope};
+use crate::live::Live;
 use crate::registry::Registered;
 
 /// The limits that an attempt counts against.
 #[derive(Clone, Default)]
 pub(crate) struct AttemptLimits {
     pub(crate) step: Option<Limit>,
+    /// The part of the slots that attempts of the host may take; there is one where there is a host.
+    pub(crate) host_share: Option<Limit>,
     pub(crate) host: Option<Limit>,
 }
 
@@ -23,15 +27,24 @@ impl AttemptLimits {
     pub(crate) fn try_acquire(&self) -> Option<Permits> {
         Some(Permits {
             step: self.step.as_ref().map(|limit| limit.try_acquire().ok_or(())).transpose().ok()?,
+            host_share: self
+                .host_share
+                .as_ref()
+                .map(|limit| limit.try_acquire().ok_or(()))
+                .transpose()
+                .ok()?,
             host: self.host.as_ref().map(|limit| limit.try_acquire().ok_or(())).transpose().ok()?,
         })
     }
 
-    /// Waits for room. The step comes first: its room is of no use to others, that of a host is.
+    /// Waits for room. The step comes first: its room is of no use to others, that of a host is, also to lifecycles.
     pub(crate) async fn acquire(&self) -> Permits {
         let mut permits = Permits::default();
         if let Some(limit) = &self.step {
             permits.step = Some(limit.acquire().await);
+        }
+        if let Some(limit) = &self.host_share {
+            permits.host_share = Some(limit.acquire().await);
         }
         if let Some(limit) = &self.host {
             permits.host = Some(limit.acquire().await);
@@ -40,14 +53,19 @@ impl AttemptLimits {
     }
 
     /// Tells limits apart.
-    pub(crate) fn ids(&self) -> [Option<usize>; 2] {
-        [self.step.as_ref().map(Limit::id), self.host.as_ref().map(Limit::id)]
+    pub(crate) fn ids(&self) -> [Option<usize>; 3] {
+        [&self.step, &self.host_share, &self.host].map(|limit| limit.as_ref().map(Limit::id))
     }
 
     /// The limit that has no room, or had none a moment ago.
     pub(crate) fn blocking(&self) -> Option<&LimitScope> {
-        let all = || self.host.iter().chain(&self.step);
+        let all = || self.host.iter().chain(&self.host_share).chain(&self.step);
         all().find(|limit| limit.is_full()).or_else(|| all().next()).map(Limit::scope)
+    }
+
+    /// The limits that count attempts of sagas alone.
+    pub(crate) fn of_sagas(&self) -> impl Iterator<Item = &Limit> {
+        self.host_share.iter().chain(&self.step)
     }
 }
 
@@ -55,12 +73,33 @@ impl AttemptLimits {
 #[derive(Default)]
 pub(crate) struct Permits {
     step: Option<LimitPermit>,
+    host_share: Option<LimitPermit>,
     host: Option<LimitPermit>,
+}
+
+/// The slot of a saga whose attempts run here. All of them use it.
+pub(super) struct HeldSlot {
+    live: Arc<Live>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl HeldSlot {
+    pub(super) fn new(permit: OwnedSemaphorePermit, live: &Arc<Live>) -> Self {
+        live.hold_slot(true);
+        Self { live: live.clone(), _permit: permit }
+    }
+}
+
+impl Drop for HeldSlot {
+    fn drop(&mut self) {
+        self.live.hold_slot(false);
+    }
 }
 
 /// What a saga waited for in the run queue.
 pub(crate) struct Grant {
-    pub(crate) slot: OwnedSemaphorePermit,
+    /// Absent where the saga holds one already.
+    pub(crate) slot: Option<OwnedSemaphorePermit>,
     /// Absent where it waited for the slot alone.
     pub(crate) reservation: Option<Reservation>,
 }

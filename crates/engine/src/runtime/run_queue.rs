@@ -24,10 +24,12 @@ pub(crate) struct RunQueue {
 pub struct FullLimit {
     /// What has no room.
     pub scope: LimitScope,
-    /// How many attempts wait for it in this process.
+    /// How many attempts wait for it in this process; sagas, where they wait for a slot.
     pub waiting: usize,
     /// Since when the first of them does.
     pub since: Timestamp,
+    /// Of the slots: the host or step whose attempts hold most of them. `None` where attempts of unlimited steps do.
+    pub held_by: Option<LimitScope>,
 }
 
 /// A saga that waits, as far as it is known without its log.
@@ -36,8 +38,8 @@ pub(crate) struct Waiter {
     /// Unknown for one that was found by its owner alone.
     pub(crate) definition: Option<Arc<str>>,
     pub(crate) is_rollback: bool,
-    /// Its log ends with an adoption by this node that is not published yet.
-    pub(crate) is_adopted: bool,
+    /// The number of an adoption by this node that is not published yet.
+    pub(crate) adoption: Option<u64>,
 }
 
 /// Why a saga without a driver is to be run before it gets what it waits for.
@@ -97,7 +99,7 @@ enum Wait {
 #[derive(Clone, PartialEq, Eq, Hash)]
 struct LaneKey {
     definition: Option<Arc<str>>,
-    limits: [Option<usize>; 2],
+    limits: [Option<usize>; 3],
 }
 
 #[derive(Default)]
@@ -126,6 +128,10 @@ impl Lane {
         if self.permits.is_none() && !self.acquiring && !self.limits.is_unlimited() {
             self.permits = self.limits.try_acquire();
         }
+        self.needs_only_a_slot()
+    }
+
+    fn needs_only_a_slot(&self) -> bool {
         self.limits.is_unlimited() || self.permits.is_some()
     }
 }
@@ -237,7 +243,19 @@ impl RunQueue {
     /// The next saga that needs nothing but a slot.
     pub(super) fn take(&self) -> Option<Taken> {
         let mut queue = self.queue();
-        queue.take(true).or_else(|| queue.take(false))
+        let any = |_: SagaId| true;
+        queue.take(true, &any).or_else(|| queue.take(false, &any))
+    }
+
+    /// The next saga that needs nothing more, since it holds a slot.
+    pub(super) fn take_holder(&self, holds_slot: impl Fn(SagaId) -> bool) -> Option<Taken> {
+        let mut queue = self.queue();
+        queue.take(true, &holds_slot).or_else(|| queue.take(false, &holds_slot))
+    }
+
+    /// A saga that waits here has got a slot without being taken.
+    pub(crate) fn got_slot(&self) {
+        self.changed.notify_one();
     }
 
     /// The lanes for whose room no task waits yet; the caller waits from now on.
@@ -284,7 +302,8 @@ impl RunQueue {
         let queue = self.queue();
         let mut full: BTreeMap<LimitScope, FullLimit> = BTreeMap::new();
         for lane in queue.lanes.values() {
-            let Some(scope) = lane.limits.blocking() else { continue };
+            let blocking = if lane.needs_only_a_slot() { None } else { lane.limits.blocking() };
+            let scope = blocking.unwrap_or(&LimitScope::Slots);
             let entries = lane.rollbacks.iter().chain(&lane.others);
             let since = entries.filter_map(|(saga, wait)| queue.waits_since(*saga, *wait)).min();
             let Some(since) = since else { continue };
@@ -292,11 +311,23 @@ impl RunQueue {
                 scope: scope.clone(),
                 waiting: 0,
                 since,
+                held_by: None,
             });
             found.waiting += lane.waiting;
             found.since = found.since.min(since);
         }
         full.into_values().collect()
+    }
+
+    /// Room that is kept for sagas that wait for a slot.
+    pub(super) fn reserved(&self) -> HashMap<LimitScope, usize> {
+        let mut reserved: HashMap<LimitScope, usize> = HashMap::new();
+        for lane in self.queue().lanes.values().filter(|lane| lane.permits.is_some()) {
+            for limit in lane.limits.of_sagas() {
+                *reserved.entry(limit.scope().clone()).or_default() += 1;
+            }
+        }
+        reserved
     }
 
     fn queue(&self) -> MutexGuard<'_, Queue> {
@@ -322,10 +353,10 @@ impl Queue {
 
     fn add(&mut self, saga: SagaId, waiter: Waiter, wait: Wait, limits: AttemptLimits, since: Timestamp) {
         let record = self.sagas.entry(saga).or_default();
-        let is_adopted = record.waiter.is_adopted || waiter.is_adopted;
+        let adoption = waiter.adoption.or(record.waiter.adoption);
         if let Some(known) = record.waits.iter_mut().find(|known| known.wait == wait) {
             known.since = since.min(known.since);
-            record.waiter.is_adopted = is_adopted;
+            record.waiter.adoption = adoption;
             if waiter.is_rollback && !record.waiter.is_rollback {
                 // It began to roll back while it waited. The other entry is skipped once this one was taken.
                 record.waiter.is_rollback = true;
@@ -339,7 +370,7 @@ impl Queue {
         let key = LaneKey { definition: waiter.definition.clone(), limits: limits.ids() };
         record.waits.push(Waiting { wait, since, lane: key.clone() });
         let is_rollback = waiter.is_rollback;
-        record.waiter = Waiter { is_adopted, ..waiter };
+        record.waiter = Waiter { adoption, ..waiter };
         let lane = self.lanes.entry(key.clone()).or_insert_with(|| {
             self.turns.push_back(key);
             Lane { limits, ..Lane::default() }
@@ -360,16 +391,20 @@ impl Queue {
         self.lanes.values_mut().any(|lane| lane.waiting > 0 && lane.has_room())
     }
 
-    fn take(&mut self, rollbacks: bool) -> Option<Taken> {
+    /// Takes from the first lane, in turn, whose next saga is wanted. A lane's rollbacks come before its others.
+    fn take(&mut self, rollbacks: bool, is_wanted: &dyn Fn(SagaId) -> bool) -> Option<Taken> {
         for _ in 0..self.turns.len() {
             let key = self.turns.pop_front()?;
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
-            let class = lane.class(rollbacks);
-            while class.front().is_some_and(|(saga, wait)| is_stale(&self.sagas, *saga, *wait)) {
-                class.pop_front();
+            for class in [&mut lane.rollbacks, &mut lane.others] {
+                while class.front().is_some_and(|(saga, wait)| is_stale(&self.sagas, *saga, *wait)) {
+                    class.pop_front();
+                }
             }
+            let is_next = rollbacks || lane.rollbacks.is_empty();
+            let wanted = lane.class(rollbacks).front().is_some_and(|(saga, _)| is_wanted(*saga));
             let next =
-                if !class.is_empty() && lane.has_room() { lane.class(rollbacks).pop_front() } else { None };
+                if is_next && wanted && lane.has_room() { lane.class(rollbacks).pop_front() } else { None };
             let Some((saga, wait)) = next else {
                 if lane.waiting == 0 {
                     self.lanes.remove(&key);
@@ -395,7 +430,7 @@ impl Queue {
         let place = record.waits.iter().position(|known| known.wait == wait)?;
         let Waiting { since, .. } = record.waits.swap_remove(place);
         let waiter = record.waiter.clone();
-        record.waiter.is_adopted = false;
+        record.waiter.adoption = None;
         // The caller drives it from now on.
         if let Some(due) = record.parked.take().and_then(|parked| parked.due) {
             self.due.remove(&(due, saga));
@@ -444,13 +479,14 @@ mod tests {
 
     use super::*;
     use crate::clock::ManualClock;
+    use crate::limit::Limit;
 
     fn saga(number: u128) -> SagaId {
         SagaId(Uuid::from_u128(number))
     }
 
     fn waiter(is_rollback: bool) -> Waiter {
-        Waiter { definition: Some("order".into()), is_rollback, is_adopted: false }
+        Waiter { definition: Some("order".into()), is_rollback, adoption: None }
     }
 
     #[test]
@@ -462,5 +498,40 @@ mod tests {
         queue.push(saga(3), waiter(true));
         let order = std::iter::from_fn(|| queue.take().map(|taken| taken.saga));
         assert_eq!(order.collect::<Vec<_>>(), [saga(3), saga(1), saga(2)]);
+    }
+
+    fn limited(limit: &Limit) -> AttemptLimits {
+        AttemptLimits { host: Some(limit.clone()), ..AttemptLimits::default() }
+    }
+
+    #[test]
+    fn limit_with_room_is_not_what_a_saga_without_a_slot_waits_for() {
+        let queue = RunQueue::new(Arc::new(ManualClock::default()));
+        let limit = Limit::new(LimitScope::Host("a:80".into()), 1);
+        queue.wait_for_room(saga(1), waiter(false), (0, Phase::Do), limited(&limit));
+        assert!(queue.is_ready(), "it needs nothing but a slot");
+        let full = queue.full_limits();
+        assert_eq!((full.len(), &full[0].scope), (1, &LimitScope::Slots));
+        assert!(limit.is_full(), "room is kept for it");
+        drop(queue);
+        let queue = RunQueue::new(Arc::new(ManualClock::default()));
+        let _held = limit.try_acquire();
+        queue.wait_for_room(saga(1), waiter(false), (0, Phase::Do), limited(&limit));
+        assert!(!queue.is_ready());
+        assert_eq!(&queue.full_limits()[0].scope, limit.scope());
+    }
+
+    #[test]
+    fn saga_with_a_slot_is_taken_before_its_lane_gets_another() {
+        let queue = RunQueue::new(Arc::new(ManualClock::default()));
+        let limits: Vec<Limit> = (0..2).map(|_| Limit::new(LimitScope::Host("a:80".into()), 1)).collect();
+        for (number, limit) in (1..).zip(&limits) {
+            queue.wait_for_room(saga(number), waiter(false), (0, Phase::Do), limited(limit));
+        }
+        let taken =
+            queue.take_holder(|it| it == saga(2)).map(|taken| (taken.saga, taken.reservation.is_some()));
+        assert_eq!(taken, Some((saga(2), true)));
+        assert!(queue.take_holder(|it| it == saga(2)).is_none());
+        assert_eq!(queue.take().map(|taken| taken.saga), Some(saga(1)));
     }
 }

@@ -25,6 +25,8 @@ pub struct Commit {
     pub consume_inbox_through: Option<u64>,
     /// Work for others that follows from it.
     pub jobs: Vec<NewJob>,
+    /// Subjects of the saga's jobs whose attempts end with it: those that no worker has leased are withdrawn.
+    pub withdrawn_jobs: Vec<String>,
     /// Messages to the world that follow from it.
     pub messages: Vec<NewMessage>,
     /// Rows of the product that asked for it.

@@ -78,6 +78,8 @@ impl Job {
 
 /// Why a job is given up that nobody brings back, as it is kept with the job.
 pub const LEASE_EXPIRED: &str = "lease_expired";
+/// Why a job ended that was taken back before a worker had it.
+pub const WITHDRAWN: &str = "withdrawn";
 
 /// The same as the error of the attempt that it was.
 #[must_use]

@@ -16,9 +16,9 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 use super::declared::{Collected, Declared, InFlight, Version};
 use super::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, NewJob, OUTSIDE, Report as JobReport, Settled, Settlement,
-    Withdrawal,
+    WITHDRAWN, Withdrawal,
 };
-use super::nodes::{Epoch, Joined, Known, Node, Registered};
+use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
     Waiting,
@@ -164,6 +164,12 @@ impl Tables {
         if let Some(claim) = &commit.claim {
             let entry = Entry { saga: commit.saga, digest: claim.digest, at: first.at };
             self.ledger.insert((claim.scope.clone(), claim.key.clone()), entry);
+        }
+        for job in self.jobs.values_mut().filter(|job| job.saga == commit.saga) {
+            if job.lease.status == lease::Status::Pending && commit.withdrawn_jobs.contains(&job.subject) {
+                job.lease.status = lease::Status::Failed;
+                job.last_error = Some(WITHDRAWN.to_owned());
+            }
         }
         for job in &commit.jobs {
             self.ask_for(commit.saga, job);
@@ -462,7 +468,7 @@ impl Store for MemoryStore {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SagaId>, Error> {
+    ) -> Result<Vec<AdoptedSaga>, Error> {
         let now = self.clock.now();
         let mut adopted = Vec::new();
         let mut tables = self.tables();
@@ -478,6 +484,7 @@ impl Store for MemoryStore {
             if !(free && saga.is_active() && saga.is_of(known)) {
                 continue;
             }
+            let mut appended = None;
             // A saga without an owner was released by it: there is no decision of an old owner to keep out.
             if saga.summary.owner.is_some() {
                 let at = saga.log.last().map_or(at, |head| head.at.max(at));
@@ -486,11 +493,12 @@ impl Store for MemoryStore {
                 if let Some(message) = node.announced.message(*id, &saga.summary.definition, &recorded) {
                     outbox.enqueue(&message, None, at);
                 }
+                appended = Some(recorded.seq);
                 saga.log.push(recorded);
             }
             saga.summary.owner = Some(epoch);
             saga.summary.wake_at = None;
-            adopted.push(*id);
+            adopted.push(AdoptedSaga { id: *id, seq: appended });
         }
         Ok(adopted)
     }
@@ -720,7 +728,7 @@ impl Store for MemoryStore {
         });
         let Some(job) = found else { return Ok(false) };
         job.lease.status = lease::Status::Failed;
-        job.last_error = Some("withdrawn".to_owned());
+        job.last_error = Some(WITHDRAWN.to_owned());
         let token = job.lease.token;
         tables.post(withdrawal.saga, withdrawal.message(token), at);
         Ok(true)

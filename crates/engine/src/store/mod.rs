@@ -37,7 +37,7 @@ use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use nodes::{Epoch, Joined, Known, Node, Notice, Registered};
+use nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
 use parked::{ParkedItem, Rejection};
 use retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
@@ -224,7 +224,7 @@ pub trait Store: Send + Sync + 'static {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SagaId>, Error>;
+    ) -> Result<Vec<AdoptedSaga>, Error>;
 
     /// Lets go of a saga of this incarnation about which nothing was decided since event `seq`: its messages up to number
     /// `inbox_seen` are answered, and it is due at `wake_at`, or not before its next message. `false`: it is somebody else's

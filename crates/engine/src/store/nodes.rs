@@ -36,6 +36,15 @@ pub struct Joined {
     pub lives: bool,
 }
 
+/// A saga that a node has taken over or taken up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct AdoptedSaga {
+    /// The saga.
+    pub id: SagaId,
+    /// The number of the `saga.adopted` that was appended; none where its owner had released it.
+    pub seq: Option<u64>,
+}
+
 /// A definition that a node can run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Known {

@@ -9,6 +9,8 @@ use super::{Error, Store};
 
 /// Ends of sends that are recorded, and messages whose sender is gone.
 pub const OUTBOX: &str = "outbox";
+/// Sagas that are taken over or taken up.
+pub const ADOPTION: &str = "adoption";
 /// Jobs that are leased, reported about, or whose lease is over.
 pub const JOBS: &str = "jobs";
 /// Sagas that are old enough to be removed.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
+use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -45,7 +45,7 @@ pub enum Moment<'a> {
     /// Sagas are about to be adopted.
     BeforeAdoption,
     /// These sagas have been adopted.
-    AfterAdoption(&'a [SagaId]),
+    AfterAdoption(&'a [AdoptedSaga]),
     /// This saga is about to be let go without a decision.
     BeforeLettingGo(SagaId),
     /// This saga has been let go, or was found not to be.
@@ -218,7 +218,7 @@ impl<W: Watch> Store for Watched<W> {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SagaId>, Error> {
+    ) -> Result<Vec<AdoptedSaga>, Error> {
         self.watch.at(Moment::BeforeAdoption).await?;
         let adopted = self.store.adopt(node, epoch, known, at, limit).await?;
         self.watch.at(Moment::AfterAdoption(&adopted)).await?;

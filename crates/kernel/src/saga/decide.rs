@@ -233,11 +233,14 @@ fn lease_attempt(
     Ok(())
 }
 
-/// Gives up on attempts that no outside worker has taken or answered in time.
+/// Gives up on attempts that no outside worker has taken or answered in time. No worker can take one while the saga is paused.
 fn time_out_the_outside(next: &mut Transition<'_>, saga: SagaId) {
+    let paused = next.state.paused;
     let late = |phase: &PhaseState, now: Timestamp| match phase.progress {
         Progress::Outside { until } if until <= now => Some(StepError::unanswered_by_workers()),
-        Progress::Queued { until: Some(until) } if until <= now => Some(StepError::not_taken_by_workers()),
+        Progress::Queued { until: Some(until) } if until <= now && !paused => {
+            Some(StepError::not_taken_by_workers())
+        }
         Progress::Outside { .. }
         | Progress::Queued { .. }
         | Progress::Idle

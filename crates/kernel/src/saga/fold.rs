@@ -1,6 +1,7 @@
 //! From events to state: the only place where a saga's state changes.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::definition::Definition;
 use super::event::{Event, Phase, Recorded, Resolution, Started};
@@ -82,6 +83,7 @@ impl State {
         Self {
             status: Status::Pending,
             paused: false,
+            paused_at: None,
             seq: 1,
             created_at: at,
             at,
@@ -104,8 +106,18 @@ impl State {
                 self.status = Status::Compensating;
                 self.cause = Some(Arc::new(Cause { failed_step: failed_step.clone(), error: error.clone() }));
             }
-            Event::SagaPaused { .. } => self.paused = true,
-            Event::SagaResumed { .. } => self.paused = false,
+            Event::SagaPaused { .. } => {
+                self.paused = true;
+                self.paused_at = Some(recorded.at);
+            }
+            Event::SagaResumed { .. } => {
+                self.paused = false;
+                let pause = self.paused_at.take().map_or(Duration::ZERO, |since| recorded.at.since(since));
+                for step in &mut self.steps {
+                    step.forward.extend_wait(pause);
+                    step.undo.extend_wait(pause);
+                }
+            }
             Event::SagaAdopted { .. } => {
                 for step in &mut self.steps {
                     step.in_doubt |= step.forward.interrupt();

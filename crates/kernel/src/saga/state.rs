@@ -104,6 +104,13 @@ impl PhaseState {
         }
     }
 
+    /// No worker could lease the attempt while its saga was paused, so its wait is longer by the pause.
+    pub(super) fn extend_wait(&mut self, pause: Duration) {
+        if let Progress::Queued { until: Some(until) } = &mut self.progress {
+            *until = until.plus(pause);
+        }
+    }
+
     pub(super) fn interrupt(&mut self) -> bool {
         let hit = self.runs_here();
         if hit {
@@ -211,8 +218,10 @@ pub struct Cause {
 pub struct State {
     /// Where it stands.
     pub status: Status,
-    /// Nothing new starts.
+    /// Nothing new starts, and no wait for a worker ends.
     pub paused: bool,
+    /// Since when, while it is paused.
+    pub paused_at: Option<Timestamp>,
     /// The number of its newest event.
     pub seq: u64,
     /// The time of its first event.
@@ -282,7 +291,7 @@ impl State {
         let phases = self.steps.iter().flat_map(|step| [&step.forward, &step.undo]);
         let ends = phases.filter_map(|phase| match phase.progress {
             Progress::Outside { until } => Some(until),
-            Progress::Queued { until } => until,
+            Progress::Queued { until } => until.filter(|_| !self.paused),
             Progress::Idle
             | Progress::Running
             | Progress::Interrupted

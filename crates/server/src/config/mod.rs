@@ -233,7 +233,36 @@ impl Default for Sagas {
     }
 }
 
+/// A limit on calls that the slots of sagas do not allow for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct CappedCalls {
+    /// `calls.per_host`.
+    pub per_host: usize,
+    /// How many calls of sagas a host gets at once instead; see [`Options::host_share`].
+    pub share: usize,
+    /// `sagas.max_active`.
+    pub max_active: usize,
+}
+
+impl CappedCalls {
+    /// What to set instead.
+    #[must_use]
+    pub fn remedy(self) -> String {
+        let Self { per_host, share, .. } = self;
+        let enough = per_host.saturating_mul(4);
+        format!("set sagas.max_active to {enough} or more, or calls.per_host to {share} or less")
+    }
+}
+
 impl Config {
+    /// Whether `sagas.max_active` allows for fewer calls to a host than `calls.per_host`.
+    #[must_use]
+    pub fn capped_calls(&self) -> Option<CappedCalls> {
+        let (per_host, share) = (self.calls.per_host, self.engine_options().host_share());
+        let max_active = self.sagas.max_active;
+        (per_host > share).then_some(CappedCalls { per_host, share, max_active })
+    }
+
     /// The engine's settings among them.
     #[must_use]
     pub fn engine_options(&self) -> Options {

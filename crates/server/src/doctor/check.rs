@@ -26,6 +26,7 @@ pub(crate) enum Check {
     ParkedItems,
     DiskSpace,
     WriteAheadLog,
+    Settings,
 }
 
 impl Serialize for Check {
@@ -35,7 +36,7 @@ impl Serialize for Check {
 }
 
 impl Check {
-    pub(crate) const ALL: [Self; 19] = [
+    pub(crate) const ALL: [Self; 20] = [
         Self::UnattendedSagas,
         Self::StuckSagas,
         Self::FailedRollbacks,
@@ -55,6 +56,7 @@ impl Check {
         Self::ParkedItems,
         Self::DiskSpace,
         Self::WriteAheadLog,
+        Self::Settings,
     ];
 
     pub(crate) fn name(self) -> &'static str {
@@ -78,6 +80,7 @@ impl Check {
             Self::ParkedItems => "parked_items",
             Self::DiskSpace => "disk_space",
             Self::WriteAheadLog => "write_ahead_log",
+            Self::Settings => "settings",
         }
     }
 

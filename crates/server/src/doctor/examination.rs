@@ -16,7 +16,7 @@ use super::finding::{Finding, LISTED, LOOKED_AT};
 use super::sagas::Left;
 use super::{
     Doctor, alerts, footing, header_values, jobs, lifecycles, outbox, parked, retention, room, sagas,
-    standing, webhooks,
+    settings, standing, webhooks,
 };
 use crate::app::App;
 use crate::server::PRODUCTS;
@@ -70,6 +70,7 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
         (&[Check::Writes], writes(app).boxed()),
         (&[Check::Retention], ready(Ok(removal(app))).boxed()),
         (&[Check::ParkedItems], parked_items(app).boxed()),
+        (&[Check::Settings], ready(Ok(settings::judge(app.config.capped_calls()))).boxed()),
     ];
     let looked_at = parts.into_iter().map(async |(checks, look)| {
         let why = match tokio::time::timeout(WITHIN, look).await {

@@ -16,6 +16,7 @@ mod parked;
 mod retention;
 mod room;
 mod sagas;
+mod settings;
 mod standing;
 mod webhooks;
 mod words;

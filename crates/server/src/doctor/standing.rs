@@ -55,13 +55,16 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
 
 fn blocked(full: &FullLimit, since: Duration) -> Finding {
     let (scope, waiting) = (&full.scope, full.waiting);
+    if *scope == LimitScope::Slots {
+        return no_slot(full, since);
+    }
     let attempts = if waiting == 1 { "1 attempt waits" } else { &format!("{waiting} attempts wait") };
     let action = match scope {
         LimitScope::Host(_) => {
             "see whether the host answers, and how fast: every call to it that hangs keeps its place until the step's \
              timeout; shorter timeouts, a faster host or a higher `calls.per_host` let more through"
         }
-        LimitScope::Step { .. } => {
+        LimitScope::Step { .. } | LimitScope::Slots => {
             "see whether the step's service answers, or raise the step's `concurrency`"
         }
     };
@@ -69,6 +72,33 @@ fn blocked(full: &FullLimit, since: Duration) -> Finding {
         Some(scope.to_string()),
         format!("{attempts} for room at {scope}, the first one for {}", ago(since)),
         action.to_owned(),
+    )
+}
+
+/// Names what holds the slots: what waits for one has room where it goes.
+fn no_slot(full: &FullLimit, since: Duration) -> Finding {
+    let (waiting, since) = (full.waiting, ago(since));
+    let sagas = if waiting == 1 { "1 saga waits" } else { &format!("{waiting} sagas wait") };
+    let (subject, holder, action) = match &full.held_by {
+        Some(held_by) => (
+            held_by.to_string(),
+            format!("calls or attempts of {held_by} hold most of them"),
+            format!(
+                "see whether {held_by} answers, and how fast: each attempt that hangs keeps its slot until the step's timeout; \
+                 shorter timeouts or a higher `sagas.max_active` let more through"
+            ),
+        ),
+        None => (
+            full.scope.to_string(),
+            "attempts of steps without a `concurrency` hold most of them".to_owned(),
+            "raise `sagas.max_active`, add a node, or give slow steps shorter timeouts or a `concurrency`"
+                .to_owned(),
+        ),
+    };
+    Check::StuckSagas.warning(
+        Some(subject),
+        format!("{sagas} for a slot of `sagas.max_active`, the first one for {since}: {holder}"),
+        action,
     )
 }
 
@@ -166,12 +196,26 @@ mod tests {
     #[test]
     fn finding_names_the_full_host_and_how_many_wait() {
         let scope = LimitScope::Host("payment:80".into());
-        let full = FullLimit { scope, waiting: 300, since: Timestamp::from_micros(60_000_000) };
+        let since = Timestamp::from_micros(60_000_000);
+        let full = FullLimit { scope, waiting: 300, since, held_by: None };
         let found = judge(&Facts { full: vec![full], ..facts() });
         let [only] = &found[..] else { panic!("{found:?}") };
         assert_eq!((only.check, only.severity), (Check::StuckSagas, Severity::Warning));
         assert_eq!(only.subject.as_deref(), Some("host `payment:80`"));
         assert_eq!(only.message, "300 attempts wait for room at host `payment:80`, the first one for 11m");
+    }
+
+    #[test]
+    fn finding_names_what_holds_the_slots() {
+        let held_by = Some(LimitScope::Host("hung:80".into()));
+        for (held_by, subject) in [(held_by, "host `hung:80`"), (None, "run slots")] {
+            let since = Timestamp::from_micros(60_000_000);
+            let full = FullLimit { scope: LimitScope::Slots, waiting: 1, since, held_by };
+            let found = judge(&Facts { full: vec![full], ..facts() });
+            let [only] = &found[..] else { panic!("{found:?}") };
+            assert_eq!(only.subject.as_deref(), Some(subject));
+            assert!(only.message.starts_with("1 saga waits for a slot of `sagas.max_active`"), "{only:?}");
+        }
     }
 
     #[test]

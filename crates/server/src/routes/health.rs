@@ -227,16 +227,20 @@ pub(super) struct WaitingQueue {
     seconds: f64,
 }
 
-/// A host or a step that has no room for more attempts.
+/// A host or a step that has no room for more attempts, or the slots of `sagas.max_active` that are all taken.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(super) struct FullRoom {
-    /// The host with its port; `null` for a step.
+    /// What has no room: `host`, `step` or `slots`.
+    scope: &'static str,
+    /// The host with its port; `null` for a step and for slots.
     host: Option<String>,
-    /// The step's definition; `null` for a host.
+    /// The step's definition; `null` for a host and for slots.
     definition: Option<String>,
-    /// The step; `null` for a host.
+    /// The step; `null` for a host and for slots.
     step: Option<String>,
-    /// How many attempts wait.
+    /// Of slots: the host or step whose attempts hold most of them, where one does.
+    held_by: Option<String>,
+    /// How many attempts wait; of slots, how many sagas.
     waiting: usize,
     /// How long the first of them has waited.
     #[schema(minimum = 0)]
@@ -245,14 +249,16 @@ pub(super) struct FullRoom {
 
 impl FullRoom {
     fn of(full: &FullLimit, now: Timestamp) -> Self {
-        let (host, definition, step) = match &full.scope {
-            LimitScope::Host(host) => (Some(host.to_string()), None, None),
+        let (scope, host, definition, step) = match &full.scope {
+            LimitScope::Host(host) => ("host", Some(host.to_string()), None, None),
             LimitScope::Step { definition, step } => {
-                (None, Some(definition.to_string()), Some(step.to_string()))
+                ("step", None, Some(definition.to_string()), Some(step.to_string()))
             }
+            LimitScope::Slots => ("slots", None, None, None),
         };
+        let held_by = full.held_by.as_ref().map(LimitScope::to_string);
         let seconds = now.since(full.since).as_secs_f64();
-        Self { host, definition, step, waiting: full.waiting, seconds }
+        Self { scope, host, definition, step, held_by, waiting: full.waiting, seconds }
     }
 }
 

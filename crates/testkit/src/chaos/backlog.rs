@@ -110,6 +110,7 @@ fn unfinished(definition: &Definition, ids: &RandomIds, epoch: Epoch) -> Commit 
         row: Some(RowWrite::Insert(row)),
         consume_inbox_through: None,
         jobs: Vec::new(),
+        withdrawn_jobs: Vec::new(),
         messages: Vec::new(),
         rows: Vec::new(),
         claim: None,

@@ -6,7 +6,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use backstitch::Announced;
-use backstitch::store::nodes::{Epoch, Known, Node};
+use backstitch::store::nodes::{AdoptedSaga, Epoch, Known, Node};
 use backstitch::store::outbox::SAGAS;
 use backstitch::store::{Store, Verdict};
 use backstitch_kernel::SagaId;
@@ -33,7 +33,7 @@ fn successor() -> Node {
 
 async fn adopt(fixture: &dyn Fixture, epoch: Epoch, known: &[Known], limit: usize) -> BTreeSet<SagaId> {
     let adopted = fixture.store().adopt(&successor(), epoch, known, fixture.now(), limit).await.unwrap();
-    let unique: BTreeSet<_> = adopted.iter().copied().collect();
+    let unique: BTreeSet<_> = adopted.iter().map(|adopted| adopted.id).collect();
     assert_eq!(unique.len(), adopted.len(), "a saga was adopted twice");
     unique
 }
@@ -138,7 +138,7 @@ pub async fn released_saga_is_adopted_without_an_event(fixture: &dyn Fixture) {
     apply(&*store, started_with(saga(1), now, |row| row.wake_at = Some(now))).await;
     let node = Node { announced: Announced::matching(["saga.adopted"]).unwrap(), ..successor() };
     let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap();
-    assert_eq!(adopted, [saga(1)]);
+    assert_eq!(adopted, [AdoptedSaga { id: saga(1), seq: None }]);
     assert_eq!(seqs(&*store, saga(1)).await, [1]);
     assert!(claim_messages(&*store, 10).await.is_empty());
     assert!(store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().is_empty());
@@ -242,7 +242,7 @@ pub async fn an_announced_adoption_is_told_with_it(fixture: &dyn Fixture) {
     let store = fixture.store();
     let node = Node { announced: Announced::matching(["saga.adopted"]).unwrap(), ..successor() };
     let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap();
-    assert_eq!(adopted, [saga(1)]);
+    assert_eq!(adopted, [AdoptedSaga { id: saga(1), seq: Some(2) }]);
     let said = claim_messages(&*store, 10).await;
     let [told] = &said[..] else { panic!("{said:?}") };
     let message = &told.message;

@@ -5,8 +5,11 @@
 use std::time::Duration;
 
 use backstitch::inbox::{Answer as Said, Message};
-use backstitch::store::Commit;
-use backstitch::store::jobs::{Answer, Job, Leased, NewJob, Report, Settled, Settlement, Withdrawal};
+use backstitch::store::jobs::{
+    Answer, Job, Leased, NewJob, Report, Settled, Settlement, WITHDRAWN, Withdrawal,
+};
+use backstitch::store::nodes::AdoptedSaga;
+use backstitch::store::{Commit, Verdict};
 use backstitch_kernel::lease::{MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::saga::Phase;
 use backstitch_kernel::{Payload, SagaId, StepError, Timestamp};
@@ -107,6 +110,29 @@ pub async fn lease_tells_its_saga_when_it_began(fixture: &dyn Fixture) {
     assert_eq!(whole_inbox(fixture).await.len(), 4, "every lease is told");
 }
 
+/// A decision that ends attempts withdraws their jobs, but for those that a worker has.
+pub async fn decision_withdraws_jobs_that_no_worker_has(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    offered(fixture).await;
+    let leased = lease_one(fixture).await;
+    let subjects = ["build:do@2", "build:do@3"];
+    let more = subjects.iter().map(|subject| job("work/q", subject, now)).collect();
+    apply(&*store, Commit { jobs: more, ..appended(saga(1), 2, now) }).await;
+    apply(&*store, Commit { jobs: vec![job("work/q", SUBJECT, now)], ..started(saga(2), now) }).await;
+    let withdrawn_jobs = vec![SUBJECT.to_owned(), subjects[0].to_owned(), "build:do@9".to_owned()];
+    let fenced = Commit { withdrawn_jobs: vec![subjects[1].to_owned()], ..appended(saga(1), 9, now) };
+    assert_eq!(store.commit(&[fenced]).await.unwrap(), [Verdict::Fenced]);
+    apply(&*store, Commit { withdrawn_jobs, ..appended(saga(1), 3, now) }).await;
+    let withdrawn = read(fixture, leased.id + 1).await;
+    assert_eq!(withdrawn.subject, subjects[0]);
+    assert_eq!((withdrawn.lease.status, withdrawn.last_error.as_deref()), (Status::Failed, Some(WITHDRAWN)));
+    assert_eq!(inbox(fixture).await, [], "the decision says it all");
+    let mut left: Vec<_> = lease_all(fixture).await.into_iter().map(|job| (job.saga, job.subject)).collect();
+    left.sort();
+    assert_eq!(left, [(saga(1), subjects[1].to_owned()), (saga(2), SUBJECT.to_owned())]);
+    assert_eq!(answer(fixture, &leased, succeeded()).await, Ok(()), "a worker keeps what it has");
+}
+
 /// A result ends the job and is in the saga's inbox.
 pub async fn an_answer_ends_the_job_and_tells_its_saga(fixture: &dyn Fixture) {
     offered(fixture).await;
@@ -184,7 +210,8 @@ pub async fn an_answer_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
     );
     fixture.advance(LEASE).await;
     let epoch = store.join(&node()).await.unwrap();
-    assert_eq!(store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap(), [saga(1)]);
+    let adopted = store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    assert_eq!(adopted, [AdoptedSaga { id: saga(1), seq: None }]);
 }
 
 /// The job of a saga that has ended is over all the same, and nobody is told.

@@ -64,6 +64,7 @@ impl Stored {
             row: row(events),
             consume_inbox_through: None,
             jobs: Vec::new(),
+            withdrawn_jobs: Vec::new(),
             messages: Vec::new(),
             rows: Vec::new(),
             claim: None,

@@ -143,6 +143,7 @@ macro_rules! every_store {
             }
             work {
                 lease_tells_its_saga_when_it_began
+                decision_withdraws_jobs_that_no_worker_has
                 an_answer_ends_the_job_and_tells_its_saga
                 a_failure_ends_the_job_and_tells_its_saga
                 an_answer_under_an_old_token_is_refused

@@ -15,16 +15,15 @@ use tokio::sync::Semaphore;
 
 /// Sagas that wait for the host.
 const SAGAS: usize = 200;
-/// Calls that it gets at once.
-const CALLS: usize = 2;
 /// Sagas that run at once.
-const SLOTS: usize = 4;
+const SLOTS: usize = 8;
 
 /// Calls to `hung` wait for the gate; all others are answered at once.
 struct Hosts {
     gate: Arc<Semaphore>,
     hung: Limit,
     undo: Limit,
+    healthy: Limit,
 }
 
 #[async_trait]
@@ -37,7 +36,8 @@ impl Caller for Hosts {
     }
 
     fn limit(&self, call: &Payload, phase: Phase) -> Option<Limit> {
-        (call.as_str() == "\"hung\"").then(|| match phase {
+        Some(match phase {
+            _ if call.as_str() != "\"hung\"" => self.healthy.clone(),
             Phase::Do => self.hung.clone(),
             Phase::Undo => self.undo.clone(),
         })
@@ -59,11 +59,16 @@ fn calling(id: &str, host: &str) -> DraftStep {
     }
 }
 
-async fn open(address: &str, gate: &Arc<Semaphore>) -> Engine {
-    let limit = || Limit::new(LimitScope::Host("hung:80".into()), CALLS);
-    let caller = Hosts { gate: gate.clone(), hung: limit(), undo: limit() };
+fn hung() -> LimitScope {
+    LimitScope::Host("hung:80".into())
+}
+
+async fn open(address: &str, gate: &Arc<Semaphore>, max_active: usize, calls: usize) -> Engine {
+    let limit = || Limit::new(hung(), calls);
+    let healthy = Limit::new(LimitScope::Host("healthy:80".into()), calls);
+    let caller = Hosts { gate: gate.clone(), hung: limit(), undo: limit(), healthy };
     let options = Options {
-        max_active: SLOTS,
+        max_active,
         tick: Duration::from_millis(100),
         caller: Some(Arc::new(caller)),
         ..Options::default()
@@ -94,7 +99,7 @@ async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
 }
 
 fn waiting(engine: &Engine) -> usize {
-    engine.full_limits().iter().map(|full| full.waiting).sum()
+    engine.full_limits().iter().filter(|full| full.scope == hung()).map(|full| full.waiting).sum()
 }
 
 async fn second_step(engine: &Engine, saga: SagaId) -> (StepStatus, u32) {
@@ -103,19 +108,20 @@ async fn second_step(engine: &Engine, saga: SagaId) -> (StepStatus, u32) {
     (second.status, second.attempts)
 }
 
-async fn hung_host_holds_up_nothing_else(address: &str) {
+/// `at_once`: how many of its calls are made, of as many as it may get.
+async fn hung_host_holds_up_nothing_else(address: &str, calls: usize, at_once: usize) {
     let gate = Arc::new(Semaphore::new(0));
-    let engine = open(address, &gate).await;
+    let engine = open(address, &gate, SLOTS, calls).await;
     let mut runs = Vec::new();
     for _ in 0..SAGAS {
         runs.push(start(&engine, "hung").await);
     }
     let late = engine.start("hung", &()).deadline_in(secs(2)).await.unwrap();
-    until("all wait", async || waiting(&engine) == SAGAS - CALLS + 1).await;
+    until("all wait", async || waiting(&engine) == SAGAS - at_once + 1).await;
     assert_eq!(end(&start(&engine, "healthy").await).await, Status::Succeeded);
 
     let full = &engine.full_limits()[0];
-    assert_eq!((full.scope.to_string(), full.waiting), ("host `hung:80`".to_owned(), SAGAS - CALLS + 1));
+    assert_eq!((full.scope.to_string(), full.waiting), ("host `hung:80`".to_owned(), SAGAS - at_once + 1));
     assert!(engine.active() <= 2 * SLOTS, "{} sagas are in memory", engine.active());
     let last = runs.pop().unwrap();
     assert_eq!(second_step(&engine, last.id()).await, (StepStatus::Pending, 0), "a wait is no attempt");
@@ -124,7 +130,7 @@ async fn hung_host_holds_up_nothing_else(address: &str) {
     assert_eq!(end(&late).await, Status::Compensated);
     engine.cancel(last.id(), "no longer wanted").await.unwrap();
     assert_eq!(end(&last).await, Status::Compensated);
-    until("neither waits", async || waiting(&engine) == SAGAS - CALLS - 1).await;
+    until("neither waits", async || waiting(&engine) == SAGAS - at_once - 1).await;
 
     gate.add_permits(SAGAS);
     for run in &runs {
@@ -134,13 +140,53 @@ async fn hung_host_holds_up_nothing_else(address: &str) {
     engine.shutdown().await.unwrap();
 }
 
+/// With one slot nothing can be left to others.
+async fn full_slots_are_blamed_on_their_holder(address: &str) {
+    let gate = Arc::new(Semaphore::new(0));
+    let engine = open(address, &gate, 1, 1).await;
+    let holder = start(&engine, "hung").await;
+    until("it calls", async || second_step(&engine, holder.id()).await == (StepStatus::Running, 1)).await;
+    let waiter = start(&engine, "healthy").await;
+    until("the other waits", async || !engine.full_limits().is_empty()).await;
+    let full = engine.full_limits();
+    let [only] = &full[..] else { panic!("{full:?}") };
+    assert_eq!((&only.scope, only.waiting), (&LimitScope::Slots, 1), "its own host has room");
+    assert_eq!(only.held_by, Some(hung()));
+    gate.add_permits(1);
+    assert_eq!((end(&holder).await, end(&waiter).await), (Status::Succeeded, Status::Succeeded));
+    engine.shutdown().await.unwrap();
+}
+
+fn in_a_file(directory: &tempfile::TempDir) -> String {
+    format!("sqlite:{}", directory.path().join("s.db").display())
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn hung_host_holds_up_no_other_on_sqlite() {
-    let directory = tempfile::tempdir().unwrap();
-    hung_host_holds_up_nothing_else(&format!("sqlite:{}", directory.path().join("s.db").display())).await;
+    hung_host_holds_up_nothing_else(&in_a_file(&tempfile::tempdir().unwrap()), 2, 2).await;
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn hung_host_holds_up_no_other_on_postgres() {
-    hung_host_holds_up_nothing_else(&fresh_database().await).await;
+    hung_host_holds_up_nothing_else(&fresh_database().await, 2, 2).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hung_host_with_a_limit_above_all_slots_leaves_some_on_sqlite() {
+    hung_host_holds_up_nothing_else(&in_a_file(&tempfile::tempdir().unwrap()), SAGAS, SLOTS / 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn hung_host_with_a_limit_above_all_slots_leaves_some_on_postgres() {
+    hung_host_holds_up_nothing_else(&fresh_database().await, SAGAS, SLOTS / 4).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_slots_are_blamed_on_their_holder_on_sqlite() {
+    full_slots_are_blamed_on_their_holder(&in_a_file(&tempfile::tempdir().unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_slots_are_blamed_on_their_holder_on_postgres() {
+    full_slots_are_blamed_on_their_holder(&fresh_database().await).await;
 }

@@ -6,9 +6,12 @@ use std::time::Duration;
 
 use backstitch::retention::Retention;
 use backstitch::store::parked::{self, ParkedItem};
-use backstitch::{Context, Engine, Options, Saga, Step};
+use backstitch::{Announced, Context, Engine, Options, Saga, Step};
+use backstitch_testkit::PATIENCE;
 use backstitch_testkit::obstacle::IN_THE_WAY;
 use serde_json::{Value, json};
+use tokio::sync::Semaphore;
+use tokio::time::timeout;
 
 use crate::pruning::stage::{Place, eventually, options, purchase, soon};
 
@@ -173,6 +176,69 @@ async fn rejected_removal_is_parked_and_others_are_removed() {
         })
         .await;
         engine.shutdown().await.unwrap();
+    }
+}
+
+/// A saga whose step waits for the gate.
+fn gated(gate: &Arc<Semaphore>) -> Saga {
+    let gate = gate.clone();
+    let step = Step::new("a", move |_: Context<Value>| {
+        let gate = gate.clone();
+        async move {
+            gate.acquire().await?.forget();
+            Ok(())
+        }
+    });
+    Saga::builder("gated").step(step.timeout(Duration::from_secs(3600))).build().unwrap()
+}
+
+async fn rejected_adoption_keeps_no_other_from_being_taken_over(place: &Place, announced: Announced) {
+    let is_announced = announced.includes("saga.adopted");
+    let options = || Options { announced: announced.clone(), ..options(Retention::default()) };
+    let gate = Arc::new(Semaphore::new(0));
+    let engine = Engine::open_with(&place.address(), options()).await.unwrap();
+    engine.register(gated(&gate)).unwrap();
+    let mut sagas = Vec::new();
+    for _ in 0..5 {
+        sagas.push(engine.start("gated", &()).await.unwrap().id());
+    }
+    // As after a crash: the process gives nothing back, and is gone.
+    let store = Arc::downgrade(engine.store());
+    drop(engine);
+    while store.strong_count() > 0 {
+        tokio::task::yield_now().await;
+    }
+    place.execute("delete from nodes").await;
+    let rejected = sagas.remove(2);
+    place.obstruct("sagas", "update", &format!("new.id = {}", place.literal(rejected))).await;
+
+    let engine = Engine::open_with(&place.address(), options()).await.unwrap();
+    engine.register(gated(&gate)).unwrap();
+    gate.add_permits(5);
+    let end = async |saga| engine.find(saga).await.unwrap().outcome().await.unwrap();
+    for saga in sagas {
+        assert!(timeout(PATIENCE, end(saga)).await.unwrap().succeeded());
+    }
+    is_parked(&engine, parked::ADOPTION, &rejected.to_string()).await;
+    assert_eq!(engine.log(rejected, 0, 10).await.unwrap().len(), 2, "nothing was appended");
+
+    place.clear("sagas").await;
+    place.execute(RELEASE).await;
+    if is_announced {
+        engine.look_for_work();
+    }
+    assert!(timeout(PATIENCE, end(rejected)).await.unwrap().succeeded());
+    let told = "select count(*) from outbox where topic = 'backstitch.sagas'";
+    assert_eq!(place.number(told).await, if is_announced { 5 } else { 0 });
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_adoption_is_parked_and_others_are_taken_over() {
+    for announced in [Announced::default(), Announced::matching(["saga.adopted"]).unwrap()] {
+        for place in Place::each().await {
+            rejected_adoption_keeps_no_other_from_being_taken_over(&place, announced.clone()).await;
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use hyper::Method;
 use crate::doctor::stage::{open, plant};
 use crate::support::{Place, on_both, within};
 
-const CHECKS: [&str; 19] = [
+const CHECKS: [&str; 20] = [
     "unattended_sagas",
     "stuck_sagas",
     "failed_rollbacks",
@@ -25,6 +25,7 @@ const CHECKS: [&str; 19] = [
     "parked_items",
     "disk_space",
     "write_ahead_log",
+    "settings",
 ];
 
 #[tokio::test(flavor = "multi_thread")]

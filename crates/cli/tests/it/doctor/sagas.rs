@@ -220,6 +220,44 @@ async fn ten_of_a_kind_are_listed_and_the_others_counted() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn calls_per_host_above_its_share_of_the_slots_is_found() {
+    on_both(async |place: Place| {
+        let variables = [("BACKSTITCH_CALLS_PER_HOST", "3"), ("BACKSTITCH_SAGAS_MAX_ACTIVE", "8")];
+        let finding = open(&place, &variables).await.finds("settings", "warning", "calls.per_host").await;
+        assert!(
+            finding["action"].as_str().unwrap().starts_with("set sagas.max_active to 12 or more"),
+            "{finding}"
+        );
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn host_that_holds_all_slots_is_named() {
+    on_both(async |place: Place| {
+        let (hung, healthy) = tokio::join!(
+            Service::always(|| Reply::Stall(Vec::new())),
+            Service::always(|| Reply::http(200, "{}"))
+        );
+        let open = open(&place, &[("BACKSTITCH_SAGAS_MAX_ACTIVE", "1")]).await;
+        for (name, url) in [("hung", hung.url()), ("healthy", healthy.url())] {
+            let steps = json!({"steps": [{"id": "call", "action": {"http": {"url": url}}, "timeout": "1h"}]});
+            open.put(name, &steps).await;
+        }
+        open.client.start(&json!({ "definition": "hung" })).await;
+        open.client.start(&json!({ "definition": "healthy" })).await;
+        let holder = format!("host `{}`", hung.url().replace("http://", "").replace("/call", ""));
+        let finding = open.finds("stuck_sagas", "warning", &holder).await;
+        let message = finding["message"].as_str().unwrap();
+        assert!(message.starts_with("1 saga waits for a slot of `sagas.max_active`"), "{finding}");
+        let health = open.client.get("/v1/health").await.json();
+        let full = &health["waiting_for_room"][0];
+        assert_eq!((&full["scope"], &full["held_by"]), (&json!("slots"), &json!(holder)), "{health}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn host_that_never_answers_is_named_with_what_waits_for_it() {
     on_both(async |place: Place| {
         let (hung, healthy) = tokio::join!(

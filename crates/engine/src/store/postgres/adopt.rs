@@ -3,18 +3,22 @@
 use backstitch_kernel::saga::{Event, Recorded, codec};
 use backstitch_kernel::{SagaId, Timestamp};
 use deadpool_postgres::Transaction;
+use tokio::sync::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::nodes::columns;
+use super::parked::park_rejected;
 use super::read::recorded;
 use super::session::Session;
 use super::value::{get, limit, time, timestamp};
 use crate::outbox::Announced;
 use crate::store::Error;
-use crate::store::nodes::{Epoch, Known, Node};
+use crate::store::isolation::isolate_picked;
+use crate::store::nodes::{AdoptedSaga, Epoch, Known, Node};
 use crate::store::outbox::NewMessage;
+use crate::store::parked::ADOPTION;
 
 /// Whoever is struck off can never come back, so from then on its sagas can be taken. Until when its life
 /// was its turn is kept, for longer than anybody waits before they call its sagas stuck.
@@ -35,6 +39,7 @@ const STRIKE: &str = "
     on conflict do nothing";
 
 const ADOPT: &str = include_str!("adopt.sql");
+const CANDIDATES: &str = include_str!("adopt_candidates.sql");
 
 pub(super) async fn adopt(
     session: &mut Session,
@@ -43,19 +48,37 @@ pub(super) async fn adopt(
     known: &[Known],
     at: Timestamp,
     rows: usize,
-) -> Result<Vec<SagaId>, Error> {
+) -> Result<Vec<AdoptedSaga>, Error> {
     let (names, versions) = columns(known);
     let event = Event::SagaAdopted { node: node.name.clone(), epoch };
     session.query(STRIKE, &[]).await?;
-    let (rows, at, data) = (limit(rows), time(at), codec::data(&event));
-    let values: [&(dyn ToSql + Sync); 6] = [&names, &versions, &epoch, &rows, &at, &data];
-    let adopted = if node.announced.is_empty() {
-        session.query(ADOPT, &values).await?
-    } else {
-        let told = adopt_and_tell(session, &values, &event, &node.announced).await;
-        told.map_err(|why| session.told(&why))?
+    let (rows, at, data) = (&limit(rows), &time(at), &codec::data(&event));
+    let (names, versions, event) = (&names, &versions, &event);
+    // One part of the batch is written at a time.
+    let session = &Mutex::new(session);
+    let candidates = || async move {
+        let picked = session.lock().await.query(CANDIDATES, &[names, versions, &epoch, rows]).await?;
+        picked.iter().map(|row| get(row, "id").map(SagaId)).collect()
     };
-    adopted.iter().map(|row| get(row, "id").map(SagaId)).collect()
+    let adopted = isolate_picked(candidates, |only: Option<Vec<SagaId>>| async move {
+        let mut session = session.lock().await;
+        let only = only.map(|sagas| sagas.into_iter().map(|saga| saga.0).collect::<Vec<Uuid>>());
+        let values: [&(dyn ToSql + Sync); 7] = [names, versions, &epoch, rows, at, data, &only];
+        if node.announced.is_empty() {
+            return session.query(ADOPT, &values).await;
+        }
+        let told = adopt_and_tell(&mut session, &values, event, &node.announced).await;
+        told.map_err(|why| session.told(&why))
+    });
+    let adopted = adopted.await?;
+    let session = session.lock().await;
+    let adopted = park_rejected(&session, ADOPTION, adopted).await?;
+    adopted.iter().map(|row| Ok(AdoptedSaga { id: SagaId(get(row, "id")?), seq: seq(row)? })).collect()
+}
+
+/// The number of the adoption; only that of an orphaned saga is an event.
+fn seq(row: &Row) -> Result<Option<u64>, Error> {
+    Ok(get::<Option<i32>>(row, "seq")?.map(|seq| seq.unsigned_abs().into()))
 }
 
 async fn adopt_and_tell(

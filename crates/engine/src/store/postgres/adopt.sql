@@ -43,6 +43,8 @@ orphaned as (
                 and version = o.version
                 and owner = o.epoch
                 and status in ('pending', 'running', 'compensating')
+                and id <> all (array(select item::uuid from parked_items where area = 'adoption' and retry_at > clock()))
+                and ($7::uuid[] is null or id = any ($7))
             limit $4
             for no key update skip locked
         ) as s
@@ -61,6 +63,8 @@ due as (
                 and version = k.version
                 and wake_at <= clock()
                 and status in ('pending', 'running', 'compensating')
+                and id <> all (array(select item::uuid from parked_items where area = 'adoption' and retry_at > clock()))
+                and ($7::uuid[] is null or id = any ($7))
             order by wake_at
             limit greatest($4 - (select count(*) from orphaned), 0)
             for no key update skip locked

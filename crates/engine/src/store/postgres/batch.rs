@@ -59,6 +59,7 @@ fn refusal(commit: &Commit) -> Option<String> {
         texts.push(("the queue of a job", &job.queue));
         texts.push(("the subject of a job", &job.subject));
     }
+    texts.extend(commit.withdrawn_jobs.iter().map(|subject| ("the subject of a job", subject.as_str())));
     for message in &commit.messages {
         texts.push(("the topic of a message", &message.topic));
         texts.push(("the idempotency key of a message", &message.idempotency_key));
@@ -90,6 +91,7 @@ pub(super) struct Batch<'a> {
     new: New<'a>,
     attributes: (Vec<Uuid>, Vec<&'a str>, Vec<&'a str>),
     jobs: Jobs<'a>,
+    withdrawn_jobs: (Vec<Uuid>, Vec<&'a str>),
     messages: Messages<'a>,
     bytes: usize,
 }
@@ -240,6 +242,8 @@ impl<'a> Batch<'a> {
             &messages.payload,
             &jobs.alert,
             &messages.expires_at,
+            &self.withdrawn_jobs.0,
+            &self.withdrawn_jobs.1,
         ]
     }
 
@@ -274,6 +278,10 @@ impl<'a> Batch<'a> {
             jobs.payload.push(job.payload.as_str());
             jobs.alert.push(job.alert.as_ref().map(Payload::as_str));
             self.bytes += job.payload.len();
+        }
+        for subject in &commit.withdrawn_jobs {
+            self.withdrawn_jobs.0.push(id);
+            self.withdrawn_jobs.1.push(subject);
         }
         for message in &commit.messages {
             let messages = &mut self.messages;

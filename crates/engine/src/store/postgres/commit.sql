@@ -124,6 +124,22 @@ consumed as (
         join gate using (saga_id)
     where i.saga_id = c.saga_id and i.seq <= c.through and i.saga_id = any ($43::uuid[])
 ),
+-- A job that a worker leases at this moment is skipped: the lease locks it before its saga, so waiting for it could be a
+-- deadlock. Its attempt has ended, so its answer is stale.
+unleased as (
+    select j.id
+    from (select unnest($59::uuid[]) as saga_id, unnest($60::text[]) as subject) as w
+        join gate using (saga_id)
+        join backstitch.jobs j on j.saga_id = w.saga_id and j.subject = w.subject
+    where j.status = 'Pending' and j.saga_id is not null and j.saga_id = any ($59::uuid[])
+    for no key update of j skip locked
+),
+withdrawn_jobs as (
+    update backstitch.jobs j
+    set status = 'Failed', last_error = 'withdrawn'
+    from unleased
+    where j.id = unleased.id
+),
 -- The job that is already under way stands for a repeated one.
 new_jobs as (
     insert into backstitch.jobs (until, created_at, saga_id, queue, subject, payload, alert)

@@ -43,7 +43,7 @@ use tokio_postgres::types::ToSql;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Joined, Known, Node, Notice, Registered};
+use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -235,7 +235,7 @@ impl Store for PostgresStore {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SagaId>, Error> {
+    ) -> Result<Vec<AdoptedSaga>, Error> {
         change!(self.sessions.to_ask(), |session| adopt::adopt(session, node, epoch, known, at, limit))
     }
 

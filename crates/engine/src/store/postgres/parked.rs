@@ -1,5 +1,7 @@
 //! Items that the server rejected.
 
+use std::fmt::Display;
+
 use tokio_postgres::Row;
 
 use super::session::Session;
@@ -37,10 +39,10 @@ pub(super) async fn parked(
 }
 
 /// Parks what was rejected on the connection at hand. Answers with the rows that the others gave.
-pub(super) async fn park_rejected(
+pub(super) async fn park_rejected<T: Display>(
     session: &Session,
     area: &'static str,
-    isolated: Isolated<i64, Vec<Row>, Error>,
+    isolated: Isolated<T, Vec<Row>, Error>,
 ) -> Result<Vec<Row>, Error> {
     let Isolated { written, rejected, mut failed } = isolated;
     if !rejected.is_empty() {
@@ -48,7 +50,7 @@ pub(super) async fn park_rejected(
     }
     let rows: Vec<Row> = written.into_iter().flatten().collect();
     match failed {
-        // These are claimed: without an answer they would wait for the end of their leases.
+        // These are claimed: without an answer they would wait for the end of their leases, or for the sweep.
         Some(error) if !rows.is_empty() => {
             tracing::warn!(area, %error, "the rest of a batch was not written");
             Ok(rows)

@@ -67,6 +67,7 @@ fn start(epoch: Epoch) -> Commit {
         row: Some(RowWrite::Insert(row)),
         consume_inbox_through: None,
         jobs: Vec::new(),
+        withdrawn_jobs: Vec::new(),
         messages: Vec::new(),
         rows: Vec::new(),
         claim: None,

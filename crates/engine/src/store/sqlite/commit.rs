@@ -271,6 +271,11 @@ impl<'c> Writer<'c> {
             };
             insert_claims(self.connection, &[claim])?;
         }
+        for subject in &commit.withdrawn_jobs {
+            self.connection
+                .prepare_cached(include_str!("withdraw_unleased_job.sql"))?
+                .execute(params![id, subject])?;
+        }
         for job in &commit.jobs {
             let inserted = self.connection.prepare_cached(include_str!("insert_job.sql"))?.execute(params![
                 id,

@@ -50,7 +50,7 @@ pub use messages::publish_in;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{Epoch, Joined, Known, Node, Registered};
+use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -245,7 +245,7 @@ impl Store for SqliteStore {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<SagaId>, Error> {
+    ) -> Result<Vec<AdoptedSaga>, Error> {
         let (node, known) = (node.clone(), known.to_vec());
         self.connections
             .write(move |connection| nodes::adopt(connection, &node, epoch, &known, at, limit))
@@ -253,8 +253,8 @@ impl Store for SqliteStore {
     }
 
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
-        let known = known.to_vec();
-        self.connections.read(move |connection| nodes::next_wake(connection, &known)).await
+        let (known, now) = (known.to_vec(), self.clock.now());
+        self.connections.read(move |connection| nodes::next_wake(connection, &known, now)).await
     }
 
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {

@@ -11,9 +11,11 @@ use super::commit::event_row;
 use super::events::append_events;
 use super::fault::Fault;
 use super::messages;
+use super::parked::isolating;
 use super::sql;
 use super::values::{Reading, limit};
-use crate::store::nodes::{Epoch, Joined, Known, Node};
+use crate::store::nodes::{AdoptedSaga, Epoch, Joined, Known, Node};
+use crate::store::parked::ADOPTION;
 
 pub(super) fn join(connection: &Connection, node: &Node, now: Timestamp) -> Result<Epoch, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
@@ -59,29 +61,34 @@ pub(super) fn adopt(
     known: &[Known],
     at: Timestamp,
     at_most: usize,
-) -> Result<Vec<SagaId>, Fault> {
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut adopted = Vec::new();
+) -> Result<Vec<AdoptedSaga>, Fault> {
     let event = Event::SagaAdopted { node: node.name.clone(), epoch };
-    for known in known {
-        for Candidate { saga, orphaned } in
-            candidates(&transaction, epoch, known, at, at_most - adopted.len())?
-        {
-            // A saga without an owner was released by it: there is no decision of an old owner to keep out.
-            if orphaned {
-                let recorded = append_adoption(&transaction, saga, &event, at)?;
-                if let Some(message) = node.announced.message(saga, &known.name, &recorded) {
-                    messages::insert(&transaction, &message, None, false, recorded.at)?;
-                }
+    isolating(connection, ADOPTION, at, |isolation| {
+        let mut adopted = Vec::new();
+        for known in known {
+            for Candidate { saga, orphaned } in
+                candidates(connection, epoch, known, at, at_most - adopted.len())?
+            {
+                let taken = isolation.run(saga, || {
+                    let mut seq = None;
+                    // A saga without an owner was released by it: there is no decision of an old owner to keep out.
+                    if orphaned {
+                        let recorded = append_adoption(connection, saga, &event, at)?;
+                        if let Some(message) = node.announced.message(saga, &known.name, &recorded) {
+                            messages::insert(connection, &message, None, false, recorded.at)?;
+                        }
+                        seq = Some(recorded.seq);
+                    }
+                    connection
+                        .prepare_cached("update or fail sagas set owner = ?2, wake_at = null where id = ?1")?
+                        .execute(params![saga.0.as_bytes(), epoch])?;
+                    Ok(AdoptedSaga { id: saga, seq })
+                })?;
+                adopted.extend(taken);
             }
-            transaction
-                .prepare_cached("update or fail sagas set owner = ?2, wake_at = null where id = ?1")?
-                .execute(params![saga.0.as_bytes(), epoch])?;
-            adopted.push(saga);
         }
-    }
-    transaction.commit()?;
-    Ok(adopted)
+        Ok(adopted)
+    })
 }
 
 /// A saga that this process may take.
@@ -136,11 +143,16 @@ fn append_adoption(
     Ok(adopted)
 }
 
-pub(super) fn next_wake(connection: &Connection, known: &[Known]) -> Result<Option<Timestamp>, Fault> {
+pub(super) fn next_wake(
+    connection: &Connection,
+    known: &[Known],
+    now: Timestamp,
+) -> Result<Option<Timestamp>, Fault> {
     let mut statement = connection.prepare_cached(sql!("next_wake"))?;
     let mut next = None;
     for known in known {
-        let due: Option<i64> = statement.query_row(params![known.name, known.version], |row| row.get(0))?;
+        let values = params![known.name, known.version, now.as_micros()];
+        let due: Option<i64> = statement.query_row(values, |row| row.get(0))?;
         next = [next, due].into_iter().flatten().min();
     }
     Ok(next.map(Timestamp::from_micros))

@@ -1,5 +1,7 @@
 //! Items that the file rejected.
 
+use std::fmt::Display;
+
 use backstitch_kernel::Timestamp;
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
@@ -84,7 +86,7 @@ impl Isolation<'_> {
     /// Does the work of one item; nothing where it was rejected and is parked.
     pub(super) fn run<R>(
         &self,
-        item: i64,
+        item: impl Display,
         work: impl FnOnce() -> Result<R, Fault>,
     ) -> Result<Option<R>, Fault> {
         if !self.apart {

@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 
 use backstitch::clock::{Clock, TokioClock};
-use backstitch::{Context, Engine, Event, Retry, Saga, Status, Step, StepError, StepStatus, Timestamp, secs};
+use backstitch::{
+    Context, Engine, Event, LimitScope, Retry, Saga, Status, Step, StepError, StepStatus, Timestamp, secs,
+};
 use tokio::sync::Semaphore;
 
 use crate::runtime::support::*;
@@ -273,17 +275,36 @@ async fn sagas_that_wait_for_a_limited_step_take_no_slot() {
     for _ in 0..100 {
         runs.push(start(&engine, "limited").await);
     }
+    let step = LimitScope::Step { definition: "limited".into(), step: "a".into() };
     eventually("all but one wait", async || {
-        engine.full_limits().iter().map(|full| full.waiting).sum::<usize>() == 99
+        engine.full_limits().iter().any(|full| (&full.scope, full.waiting) == (&step, 99))
     })
     .await;
-    assert_eq!(engine.full_limits()[0].scope.to_string(), "step `a` of `limited`");
     assert!(execute(&engine, "free").await.succeeded());
     gate.add_permits(100);
     for run in runs {
         assert!(run.outcome().await.unwrap().succeeded());
     }
     assert_eq!(engine.full_limits(), []);
+}
+
+#[tokio::test(start_paused = true)]
+async fn parallel_step_uses_the_slot_that_its_saga_holds() {
+    let (trace, held, limited) = (Trace::default(), Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let bench = Bench::with(|options| options.max_active = 2);
+    let beside = gated("beside", &trace, &limited).concurrency(1).depends_on::<&str>([]);
+    let saga = Saga::builder("s").step(gated("held", &trace, &held)).step(beside).build().unwrap();
+    let engine = bench.open_with(saga).await;
+    let runs = [start(&engine, "s").await, start(&engine, "s").await];
+    eventually("both hold a slot", async || trace.count("do held") == 2).await;
+    assert_eq!(trace.count("do beside"), 1, "the other one waits for room");
+    limited.add_permits(1);
+    eventually("the other one has room", async || trace.count("do beside") == 2).await;
+    held.add_permits(2);
+    limited.add_permits(1);
+    for run in runs {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
 }
 
 #[tokio::test(start_paused = true)]

@@ -331,6 +331,7 @@ async fn write(bench: &Bench, run: &Run, messages: Vec<NewMessage>) {
         row: None,
         consume_inbox_through: None,
         jobs: Vec::new(),
+        withdrawn_jobs: Vec::new(),
         messages,
         rows: Vec::new(),
         claim: None,

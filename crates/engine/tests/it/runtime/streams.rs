@@ -48,6 +48,39 @@ async fn a_stream_holds_every_event_in_order_and_ends_with_the_saga() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn adoption_of_a_saga_that_is_released_again_is_told_once() {
+    let trace = Trace::default();
+    let saga = || Saga::builder("s").step(hanging("a", &trace).timeout(secs(72_000))).build().unwrap();
+    let bench = Bench::new();
+    let engine = bench.open_with(saga()).await;
+    let run = start(&engine, "s").await;
+    wait_for_start_of(&run, "a").await;
+    engine.pause(run.id(), "wait").await.unwrap();
+    wait_for(&run, |event| event.name() == "saga.paused").await;
+    let id = run.id();
+    drop((run, engine));
+
+    let engine = bench.open().await;
+    let (told, mut events) = (Trace::default(), Box::pin(engine.events()));
+    tokio::spawn({
+        let told = told.clone();
+        async move {
+            while let Some(event) = events.next().await {
+                told.say(event.recorded.event.name());
+            }
+        }
+    });
+    engine.register(saga()).unwrap();
+    eventually("it is adopted", async || told.count("saga.adopted") == 1).await;
+    // A message that changes nothing: the saga is released, and taken up for the next message without an event.
+    engine.pause(id, "again").await.unwrap();
+    eventually("it is released", async || engine.active() == 0).await;
+    engine.resume(id, "go on").await.unwrap();
+    eventually("it goes on", async || told.count("saga.resumed") == 1).await;
+    assert_eq!(told.said(), ["saga.adopted", "saga.resumed", "step.started"]);
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_reader_that_comes_back_gets_exactly_what_it_missed() {
     let trace = Trace::default();
     let engine = engine_with(retried(&trace)).await;

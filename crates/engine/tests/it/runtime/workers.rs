@@ -320,6 +320,7 @@ async fn what_nobody_took_in_time_is_never_handed_out() {
     let (_, engine) = engine([DraftStep { queue_timeout: Some(secs(20)), ..retrying("build", 1) }]).await;
     let run = start(&engine, "job").await;
     wait_for(&run, |event| event.name() == "step.retry").await;
+    assert_eq!(engine.waiting_for_workers(10).await.unwrap(), [], "its job is withdrawn with it");
     assert!(lease(&engine).await.is_empty(), "the first attempt is over, the second not there yet");
     let second = take(&engine).await;
     assert_eq!(second.attempt, 2);
@@ -328,7 +329,23 @@ async fn what_nobody_took_in_time_is_never_handed_out() {
 
     let run = start(&engine, "job").await;
     assert_eq!(run.outcome().await.unwrap().status, Status::Compensated);
+    assert_eq!(engine.waiting_for_workers(10).await.unwrap(), []);
     assert!(lease(&engine).await.is_empty(), "nor is anything of a saga that has ended");
+}
+
+#[tokio::test(start_paused = true)]
+async fn queue_timeout_stands_still_while_its_saga_is_paused() {
+    let (_, engine) = engine([DraftStep { queue_timeout: Some(secs(600)), ..working("build") }]).await;
+    let run = start(&engine, "job").await;
+    tokio::time::sleep(secs(300)).await;
+    engine.pause(run.id(), "for a day").await.unwrap();
+    wait_for(&run, |event| event.name() == "saga.paused").await;
+    tokio::time::sleep(secs(24 * 3600)).await;
+    engine.resume(run.id(), "go on").await.unwrap();
+    wait_for(&run, |event| event.name() == "saga.resumed").await;
+    let resumed = Instant::now();
+    assert_eq!(run.outcome().await.unwrap().status, Status::Compensated, "nobody took it");
+    assert_eq!(resumed.elapsed().as_secs(), 300, "it had so much time left");
 }
 
 #[tokio::test(start_paused = true)]

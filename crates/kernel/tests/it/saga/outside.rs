@@ -96,6 +96,45 @@ fn wait_for_a_worker_ends_with_its_queue_timeout() {
 }
 
 #[test]
+fn wait_for_a_worker_stands_still_while_the_saga_is_paused() {
+    let draft = sequence(&["a"]).outside("a").waiting_at_most("a", 60);
+    let mut saga = Play::start_without_workers(draft);
+    saga.now = 50;
+    assert_eq!(saga.pause(), ["paused"]);
+    assert_eq!(saga.state.next_due(), None);
+    assert_eq!(saga.wake(1000), [""; 0], "no worker could have leased it");
+    assert_eq!(saga.resume(), ["resumed"]);
+    assert_eq!(saga.state.next_due(), Some(seconds(1010)));
+    saga.now = 1005;
+    saga.pause();
+    saga.now = 1105;
+    saga.resume();
+    assert_eq!(saga.wake(1109), [""; 0]);
+    let mut again = Play::read(saga.definition.clone(), saga.log.clone(), 1109);
+    assert_eq!(again.wake(1110), ["a failed", "turn at a", "compensated"], "a log says the same");
+    assert_eq!(saga.wake(1110), ["a failed", "turn at a", "compensated"]);
+}
+
+#[test]
+fn wait_that_was_over_before_a_pause_ends_with_the_pause() {
+    let draft = sequence(&["a"]).outside("a").waiting_at_most("a", 60);
+    let mut saga = Play::start_without_workers(draft);
+    saga.now = 70;
+    saga.pause();
+    assert_eq!(saga.wake(100), [""; 0]);
+    saga.resume();
+    assert_eq!(saga.wake(100), ["a failed", "turn at a", "compensated"]);
+}
+
+#[test]
+fn time_of_a_worker_goes_on_while_the_saga_is_paused() {
+    let mut saga = Play::start(sequence(&["a"]).outside("a").waiting_at_most("a", 60));
+    saga.pause();
+    assert_eq!(saga.state.next_due(), Some(seconds(30)));
+    assert_eq!(saga.wake(30), ["a timed out", "turn at a"]);
+}
+
+#[test]
 fn lease_ends_the_wait_for_a_worker() {
     let mut saga = Play::start_without_workers(sequence(&["a"]).outside("a").waiting_at_most("a", 60));
     saga.now = 50;

@@ -79,18 +79,35 @@ impl Stage {
 }
 
 /// The machine's clock, moved on as far as a test wants.
-#[derive(Default)]
-pub(crate) struct MovedClock(AtomicU64);
+pub(crate) struct MovedClock {
+    made: tokio::time::Instant,
+    /// In microseconds.
+    moved: AtomicU64,
+}
+
+impl Default for MovedClock {
+    fn default() -> Self {
+        Self { made: tokio::time::Instant::now(), moved: AtomicU64::new(0) }
+    }
+}
 
 impl MovedClock {
     pub(crate) fn advance(&self, by: Duration) {
-        self.0.fetch_add(u64::try_from(by.as_micros()).unwrap(), Ordering::SeqCst);
+        self.moved.fetch_add(u64::try_from(by.as_micros()).unwrap(), Ordering::SeqCst);
+    }
+
+    fn moved(&self) -> Duration {
+        Duration::from_micros(self.moved.load(Ordering::SeqCst))
     }
 }
 
 impl Clock for MovedClock {
     fn now(&self) -> Timestamp {
-        SystemClock.now().plus(Duration::from_micros(self.0.load(Ordering::SeqCst)))
+        SystemClock.now().plus(self.moved())
+    }
+
+    fn monotonic(&self) -> Option<Duration> {
+        Some(self.made.elapsed() + self.moved())
     }
 }
 

@@ -7,7 +7,7 @@ use std::time::Duration;
 use backstitch::Announced;
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Event;
-use backstitch::store::nodes::{Epoch, Known, Node};
+use backstitch::store::nodes::{AdoptedSaga, Epoch, Known, Node};
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::{Store as _, Verdict};
 use backstitch_testkit::conformance::definitions::named;
@@ -42,6 +42,10 @@ async fn age(address: &str, epoch: Epoch) {
     assert_eq!(session(address).await.execute(late, &[&epoch]).await.unwrap(), 1);
 }
 
+fn ids(adopted: Vec<AdoptedSaga>) -> Vec<SagaId> {
+    adopted.into_iter().map(|adopted| adopted.id).collect()
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn a_dead_node_cannot_come_back_to_life() {
     let (store, address) = fresh_store().await;
@@ -54,7 +58,7 @@ async fn a_dead_node_cannot_come_back_to_life() {
 
     age(&address, dead).await;
     assert!(!store.heartbeat(dead).await.unwrap(), "late is dead, even if nobody has noticed");
-    let adopted = store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap();
+    let adopted = ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap());
     assert_eq!(adopted.iter().collect::<HashSet<_>>(), sagas.iter().collect::<HashSet<_>>());
     assert!(!store.heartbeat(dead).await.unwrap());
     assert!(store.adopt(&node("dead"), dead, &known(), now(), 10).await.unwrap().is_empty());
@@ -64,7 +68,7 @@ async fn a_dead_node_cannot_come_back_to_life() {
 
     // What a dead node starts after its death is not lost either.
     let late = started_by(&store, dead, 1).await;
-    assert_eq!(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap(), late);
+    assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap()), late);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -86,7 +90,7 @@ async fn of_two_heirs_each_saga_gets_one() {
                 while empty < 20 {
                     let some = store.adopt(&heir, epoch, &known(), now(), 40).await.unwrap();
                     empty = if some.is_empty() { empty + 1 } else { 0 };
-                    taken.extend(some);
+                    taken.extend(ids(some));
                 }
                 taken
             })
@@ -122,11 +126,11 @@ async fn who_appends_while_an_heir_looks_keeps_the_saga() {
     });
     until_blocked(&watcher).await;
     decision.commit().await.unwrap();
-    assert_eq!(adopting.await.unwrap().unwrap(), [sagas[1]]);
+    assert_eq!(ids(adopting.await.unwrap().unwrap()), [sagas[1]]);
     let row = store.load(&[sagas[0]]).await.unwrap().pop().unwrap().summary;
     assert_eq!(row.owner, Some(slow));
     // The next look takes it: its owner is still dead.
-    assert_eq!(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap(), [sagas[0]]);
+    assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap()), [sagas[0]]);
     assert_eq!(log(&store, sagas[0]).await.len(), 4);
 }
 
@@ -170,7 +174,7 @@ async fn who_leaves_gives_everything_back_at_once() {
     let first = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap();
     let rest = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap();
     assert_eq!((first.len(), rest.len()), (3, 2));
-    let adopted: HashSet<_> = first.into_iter().chain(rest).collect();
+    let adopted: HashSet<_> = ids(first).into_iter().chain(ids(rest)).collect();
     assert_eq!(adopted, sagas.into_iter().collect());
     assert_eq!(log(&store, theirs[0]).await.len(), 2, "a living node's sagas are left alone");
 }

@@ -113,6 +113,7 @@ fn decision(saga: SagaId, seq: u64, events: Vec<Event>) -> Commit {
         row: None,
         consume_inbox_through: None,
         jobs: Vec::new(),
+        withdrawn_jobs: Vec::new(),
         messages: Vec::new(),
         rows: Vec::new(),
         claim: None,
