@@ -4,7 +4,6 @@
 //! threads that may wait. A few other connections read; in WAL mode they and the writer never wait for each other.
 //! An operating system lock beside the file keeps a second engine out.
 
-mod append_guard;
 mod commit;
 mod connections;
 mod declared;
@@ -25,6 +24,7 @@ mod sagas;
 mod schema;
 mod survey;
 mod values;
+mod write_guard;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -34,12 +34,12 @@ use async_trait::async_trait;
 use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 
-pub use append_guard::allow_appends;
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use file::WRITER_SETTINGS;
 pub use identity::{OpenedFile, refuse_hard_links};
 pub use messages::publish_in;
+pub use write_guard::allow_guarded_writes;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
