@@ -5,11 +5,13 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::lease::Lease;
-use backstitch::kernel::lifecycle::codec;
+use backstitch::kernel::lifecycle::{Recorded, codec};
 use backstitch::store;
+use backstitch::store::sqlite::{EventRow, MessageRow, append_events, insert_messages};
 use backstitch::{SagaId, Timestamp};
 use rusqlite::{OptionalExtension, Transaction, params};
 
+use super::announcement::Message;
 use super::base::Base;
 use super::batch::{Ask, Decided, Decider, Read, Row, Writes};
 use super::claim::Claim;
@@ -110,40 +112,39 @@ fn keep(transaction: &Transaction<'_>, writes: &Writes, now: Timestamp) -> rusql
     for row in &writes.rows {
         write_row(transaction, row)?;
     }
-    let mut append = transaction.prepare_cached(
-        "insert or fail into saga_events (saga_id, seq, at, type, step, attempt, data) values (?1, ?2, ?3, ?4, ?5, ?6, ?7)",
-    )?;
-    for (id, recorded) in &writes.events {
-        let event = &recorded.event;
-        let seq = i64::try_from(recorded.seq).unwrap_or(i64::MAX);
-        let values = params![
-            bytes(id),
-            seq,
-            recorded.at.as_micros(),
-            event.name(),
-            event.state(),
-            event.attempt(),
-            codec::data(event)
-        ];
-        append.execute(values)?;
-    }
-    let mut tell = transaction.prepare_cached(
-        "insert or fail into outbox ( \
-             topic, idempotency_key, ordering_key, ordering_scope, payload, due_at, created_at, updated_at \
-         ) \
-         values (?1, ?2, ?3, ?4, ?5, ?6, ?6, ?6)",
-    )?;
-    for message in &writes.messages {
-        tell.execute(params![
-            message.topic,
-            message.key,
-            message.ordering_key,
-            message.ordering_scope,
-            message.payload.as_str(),
-            now.as_micros()
-        ])?;
-    }
+    let events: Vec<_> = writes.events.iter().map(event_row).collect();
+    append_events(transaction, &events)?;
+    let messages: Vec<_> = writes.messages.iter().map(|message| message_row(message, now)).collect();
+    insert_messages(transaction, &messages)?;
     keep_jobs(transaction, writes, now)
+}
+
+fn event_row((id, recorded): &(SagaId, Recorded)) -> EventRow<'_> {
+    let event = &recorded.event;
+    EventRow {
+        saga_id: id.0.as_bytes(),
+        seq: recorded.seq,
+        at: recorded.at.as_micros(),
+        name: event.name(),
+        step: event.state(),
+        attempt: Some(event.attempt()),
+        data: codec::data(event),
+    }
+}
+
+fn message_row(message: &Message, at: Timestamp) -> MessageRow<'_> {
+    MessageRow {
+        id: None,
+        topic: &message.topic,
+        idempotency_key: &message.key,
+        ordering_key: Some(&message.ordering_key),
+        ordering_scope: message.ordering_scope.as_deref(),
+        payload: message.payload.as_str(),
+        digest: None,
+        expires_at: None,
+        counted: false,
+        at,
+    }
 }
 
 fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) -> rusqlite::Result<()> {

@@ -5,7 +5,10 @@ use backstitch_kernel::saga::{Recorded, Status, codec};
 use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
 use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
 
+use super::claim_rows::{ClaimRow, insert_claims};
+use super::events::{EventRow, append_events};
 use super::fault::{Fault, is_inserted};
+use super::grouped_insert::GroupedInsert;
 use super::messages;
 use super::parked::on_its_own;
 use super::sql;
@@ -32,7 +35,7 @@ pub fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdi
 }
 
 /// Writes a batch as one transaction.
-pub(super) fn write(connection: &Connection, batch: &[Commit]) -> Result<Vec<Verdict>, Fault> {
+pub(super) fn write<'c>(connection: &'c Connection, batch: &'c [Commit]) -> Result<Vec<Verdict>, Fault> {
     match write_each(connection, batch, Writer::apply) {
         // Once more with a savepoint around each. It is too dear to have one around those that do no harm.
         Err(fault) if fault.blames_the_data() => write_each(connection, batch, Writer::apply_on_its_own),
@@ -42,13 +45,14 @@ pub(super) fn write(connection: &Connection, batch: &[Commit]) -> Result<Vec<Ver
 
 fn write_each<'c>(
     connection: &'c Connection,
-    batch: &[Commit],
-    apply: impl Fn(&mut Writer<'c>, &Commit) -> Result<Verdict, Fault>,
+    batch: &'c [Commit],
+    apply: impl Fn(&mut Writer<'c>, &'c Commit) -> Result<Verdict, Fault>,
 ) -> Result<Vec<Verdict>, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let mut writer = Writer::on(connection)?;
     let verdicts = batch.iter().map(|commit| apply(&mut writer, commit));
     let verdicts = verdicts.collect::<Result<_, _>>()?;
+    writer.append_pending()?;
     transaction.commit()?;
     Ok(verdicts)
 }
@@ -68,7 +72,8 @@ struct Writer<'c> {
     insert: CachedStatement<'c>,
     update: CachedStatement<'c>,
     update_in_place: CachedStatement<'c>,
-    append: CachedStatement<'c>,
+    /// Events of the decisions applied so far that are not in the log yet: many are appended by one statement.
+    pending: Vec<(SagaId, &'c Recorded)>,
 }
 
 impl<'c> Writer<'c> {
@@ -79,18 +84,24 @@ impl<'c> Writer<'c> {
             insert: connection.prepare_cached(include_str!("insert_saga.sql"))?,
             update: connection.prepare_cached(include_str!("update_saga.sql"))?,
             update_in_place: connection.prepare_cached(include_str!("update_saga_in_place.sql"))?,
-            append: connection.prepare_cached(include_str!("append_event.sql"))?,
+            pending: Vec::with_capacity(GroupedInsert::LARGEST),
         })
     }
 
     /// Applies a decision; one that the database cannot hold leaves nothing behind and harms no other.
-    fn apply_on_its_own(&mut self, commit: &Commit) -> Result<Verdict, Fault> {
-        let applied = on_its_own(self.connection, || self.apply(commit))?;
+    fn apply_on_its_own(&mut self, commit: &'c Commit) -> Result<Verdict, Fault> {
+        let applied = on_its_own(self.connection, || {
+            let verdict = self.apply(commit)?;
+            self.append_pending()?;
+            Ok(verdict)
+        })?;
+        // Of a decision that was rejected.
+        self.pending.clear();
         Ok(applied.unwrap_or_else(|fault| Verdict::Refused(Error::from(fault).to_string())))
     }
 
     /// All that can say no comes before all that is written, so a decision that loses leaves nothing behind.
-    fn apply(&mut self, commit: &Commit) -> Result<Verdict, Fault> {
+    fn apply(&mut self, commit: &'c Commit) -> Result<Verdict, Fault> {
         let Some(first) = commit.events.first() else {
             return Ok(Verdict::Fenced);
         };
@@ -111,16 +122,25 @@ impl<'c> Writer<'c> {
             Checked::Passed { moves } => moves,
             Checked::Lost(verdict) => return Ok(verdict),
         };
-        for recorded in &commit.events {
-            append(&mut self.append, commit.saga, recorded)?;
-        }
+        self.pending.extend(commit.events.iter().map(|recorded| (commit.saga, recorded)));
         match update {
             Some(update) if moves => self.update(commit.saga, update)?,
             Some(update) => self.update_in_place(commit.saga, update)?,
             None => {}
         }
         self.write_beside(commit, first.at)?;
+        if self.pending.len() >= GroupedInsert::LARGEST {
+            self.append_pending()?;
+        }
         Ok(Verdict::Applied)
+    }
+
+    /// Appends the events of all decisions applied so far.
+    fn append_pending(&mut self) -> Result<(), Fault> {
+        let rows: Vec<_> = self.pending.iter().map(|(saga, recorded)| event_row(saga, recorded)).collect();
+        append_events(self.connection, &rows)?;
+        self.pending.clear();
+        Ok(())
     }
 
     /// What the ledger says about this key, if it says anything.
@@ -148,6 +168,9 @@ impl<'c> Writer<'c> {
         first: &Recorded,
         update: Option<&RowUpdate>,
     ) -> Result<Checked, Fault> {
+        if self.pending.iter().any(|(other, _)| *other == saga) {
+            self.append_pending()?;
+        }
         let mut rows = self.guard.query([saga.0.as_bytes()])?;
         let Some(row) = rows.next()? else {
             return Ok(Checked::Lost(Verdict::Fenced));
@@ -239,13 +262,14 @@ impl<'c> Writer<'c> {
                 .execute(params![id, integer(through)])?;
         }
         if let Some(claim) = &commit.claim {
-            self.connection.prepare_cached(include_str!("insert_claim.sql"))?.execute(params![
-                claim.scope,
-                claim.key,
-                claim.digest.0,
-                id,
-                at.as_micros()
-            ])?;
+            let claim = ClaimRow {
+                scope: (&*claim.scope).into(),
+                key: &claim.key,
+                digest: &claim.digest,
+                saga: Some(commit.saga),
+                at,
+            };
+            insert_claims(self.connection, &[claim])?;
         }
         for job in &commit.jobs {
             let inserted = self.connection.prepare_cached(include_str!("insert_job.sql"))?.execute(params![
@@ -276,21 +300,16 @@ impl<'c> Writer<'c> {
     }
 }
 
-/// Appends an event with the statement `append_event`.
-pub(super) fn append(
-    statement: &mut CachedStatement<'_>,
-    saga: SagaId,
-    recorded: &Recorded,
-) -> Result<(), Fault> {
+/// An event of a saga as its row.
+pub(super) fn event_row<'e>(saga: &'e SagaId, recorded: &'e Recorded) -> EventRow<'e> {
     let event = &recorded.event;
-    statement.execute(params![
-        saga.0.as_bytes(),
-        integer(recorded.seq),
-        recorded.at.as_micros(),
-        event.name(),
-        event.step().map(StepId::as_str),
-        event.attempt(),
-        codec::data(event),
-    ])?;
-    Ok(())
+    EventRow {
+        saga_id: saga.0.as_bytes(),
+        seq: recorded.seq,
+        at: recorded.at.as_micros(),
+        name: event.name(),
+        step: event.step().map(StepId::as_str),
+        attempt: event.attempt(),
+        data: codec::data(event),
+    }
 }

@@ -2,9 +2,14 @@
 
 use backstitch_kernel::Timestamp;
 use backstitch_kernel::idempotency::{self, Digest};
-use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params, params_from_iter};
+use rusqlite::{
+    Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params, params_from_iter,
+};
 
+use super::claim_rows::{ClaimRow, insert_claims};
 use super::fault::{Fault, is_inserted};
+use super::grouped_insert::GroupedInsert;
+use super::message_rows::{MessageRow, insert_messages};
 use super::sql;
 use super::values::{Reading, limit};
 use crate::outbox::sink::Undelivered;
@@ -37,12 +42,80 @@ pub(super) fn publish(
     batch: &[Publication],
     at: Timestamp,
 ) -> Result<Vec<Published>, Fault> {
+    match publish_grouped(connection, batch, at) {
+        // A message of the engine's own has the key of one of them.
+        Err(fault) if fault.blames_the_data() => publish_each(connection, batch, at),
+        published => published,
+    }
+}
+
+/// Publishes by few statements. Fails where the file rejects one of the messages.
+fn publish_grouped(
+    connection: &Connection,
+    batch: &[Publication],
+    at: Timestamp,
+) -> Result<Vec<Published>, Fault> {
+    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
+    let mut id = newest_id(&transaction)?;
+    let mut pending: Vec<(i64, &Publication)> = Vec::with_capacity(GroupedInsert::LARGEST);
+    let mut published = Vec::with_capacity(batch.len());
+    for publication in batch {
+        let NewMessage { topic, idempotency_key, .. } = &publication.message;
+        let is_pending = |(_, other): &(i64, &Publication)| {
+            other.message.idempotency_key == *idempotency_key && other.message.topic == *topic
+        };
+        if pending.len() == GroupedInsert::LARGEST || pending.iter().any(is_pending) {
+            insert_published(&transaction, &pending, at)?;
+            pending.clear();
+        }
+        if let Some(repeated) = repeated(&transaction, publication)? {
+            published.push(repeated);
+        } else {
+            id += 1;
+            pending.push((id, publication));
+            published.push(Published::Accepted(id));
+        }
+    }
+    insert_published(&transaction, &pending, at)?;
+    transaction.commit()?;
+    Ok(published)
+}
+
+fn publish_each(
+    connection: &Connection,
+    batch: &[Publication],
+    at: Timestamp,
+) -> Result<Vec<Published>, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let published: Result<Vec<Published>, Fault> =
         batch.iter().map(|publication| publish_one(&transaction, publication, true, at)).collect();
     let published = published?;
     transaction.commit()?;
     Ok(published)
+}
+
+/// The largest number that any message had, deleted ones included.
+fn newest_id(connection: &Connection) -> Result<i64, Fault> {
+    let mut newest = connection.prepare_cached("select seq from sqlite_sequence where name = 'outbox'")?;
+    Ok(newest.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))
+}
+
+/// Writes messages and their keys in the ledger.
+fn insert_published(
+    connection: &Connection,
+    published: &[(i64, &Publication)],
+    at: Timestamp,
+) -> Result<(), Fault> {
+    let messages: Vec<_> = published.iter().map(|(_, publication)| publication.written(at)).collect();
+    let rows: Vec<_> = published
+        .iter()
+        .zip(&messages)
+        .map(|((id, publication), message)| row(Some(*id), message, Some(publication), true, at))
+        .collect();
+    insert_messages(connection, &rows)?;
+    let claims: Vec<_> = published.iter().map(|(_, publication)| claim(publication, at)).collect();
+    insert_claims(connection, &claims)?;
+    Ok(())
 }
 
 /// Whoever knows that it stands counts it.
@@ -52,14 +125,10 @@ fn publish_one(
     counted: bool,
     at: Timestamp,
 ) -> Result<Published, Fault> {
-    let (message, digest) = (&*publication.written(at), &publication.digest);
-    if let Some((first, came)) = ledger(connection, message)? {
-        let kept = newest(connection, message)?;
-        return Ok(match idempotency::judge(Some(&first), digest) {
-            idempotency::Verdict::Conflict => Published::Conflict { id: kept, digest: first, at: came },
-            idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Published::Replay(kept),
-        });
+    if let Some(repeated) = repeated(connection, publication)? {
+        return Ok(repeated);
     }
+    let message = &*publication.written(at);
     if !insert(connection, message, Some(publication), counted, at)? {
         return Ok(Published::Refused(format!(
             "the topic {:?} has a message of the engine's own under the key {:?}: use another key",
@@ -67,14 +136,19 @@ fn publish_one(
         )));
     }
     let id = connection.last_insert_rowid();
-    connection.prepare_cached(include_str!("insert_claim.sql"))?.execute(params![
-        scope(&message.topic),
-        message.idempotency_key,
-        digest.0,
-        None::<[u8; 16]>,
-        at.as_micros()
-    ])?;
+    insert_claims(connection, &[claim(publication, at)])?;
     Ok(Published::Accepted(id))
+}
+
+/// The answer to a publication whose key the ledger has.
+fn repeated(connection: &Connection, publication: &Publication) -> Result<Option<Published>, Fault> {
+    let message = &publication.message;
+    let Some((first, came)) = ledger(connection, message)? else { return Ok(None) };
+    let kept = newest(connection, message)?;
+    Ok(Some(match idempotency::judge(Some(&first), &publication.digest) {
+        idempotency::Verdict::Conflict => Published::Conflict { id: kept, digest: first, at: came },
+        idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Published::Replay(kept),
+    }))
 }
 
 /// Writes a message unless its key is there; says whether it did. The engine's own messages come without a publication.
@@ -85,20 +159,41 @@ pub(super) fn insert(
     counted: bool,
     at: Timestamp,
 ) -> Result<bool, Fault> {
-    let inserted = connection.prepare_cached(include_str!("insert_message.sql"))?.execute(params![
-        message.topic,
-        message.idempotency_key,
-        message.ordering_key,
-        message.payload.as_str(),
-        publication.map(|publication| publication.digest.0),
-        message.expires_at.map(Timestamp::as_micros),
-        at.as_micros(),
-        counted,
-        publication.and_then(|publication| publication.ordering_scope.as_deref())
-    ]);
-    is_inserted(inserted, || {
+    let inserted = insert_messages(connection, &[row(None, message, publication, counted, at)]);
+    is_inserted(inserted.map(|()| 1), || {
         connection.prepare_cached(FIRST_OF_KEY)?.exists([&message.topic, &message.idempotency_key])
     })
+}
+
+fn claim(publication: &Publication, at: Timestamp) -> ClaimRow<'_> {
+    ClaimRow {
+        scope: scope(&publication.message.topic).into(),
+        key: &publication.message.idempotency_key,
+        digest: &publication.digest,
+        saga: None,
+        at,
+    }
+}
+
+fn row<'m>(
+    id: Option<i64>,
+    message: &'m NewMessage,
+    publication: Option<&'m Publication>,
+    counted: bool,
+    at: Timestamp,
+) -> MessageRow<'m> {
+    MessageRow {
+        id,
+        topic: &message.topic,
+        idempotency_key: &message.idempotency_key,
+        ordering_key: message.ordering_key.as_deref(),
+        ordering_scope: publication.and_then(|publication| publication.ordering_scope.as_deref()),
+        payload: message.payload.as_str(),
+        digest: publication.map(|publication| &publication.digest.0),
+        expires_at: message.expires_at,
+        counted,
+        at,
+    }
 }
 
 fn ledger(connection: &Connection, message: &NewMessage) -> Result<Option<(Digest, Timestamp)>, Fault> {

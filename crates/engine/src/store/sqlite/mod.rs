@@ -4,17 +4,21 @@
 //! threads that may wait. A few other connections read; in WAL mode they and the writer never wait for each other.
 //! An operating system lock beside the file keeps a second engine out.
 
+mod claim_rows;
 mod commit;
 mod connections;
 mod declared;
 mod definitions;
+mod events;
 mod fault;
 mod file;
+mod grouped_insert;
 mod health;
 mod identity;
 mod inbox;
 mod jobs;
 mod list;
+mod message_rows;
 mod messages;
 mod nodes;
 mod outbox;
@@ -36,8 +40,10 @@ use backstitch_kernel::{SagaId, Timestamp};
 
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
+pub use events::{EventRow, append_events};
 pub use file::WRITER_SETTINGS;
 pub use identity::{OpenedFile, refuse_hard_links};
+pub use message_rows::{MessageRow, insert_messages};
 pub use messages::publish_in;
 pub use write_guard::allow_guarded_writes;
 

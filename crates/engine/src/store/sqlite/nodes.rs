@@ -7,7 +7,8 @@ use backstitch_kernel::saga::{Event, Recorded};
 use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
-use super::commit::append;
+use super::commit::event_row;
+use super::events::append_events;
 use super::fault::Fault;
 use super::messages;
 use super::sql;
@@ -131,7 +132,7 @@ fn append_adoption(
         at: at.max(head_at),
         event: event.clone(),
     };
-    append(&mut connection.prepare_cached(include_str!("append_event.sql"))?, saga, &adopted)?;
+    append_events(connection, &[event_row(&saga, &adopted)])?;
     Ok(adopted)
 }
 
