@@ -336,6 +336,9 @@ impl Engine {
     pub async fn writable(&self) -> Result<(), Error> {
         let shared = self.shared();
         shared.store.check_identity()?;
+        if let Some(error) = shared.liveness.refusal() {
+            return Err(error.into());
+        }
         let written = shared.committer.written();
         let Some(failure) = written.failure() else { return Ok(()) };
         if failure.at.elapsed() < TRIED_AGAIN_AFTER {

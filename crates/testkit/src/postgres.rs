@@ -7,6 +7,7 @@
 mod databases;
 mod install;
 pub(crate) mod processes;
+pub mod replicated;
 mod standby;
 
 use std::fs::{self, File};

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use backstitch::store::sqlite::{SqliteStore, WRITER_SETTINGS, allow_appends};
+use backstitch::store::sqlite::{SqliteStore, WRITER_SETTINGS, allow_guarded_writes};
 use rusqlite::{Connection, OpenFlags, Statement, params};
 
 use super::super::Failure;
@@ -15,7 +15,7 @@ pub(super) fn replay(from: &str, to: &str, group: usize) -> Result<f64, Failure>
     drop(SqliteStore::open(to.as_ref(), std::sync::Arc::new(backstitch::clock::SystemClock))?);
     let writer = Connection::open(to)?;
     writer.execute_batch(WRITER_SETTINGS)?;
-    allow_appends(&writer)?;
+    allow_guarded_writes(&writer)?;
     let source = Connection::open_with_flags(from, OpenFlags::SQLITE_OPEN_READ_ONLY)?;
     let mut rows = source.prepare("select id, definition, version, created_at from sagas order by id")?;
     let mut sagas = rows.query([])?;

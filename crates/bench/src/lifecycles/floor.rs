@@ -3,7 +3,7 @@
 
 use std::time::{Duration, Instant};
 
-use backstitch::store::sqlite::{WRITER_SETTINGS, allow_appends};
+use backstitch::store::sqlite::{WRITER_SETTINGS, allow_guarded_writes};
 use rusqlite::{Connection, params};
 use tokio_postgres::{Client, NoTls};
 
@@ -55,7 +55,7 @@ impl Place {
 
 fn on_file(connection: &Connection, group: usize) -> Result<f64, Failure> {
     connection.execute_batch(WRITER_SETTINGS)?;
-    allow_appends(connection)?;
+    allow_guarded_writes(connection)?;
     let ids = begin_on_file(connection, group)?;
     let mut update = connection.prepare(
         "update lifecycles set state = ?2, seq = ?3, entry = ?3, updated_at = ?4, entered_at = ?4, due_at = null, \

@@ -1,12 +1,13 @@
 //! Whether this process may still act: a node whose heartbeat is overdue starts no effects.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use tokio::sync::Notify;
 
 use super::Shared;
+use crate::store;
 
 /// How often the heartbeat is sent, as a part of the lease.
 const BEATS_PER_LEASE: u32 = 5;
@@ -18,11 +19,19 @@ pub(crate) struct Liveness {
     /// Microseconds after `base` until which effects may start.
     fresh_until: AtomicU64,
     renewed: Notify,
+    /// Why this process can never act again, as far as the store says.
+    refusal: Mutex<Option<Arc<store::Error>>>,
 }
 
 impl Liveness {
     pub(crate) fn new(lease: Option<Duration>, joined: Instant) -> Self {
-        let liveness = Self { lease, base: joined, fresh_until: AtomicU64::new(0), renewed: Notify::new() };
+        let liveness = Self {
+            lease,
+            base: joined,
+            fresh_until: AtomicU64::new(0),
+            renewed: Notify::new(),
+            refusal: Mutex::default(),
+        };
         liveness.renew(joined);
         liveness
     }
@@ -35,6 +44,23 @@ impl Liveness {
         let until = sent.duration_since(self.base) + usable;
         self.fresh_until.store(u64::try_from(until.as_micros()).unwrap_or(u64::MAX), Ordering::Release);
         self.renewed.notify_waiters();
+        *self.kept_refusal() = None;
+    }
+
+    /// A heartbeat failed. An error that only an upgrade of this process puts right is kept: it is not ready until then.
+    fn failed(&self, error: store::Error) {
+        if matches!(error, store::Error::NewerSchema { .. }) {
+            *self.kept_refusal() = Some(Arc::new(error));
+        }
+    }
+
+    /// Why this process is not ready, whatever else it can do.
+    pub(crate) fn refusal(&self) -> Option<Arc<store::Error>> {
+        self.kept_refusal().clone()
+    }
+
+    fn kept_refusal(&self) -> MutexGuard<'_, Option<Arc<store::Error>>> {
+        self.refusal.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn may_act(&self) -> bool {
@@ -65,6 +91,7 @@ pub(super) async fn keep_alive(shared: Arc<Shared>) {
             Ok(false) => rejoin(&shared).await,
             Err(error) => {
                 tracing::warn!(%error, "heartbeat failed");
+                shared.liveness.failed(error);
                 // It may have used up much of the time that is left.
                 pause = between / 4;
             }
@@ -102,6 +129,9 @@ async fn rejoin(shared: &Shared) {
             shared.liveness.renew(sent);
             shared.adoption.nudge();
         }
-        Err(error) => tracing::warn!(%error, "cannot join again yet"),
+        Err(error) => {
+            tracing::warn!(%error, "cannot join again yet");
+            shared.liveness.failed(error);
+        }
     }
 }

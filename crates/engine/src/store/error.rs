@@ -36,6 +36,12 @@ pub enum Error {
         /// The newest version this program knows.
         known: i64,
     },
+    /// Nodes of an older version are alive, which cannot read what this version writes.
+    #[error(
+        "nodes of an older version are alive and cannot read what this version writes: {0}; stop them all, then start \
+         this version; one that crashed counts as alive until its lease is over"
+    )]
+    OlderNodes(String),
     /// The address does not name a store.
     #[error("`{0}` is not a database address: use sqlite:PATH or postgres://USER@HOST/DATABASE")]
     BadAddress(String),

@@ -21,5 +21,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0003.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0003.sql"),
         },
+        Migration {
+            name: "other_programs",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0004.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0004.sql"),
+        },
     ],
 };

@@ -36,5 +36,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0006.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0006.sql"),
         },
+        Migration {
+            name: "waiting_dead_letter_guards",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0008.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0008.sql"),
+        },
     ],
 };

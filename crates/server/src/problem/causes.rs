@@ -24,9 +24,15 @@ impl Problem {
                 };
                 Self::new(Kind::Unavailable, detail)
             }
+            store::Error::NewerSchema { .. } => {
+                tracing::error!(%error, "a newer version has changed the database");
+                let detail =
+                    "a newer version has changed the database: upgrade this node, or ask another one";
+                Self::new(Kind::Unavailable, detail)
+            }
             store::Error::Refused(_)
             | store::Error::Rejected(_)
-            | store::Error::NewerSchema { .. }
+            | store::Error::OlderNodes(_)
             | store::Error::BadAddress(_)
             | store::Error::Corrupt(_) => {
                 tracing::error!(%error, "the database cannot be used");

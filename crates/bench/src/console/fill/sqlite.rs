@@ -1,6 +1,6 @@
 //! Into a file.
 
-use backstitch::store::sqlite::allow_appends;
+use backstitch::store::sqlite::allow_guarded_writes;
 use rusqlite::{Connection, params};
 
 use super::super::Failure;
@@ -8,7 +8,7 @@ use super::Plan;
 
 pub(super) fn write(path: &str, plan: &Plan) -> Result<(), Failure> {
     let mut connection = Connection::open(path)?;
-    allow_appends(&connection)?;
+    allow_guarded_writes(&connection)?;
     // What is lost in a power cut is written again by the next run.
     connection
         .execute_batch("pragma synchronous = off; pragma cache_size = -400000; pragma temp_store = memory")?;

@@ -93,7 +93,8 @@ async fn a_node_that_has_been_silent_for_long_and_owns_sagas_is_found_by_its_nam
     let open = open(&place, &[BLIND]).await;
     open.declare().await;
     let silent = async |number| {
-        let node = "insert into nodes (name, lease_ms, heartbeat_at) values ('gone', 10, now() - interval '90 minutes')";
+        let node = "insert into nodes (name, lease_ms, heartbeat_at, schema_version) \
+                    values ('gone', 10, now() - interval '90 minutes', 999)";
         place.rows(node).await;
         let epoch = place.rows("select max(epoch)::text from nodes").await[0][0].clone().unwrap();
         plant(&place, number, "parcel", &epoch, "null").await;

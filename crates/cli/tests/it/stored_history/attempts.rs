@@ -49,6 +49,8 @@ pub(crate) trait Dialect {
     fn truncates(&self, table: &str) -> Vec<String>;
     /// A column as text, also where it is null.
     fn as_text(&self, column: &str) -> String;
+    /// The columns of a row that other programs may change.
+    fn free(&self, row: &Row) -> &'static [&'static str];
 }
 
 /// The rows of history that a store has, with their tables.
@@ -95,8 +97,9 @@ pub(crate) fn queries(dialect: &impl Dialect, catalog: &Catalog) -> Vec<String> 
         for free in row.free {
             assert!(names.contains(free), "{table} has no column {free}");
         }
+        let free = dialect.free(row);
         let frozen: Vec<String> =
-            names.iter().filter(|name| !row.free.contains(name)).map(|name| dialect.as_text(name)).collect();
+            names.iter().filter(|name| !free.contains(name)).map(|name| dialect.as_text(name)).collect();
         format!("select {} from {table} where {}", frozen.join(" || ' ' || "), dialect.filled(row.find))
     };
     history(catalog).map(query).collect()

@@ -4,7 +4,7 @@ use tokio_postgres::{Client, NoTls};
 use tokio_util::task::AbortOnDropHandle;
 
 use super::attempts::{Catalog, Column, Dialect, Shape, assert_complete, attempts, only, queries};
-use super::tables::SEED;
+use super::tables::{Row, SEED};
 use crate::support::fresh_database;
 
 struct Postgres;
@@ -41,6 +41,10 @@ impl Dialect for Postgres {
 
     fn as_text(&self, column: &str) -> String {
         format!("quote_nullable({column}::text)")
+    }
+
+    fn free(&self, row: &Row) -> &'static [&'static str] {
+        row.free
     }
 }
 

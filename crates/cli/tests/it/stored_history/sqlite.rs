@@ -1,10 +1,10 @@
 //! Stored history in a SQLite file, under the statements of a program that is not ours.
 
-use backstitch::store::sqlite::allow_appends;
+use backstitch::store::sqlite::allow_guarded_writes;
 use rusqlite::Connection;
 
 use super::attempts::{Catalog, Column, Dialect, Shape, assert_complete, attempts, only, queries};
-use super::tables::SEED;
+use super::tables::{Row, SEED};
 use crate::support::Place;
 
 struct Sqlite;
@@ -38,6 +38,10 @@ impl Dialect for Sqlite {
 
     fn as_text(&self, column: &str) -> String {
         format!("quote({column})")
+    }
+
+    fn free(&self, row: &Row) -> &'static [&'static str] {
+        if row.shut_on_sqlite { &[] } else { row.free }
     }
 }
 
@@ -81,7 +85,7 @@ async fn sqlite_refuses_every_change_of_stored_history() {
     place.migrate().await;
     let open = || Connection::open(place.db().strip_prefix("sqlite:").unwrap()).unwrap();
     let ours = open();
-    allow_appends(&ours).unwrap();
+    allow_guarded_writes(&ours).unwrap();
     ours.execute_batch(&Sqlite.filled(SEED)).unwrap();
     // As the sqlite3 shell opens it.
     let connection = open();

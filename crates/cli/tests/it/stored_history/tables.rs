@@ -21,6 +21,8 @@ pub(crate) struct Row {
     pub(crate) free: &'static [&'static str],
     /// Whether retention, or the consumer of the row, may delete it as it is.
     pub(crate) deletable: bool,
+    /// Whether `SQLite` lets other programs change nothing of it.
+    pub(crate) shut_on_sqlite: bool,
 }
 
 const fn history(name: &'static str, rows: &'static [Row]) -> Table {
@@ -32,16 +34,16 @@ const fn free(name: &'static str, why: &'static str) -> Table {
 }
 
 const fn frozen(find: &'static str) -> Row {
-    Row { find, free: &[], deletable: false }
+    active(find, &[])
 }
 
 /// Frozen, until retention or the consumer of the row deletes it.
 const fn deletable(find: &'static str) -> Row {
-    Row { find, free: &[], deletable: true }
+    Row { deletable: true, ..frozen(find) }
 }
 
 const fn active(find: &'static str, free: &'static [&'static str]) -> Row {
-    Row { find, free, deletable: false }
+    Row { find, free, deletable: false, shut_on_sqlite: false }
 }
 
 const ACTIVE_SAGA: &[&str] =
@@ -104,13 +106,16 @@ const ACTIVE_LIFECYCLE: &[&str] = &[
     "abandoned",
 ];
 
+/// Which version is active and which one is staged.
+const DECLARED: &[&str] = &["active", "staged", "changed_at"];
+
 const MIGRATIONS: &str = "the migration runner reads it, and nothing refers to it";
 const DERIVED: &str = "triggers derive it from another table";
 
 /// Every table of SQLite and PostgreSQL. A table that is missing here fails the test.
 pub(crate) const TABLES: &[Table] = &[
     history("definitions", &[frozen("name = 'd' and version = 1"), frozen("name = 'd' and version = 2")]),
-    free("declared", "it says which version is active and which one is staged"),
+    history("declared", &[active("name = 'd'", DECLARED), active("name = 'e'", DECLARED)]),
     free("nodes", "it lists the processes that are alive"),
     free("parked_items", "it lists what is passed over for now"),
     free("turns", "it holds leases of maintenance work"),
@@ -120,7 +125,7 @@ pub(crate) const TABLES: &[Table] = &[
             active("id = {id:1}", ACTIVE_SAGA),
             deletable("id = {id:2}"),
             // Compensation may be taken up again.
-            Row { find: "id = {id:3}", free: &["status"], deletable: true },
+            Row { deletable: true, ..active("id = {id:3}", &["status"]) },
         ],
     ),
     history(
@@ -179,18 +184,26 @@ pub(crate) const TABLES: &[Table] = &[
             deletable("id = 3"),
             active("id = 4", LIVE_DELIVERY),
             active("id = 5", LIVE_DELIVERY),
+            deletable("id = 6"),
         ],
     ),
-    history("dead_letters", &[frozen("saga_id = 3")]),
-    free("waiting_dead_letters", DERIVED),
+    history("dead_letters", &[frozen("saga_id = 3"), frozen("saga_id = 6")]),
+    history("waiting_dead_letters", &[frozen("saga_id = 6")]),
     history("webhook_attempts", &[frozen("saga_id = 2"), frozen("saga_id = 3")]),
     free("webhook_senders", "it lists the nodes that send"),
-    history("lifecycle_machines", &[frozen("version = 1"), frozen("version = 2")]),
+    history(
+        "lifecycle_machines",
+        &[frozen("name = 'm' and version = 1"), frozen("name = 'm' and version = 2")],
+    ),
     history("lifecycle_states", &[frozen("state = 'requested'"), frozen("state = 'live'")]),
-    free("lifecycle_declared", "it says which version is active and which one is staged"),
+    history("lifecycle_declared", &[active("name = 'm'", DECLARED)]),
     history(
         "lifecycles",
-        &[active("id = {id:4}", ACTIVE_LIFECYCLE), deletable("id = {id:5}"), deletable("id = {id:6}")],
+        &[
+            Row { shut_on_sqlite: true, ..active("id = {id:4}", ACTIVE_LIFECYCLE) },
+            deletable("id = {id:5}"),
+            deletable("id = {id:6}"),
+        ],
     ),
     history("lifecycle_dead_letters", &[deletable("mark = 'm-1'"), deletable("mark = 'm-2'")]),
     history("orders", &[frozen("tx_id = {id:1}"), frozen("tx_id = {id:2}")]),
@@ -200,9 +213,8 @@ pub(crate) const TABLES: &[Table] = &[
         &[
             frozen("channel = 'mail'"),
             Row {
-                find: "channel = 'webhook'",
-                free: &["attempts", "tried_at", "notified_at", "last_error"],
                 deletable: true,
+                ..active("channel = 'webhook'", &["attempts", "tried_at", "notified_at", "last_error"])
             },
         ],
     ),
@@ -222,7 +234,10 @@ pub(crate) const TABLES: &[Table] = &[
 /// The rows, in SQL of both dialects once its placeholders are filled in.
 pub(crate) const SEED: &str = "
     insert into definitions (name, version, fingerprint, body, created_at)
-    values ('d', 1, 1, '{}', {t}), ('d', 2, 2, '{}', {t});
+    values
+        ('d', 1, 1, '{}', {t}), ('d', 2, 2, '{}', {t}), ('e', 1, 3, '{}', {t}),
+        ('other', 1, 4, '{}', {t}), ('other', 2, 5, '{}', {t});
+    insert into declared (name, active, staged, changed_at) values ('d', 1, 2, {t}), ('e', 1, null, {t});
 
     insert into sagas (id, definition, version, status, wake_at, created_at, updated_at)
     values
@@ -273,7 +288,10 @@ pub(crate) const SEED: &str = "
     insert into webhook_delivery_sagas (
         event_id, subscription_id, next_attempt_at, created_at, updated_at, webhook_id, replay_id
     )
-    values (2, 1, {t}, {t}, {t}, 'w-2', 'replay');
+    values (2, 1, {t}, {t}, {t}, 'w-2', 'replay'), (1, 1, {t}, {t}, {t}, 'w-1', 'replay');
+    update webhook_delivery_sagas set status = 'InProgress', job_id = id where id = 6;
+    update webhook_delivery_sagas
+    set status = 'DeadLettered', attempt_count = 1, final_error_code = 'http_500' where id = 6;
     insert into webhook_attempts (saga_id, job_id, number, status, finished_at)
     values (2, 2, 1, 'Completed', {t}), (3, 3, 1, 'Failed', {t});
 
@@ -286,7 +304,9 @@ pub(crate) const SEED: &str = "
     values (901, 1, {t}, null), (902, 1, {t}, 'http_500');
 
     insert into lifecycle_machines (name, version, body, created_at)
-    values ('m', 1, '{}', {t}), ('m', 2, '{}', {t});
+    values
+        ('m', 1, '{}', {t}), ('m', 2, '{}', {t}), ('other', 1, '{}', {t}), ('other', 2, '{}', {t});
+    insert into lifecycle_declared (name, active, staged, changed_at) values ('m', 1, 2, {t});
     insert into lifecycle_states (machine, version, state, place, terminal)
     values ('m', 1, 'requested', 1, {false}), ('m', 1, 'live', 2, {true});
     insert into lifecycles (

@@ -13,6 +13,7 @@ mod definitions;
 mod dial;
 mod durability;
 mod fault;
+mod hosts;
 mod inbox;
 mod jobs;
 mod list;

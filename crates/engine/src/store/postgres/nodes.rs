@@ -2,13 +2,16 @@
 
 use backstitch_kernel::{SagaId, Timestamp};
 
+use tokio_postgres::Row;
+use tokio_postgres::types::ToSql;
+
 use super::session::Session;
-use super::sql;
 use super::value::{get, get_time, millis, readable, timestamp};
+use super::{schema, sql};
 use crate::store::Error;
 use crate::store::nodes::{Epoch, Joined, Known, Node};
 
-const JOIN: &str = "insert into nodes (name, lease_ms) values ($1, $2) returning epoch";
+const JOIN: &str = "insert into nodes (name, lease_ms, schema_version) values ($1, $2, $3) returning epoch";
 
 /// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
 const BEAT: &str = "update nodes set heartbeat_at = clock()
@@ -16,7 +19,7 @@ const BEAT: &str = "update nodes set heartbeat_at = clock()
 
 pub(super) async fn join(session: &Session, node: &Node) -> Result<Epoch, Error> {
     let name = readable(&node.name);
-    let rows = session.query(JOIN, &[&name, &millis(node.lease)]).await?;
+    let rows = write_row(session, JOIN, &[&name, &millis(node.lease), &schema::newest()]).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
@@ -41,7 +44,23 @@ pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
 }
 
 pub(super) async fn heartbeat(session: &Session, epoch: Epoch) -> Result<bool, Error> {
-    Ok(!session.query(BEAT, &[&epoch]).await?.is_empty())
+    Ok(!write_row(session, BEAT, &[&epoch]).await?.is_empty())
+}
+
+/// Writes the row of this node, which the database refuses once a newer version has changed the data.
+async fn write_row(
+    session: &Session,
+    statement: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, Error> {
+    let written = session.query(statement, values).await;
+    if let Err(Error::Rejected(_)) = &written {
+        let (found, known) = (schema::version_of(session).await?, schema::newest());
+        if found > known {
+            return Err(Error::NewerSchema { found, known });
+        }
+    }
+    written
 }
 
 pub(super) async fn leave(session: &Session, epoch: Epoch) -> Result<(), Error> {

@@ -15,24 +15,32 @@ use crate::store::product::Schema;
 struct Migration {
     name: &'static str,
     sql: &'static str,
+    /// Whether nodes that do not know it cannot read what newer ones write, such as a new kind of event. It waits until
+    /// they are gone, and keeps them from coming back.
+    is_breaking: bool,
+}
+
+const fn migration(name: &'static str, sql: &'static str) -> Migration {
+    Migration { name, sql, is_breaking: false }
+}
+
+const fn breaking(name: &'static str, sql: &'static str) -> Migration {
+    Migration { is_breaking: true, ..migration(name, sql) }
 }
 
 /// In the order they are applied; the first one is version 1.
 const MIGRATIONS: &[Migration] = &[
-    Migration { name: "sagas", sql: include_str!("../../../migrations/postgres/0001_sagas.sql") },
-    Migration { name: "jobs", sql: include_str!("../../../migrations/postgres/0002_jobs.sql") },
-    Migration { name: "outbox", sql: include_str!("../../../migrations/postgres/0003_outbox.sql") },
-    Migration { name: "retention", sql: include_str!("../../../migrations/postgres/0004_retention.sql") },
-    Migration { name: "guards", sql: include_str!("../../../migrations/postgres/0005_guards.sql") },
-    Migration { name: "ordering", sql: include_str!("../../../migrations/postgres/0006_ordering.sql") },
-    Migration {
-        name: "order_requests",
-        sql: include_str!("../../../migrations/postgres/0007_order_requests.sql"),
-    },
-    Migration {
-        name: "parked_items",
-        sql: include_str!("../../../migrations/postgres/0008_parked_items.sql"),
-    },
+    migration("sagas", include_str!("../../../migrations/postgres/0001_sagas.sql")),
+    migration("jobs", include_str!("../../../migrations/postgres/0002_jobs.sql")),
+    migration("outbox", include_str!("../../../migrations/postgres/0003_outbox.sql")),
+    migration("retention", include_str!("../../../migrations/postgres/0004_retention.sql")),
+    migration("guards", include_str!("../../../migrations/postgres/0005_guards.sql")),
+    migration("ordering", include_str!("../../../migrations/postgres/0006_ordering.sql")),
+    migration("order_requests", include_str!("../../../migrations/postgres/0007_order_requests.sql")),
+    migration("parked_items", include_str!("../../../migrations/postgres/0008_parked_items.sql")),
+    migration("other_programs", include_str!("../../../migrations/postgres/0010_other_programs.sql")),
+    // Nodes before it do not know the event `step.leased`.
+    breaking("mixed_versions", include_str!("../../../migrations/postgres/0011_mixed_versions.sql")),
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";
@@ -99,12 +107,45 @@ pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
     if found > known {
         return Err(Error::NewerSchema { found, known });
     }
-    for (version, migration) in (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found) {
+    let missing = || (1..).zip(MIGRATIONS).filter(|(version, _)| *version > found);
+    let breaking =
+        missing().filter(|(_, migration)| migration.is_breaking).last().map(|(version, _)| version);
+    if breaking.is_some() && found > 0 {
+        refuse_beside_older_nodes(&transaction).await?;
+    }
+    for (version, migration) in missing() {
         apply(&mut transaction, migration.sql).await?;
         let done = "insert into backstitch.schema_migrations (version, name) values ($1, $2)";
         transaction.execute(done, &[&version, &migration.name]).await.map_err(told)?;
     }
+    if let Some(version) = breaking {
+        apply(&mut transaction, &shut_out_before(version)).await?;
+    }
     transaction.commit().await.map_err(told)
+}
+
+/// Nodes that are alive know the schema that is found, and no newer one: a node migrates before it joins.
+async fn refuse_beside_older_nodes(transaction: &Transaction<'_>) -> Result<(), Error> {
+    let alive = "select distinct name
+        from backstitch.nodes
+        where heartbeat_at + lease_ms * interval '1 ms' > backstitch.clock()
+        order by name";
+    let rows = transaction.query(alive, &[]).await.map_err(told)?;
+    let names = rows.iter().map(|row| get(row, "name")).collect::<Result<Vec<String>, _>>()?;
+    if names.is_empty() { Ok(()) } else { Err(Error::OlderNodes(names.join(", "))) }
+}
+
+/// From now on a node that does not know this version can neither join nor send its heartbeat, one that was stopped
+/// meanwhile and goes on included.
+fn shut_out_before(version: i64) -> String {
+    format!(
+        "drop trigger if exists nodes_refuse_older_version on backstitch.nodes;
+        create trigger nodes_refuse_older_version
+            before insert or update on backstitch.nodes
+            for each row
+            when (new.schema_version < {version})
+            execute function backstitch.refuse('a newer version has changed the data: upgrade this node')"
+    )
 }
 
 /// Brings the tables of a product to their newest form, whole or not at all, one process at a time.

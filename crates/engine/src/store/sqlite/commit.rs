@@ -5,7 +5,6 @@ use backstitch_kernel::saga::{Recorded, Status, codec};
 use backstitch_kernel::{Payload, SagaId, StepId, Timestamp};
 use rusqlite::{CachedStatement, Connection, Transaction, TransactionBehavior, params};
 
-use super::append_guard::allow_appends;
 use super::claim_rows::{ClaimRow, insert_claims};
 use super::events::{EventRow, append_events};
 use super::fault::{Fault, is_inserted};
@@ -14,6 +13,7 @@ use super::messages;
 use super::parked::on_its_own;
 use super::sql;
 use super::values::{Reading, integer};
+use super::write_guard::allow_guarded_writes;
 use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
 
 const ACTIVE_JOB: &str =
@@ -29,7 +29,7 @@ const ACTIVE_JOB: &str =
 /// # Errors
 /// When the database cannot be read or written; the transaction is then of no use and must be rolled back.
 pub fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdict, Error> {
-    allow_appends(transaction).map_err(Fault::from)?;
+    allow_guarded_writes(transaction).map_err(Fault::from)?;
     let mut writer = Writer::on(transaction)?;
     Ok(writer.apply_on_its_own(commit)?)
 }

@@ -8,10 +8,10 @@ use std::time::Duration;
 use rusqlite::config::DbConfig;
 use rusqlite::{Connection, OpenFlags};
 
-use super::append_guard::allow_appends;
 use super::fault::Fault;
 use super::identity::{FileLock, NotHeld, OpenedFile, refuse_hard_links};
 use super::schema;
+use super::write_guard::allow_guarded_writes;
 use crate::store::Error;
 use backstitch_kernel::Timestamp;
 
@@ -113,7 +113,7 @@ impl Held {
             let told = format!("`{path}` cannot have a write-ahead log there: put it on a local disk");
             return Err(Error::Refused(told).into());
         }
-        allow_appends(&connection)?;
+        allow_guarded_writes(&connection)?;
         schema::migrate(&connection, now)?;
         Ok(connection)
     }

@@ -4,7 +4,6 @@
 //! threads that may wait. A few other connections read; in WAL mode they and the writer never wait for each other.
 //! An operating system lock beside the file keeps a second engine out.
 
-mod append_guard;
 mod claim_rows;
 mod commit;
 mod connections;
@@ -29,6 +28,7 @@ mod sagas;
 mod schema;
 mod survey;
 mod values;
+mod write_guard;
 
 use std::path::Path;
 use std::sync::Arc;
@@ -38,7 +38,6 @@ use async_trait::async_trait;
 use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 
-pub use append_guard::allow_appends;
 pub use commit::commit_in;
 pub(crate) use definitions::definition_in;
 pub use events::{EventRow, append_events};
@@ -47,6 +46,7 @@ pub use grouped_insert::{GroupedInsert, RowValues};
 pub use identity::{OpenedFile, refuse_hard_links};
 pub use message_rows::{MessageRow, insert_messages};
 pub use messages::publish_in;
+pub use write_guard::allow_guarded_writes;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};

@@ -25,6 +25,14 @@ const MIGRATIONS: &[Migration] = &[
         sql: include_str!("../../../migrations/sqlite/0007_order_requests.sql"),
     },
     Migration { name: "parked_items", sql: include_str!("../../../migrations/sqlite/0008_parked_items.sql") },
+    Migration {
+        name: "other_programs",
+        sql: include_str!("../../../migrations/sqlite/0010_other_programs.sql"),
+    },
+    Migration {
+        name: "mixed_versions",
+        sql: include_str!("../../../migrations/sqlite/0011_mixed_versions.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.

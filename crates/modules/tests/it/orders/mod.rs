@@ -1,6 +1,7 @@
 //! Orders on a real engine, on both databases.
 
 mod amounts;
+mod failover;
 mod retention;
 mod settings;
 mod stage;

@@ -133,7 +133,7 @@ impl Watch for Rival {
 }
 
 /// Services that do whatever they are asked.
-struct Willing;
+pub(crate) struct Willing;
 
 #[async_trait]
 impl Caller for Willing {

@@ -4,6 +4,7 @@ mod couriers;
 mod crews;
 mod dead_letters;
 mod desk;
+mod failover;
 mod ingest;
 mod jobs;
 mod late_leases;

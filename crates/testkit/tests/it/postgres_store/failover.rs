@@ -9,65 +9,16 @@ use backstitch::store::outbox::{NewMessage, Publication, Published};
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::{Claim, Commit, Error, Store as _, Verdict};
 use backstitch::{Context, Engine, Options, Saga, Step};
-use backstitch_testkit::postgres::ThrowawayPostgres;
+use backstitch_testkit::postgres::replicated::{CONFIRM, Replicated};
 use tokio::task::JoinHandle;
+use tokio_postgres::SimpleQueryMessage;
 
 use crate::postgres_store::support::{SOON, new_id, now, session, start};
 
 /// Words of the statement that writes decisions.
 const COMMIT: &str = "One batch of decisions";
-/// Words of the statement that confirms a lookup.
-const CONFIRM: &str = "pg_logical_emit_message";
 /// Words of the statement that adopts sagas.
 const ADOPT: &str = "Takes sagas of dead owners";
-
-struct Replicated {
-    primary: ThrowawayPostgres,
-    standby: ThrowawayPostgres,
-    /// A migrated database of the primary.
-    address: String,
-}
-
-impl Replicated {
-    async fn start() -> Self {
-        let primary = ThrowawayPostgres::start().unwrap();
-        let address = primary.create_database().await.unwrap();
-        PostgresStore::connect(&address).await.unwrap();
-        let standby = primary.start_standby().await.unwrap();
-        Self { primary, standby, address }
-    }
-
-    /// Waits until such a statement waits for the standby. The request that sent it must not end meanwhile.
-    async fn until_waiting<T>(&self, words: &str, request: &JoinHandle<T>) -> i32 {
-        let pid = self.primary.until_waiting_for_standby(words, SOON);
-        let ends = async {
-            while !request.is_finished() {
-                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            }
-        };
-        tokio::select! {
-            pid = pid => pid.unwrap(),
-            () = ends => panic!("it was answered before the standby had it"),
-        }
-    }
-
-    async fn end(&self, how: &str, pid: i32) {
-        let watcher = session(&self.address).await;
-        let ended = watcher.query_one(&format!("select {how}($1)"), &[&pid]).await.unwrap();
-        assert!(ended.get::<_, bool>(0), "the fault did not strike");
-    }
-
-    /// The primary is lost, and the standby takes its place. Returns the address of the same database there.
-    async fn fail_over(&mut self) -> String {
-        self.primary.stop_immediate().unwrap();
-        if self.standby.pid().is_none() {
-            self.standby.start_again().unwrap();
-        }
-        self.standby.promote().await.unwrap();
-        let database = self.address.rsplit_once('/').unwrap().1.to_owned();
-        self.standby.url(&database)
-    }
-}
 
 async fn sagas(address: &str) -> i64 {
     let counted = session(address).await.query_one("select count(*) from backstitch.sagas", &[]).await;
@@ -125,7 +76,7 @@ fn publishing(address: &str) -> JoinHandle<Result<Vec<Published>, Error>> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn saga_lost_in_a_failover_was_not_acknowledged() {
-    let mut servers = Replicated::start().await;
+    let mut servers = Replicated::start(&[]).await;
     let (engine, calls) = engine(&servers.address).await;
     servers.standby.stop_immediate().unwrap();
     let starting = starting(&engine);
@@ -145,7 +96,7 @@ async fn saga_lost_in_a_failover_was_not_acknowledged() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn cancelled_standby_wait_is_not_an_acknowledgement() {
-    let mut servers = Replicated::start().await;
+    let mut servers = Replicated::start(&[]).await;
     let (engine, calls) = engine(&servers.address).await;
     servers.standby.stop_immediate().unwrap();
     let starting = starting(&engine);
@@ -156,7 +107,7 @@ async fn cancelled_standby_wait_is_not_an_acknowledgement() {
     servers.until_waiting(CONFIRM, &starting).await;
     assert_eq!(calls.load(Ordering::SeqCst), 1);
     servers.standby.start_again().unwrap();
-    let run = tokio::time::timeout(SOON, starting).await.unwrap().unwrap().unwrap();
+    let run = Replicated::answer(starting).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
     assert_eq!(calls.load(Ordering::SeqCst), 2);
     assert_eq!(sagas(&servers.fail_over().await).await, 2);
@@ -164,7 +115,7 @@ async fn cancelled_standby_wait_is_not_an_acknowledgement() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_start_waits_for_the_standby() {
-    let mut servers = Replicated::start().await;
+    let mut servers = Replicated::start(&[]).await;
     servers.standby.stop_immediate().unwrap();
     let claim = Claim { scope: "s".to_owned(), key: "k".to_owned(), digest: Digest([3; 32]) };
     let request = |saga| Commit { claim: Some(claim.clone()), ..start(saga) };
@@ -172,36 +123,77 @@ async fn repeated_start_waits_for_the_standby() {
     let first = committing(&servers.address, request(saga));
     servers.until_waiting(COMMIT, &first).await;
     first.abort();
-    servers.primary.stop_immediate().unwrap();
-    servers.primary.start_again().unwrap();
+    servers.crash_primary();
     assert_eq!(sagas(&servers.address).await, 1, "recovery shows what was committed here only");
     let again = committing(&servers.address, request(new_id()));
     servers.until_waiting(CONFIRM, &again).await;
     servers.standby.start_again().unwrap();
-    let verdicts = tokio::time::timeout(SOON, again).await.unwrap().unwrap().unwrap();
+    let verdicts = Replicated::answer(again).await.unwrap();
     assert_eq!(verdicts, [Verdict::Replay(saga)]);
     assert_eq!(sagas(&servers.fail_over().await).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_publication_waits_for_the_standby() {
-    let mut servers = Replicated::start().await;
+    let mut servers = Replicated::start(&[]).await;
     servers.standby.stop_immediate().unwrap();
     let first = publishing(&servers.address);
     servers.until_waiting("COMMIT", &first).await;
     first.abort();
-    servers.primary.stop_immediate().unwrap();
-    servers.primary.start_again().unwrap();
+    servers.crash_primary();
     let again = publishing(&servers.address);
     servers.until_waiting("COMMIT", &again).await;
     servers.standby.start_again().unwrap();
-    let published = tokio::time::timeout(SOON, again).await.unwrap().unwrap().unwrap();
+    let published = Replicated::answer(again).await.unwrap();
     assert!(matches!(published[..], [Published::Replay(_)]), "{published:?}");
+}
+
+/// Runs one statement as another program would, and returns its only value.
+fn asking(address: &str, statement: &'static str) -> JoinHandle<String> {
+    let address = address.to_owned();
+    tokio::spawn(async move {
+        let said = session(&address).await.simple_query(statement).await.unwrap();
+        let value = said.iter().find_map(|message| match message {
+            SimpleQueryMessage::Row(row) => row.get(0),
+            _ => None,
+        });
+        value.unwrap().to_owned()
+    })
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_key_in_sql_waits_for_the_standby() {
+    let mut servers = Replicated::start(&[]).await;
+    let register =
+        "insert into backstitch.definitions (name, version, fingerprint, body) values ('s', 1, 1, '{}')";
+    session(&servers.address).await.batch_execute(register).await.unwrap();
+    servers.standby.stop_immediate().unwrap();
+    let statements =
+        ["select backstitch.start('s', 'null', 'k')", "select backstitch.publish('t', 'k', 'null')"];
+    for statement in statements {
+        let first = asking(&servers.address, statement);
+        servers.until_waiting(statement, &first).await;
+        first.abort();
+    }
+    servers.crash_primary();
+    let found = "select (select id::text from backstitch.sagas), (select id::text from backstitch.outbox)";
+    let found = session(&servers.address).await.query_one(found, &[]).await.unwrap();
+    let mut again = Vec::new();
+    for statement in statements {
+        let asking = asking(&servers.address, statement);
+        servers.until_waiting(statement, &asking).await;
+        again.push(asking);
+    }
+    servers.standby.start_again().unwrap();
+    for (place, again) in again.into_iter().enumerate() {
+        assert_eq!(Replicated::answer(again).await, found.get::<_, String>(place));
+    }
+    assert_eq!(sagas(&servers.fail_over().await).await, 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]
 async fn adopted_saga_runs_after_the_standby_has_it() {
-    let mut servers = Replicated::start().await;
+    let mut servers = Replicated::start(&[]).await;
     let (engine, calls) = engine(&servers.address).await;
     servers.standby.stop_immediate().unwrap();
     let other = session(&servers.address).await;
@@ -220,11 +212,11 @@ async fn adopted_saga_runs_after_the_standby_has_it() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn durable_lookup_waits_for_the_standby() {
-    let mut servers = Replicated::start().await;
+    let mut servers = Replicated::start(&[]).await;
     servers.standby.stop_immediate().unwrap();
     let store = PostgresStore::connect(&servers.address).await.unwrap();
     let declared = tokio::spawn(async move { store.durably_declared("s").await });
     servers.until_waiting(CONFIRM, &declared).await;
     servers.standby.start_again().unwrap();
-    assert!(tokio::time::timeout(SOON, declared).await.unwrap().unwrap().unwrap().is_none());
+    assert!(Replicated::answer(declared).await.unwrap().is_none());
 }

@@ -18,4 +18,5 @@ mod schema;
 mod silence;
 mod skewed_outbox;
 mod support;
+mod versions;
 mod writable;

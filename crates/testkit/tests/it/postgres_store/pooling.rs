@@ -1,10 +1,14 @@
 //! Addresses that lead to `PgBouncer`, or name several servers.
 
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use backstitch::Engine;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::{Context, Saga, Step};
 use backstitch_testkit::pgbouncer::PgBouncer;
 use backstitch_testkit::postgres::{ThrowawayPostgres, empty_database};
+use tokio::net::TcpListener;
 
 use crate::postgres_store::support::{SOON, session};
 
@@ -50,6 +54,24 @@ async fn session_pooling_is_accepted() {
     let server = empty_database().await;
     let pooler = PgBouncer::start(&server, "session").await;
     runs(&pooler.url(&server)).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn next_host_is_tried_when_one_never_answers() {
+    let address = empty_database().await;
+    let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let place = silent.local_addr().unwrap();
+    let accepted = Arc::new(AtomicUsize::new(0));
+    let counted = accepted.clone();
+    tokio::spawn(async move {
+        let mut kept = Vec::new();
+        loop {
+            kept.push(silent.accept().await.unwrap());
+            counted.fetch_add(1, Ordering::SeqCst);
+        }
+    });
+    runs(&format!("{}?connect_timeout=1", address.replace('@', &format!("@{place},")))).await;
+    assert_eq!(accepted.load(Ordering::SeqCst), 1, "the host that answered is tried first from then on");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use backstitch::store::sqlite::allow_appends;
+use backstitch::store::sqlite::allow_guarded_writes;
 use rusqlite::Connection;
 
 use super::support::Place;
@@ -13,7 +13,7 @@ fn queries() -> (Place, Connection, Vec<(String, String)>) {
     let place = Place::new();
     drop(place.open());
     let connection = place.beside();
-    allow_appends(&connection).unwrap();
+    allow_guarded_writes(&connection).unwrap();
     let engine = Path::new(env!("CARGO_MANIFEST_DIR")).join("../engine");
     let mut files: Vec<PathBuf> = ["queries/sqlite", "src/store/sqlite"]
         .iter()

@@ -1,0 +1,48 @@
+//! The guard of rows that other programs could not be kept from changing otherwise: only connections of Backstitch write them.
+//!
+//! `INSERT OR REPLACE` fires no delete trigger, so `saga_events` must refuse it when a row is inserted. A trigger that
+//! looks for the key costs a lookup with every event. A live row of `lifecycles` decides what happens next, and any of its
+//! columns may change. The triggers of both call a function that other programs do not have: they cannot even prepare
+//! the statement.
+
+use rusqlite::Connection;
+use rusqlite::functions::FunctionFlags;
+
+/// As in the triggers. The names are also the errors that other programs get.
+const FUNCTIONS: [&str; 2] = ["only_backstitch_appends_events", "only_backstitch_changes_lifecycles"];
+
+/// Lets a connection append to `saga_events` and change `lifecycles`. Needed by every program that writes these rows
+/// itself, such as a benchmark.
+///
+/// # Errors
+/// When SQLite refuses the functions.
+pub fn allow_guarded_writes(connection: &Connection) -> rusqlite::Result<()> {
+    // Registering them again would invalidate prepared statements, and fail while one of them runs.
+    let registered = "select only_backstitch_appends_events(), only_backstitch_changes_lifecycles()";
+    if connection.prepare_cached(registered).is_ok() {
+        return Ok(());
+    }
+    // A schema that is not trusted calls innocuous functions only.
+    let flags =
+        FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
+    FUNCTIONS.into_iter().try_for_each(|name| connection.create_scalar_function(name, 0, flags, |_| Ok(true)))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn writes_are_allowed_while_a_statement_runs() {
+        let connection = Connection::open_in_memory().unwrap();
+        allow_guarded_writes(&connection).unwrap();
+        for function in FUNCTIONS {
+            let mut statement =
+                connection.prepare(&format!("select {function}() union all select 0")).unwrap();
+            let mut rows = statement.query([]).unwrap();
+            assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(1));
+            allow_guarded_writes(&connection).unwrap();
+            assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(0));
+        }
+    }
+}
