@@ -21,5 +21,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0003.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0003.sql"),
         },
+        Migration {
+            name: "leased_actions",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0005.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0005.sql"),
+        },
     ],
 };
