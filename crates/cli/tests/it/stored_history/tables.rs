@@ -102,6 +102,7 @@ const ACTIVE_LIFECYCLE: &[&str] = &[
     "due_at",
     "stuck_at",
     "abandoned",
+    "leased",
 ];
 
 const MIGRATIONS: &str = "the migration runner reads it, and nothing refers to it";
@@ -185,6 +186,7 @@ pub(crate) const TABLES: &[Table] = &[
     free("waiting_dead_letters", DERIVED),
     history("webhook_attempts", &[frozen("saga_id = 2"), frozen("saga_id = 3")]),
     free("webhook_senders", "it lists the nodes that send"),
+    free("webhook_pauses", "it shows what nodes hold in memory, until it expires"),
     history("lifecycle_machines", &[frozen("version = 1"), frozen("version = 2")]),
     history("lifecycle_states", &[frozen("state = 'requested'"), frozen("state = 'live'")]),
     free("lifecycle_declared", "it says which version is active and which one is staged"),
