@@ -201,7 +201,7 @@ mod tests {
         assert_eq!(judge(&paused, LIMIT), [], "a pause alone is no finding");
         let found = judge(&Facts { oldest: Some(Duration::from_secs(601)), ..paused }, LIMIT);
         assert_eq!((found.len(), found[0].check, found[0].severity), (1, Check::Webhooks, Severity::Warning));
-        let named = "paused: subscription 4 until 1970-01-01T00:01:30Z (circuit breaker open after 10 failures in a row)";
+        let named = "paused: subscription 4 until 1970-01-01T00:01:30.000000Z (circuit breaker open after 10 failures in a row)";
         assert!(found[0].message.ends_with(named), "{found:?}");
     }
 

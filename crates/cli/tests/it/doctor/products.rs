@@ -124,7 +124,7 @@ async fn lifecycle_job_without_a_worker_is_found_until_one_comes() {
         let gate = open.client.get("/v1/lifecycles/gate/g-1").await.json();
         assert_eq!(gate["waits_for_worker"], Value::Null, "{gate}");
         let log = open.client.get("/v1/lifecycles/gate/g-1/log").await.json();
-        let leased = &log["events"][1];
+        let leased = &log["items"][1];
         assert_eq!((&leased["type"], leased["until"].is_string()), (&json!("action.leased"), true), "{log}");
         open.report(&job, "complete", json!({})).await;
         let gate = open.client.get("/v1/lifecycles/gate/g-1").await.json();
