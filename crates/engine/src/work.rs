@@ -19,7 +19,9 @@ use crate::inbox::{Answer, Message};
 use crate::inspect::{self, Found};
 use crate::runtime::attempt::bounded;
 use crate::runtime::{Patience, Shared};
-use crate::store::jobs::{self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal};
+use crate::store::jobs::{
+    self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal, name_for_workers,
+};
 use crate::store::survey::Queue;
 
 /// The queue of jobs that workers of `queue` take; hooks have queues of their own.
@@ -288,7 +290,7 @@ impl Engine {
     pub async fn waiting_for_workers(&self, limit: usize) -> Result<Vec<Queue>, Error> {
         let pending = self.shared().store.survey(limit).await?.pending;
         let of_workers = pending.into_iter().filter_map(|waiting| {
-            let queue = waiting.queue.strip_prefix(OUTSIDE)?.to_owned();
+            let queue = name_for_workers(&waiting.queue)?.to_owned();
             Some(Queue { queue, ..waiting })
         });
         Ok(of_workers.collect())

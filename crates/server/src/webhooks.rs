@@ -12,7 +12,9 @@ use backstitch_modules::webhooks::egress::{BadEgress, Egress};
 use backstitch_modules::webhooks::lanes::{self, Lanes};
 use backstitch_modules::webhooks::sender::{Sender, Settings};
 use backstitch_modules::webhooks::vault::{self, Vault};
-use backstitch_modules::webhooks::{self, Counter, Courier, Dispatch, Observer, Registrar, Webhooks};
+use backstitch_modules::webhooks::{
+    self, Counter, Courier, Dispatch, Observer, PauseWriter, Registrar, Webhooks,
+};
 use tokio::sync::Mutex;
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
@@ -56,6 +58,7 @@ struct Tasks {
     courier: Option<JoinHandle<()>>,
     orchestrator: Option<JoinHandle<()>>,
     counter: Option<JoinHandle<()>>,
+    pauses: Option<JoinHandle<()>>,
     closer: Option<JoinHandle<()>>,
 }
 
@@ -81,6 +84,7 @@ impl Hooks {
             ));
             engine.open_desk(counter.clone());
             tasks.counter = Some(tokio::spawn(async move { counter.run().await }));
+            tasks.pauses = Some(tokio::spawn(PauseWriter::of(sending.dispatch.clone()).run()));
             if config.webhooks.concurrency > 0 {
                 let courier = sending.courier.clone();
                 let closing = async move { closing.cancelled().await };
@@ -109,7 +113,7 @@ impl Hooks {
             courier.abort();
             let _ = courier.await;
         }
-        for task in [tasks.orchestrator, tasks.counter, tasks.closer].into_iter().flatten() {
+        for task in [tasks.orchestrator, tasks.counter, tasks.pauses, tasks.closer].into_iter().flatten() {
             task.abort();
             let _ = task.await;
         }

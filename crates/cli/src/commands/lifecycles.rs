@@ -45,13 +45,14 @@ const LIFECYCLES: [Column; 6] = [
     Column::text("CORRELATION", "correlation_id"),
 ];
 
-const LIFECYCLE: [Column; 14] = [
+const LIFECYCLE: [Column; 15] = [
     Column::id("id", "id"),
     Column::made("state", standing),
     Column::text("version", "version"),
     Column::text("attempt", "attempt"),
     Column::text("may go to", "follows"),
     Column::text("a start goes on at", "re_entry"),
+    Column::text("waits for worker of", "waits_for_worker"),
     Column::text("correlation id", "correlation_id"),
     Column::text("error kind", "error_kind"),
     Column::text("error", "last_error"),
@@ -82,7 +83,8 @@ const LOG: [Column; 5] = [
         let of = |member: &str| event[member].as_str().map(str::to_owned);
         let from = of("from").map(|from| format!("from {from}"));
         let retried = event["error"]["message"].as_str().map(str::to_owned);
-        let parts = [from, of("error_kind"), of("message"), retried, of("reason"), of("note")];
+        let until = of("until").map(|until| format!("times out at {until}"));
+        let parts = [from, of("error_kind"), of("message"), retried, until, of("reason"), of("note")];
         parts.into_iter().flatten().collect::<Vec<_>>().join(": ")
     }),
 ];

@@ -2,6 +2,6 @@ select seq, at, type, step, attempt, data
 from saga_events
 where saga_id = $1 and seq > $2
     -- Lifecycles have their logs here too, and no sagas: whoever asks for one by its id finds nothing.
-    and type <> 'action.retry' and type not like 'lifecycle.%'
+    and type not like 'action.%' and type not like 'lifecycle.%'
 order by seq
 limit $3

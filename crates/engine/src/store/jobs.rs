@@ -15,6 +15,14 @@ pub const OUTSIDE: &str = "work/";
 /// its product gives it up, together with whatever waits for it.
 pub const OF_PRODUCTS: &str = "product/";
 
+/// The name under which outside workers ask for the jobs of a queue; none where they do not. Queues of products begin with
+/// [`OF_PRODUCTS`] and the product's name.
+#[must_use]
+pub fn name_for_workers(queue: &str) -> Option<&str> {
+    let of_product = || queue.strip_prefix(OF_PRODUCTS)?.split_once('/').map(|(_, name)| name);
+    queue.strip_prefix(OUTSIDE).or_else(of_product)
+}
+
 /// A job to be written with the decision that asks for it.
 #[derive(Clone, Debug)]
 pub struct NewJob {

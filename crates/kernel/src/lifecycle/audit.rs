@@ -5,6 +5,7 @@
 use super::draft::{Draft, FAILED, INTERNAL};
 use super::event::{AbandonReason, Event, Recorded};
 use super::machine::Machine;
+use crate::performer::Performer;
 use crate::saga::Violation;
 use crate::time::Timestamp;
 
@@ -25,6 +26,8 @@ struct Books {
     state: String,
     starts: u32,
     failures: u32,
+    /// A worker has leased the attempt.
+    leased: bool,
     /// A start was just made in a pause state: the next event must go on.
     goes_on: bool,
     abandoned: bool,
@@ -67,7 +70,8 @@ impl Audit<'_> {
             self.blame(1, format!("it begins in `{}`", started.state));
         }
         let state = started.state.to_string();
-        self.books = Some(Books { state, starts: 1, failures: 0, goes_on: false, abandoned: false });
+        self.books =
+            Some(Books { state, starts: 1, failures: 0, leased: false, goes_on: false, abandoned: false });
     }
 
     fn next(&mut self, mut books: Books, event: &Event) -> Books {
@@ -102,6 +106,7 @@ impl Audit<'_> {
                 }
                 books.state = to.to_string();
                 books.failures = 0;
+                books.leased = false;
             }
             Event::Failed { from, attempt, failure } => {
                 self.counted(&books, *attempt);
@@ -116,9 +121,11 @@ impl Audit<'_> {
                 }
                 FAILED.clone_into(&mut books.state);
                 books.failures = 0;
+                books.leased = false;
             }
             Event::ActionRetry { state: of, attempt, max_attempts, .. } => {
                 books.failures += 1;
+                books.leased = false;
                 if **of != *state || !self.draft.actions.contains_key(&state) {
                     self.blame(8, format!("an attempt of `{of}` fails, but it is in `{state}`"));
                 } else if *attempt != books.failures || attempt >= max_attempts {
@@ -127,6 +134,18 @@ impl Audit<'_> {
                         format!("attempt {} is counted as {attempt} of {max_attempts}", books.failures),
                     );
                 }
+            }
+            Event::ActionLeased { state: of, attempt, .. } => {
+                let action = self.draft.actions.get(&state).and_then(|action| action.performer.as_ref());
+                if **of != *state || action.and_then(Performer::queue).is_none() {
+                    self.blame(11, format!("a worker leases `{of}`, but it is in `{state}`"));
+                } else if *attempt != books.failures + 1 || books.leased {
+                    self.blame(
+                        11,
+                        format!("attempt {} is leased as {attempt}, or twice", books.failures + 1),
+                    );
+                }
+                books.leased = true;
             }
             Event::Abandoned { state: of, attempt, reason } => {
                 self.counted(&books, *attempt);

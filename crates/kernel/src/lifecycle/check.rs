@@ -265,6 +265,7 @@ impl Check<'_> {
             if let Some(performer) = &action.performer {
                 self.mistakes.performer(&place, performer);
                 self.mistakes.timeout(&format!("{place}.timeout"), action.timeout);
+                self.mistakes.queue_timeout(&place, performer, action.queue_timeout);
                 self.mistakes.retry(&format!("{place}.retry"), &action.retry);
             }
         }

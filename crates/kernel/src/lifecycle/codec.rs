@@ -34,6 +34,11 @@ struct AnotherTry {
     error: StepError,
 }
 
+#[derive(Serialize, Deserialize)]
+struct Leased {
+    until: Timestamp,
+}
+
 /// The JSON part of an event's row; `None` where name, state and attempt say it all.
 #[must_use]
 pub fn data(event: &Event) -> Option<String> {
@@ -54,6 +59,7 @@ pub fn data(event: &Event) -> Option<String> {
             retry_at: *retry_at,
             error: error.clone(),
         }),
+        Event::ActionLeased { until, .. } => serde_json::to_string(&Leased { until: *until }),
         Event::Abandoned { reason, .. } => serde_json::to_string(reason),
     }
     .ok()
@@ -89,6 +95,10 @@ pub fn event(
             let AnotherTry { max_attempts, retry_at, error } = row.json()?;
             let state = row.present("step", state)?.into();
             Event::ActionRetry { state, attempt, max_attempts, error, retry_at }
+        }
+        "action.leased" => {
+            let Leased { until } = row.json()?;
+            Event::ActionLeased { state: row.present("step", state)?.into(), attempt, until }
         }
         "lifecycle.abandoned" => {
             Event::Abandoned { state: row.present("step", state)?.into(), attempt, reason: row.json()? }

@@ -1,6 +1,7 @@
 //! The page that explains lifecycles: what each input makes of each instance.
 
 use std::sync::Arc;
+use std::time::Duration;
 
 use super::draft::{DraftAction, FAILED};
 use super::event::{AbandonReason, Event, Given, Recorded, Started};
@@ -33,6 +34,22 @@ pub enum Input {
     PauseExpired {
         /// The pause; see [`Instance::entry`].
         entry: u64,
+    },
+    /// An outside worker has leased an attempt of the state's action.
+    Leased {
+        /// Where it stood then; see [`Instance::entry`].
+        entry: u64,
+        /// Which attempt this is, from 1.
+        attempt: u32,
+    },
+    /// The time of a worker, or the wait for one, is over.
+    WorkerTimedOut {
+        /// Where it stood then; see [`Instance::entry`].
+        entry: u64,
+        /// Which attempt this is, from 1.
+        attempt: u32,
+        /// Who found out; see [`Instance::token`].
+        token: u64,
     },
     /// What came of an attempt of the state's action.
     Answered {
@@ -135,6 +152,12 @@ pub enum Refused {
         /// Where it stands.
         from: Arc<str>,
     },
+    /// A worker had leased this attempt before: its time goes on.
+    #[error("a worker has leased this attempt of `{state}` before: its time goes on")]
+    LeasedBefore {
+        /// Where it stands.
+        state: Arc<str>,
+    },
     /// Whoever performed the action was too late: something else happened before.
     #[error("the answer is late: it is in `{state}` by now, or somebody else makes this attempt: drop it")]
     Late {
@@ -161,6 +184,8 @@ pub fn decide(
             | Input::Fail(_)
             | Input::Abandon { .. }
             | Input::PauseExpired { .. }
+            | Input::Leased { .. }
+            | Input::WorkerTimedOut { .. }
             | Input::Answered { .. } => Err(Refused::NeverStarted),
         };
     };
@@ -175,6 +200,25 @@ pub fn decide(
                 Some(action) => course.answered(action, attempt, outcome),
                 None => return Err(Refused::Late { state: from.clone() }),
             }
+        }
+        (_, Input::Leased { entry, attempt }) => {
+            let (_, timeout) = waiting_attempt(machine, instance, entry, attempt)?;
+            if instance.leased {
+                return Err(Refused::LeasedBefore { state: from.clone() });
+            }
+            course.lease(attempt, timeout);
+        }
+        (_, Input::WorkerTimedOut { entry, attempt, token }) => {
+            let (action, _) = waiting_attempt(machine, instance, entry, attempt)?;
+            if token != instance.token {
+                return Err(Refused::Late { state: from.clone() });
+            }
+            let error = if instance.leased {
+                StepError::unanswered_by_workers()
+            } else {
+                StepError::not_taken_by_workers()
+            };
+            course.answered(action, attempt, Err(error));
         }
         (_, Input::PauseExpired { entry }) => {
             let is_awaited = instance.entry == entry && !instance.abandoned;
@@ -210,6 +254,19 @@ pub fn decide(
         (Some(Kind::Pause(_)), Input::Abandon { note }) => course.abandon(AbandonReason::Requested { note }),
     }
     Ok(course.decision(Some(from.clone())))
+}
+
+/// What is done in this state by a worker, and for how long, if this is the attempt that is awaited.
+fn waiting_attempt<'m>(
+    machine: &'m Machine,
+    instance: &Instance,
+    entry: u64,
+    attempt: u32,
+) -> Result<(&'m DraftAction, Duration), Refused> {
+    let is_awaited = instance.entry == entry && instance.failures + 1 == attempt;
+    let outside = machine.outside(&instance.state).filter(|_| is_awaited);
+    let action = machine.action(&instance.state).zip(outside).map(|(action, (_, time))| (action, time));
+    action.ok_or_else(|| Refused::Late { state: instance.state.clone() })
 }
 
 fn begin(machine: &Machine, key: &str, given: Given, now: Timestamp) -> Decision {
@@ -307,6 +364,11 @@ impl<'m> Course<'m> {
     fn abandon(&mut self, reason: AbandonReason) {
         let (state, attempt) = (self.instance.state.clone(), self.instance.attempt);
         self.append(Event::Abandoned { state, attempt, reason });
+    }
+
+    fn lease(&mut self, attempt: u32, timeout: Duration) {
+        let state = self.instance.state.clone();
+        self.append(Event::ActionLeased { state, attempt, until: self.clock.plus(timeout) });
     }
 
     fn answered(&mut self, action: &DraftAction, attempt: u32, outcome: Result<Payload, StepError>) {

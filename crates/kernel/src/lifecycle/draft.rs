@@ -84,9 +84,12 @@ pub struct DraftAction {
     pub performer: Option<Performer>,
     /// Where each answer leads: [`OK`] and kinds of errors. An error that is not named here leads to [`FAILED`].
     pub next: BTreeMap<String, String>,
-    /// How long one attempt may take.
+    /// How long one attempt may take; for an outside worker from when it leases the job.
     #[serde(default = "default_timeout", with = "text")]
     pub timeout: Duration,
+    /// How long an attempt may wait for an outside worker; none where that has no end.
+    #[serde(default, with = "text::option", skip_serializing_if = "Option::is_none")]
+    pub queue_timeout: Option<Duration>,
     /// How often it is tried again.
     #[serde(default = "default_retry")]
     pub retry: Retry,
@@ -124,6 +127,7 @@ impl DraftAction {
             performer: None,
             next: BTreeMap::from([(OK.to_owned(), next.into())]),
             timeout: DEFAULT_STEP_TIMEOUT,
+            queue_timeout: None,
             retry: default_retry(),
         }
     }

@@ -56,6 +56,15 @@ pub enum Event {
         /// When the next one is due.
         retry_at: Timestamp,
     },
+    /// An outside worker has leased an attempt of a state's action: its time begins.
+    ActionLeased {
+        /// The state.
+        state: Arc<str>,
+        /// The attempt, from 1.
+        attempt: u32,
+        /// Without an answer by then it has timed out.
+        until: Timestamp,
+    },
     /// It ended in a pause state without a transition.
     Abandoned {
         /// The pause state, which it stays in.
@@ -143,12 +152,13 @@ pub struct Recorded {
 
 impl Event {
     /// The names of all events there are.
-    pub const NAMES: [&'static str; 6] = [
+    pub const NAMES: [&'static str; 7] = [
         "lifecycle.started",
         "lifecycle.restarted",
         "lifecycle.transitioned",
         "lifecycle.failed",
         "action.retry",
+        "action.leased",
         "lifecycle.abandoned",
     ];
 
@@ -161,23 +171,26 @@ impl Event {
             Self::Transitioned { .. } => "lifecycle.transitioned",
             Self::Failed { .. } => "lifecycle.failed",
             Self::ActionRetry { .. } => "action.retry",
+            Self::ActionLeased { .. } => "action.leased",
             Self::Abandoned { .. } => "lifecycle.abandoned",
         }
     }
 
-    /// The state it is about: the one it led to, the one whose action is tried again, or the one it was abandoned in.
+    /// The state it is about: the one it led to, the one whose action is leased or tried again, or the one it was abandoned in.
     #[must_use]
     pub fn state(&self) -> Option<&str> {
         match self {
             Self::Started(started) => Some(&started.state),
             Self::Transitioned { to, .. } => Some(to),
             Self::Failed { .. } => Some(super::draft::FAILED),
-            Self::ActionRetry { state, .. } | Self::Abandoned { state, .. } => Some(state),
+            Self::ActionRetry { state, .. }
+            | Self::ActionLeased { state, .. }
+            | Self::Abandoned { state, .. } => Some(state),
             Self::Restarted { .. } => None,
         }
     }
 
-    /// The attempt it is about: of the state's action for a retry, and of the whole for everything else.
+    /// The attempt it is about: of the state's action for a lease or a retry, and of the whole for everything else.
     #[must_use]
     pub fn attempt(&self) -> u32 {
         match self {
@@ -186,6 +199,7 @@ impl Event {
             | Self::Transitioned { attempt, .. }
             | Self::Failed { attempt, .. }
             | Self::ActionRetry { attempt, .. }
+            | Self::ActionLeased { attempt, .. }
             | Self::Abandoned { attempt, .. } => *attempt,
         }
     }

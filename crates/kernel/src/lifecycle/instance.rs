@@ -33,6 +33,8 @@ pub struct Instance {
     pub entry: u64,
     /// Attempts of the state's action that have failed.
     pub failures: u32,
+    /// Whether an outside worker has leased the attempt that is under way.
+    pub leased: bool,
     /// What was given by whoever began it: the first correlation id, the newest input.
     pub given: Given,
     /// Why it failed, if it did and somebody said why.
@@ -43,7 +45,8 @@ pub struct Instance {
     pub entered_at: Timestamp,
     /// When something happened last.
     pub updated_at: Timestamp,
-    /// When its state is due: for its action to be performed, for the wait for a worker to end, or for its pause to expire.
+    /// When its state is due: for its action to be performed, for the time of a worker or the wait for one to end, or for its
+    /// pause to expire.
     pub due_at: Option<Timestamp>,
     /// The newest of those who took its action upon them; zero while nobody did. The log does not tell.
     pub token: u64,
@@ -70,6 +73,7 @@ impl Instance {
             seq: 1,
             entry: 1,
             failures: 0,
+            leased: false,
             given: Given { correlation_id: started.correlation_id.clone(), input: started.input.clone() },
             failure: None,
             abandoned: false,
@@ -103,7 +107,12 @@ impl Instance {
             }
             Event::ActionRetry { state, attempt, retry_at, .. } => {
                 self.failures = *attempt;
+                self.leased = false;
                 self.due_at = due_at(machine, state, *retry_at);
+            }
+            Event::ActionLeased { until, .. } => {
+                self.leased = true;
+                self.due_at = Some(*until);
             }
             Event::Abandoned { .. } => {
                 self.abandoned = true;
@@ -118,6 +127,7 @@ impl Instance {
         self.entry = by.seq;
         self.entered_at = by.at;
         self.failures = 0;
+        self.leased = false;
         self.failure = None;
     }
 
@@ -125,6 +135,13 @@ impl Instance {
     #[must_use]
     pub fn has_ended(&self, machine: &Machine) -> bool {
         self.abandoned || machine.is_terminal(&self.state)
+    }
+
+    /// The queue whose workers it waits for, if no worker has leased its action yet.
+    #[must_use]
+    pub fn waits_for_worker<'m>(&self, machine: &'m Machine) -> Option<&'m str> {
+        let (queue, _) = machine.outside(&self.state)?;
+        (!self.leased).then_some(queue)
     }
 
     /// When its pause expires, if it is in one that does.
@@ -150,6 +167,7 @@ pub(super) fn due_at(machine: &Machine, state: &str, from: Timestamp) -> Option<
     let action = machine.action(state)?;
     match action.performer.as_ref()? {
         Performer::Code | Performer::Call(_) => Some(from),
-        Performer::Worker { .. } => Some(from.plus(action.timeout)),
+        // The time of a worker begins when it leases the attempt.
+        Performer::Worker { .. } => action.queue_timeout.map(|wait| from.plus(wait)),
     }
 }

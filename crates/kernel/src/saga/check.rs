@@ -104,7 +104,7 @@ impl Mistakes {
         }
     }
 
-    fn queue_timeout(&mut self, place: &str, performer: &Performer, timeout: Option<Duration>) {
+    pub(crate) fn queue_timeout(&mut self, place: &str, performer: &Performer, timeout: Option<Duration>) {
         let place = format!("{place}.queue_timeout");
         match timeout {
             None => {}

@@ -110,7 +110,7 @@ fn compensation(node: &Node<'_>) -> Option<DraftCompensation> {
     Some(DraftCompensation { action, timeout, queue_timeout: queue_timeout(&fields), retry })
 }
 
-fn queue_timeout(fields: &Object<'_>) -> Option<Duration> {
+pub(crate) fn queue_timeout(fields: &Object<'_>) -> Option<Duration> {
     fields.get("queue_timeout").and_then(|it| it.duration())
 }
 

@@ -113,9 +113,11 @@ fn state_changed<'a>(
     let (from, to, attempt, error) = match &recorded.event {
         Event::Transitioned { from, to, attempt, error, .. } => (&**from, &**to, *attempt, error.as_ref()),
         Event::Failed { from, attempt, failure } => (&**from, FAILED, *attempt, Some(failure)),
-        Event::Started(_) | Event::Restarted { .. } | Event::ActionRetry { .. } | Event::Abandoned { .. } => {
-            return None;
-        }
+        Event::Started(_)
+        | Event::Restarted { .. }
+        | Event::ActionRetry { .. }
+        | Event::ActionLeased { .. }
+        | Event::Abandoned { .. } => return None,
     };
     let is_site = machine.name() == sites::MACHINE;
     Some(StateChanged {

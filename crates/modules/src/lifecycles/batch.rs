@@ -48,6 +48,8 @@ impl Ask {
             | Input::Fail(_)
             | Input::Abandon { .. }
             | Input::PauseExpired { .. }
+            | Input::Leased { .. }
+            | Input::WorkerTimedOut { .. }
             | Input::Answered { .. } => 0,
         }
     }
@@ -265,6 +267,11 @@ impl Course<'_> {
         };
         if changes_place {
             self.hold(ask, machine, &mut standing);
+        }
+        if matches!(ask.input, Input::Leased { .. }) {
+            // A process may have claimed the end of the wait for a worker: that has not come.
+            standing.holder = None;
+            standing.instance.token += 1;
         }
         if let Some(offer) = offer {
             self.writes.jobs.push(job(&standing, &offer));

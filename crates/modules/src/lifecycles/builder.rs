@@ -136,9 +136,14 @@ impl Builder {
         })
     }
 
-    /// How long one attempt may take, of an action that was named before.
+    /// How long one attempt may take, of an action that was named before; for a worker from when it leases the job.
     pub fn timeout(self, state: &str, timeout: Duration) -> Self {
         self.acting(state, |action| action.timeout = timeout)
+    }
+
+    /// How long an attempt may wait for a worker, of an action that was named before. Without this there is no end.
+    pub fn queue_timeout(self, state: &str, timeout: Duration) -> Self {
+        self.acting(state, |action| action.queue_timeout = Some(timeout))
     }
 
     /// How often it is tried again, of an action that was named before.

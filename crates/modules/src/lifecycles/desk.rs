@@ -6,7 +6,7 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch::inbox;
 use backstitch::kernel::lease::{MAX_EXPIRIES, Refused, Status};
-use backstitch::kernel::lifecycle::Input;
+use backstitch::kernel::lifecycle::{Input, Refused as NotDecided};
 use backstitch::store::isolation::Isolable as _;
 use backstitch::store::jobs::{Job, Report as JobReport, Settlement, nobody_brings_it_back};
 use backstitch::store::parked::park;
@@ -18,6 +18,7 @@ use super::batch::{Ask, NotMoved, Offered, QUEUES, Report, queue};
 use super::errand::Errand;
 use super::looking;
 use super::parked::JOBS;
+use super::standing::Standing;
 use super::writer::Writer;
 use crate::batcher::NotWritten;
 use crate::question::{Statement, Value, statement};
@@ -95,17 +96,30 @@ impl Counter {
         }
     }
 
+    /// Begins the time of a worker that has leased a job; none where nobody waits for the job any more. The time goes on
+    /// where an earlier worker had leased it.
+    async fn begin_time(&self, job: &Job, offered: &Offered) -> Result<Option<Standing>, EngineError> {
+        let Offered { machine, key, entry, attempt } = offered.clone();
+        let input = Input::Leased { entry, attempt };
+        let ask = Ask { machine, key, input, after: None, id: job.saga, job: None, seat: None };
+        match self.writer.write(ask).await {
+            Ok(Ok(moved)) => Ok(Some(moved.standing)),
+            Ok(Err(NotMoved::Refused { why: NotDecided::LeasedBefore { .. }, standing })) => {
+                Ok(standing.map(|standing| *standing))
+            }
+            Ok(Err(_)) => Ok(None),
+            Err(why) => Err(unwritten(why)),
+        }
+    }
+
     /// What a worker gets; none, and the job is over, where nobody waits for it any more.
     async fn work(&self, job: Job) -> Result<Option<Work>, EngineError> {
         let offered = job.payload.decode::<Offered>().ok();
         let standing = match &offered {
-            Some(Offered { machine, key, .. }) => looking::find(&self.base, machine, key).await?,
+            Some(offered) => self.begin_time(&job, offered).await?,
             None => None,
         };
-        let waits = standing.zip(offered).filter(|(standing, offered)| {
-            standing.instance.entry == offered.entry && standing.instance.failures + 1 == offered.attempt
-        });
-        let Some((standing, offered)) = waits else {
+        let Some((standing, offered)) = standing.zip(offered) else {
             self.drop_unwanted(&job).await?;
             return Ok(None);
         };
@@ -151,9 +165,12 @@ impl Desk for Counter {
         self.give_up_lost(&named).await?;
         let leasing = self.base.store().lease_jobs(&queues, lease, limit).await?;
         let mut taken = Vec::with_capacity(leasing.leased.len());
-        for leased in leasing.leased {
+        let works = leasing.leased.into_iter().map(|leased| async move {
             let id = leased.job.id;
-            match self.work(leased.job).await {
+            (id, self.work(leased.job).await)
+        });
+        for (id, work) in join_all(works).await {
+            match work {
                 Ok(work) => taken.extend(work),
                 // One that cannot be read must not keep the others from their worker; its lease runs out.
                 Err(error) => tracing::error!(job = id, %error, "this job cannot be handed out"),

@@ -276,6 +276,7 @@ impl Driver {
         let Some(action) = machine.action(&standing.instance.state) else {
             return self.holding.drop_claim(id, token);
         };
+        let (entry, attempt) = (standing.instance.entry, standing.instance.failures + 1);
         let outcome = match &action.performer {
             _ if standing.interruptions >= MOST_INTERRUPTIONS => Err(interrupted(standing.interruptions)),
             Some(Performer::Call(call)) => {
@@ -284,18 +285,14 @@ impl Driver {
                 }
                 self.call(call, &standing, action.timeout).await
             }
-            // Its time is over: a worker was asked, and has not answered.
+            // The time of a worker is over, or the wait for one.
             Some(Performer::Worker { .. }) => {
-                Err(StepError::new(ErrorKind::TimedOut, "no worker answered in time"))
+                self.answer(&standing, Input::WorkerTimedOut { entry, attempt, token }, seat).await;
+                return self.holding.drop_claim(id, token);
             }
             Some(Performer::Code) | None => return self.holding.drop_claim(id, token),
         };
-        let input = Input::Answered {
-            entry: standing.instance.entry,
-            attempt: standing.instance.failures + 1,
-            token: Some(token),
-            outcome,
-        };
+        let input = Input::Answered { entry, attempt, token: Some(token), outcome };
         self.answer(&standing, input, seat).await;
         self.holding.drop_claim(id, token);
     }

@@ -287,7 +287,10 @@ fn check_input(input: &Input) -> Result<(), Error> {
             }
             Ok(())
         }
-        Input::PauseExpired { .. } | Input::Answered { .. } => Ok(()),
+        Input::PauseExpired { .. }
+        | Input::Leased { .. }
+        | Input::WorkerTimedOut { .. }
+        | Input::Answered { .. } => Ok(()),
     }
 }
 

@@ -175,6 +175,7 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
             time(instance.due_at),
             time(standing.stuck_at),
             instance.abandoned,
+            instance.leased,
         ])?;
         // Nobody else writes while this thread does, unless it is somebody who should not.
         return if written == 1 { Ok(()) } else { Err(rusqlite::Error::StatementChangedRows(written)) };
@@ -202,6 +203,7 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
         time(instance.due_at),
         time(standing.stuck_at),
         instance.abandoned,
+        instance.leased,
     ])?;
     Ok(())
 }

@@ -145,6 +145,7 @@ struct Columns<'a> {
     due_at: Vec<Option<SystemTime>>,
     stuck_at: Vec<Option<SystemTime>>,
     abandoned: Vec<bool>,
+    leased: Vec<bool>,
 }
 
 impl<'a> Columns<'a> {
@@ -173,12 +174,13 @@ impl<'a> Columns<'a> {
             columns.due_at.push(instance.due_at.map(time));
             columns.stuck_at.push(standing.stuck_at.map(time));
             columns.abandoned.push(instance.abandoned);
+            columns.leased.push(instance.leased);
         }
         columns
     }
 
     /// What is written of every row, after its id.
-    fn written(&self) -> [&(dyn ToSql + Sync); 18] {
+    fn written(&self) -> [&(dyn ToSql + Sync); 19] {
         [
             &self.state,
             &self.ended,
@@ -198,6 +200,7 @@ impl<'a> Columns<'a> {
             &self.due_at,
             &self.stuck_at,
             &self.abandoned,
+            &self.leased,
         ]
     }
 }

@@ -26,5 +26,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0004.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0004.sql"),
         },
+        Migration {
+            name: "leased_actions",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0005.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0005.sql"),
+        },
     ],
 };

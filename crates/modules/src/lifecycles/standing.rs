@@ -47,7 +47,7 @@ pub struct Moved {
 /// The columns that [`Standing::read`] expects, in both dialects.
 pub(super) const COLUMNS: &str = "id, machine, key, version, state, ended, seq, entry, attempt, failures, interruptions, \
      token, holder, correlation_id, error_kind, last_error, input, created_at, updated_at, entered_at, due_at, stuck_at, \
-     abandoned";
+     abandoned, leased";
 
 impl Standing {
     pub(super) fn read(row: &Record) -> Result<Self, Error> {
@@ -72,6 +72,7 @@ impl Standing {
                 seq: row.count(6)?.into(),
                 entry: row.count(7)?.into(),
                 failures: row.count(9)?,
+                leased: row.flag(23)?,
                 given: Given { correlation_id: row.optional_text(13)?, input },
                 failure,
                 abandoned: row.flag(22)?,

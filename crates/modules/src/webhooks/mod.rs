@@ -51,6 +51,8 @@ mod observer;
 mod orchestrator;
 mod page;
 mod parked;
+mod pause_writer;
+mod pauses;
 mod registrar;
 mod replay;
 mod retention;
@@ -86,6 +88,8 @@ pub use jobs::{
 pub use observer::{Attempted, Nobody, Observer};
 pub use orchestrator::{Orchestrator, Progress};
 pub use page::Page;
+pub use pause_writer::PauseWriter;
+pub use pauses::{Pause, Pauses};
 pub use registrar::Registrar;
 pub use replay::{Reached, Replay, Replayed};
 pub use retention::{Ages, Pruned, Retention};
@@ -114,6 +118,8 @@ pub struct Webhooks {
     pub dead_letters: Arc<DeadLetters>,
     /// Who wants what.
     pub subscriptions: Arc<Subscriptions>,
+    /// Which subscriptions are paused.
+    pub pauses: Arc<Pauses>,
     /// Prunes what is over.
     pub retention: Arc<Retention>,
 }
@@ -140,6 +146,7 @@ impl Webhooks {
             deliveries: Arc::new(Deliveries::on(base.clone())),
             dead_letters: Arc::new(DeadLetters::on(base.clone())),
             subscriptions: Arc::new(Subscriptions::on(base.clone())),
+            pauses: Arc::new(Pauses::on(base.clone())),
             retention: Arc::new(Retention::on(base)),
         })
     }

@@ -70,8 +70,9 @@ pub struct Retention {
 
 /// Where the next call goes on. A new process begins anew.
 struct Reached {
-    completed: Place,
-    dead_lettered: Place,
+    /// The number of the last delivery that was looked at; those that follow are as old or younger.
+    completed: i64,
+    dead_lettered: i64,
     events: Place,
     /// An event that could have gone stays: events are gone through anew once this walk is over.
     stayed: bool,
@@ -79,7 +80,7 @@ struct Reached {
 
 impl Retention {
     pub(super) fn on(base: Arc<Base>) -> Self {
-        let reached = Reached { completed: START, dead_lettered: START, events: START, stayed: false };
+        let reached = Reached { completed: 0, dead_lettered: 0, events: START, stayed: false };
         Self { base, reached: Mutex::new(reached) }
     }
 
@@ -187,13 +188,13 @@ impl Round<'_> {
         &self,
         status: Status,
         before: Timestamp,
-        from: &mut Place,
+        from: &mut i64,
         pruned: &mut Pruned,
     ) -> Result<bool, NotPruned> {
         let mut stayed = false;
         for _ in 0..self.pages {
             let values: Vec<Value> =
-                vec![delivery_word(status).into(), before.into(), from.0.into(), from.1.into(), PAGE.into()];
+                vec![delivery_word(status).into(), before.into(), (*from).into(), PAGE.into()];
             let page = self.base().read(Part::Retention, statement!("webhooks/finished"), values).await?;
             for old in old(&page)?.chunks(DELIVERIES) {
                 let mut going = old.to_vec();
@@ -225,10 +226,10 @@ impl Round<'_> {
                     return Ok(stayed);
                 }
             }
-            if let Some(place) = last(&page)? {
-                *from = place;
+            if let Some(last) = last(&page, before)? {
+                *from = last;
             } else {
-                *from = START;
+                *from = 0;
                 return Ok(stayed);
             }
         }
@@ -371,10 +372,10 @@ fn old(page: &[Record]) -> Result<Vec<i64>, store::Error> {
     Ok(old)
 }
 
-/// Where the next page begins; none after the last.
-fn last(page: &[Record]) -> Result<Option<Place>, store::Error> {
+/// After which delivery the next page begins; none after the last. What was made later than `before` ended later too.
+fn last(page: &[Record], before: Timestamp) -> Result<Option<i64>, store::Error> {
     match page.last() {
-        Some(row) if page.len() == PAGE => Ok(Some((row.time(1)?, row.integer(0)?))),
+        Some(row) if page.len() == PAGE && row.time(1)? < before => Ok(Some(row.integer(0)?)),
         _ => Ok(None),
     }
 }

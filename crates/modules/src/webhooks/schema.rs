@@ -37,6 +37,11 @@ pub static SCHEMA: Schema = Schema {
             postgres: include_str!("../../migrations/postgres/webhooks_0006.sql"),
         },
         Migration {
+            name: "pauses",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0007.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0007.sql"),
+        },
+        Migration {
             name: "waiting_dead_letter_guards",
             sqlite: include_str!("../../migrations/sqlite/webhooks_0008.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0008.sql"),

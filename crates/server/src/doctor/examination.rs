@@ -211,6 +211,7 @@ async fn webhooks_of(app: &App) -> Found {
         growth: parts.dead_letters.growth(now.minus(2 * HOUR), now.minus(HOUR), LOOKED_AT).await?,
         unrequeued: parts.dead_letters.count_unrequeued().await?,
         backlogs: parts.subscriptions.disabled_backlogs(LOOKED_AT).await?,
+        paused: parts.pauses.backlogs(LOOKED_AT).await?,
         oldest: parts.deliveries.oldest_due().await?.map(|due| now.since(due)),
         sends: app.webhooks.sending.is_some() && app.config.webhooks.concurrency > 0,
         missing_roles: parts.missing_roles().to_vec(),

@@ -1,6 +1,6 @@
 //! Work that was given out and not brought back, or that nobody asks for.
 
-use backstitch::store::jobs::OUTSIDE;
+use backstitch::store::jobs::name_for_workers;
 use backstitch::store::survey::Queue;
 
 use super::check::Check;
@@ -19,7 +19,7 @@ pub(super) struct Facts {
 pub(super) fn judge(facts: &Facts, limits: &Limits) -> Vec<Finding> {
     let lost = facts.leased.iter().filter(|queue| queue.late > limits.unclaimed_after).map(lost);
     let limit = |queue: &Queue| {
-        if queue.queue.starts_with(OUTSIDE) { limits.queued_after } else { limits.stuck_after }
+        if name_for_workers(&queue.queue).is_some() { limits.queued_after } else { limits.stuck_after }
     };
     let waits = facts.pending.iter().filter(|queue| queue.late > limit(queue)).map(waits);
     lost.chain(waits).collect()
@@ -64,8 +64,7 @@ fn remedy(queue: &str) -> String {
             "start a node with webhooks.concurrency above 0 and with `secret` set, or a worker for the queue `webhooks`"
                 .to_owned()
         }
-        Some(("lifecycle", name)) => worker(name),
-        _ => worker(queue.strip_prefix(OUTSIDE).unwrap_or(queue)),
+        _ => worker(name_for_workers(queue).unwrap_or(queue)),
     }
 }
 
@@ -98,13 +97,14 @@ mod tests {
         assert!(found[0].message.contains("job 7 has been over for 2m 1s"), "{found:?}");
         assert!(found[1].message.contains("has been due for 1m 1s"), "{found:?}");
         assert_eq!(told(Vec::new(), vec![queue("hook/deploy/3", 601)]).len(), 1);
+        assert_eq!(told(Vec::new(), vec![queue("product/lifecycle/dns", 61)]).len(), 1, "workers take it");
     }
 
     #[test]
     fn what_to_do_depends_on_who_works_on_the_queue() {
         for (name, word) in [
             ("work/mail", "\"mail\""),
-            ("lifecycle/dns", "\"dns\""),
+            ("product/lifecycle/dns", "\"dns\""),
             ("hook/deploy/3", "`deploy/3` with its hooks"),
             ("hook/deploy/3/on_failure", "`deploy/3` with its `on_failure`"),
             ("deliver/webhooks", "webhooks.concurrency"),

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use backstitch::Timestamp;
-use backstitch_modules::webhooks::{Backlog, COUNTED, Growth};
+use backstitch_api::time::rfc3339;
+use backstitch_modules::webhooks::{Backlog, COUNTED, Growth, Pause};
 
 use super::check::Check;
 use super::finding::Finding;
@@ -18,6 +19,8 @@ pub(super) struct Facts {
     pub(super) unrequeued: u64,
     /// Subscriptions that are disabled while deliveries wait for them.
     pub(super) backlogs: Vec<Backlog>,
+    /// Subscriptions that are paused while deliveries wait for them.
+    pub(super) paused: Vec<(i64, Pause)>,
     /// How long the delivery has been due that has waited longest.
     pub(super) oldest: Option<Duration>,
     /// Whether this server can send any.
@@ -32,7 +35,7 @@ pub(super) fn judge(facts: &Facts, stuck_after: Duration) -> Vec<Finding> {
     let grows = facts.growth.iter().filter(|growth| left && growth.lately > growth.before);
     let mut found: Vec<Finding> = grows.map(|growth| grown(growth, facts.unrequeued)).collect();
     found.extend(facts.backlogs.iter().map(|backlog| disabled(backlog, facts.now)));
-    found.extend(facts.oldest.filter(|oldest| *oldest > stuck_after).map(|oldest| late(oldest, facts.sends)));
+    found.extend(facts.oldest.filter(|oldest| *oldest > stuck_after).map(|oldest| late(oldest, facts)));
     if !facts.missing_roles.is_empty() {
         found.push(unseparated(&facts.missing_roles));
     }
@@ -88,9 +91,21 @@ fn disabled(backlog: &Backlog, now: Timestamp) -> Finding {
     )
 }
 
-fn late(oldest: Duration, sends: bool) -> Finding {
+fn late(oldest: Duration, facts: &Facts) -> Finding {
     let message = format!("a webhook has been due for {} and has not arrived", ago(oldest));
-    if sends {
+    if !facts.paused.is_empty() {
+        let paused = facts.paused.iter().map(|(id, Pause { until, reason })| {
+            format!("subscription {id} until {} ({reason})", rfc3339(*until))
+        });
+        return Check::Webhooks.warning(
+            None,
+            format!("{message}; paused: {}", paused.collect::<Vec<_>>().join(", ")),
+            "see to the endpoints of these subscriptions; they are tried again when the pause ends, or at once after a change of \
+             the subscription; `GET /v1/webhooks/deliveries?status=InProgress` shows what else waits"
+                .to_owned(),
+        );
+    }
+    if facts.sends {
         return Check::Webhooks.warning(
             None,
             message,
@@ -121,6 +136,7 @@ mod tests {
             growth: Vec::new(),
             unrequeued: 0,
             backlogs: Vec::new(),
+            paused: Vec::new(),
             oldest: None,
             sends: true,
             missing_roles: Vec::new(),
@@ -175,6 +191,18 @@ mod tests {
         assert_eq!((found[0].check, found[0].severity), (Check::Webhooks, Severity::Error));
         assert!(found[0].message.contains("for 1m (the endpoint answered 410 Gone) and 3 deliveries"));
         assert!(found[1].message.contains("1000 or more deliveries"), "{found:?}");
+    }
+
+    #[test]
+    fn late_webhook_of_paused_subscription_names_the_pause() {
+        let reason = "circuit breaker open after 10 failures in a row".to_owned();
+        let pause = Pause { until: Timestamp::from_micros(90_000_000), reason };
+        let paused = Facts { paused: vec![(4, pause)], ..facts() };
+        assert_eq!(judge(&paused, LIMIT), [], "a pause alone is no finding");
+        let found = judge(&Facts { oldest: Some(Duration::from_secs(601)), ..paused }, LIMIT);
+        assert_eq!((found.len(), found[0].check, found[0].severity), (1, Check::Webhooks, Severity::Warning));
+        let named = "paused: subscription 4 until 1970-01-01T00:01:30.000000Z (circuit breaker open after 10 failures in a row)";
+        assert!(found[0].message.ends_with(named), "{found:?}");
     }
 
     #[test]

@@ -227,7 +227,7 @@ impl Metrics {
             lifecycles::Event::Abandoned { reason, .. } => {
                 count(LIFECYCLE_ABANDONED, Some(("reason", reason.name())));
             }
-            lifecycles::Event::ActionRetry { .. } => {}
+            lifecycles::Event::ActionRetry { .. } | lifecycles::Event::ActionLeased { .. } => {}
         }
     }
 

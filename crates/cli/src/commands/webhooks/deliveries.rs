@@ -7,7 +7,7 @@ use crate::commands::Failure;
 
 const PATH: &str = "/v1/webhooks/deliveries";
 
-const COLUMNS: [Column; 7] = [
+const COLUMNS: [Column; 8] = [
     Column::id("ID", "id"),
     Column::status("STATUS", "status"),
     Column::id("SUBSCRIPTION", "subscription_id"),
@@ -15,15 +15,18 @@ const COLUMNS: [Column; 7] = [
     Column::text("ATTEMPTS", "attempt_count"),
     Column::time("UPDATED", "updated_at"),
     Column::text("ERROR CODE", "final_error_code"),
+    Column::time("PAUSED UNTIL", "paused_until"),
 ];
 
-const LINES: [Column; 11] = [
+const LINES: [Column; 13] = [
     Column::status("status", "status"),
     Column::id("subscription", "subscription_id"),
     Column::id("event", "event_id"),
     Column::text("attempts", "attempt_count"),
     Column::time("next attempt", "next_attempt_at"),
     Column::text("error code", "final_error_code"),
+    Column::time("paused until", "paused_until"),
+    Column::text("why paused", "paused_reason"),
     Column::id("webhook id", "webhook_id"),
     Column::id("requeue of", "requeue_of"),
     Column::id("replay", "replay_id"),

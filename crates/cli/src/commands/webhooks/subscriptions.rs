@@ -11,22 +11,30 @@ use crate::commands::{Attribute, Failure, fresh_key};
 
 const PATH: &str = "/v1/webhooks/subscriptions";
 
-const COLUMNS: [Column; 5] = [
+const COLUMNS: [Column; 7] = [
     Column::id("ID", "id"),
     Column::made("STATUS", |one| {
-        crate::cli::status::worded(if one["enabled"] == false { "disabled" } else { "enabled" })
+        crate::cli::status::worded(match (&one["enabled"], &one["paused_until"]) {
+            (Value::Bool(false), _) => "disabled",
+            (_, Value::String(_)) => "paused",
+            _ => "enabled",
+        })
     }),
     Column::text("URL", "url"),
     Column::text("EVENTS", "event_types"),
     Column::text("WHY DISABLED", "disabled_reason"),
+    Column::time("PAUSED UNTIL", "paused_until"),
+    Column::text("WHY PAUSED", "paused_reason"),
 ];
 
-const LINES: [Column; 17] = [
+const LINES: [Column; 19] = [
     Column::text("url", "url"),
     Column::text("events", "event_types"),
     Column::text("enabled", "enabled"),
     Column::time("disabled", "disabled_at"),
     Column::text("why disabled", "disabled_reason"),
+    Column::time("paused until", "paused_until"),
+    Column::text("why paused", "paused_reason"),
     Column::text("headers", "headers"),
     Column::text("attempts in all", "max_retry_limit"),
     Column::text("base delay", "base_delay"),

@@ -10,6 +10,7 @@ mod dead_letters;
 mod endpoints;
 mod events;
 mod limits;
+mod pauses;
 mod retries;
 mod signatures;
 mod subscriptions;

@@ -101,6 +101,65 @@ async fn lifecycles_that_are_stuck_or_that_nobody_drives_are_found() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn lifecycle_job_without_a_worker_is_found_until_one_comes() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        let machine = json!({
+            "name": "gate", "initial": "closing", "states": ["closing", "closed"], "terminal": ["closed"],
+            "edges": [["closing", "closed"]], "can_fail": ["closing"],
+            "actions": {"closing": {"worker": {"queue": "porters"}, "next": {"ok": "closed"}, "timeout": "1m"}},
+        });
+        let path = "/v1/lifecycles/gate?apply=true";
+        let declared = open.client.send(hyper::Method::PUT, path, &JSON, machine.to_string()).await;
+        assert_eq!(declared.status, 201, "{declared:?}");
+        open.post("/v1/lifecycles/gate/g-1/start", &json!({}), 202).await;
+        let finding = open.finds("jobs", "warning", "product/lifecycle/porters").await;
+        assert!(finding["action"].as_str().unwrap().contains("[\"porters\"]"), "{finding}");
+        let health = open.client.get("/v1/health").await.json();
+        assert_eq!(health["waiting_for_workers"][0]["queue"], "porters", "{health}");
+        let gate = open.client.get("/v1/lifecycles/gate/g-1").await.json();
+        assert_eq!((&gate["state"], &gate["waits_for_worker"]), (&json!("closing"), &json!("porters")));
+        let job = open.lease("porters", 60).await;
+        open.is_well("jobs").await;
+        let gate = open.client.get("/v1/lifecycles/gate/g-1").await.json();
+        assert_eq!(gate["waits_for_worker"], Value::Null, "{gate}");
+        let log = open.client.get("/v1/lifecycles/gate/g-1/log").await.json();
+        let leased = &log["items"][1];
+        assert_eq!((&leased["type"], leased["until"].is_string()), (&json!("action.leased"), true), "{log}");
+        open.report(&job, "complete", json!({})).await;
+        let gate = open.client.get("/v1/lifecycles/gate/g-1").await.json();
+        assert_eq!(gate["state"], "closed", "{gate}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn late_webhook_of_a_paused_endpoint_names_the_pause() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        let terms = json!({
+            "url": "http://127.0.0.1:1/", "event_types": ["*"], "max_retry_limit": 900, "base_delay": "1ms", "max_delay": "1ms",
+        });
+        let subscription = open.post("/v1/webhooks/subscriptions", &terms, 201).await["id"].clone();
+        for _ in 0..3 {
+            tell(&open).await;
+        }
+        let paused = format!("paused: subscription {subscription} until ");
+        crate::support::within(async {
+            loop {
+                let finding = open.finds("webhooks", "warning", "").await;
+                let message = finding["message"].as_str().unwrap().to_owned();
+                if message.contains(&paused) && message.contains("(circuit breaker open") {
+                    return;
+                }
+            }
+        })
+        .await;
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_that_nobody_understood_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;

@@ -104,6 +104,7 @@ const ACTIVE_LIFECYCLE: &[&str] = &[
     "due_at",
     "stuck_at",
     "abandoned",
+    "leased",
 ];
 
 /// Which version is active and which one is staged.
@@ -191,6 +192,7 @@ pub(crate) const TABLES: &[Table] = &[
     history("waiting_dead_letters", &[frozen("saga_id = 6")]),
     history("webhook_attempts", &[frozen("saga_id = 2"), frozen("saga_id = 3")]),
     free("webhook_senders", "it lists the nodes that send"),
+    free("webhook_pauses", "it shows what nodes hold in memory, until it expires"),
     history(
         "lifecycle_machines",
         &[frozen("name = 'm' and version = 1"), frozen("name = 'm' and version = 2")],

@@ -6,7 +6,7 @@ use backstitch_kernel::lifecycle::draft::{Allowed, MAX_MESSAGE};
 use backstitch_kernel::lifecycle::{
     Draft, DraftAction, Event, Given, Input, Instance, Machine, Offer, Refused, decide,
 };
-use backstitch_kernel::{Payload, Performer, Retry, StepError, Timestamp};
+use backstitch_kernel::{ErrorKind, Payload, Performer, Retry, StepError, Timestamp};
 
 use crate::lifecycle::support::{Life, at, call, driven, driven_site, start, to};
 
@@ -74,7 +74,9 @@ fn answers_lead_to_live() {
     let hook = life.answer(Ok("null")).unwrap();
     let offer = hook.offer.unwrap();
     assert_eq!((life.state(), &*offer.queue, offer.attempt), ("hook_creating", "hooks", 1));
-    assert_eq!(life.stands().due_at, Some(at(3).plus(Duration::from_secs(60))), "so long a worker has");
+    assert_eq!(life.stands().due_at, None, "its time begins with the lease");
+    life.lease().unwrap();
+    assert_eq!(life.stands().due_at, Some(at(4).plus(Duration::from_secs(60))), "so long a worker has");
     life.answer(Ok("1")).unwrap();
     assert_eq!((life.state(), life.stands().due_at), ("live", None));
     let results = life.log.iter().filter_map(|recorded| match &recorded.event {
@@ -190,8 +192,59 @@ fn a_worker_is_offered_each_attempt_anew() {
     let again = life.answer(Err(StepError::not_done("try later"))).unwrap();
     let offer = again.offer.unwrap();
     assert_eq!((offer.attempt, offer.due_at), (2, at(life.now).plus(Duration::from_secs(5))));
-    let until = offer.due_at.plus(Duration::from_secs(60));
-    assert_eq!(again.instance.due_at, Some(until), "it has its whole time from then on");
+    assert_eq!((again.instance.due_at, again.instance.leased), (None, false), "nobody has leased it");
+}
+
+#[test]
+fn time_in_the_queue_costs_no_attempt() {
+    let performer = Performer::Worker { queue: "errands".to_owned() };
+    let mut life = Life::of(doing(performer, Retry::none()));
+    life.tell(start()).unwrap();
+    assert_eq!(life.stands().waits_for_worker(&life.machine), Some("errands"));
+    life.now += 1_000_000;
+    let leased = life.lease().unwrap();
+    assert_eq!((leased.events.len(), leased.offer, leased.instance.leased), (1, None, true));
+    assert_eq!(leased.instance.due_at, Some(at(life.now).plus(Duration::from_secs(60))));
+    assert_eq!(life.stands().waits_for_worker(&life.machine), None);
+    let again = life.lease().unwrap_err();
+    assert_eq!(again, Refused::LeasedBefore { state: "doing".into() }, "its time goes on");
+    life.answer(Ok("null")).unwrap();
+    assert_eq!(life.state(), "done");
+    assert_eq!(life.lease().unwrap_err(), Refused::Late { state: "done".into() });
+}
+
+#[test]
+fn leased_attempt_times_out_and_is_offered_again() {
+    let performer = Performer::Worker { queue: "errands".to_owned() };
+    let mut life = Life::of(doing(performer, Retry::fixed(1, Duration::from_secs(5))));
+    life.tell(start()).unwrap();
+    life.lease().unwrap();
+    let Instance { entry, token, .. } = *life.stands();
+    let stale = Input::WorkerTimedOut { entry, attempt: 1, token: token + 1 };
+    assert_eq!(life.tell(stale).unwrap_err(), Refused::Late { state: "doing".into() });
+    let again = life.worker_times_out().unwrap();
+    let Event::ActionRetry { error, .. } = &again.events[0].event else { panic!("{again:?}") };
+    assert_eq!((error.kind, again.offer.unwrap().attempt), (ErrorKind::TimedOut, 2));
+    life.lease().unwrap();
+    life.worker_times_out().unwrap();
+    assert_eq!(life.state(), "failed");
+}
+
+#[test]
+fn queue_timeout_ends_the_wait_for_a_worker() {
+    let performer = Performer::Worker { queue: "errands".to_owned() };
+    let mut draft = doing(performer, Retry::fixed(1, Duration::from_secs(5))).draft().clone();
+    draft.actions.get_mut("doing").unwrap().queue_timeout = Some(Duration::from_secs(30));
+    let mut life = Life::of(draft.check().unwrap());
+    let begun = life.tell(start()).unwrap();
+    assert_eq!(begun.instance.due_at, Some(at(1).plus(Duration::from_secs(30))));
+    let again = life.worker_times_out().unwrap();
+    let Event::ActionRetry { error, retry_at, .. } = &again.events[0].event else { panic!("{again:?}") };
+    assert_eq!(error.code.as_deref(), Some("QUEUE_TIMEOUT"));
+    assert!(!error.kind.leaves_doubt(), "nobody has begun it");
+    assert_eq!(again.instance.due_at, Some(retry_at.plus(Duration::from_secs(30))));
+    life.worker_times_out().unwrap();
+    assert_eq!(life.state(), "failed");
 }
 
 #[test]

@@ -138,6 +138,26 @@ fn attempts_of_an_action_are_counted() {
 }
 
 #[test]
+fn only_an_awaited_attempt_is_leased_and_once() {
+    let leased = |state: &str, attempt| Event::ActionLeased { state: state.into(), attempt, until: at(2000) };
+    let mut life = Life::of(driven());
+    life.tell(start()).unwrap();
+    assert_eq!(appended("requested", leased("requested", 1)), [11], "no worker does it");
+    let after = |life: &Life, event| {
+        let mut log = life.log.clone();
+        log.push(Recorded { seq: log.len() as u64 + 1, at: at(1000), event });
+        blamed(&life.machine, &log)
+    };
+    assert_eq!(after(&life, leased("source_resolving", 1)), [11], "a call does it");
+    life.answer(Ok("null")).unwrap();
+    life.answer(Ok("null")).unwrap();
+    assert_eq!(after(&life, leased("hook_creating", 1)), [0_u8; 0]);
+    assert_eq!(after(&life, leased("hook_creating", 2)), [11]);
+    life.lease().unwrap();
+    assert_eq!(after(&life, leased("hook_creating", 1)), [11], "a second time");
+}
+
+#[test]
 fn a_start_in_a_pause_state_goes_on() {
     let mut life = Life::standing_in("awaiting_github");
     life.tell(start()).unwrap();

@@ -24,7 +24,12 @@ fn lives() -> Vec<Life> {
     abandoned.tell(abandon()).unwrap();
     let mut expired = Life::of(expiring()).brought_to("awaiting_github");
     expired.tell(Input::PauseExpired { entry: expired.stands().entry }).unwrap();
-    vec![full, Life::standing_in("live"), Life::standing_in("failed"), abandoned, expired]
+    let mut leased = Life::of(driven());
+    leased.tell(start()).unwrap();
+    leased.answer(Ok("null")).unwrap();
+    leased.answer(Ok("null")).unwrap();
+    leased.lease().unwrap();
+    vec![full, leased, Life::standing_in("live"), Life::standing_in("failed"), abandoned, expired]
 }
 
 #[test]

@@ -13,6 +13,10 @@ fn everything(machine: &Machine, instance: Option<&Instance>) -> Vec<Input> {
     inputs.push(abandon());
     let Some(Instance { entry, failures, token, .. }) = instance else { return inputs };
     inputs.extend([*entry, entry + 1].map(|entry| Input::PauseExpired { entry }));
+    for (entry, attempt) in [(*entry, failures + 1), (entry + 1, failures + 1), (*entry, failures + 2)] {
+        inputs.push(Input::Leased { entry, attempt });
+        inputs.push(Input::WorkerTimedOut { entry, attempt, token: *token });
+    }
     let outcomes = [
         Ok(Payload::null()),
         Err(StepError::not_done("again")),
@@ -28,7 +32,7 @@ fn everything(machine: &Machine, instance: Option<&Instance>) -> Vec<Input> {
 }
 
 /// Goes everywhere, so deep; places that differ only by when they were reached are one.
-fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32, bool)> {
+fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32, bool, bool)> {
     let mut places = HashSet::new();
     let mut open: Vec<(Option<Instance>, Vec<Recorded>)> = vec![(None, Vec::new())];
     for step in 0..depth {
@@ -47,8 +51,8 @@ fn explore(machine: &Machine, depth: usize) -> HashSet<(String, u32, bool)> {
                 assert!(instance.as_ref().is_none_or(|before| !before.has_ended(machine)), "an end was left");
                 let is_failed = *decision.instance.state == *FAILED;
                 assert!(is_failed || decision.instance.failure.is_none(), "an error was left behind");
-                let Instance { state, failures, abandoned, .. } = &decision.instance;
-                let place = (state.to_string(), *failures, *abandoned);
+                let Instance { state, failures, leased, abandoned, .. } = &decision.instance;
+                let place = (state.to_string(), *failures, *leased, *abandoned);
                 if places.insert(place) || log.len() < 6 {
                     next.push((Some(decision.instance), log));
                 }

@@ -155,6 +155,16 @@ impl Life {
         self.tell(Input::Answered { entry, attempt: failures + 1, token: Some(token), outcome })
     }
 
+    pub(crate) fn lease(&mut self) -> Result<Decision, Refused> {
+        let Instance { entry, failures, .. } = *self.stands();
+        self.tell(Input::Leased { entry, attempt: failures + 1 })
+    }
+
+    pub(crate) fn worker_times_out(&mut self) -> Result<Decision, Refused> {
+        let Instance { entry, failures, token, .. } = *self.stands();
+        self.tell(Input::WorkerTimedOut { entry, attempt: failures + 1, token })
+    }
+
     pub(crate) fn stands(&self) -> &Instance {
         self.instance.as_ref().unwrap()
     }

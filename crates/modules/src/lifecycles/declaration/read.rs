@@ -9,7 +9,7 @@ use backstitch::{Performer, Problem, Problems};
 use serde_json::Value;
 
 use super::mend;
-use crate::declaration::read::{performer, text, timing};
+use crate::declaration::read::{performer, queue_timeout, text, timing};
 use crate::reading::{Mistakes, Node, Object};
 
 const MACHINE: [&str; 13] = [
@@ -27,7 +27,7 @@ const MACHINE: [&str; 13] = [
     "actions",
     "stuck_after",
 ];
-const ACTION: [&str; 5] = ["http", "worker", "next", "timeout", "retry"];
+const ACTION: [&str; 6] = ["http", "worker", "next", "timeout", "queue_timeout", "retry"];
 
 /// The most states that anything can be said of: `failed` is there without being counted.
 const MAX_NAMED: usize = MAX_STATES + 1;
@@ -132,7 +132,7 @@ fn action(node: &Node<'_>) -> Option<DraftAction> {
     let performer = acting(node, &fields);
     let next = by_name(fields.required("next").as_ref(), MAX_ANSWERS, |state| Some(name(state)));
     let (timeout, retry) = timing(&fields, DEFAULT_STEP_TIMEOUT, default_retry());
-    Some(DraftAction { performer, next, timeout, retry })
+    Some(DraftAction { performer, next, timeout, queue_timeout: queue_timeout(&fields), retry })
 }
 
 /// Who acts in a state; nobody where it is only passed.
@@ -144,7 +144,7 @@ fn acting(node: &Node<'_>, fields: &Object<'_>) -> Option<Performer> {
     if fields.entries().any(|(name, _)| !ACTION.contains(&name)) {
         return Some(Performer::Code);
     }
-    for timing in ["timeout", "retry"].into_iter().filter_map(|name| fields.get(name)) {
+    for timing in ["timeout", "queue_timeout", "retry"].into_iter().filter_map(|name| fields.get(name)) {
         timing.wrong(
             "nothing is done in this state: say what to call (`http`) or which queue it goes to (`worker`), or leave \
              this out",

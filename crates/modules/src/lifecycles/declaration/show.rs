@@ -39,6 +39,7 @@ fn action(action: &DraftAction) -> Value {
     let mut fields = action.performer.as_ref().and_then(performer).unwrap_or_default();
     // Where nothing is done there is no time that it takes.
     if !fields.is_empty() {
+        write(&mut fields, "queue_timeout", action.queue_timeout.map(duration));
         step_timing(&mut fields, action.timeout, &action.retry);
     }
     fields.insert("next".to_owned(), json!(action.next));

@@ -17,14 +17,15 @@ set state = u.state,
     entered_at = u.entered_at,
     due_at = u.due_at,
     stuck_at = u.stuck_at,
-    abandoned = u.abandoned
+    abandoned = u.abandoned,
+    leased = u.leased
 from unnest(
     $1::uuid[], $2::integer[], $3::text[], $4::boolean[], $5::integer[], $6::integer[], $7::integer[], $8::integer[],
     $9::integer[], $10::bigint[], $11::text[], $12::text[], $13::text[], $14::text[], $15::text[], $16::timestamptz[],
-    $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::boolean[]
+    $17::timestamptz[], $18::timestamptz[], $19::timestamptz[], $20::boolean[], $21::boolean[]
 ) as u (
     id, expected, state, ended, seq, entry, attempt, failures, interruptions, token, holder, correlation_id, error_kind,
-    last_error, input, updated_at, entered_at, due_at, stuck_at, abandoned
+    last_error, input, updated_at, entered_at, due_at, stuck_at, abandoned, leased
 )
 where l.id = u.id and l.seq = u.expected and not l.ended and not l.abandoned
 returning l.id

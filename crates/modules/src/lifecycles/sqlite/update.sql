@@ -17,5 +17,6 @@ set state = ?3,
     entered_at = ?17,
     due_at = ?18,
     stuck_at = ?19,
-    abandoned = ?20
+    abandoned = ?20,
+    leased = ?21
 where id = ?1 and seq = ?2 and not ended and not abandoned

@@ -62,6 +62,12 @@ impl Default for Settings {
     }
 }
 
+impl Settings {
+    pub(super) fn gone_after_millis(&self) -> i64 {
+        i64::try_from(self.gone_after.as_millis()).unwrap_or(i64::MAX)
+    }
+}
+
 /// The nodes that send, as one of them sees them.
 pub struct Crew {
     base: Arc<Base>,
@@ -152,7 +158,8 @@ impl Crew {
 
     /// Renews this node's row; who was there before.
     async fn beat(&self, server: &Acting) -> Result<BTreeSet<String>, store::Error> {
-        let values: [&(dyn ToSql + Sync); 3] = [&self.id, &self.base.node, &self.gone_after()];
+        let values: [&(dyn ToSql + Sync); 3] =
+            [&self.id, &self.base.node, &self.settings.gone_after_millis()];
         let rows =
             server.query_within(ANSWERED_WITHIN, include_str!("../postgres/beat.sql"), &values).await?;
         let ids = rows.iter().map(|row| row.try_get(0)).collect::<Result<_, _>>();
@@ -181,10 +188,6 @@ impl Crew {
         if self.outside().look_again() {
             self.base.work_soon();
         }
-    }
-
-    fn gone_after(&self) -> i64 {
-        i64::try_from(self.settings.gone_after.as_millis()).unwrap_or(i64::MAX)
     }
 
     /// When this node takes its part, if it has just come and there are others.

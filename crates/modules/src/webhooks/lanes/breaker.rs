@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::{Settings, Verdict};
+use super::{PauseReason, Settings, Verdict};
 
 /// Closed while the endpoint works; open while it is left alone; half-open while one request finds out.
 #[derive(Debug, Default)]
@@ -14,6 +14,8 @@ pub(super) struct Breaker {
     recent: Recent,
     /// How often it opened since the endpoint last worked for a while.
     opened: u32,
+    /// Why it opened the last time.
+    reason: Option<PauseReason>,
     /// Tells results of requests that began before the state last changed.
     era: u64,
 }
@@ -43,6 +45,14 @@ impl Breaker {
         }
     }
 
+    /// Until when it is open, and why.
+    pub(super) fn pause(&self) -> Option<(Duration, PauseReason)> {
+        match self.state {
+            State::Open { until } => Some((until, self.reason?)),
+            State::Closed | State::HalfOpen => None,
+        }
+    }
+
     /// Whether only one request may go.
     pub(super) fn wants_a_trial(&self) -> bool {
         self.state != State::Closed
@@ -62,7 +72,7 @@ impl Breaker {
             return;
         }
         match (&self.state, verdict) {
-            (State::HalfOpen, Verdict::Ill) => self.open(now, settings),
+            (State::HalfOpen, Verdict::Ill) => self.open(PauseReason::TestFailed, now, settings),
             (State::HalfOpen, Verdict::Well) => {
                 self.enter(State::Closed);
                 self.count_well(now, settings);
@@ -96,15 +106,18 @@ impl Breaker {
         self.well_in_a_row = 0;
         self.ill_in_a_row = self.ill_in_a_row.saturating_add(1);
         self.recent.count(false, now, settings.recent);
-        if self.ill_in_a_row >= settings.failures_in_a_row || self.recent.is_bad(settings) {
-            self.open(now, settings);
+        if self.ill_in_a_row >= settings.failures_in_a_row {
+            self.open(PauseReason::FailuresInARow(self.ill_in_a_row), now, settings);
+        } else if let Some((failed, of)) = self.recent.too_many_failures(settings) {
+            self.open(PauseReason::FailureRate { failed, of }, now, settings);
         }
     }
 
-    fn open(&mut self, now: Duration, settings: &Settings) {
+    fn open(&mut self, reason: PauseReason, now: Duration, settings: &Settings) {
         let doubled = 1_u32.checked_shl(self.opened).unwrap_or(u32::MAX);
         let rest = settings.first_rest.saturating_mul(doubled).min(settings.longest_rest);
         self.opened = self.opened.saturating_add(1);
+        self.reason = Some(reason);
         self.well_in_a_row = 0;
         self.enter(State::Open { until: now.saturating_add(rest) });
     }
@@ -149,10 +162,12 @@ impl Recent {
         self.now.ill = self.now.ill.saturating_add(u32::from(!well));
     }
 
-    fn is_bad(&self, settings: &Settings) -> bool {
+    /// How many failed, and of how many, if that is more than the settings allow.
+    fn too_many_failures(&self, settings: &Settings) -> Option<(u32, u32)> {
         let all = self.now.all.saturating_add(self.before.all);
-        let ill = u64::from(self.now.ill.saturating_add(self.before.ill));
-        all >= settings.of_at_least && ill * 100 >= u64::from(all) * u64::from(settings.failures_percent)
+        let ill = self.now.ill.saturating_add(self.before.ill);
+        let too_many = u64::from(ill) * 100 >= u64::from(all) * u64::from(settings.failures_percent);
+        (all >= settings.of_at_least && too_many).then_some((ill, all))
     }
 }
 
@@ -213,6 +228,7 @@ mod tests {
         assert_eq!(breaker.admits(at(1)), Ok(()));
         run(&mut breaker, Verdict::Ill, at(1));
         assert!(breaker.admits(at(1)).is_err(), "five of ten");
+        assert_eq!(breaker.pause(), Some((at(6), PauseReason::FailureRate { failed: 5, of: 10 })));
     }
 
     #[test]
@@ -255,6 +271,22 @@ mod tests {
         breaker.end(trial, Verdict::Unknown, at(7), &settings());
         assert_eq!(breaker.admits(at(7)), Ok(()));
         assert!(breaker.wants_a_trial());
+    }
+
+    #[test]
+    fn open_breaker_says_until_when_and_why() {
+        let mut breaker = broken();
+        assert_eq!(breaker.pause(), Some((at(5), PauseReason::FailuresInARow(3))));
+        let trial = breaker.begin();
+        assert_eq!(breaker.pause(), None, "a request finds out");
+        breaker.end(trial, Verdict::Ill, at(6), &settings());
+        assert_eq!(breaker.pause(), Some((at(16), PauseReason::TestFailed)));
+        let trial = breaker.begin();
+        breaker.end(trial, Verdict::Well, at(20), &settings());
+        assert_eq!(breaker.pause(), None);
+        let mut changed = broken();
+        changed.forgive();
+        assert_eq!(changed.pause(), None);
     }
 
     #[test]

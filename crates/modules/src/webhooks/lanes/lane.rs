@@ -7,7 +7,7 @@ use backstitch::Timestamp;
 use super::breaker::{Breaker, Ticket};
 use super::rate::Meter;
 use super::share::Asking;
-use super::{Limits, Settings, Verdict, Why};
+use super::{Limits, PauseReason, Settings, Verdict, Why};
 
 /// Unused for so long, and for the longest rest, a lane knows nothing that still matters.
 const FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
@@ -145,6 +145,12 @@ impl Lane {
             return Some((Why::Broken, until.map(|until| until.max(self.quiet_until))));
         }
         (self.quiet_until > now).then_some((Why::Quiet, Some(self.quiet_until)))
+    }
+
+    /// Until when it is left alone, and why: the later of what the breaker and what the endpoint says. That time may be over.
+    pub(super) fn pause(&self) -> Option<(Duration, PauseReason)> {
+        let asked_for = (!self.quiet_until.is_zero()).then_some((self.quiet_until, PauseReason::RetryAfter));
+        self.breaker.pause().into_iter().chain(asked_for).max_by_key(|(until, _)| *until)
     }
 
     fn pace(&mut self, limits: &Limits, now: Duration) -> Result<(), (Why, Option<Duration>)> {

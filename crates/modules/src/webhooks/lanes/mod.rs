@@ -12,12 +12,14 @@ mod lane;
 mod rate;
 mod share;
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::num::NonZeroU32;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstitch::Timestamp;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 
 use breaker::Ticket;
@@ -123,6 +125,49 @@ pub enum Why {
     Broken,
 }
 
+/// Until when an endpoint gets no request, and why. A used-up rate is no pause: it lasts a second at most.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct LanePause {
+    /// Until then.
+    pub until: Instant,
+    /// Why.
+    pub reason: PauseReason,
+}
+
+/// Why an endpoint is paused.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum PauseReason {
+    /// So many failures in a row opened its circuit breaker.
+    FailuresInARow(u32),
+    /// Too many of its recent requests failed, which opened its circuit breaker.
+    FailureRate {
+        /// How many failed.
+        failed: u32,
+        /// Of how many.
+        of: u32,
+    },
+    /// Its circuit breaker was open, and the request that tested it failed.
+    TestFailed,
+    /// It sent `Retry-After`.
+    RetryAfter,
+}
+
+impl fmt::Display for PauseReason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::FailuresInARow(1) => f.write_str("circuit breaker open after 1 failure"),
+            Self::FailuresInARow(failures) => {
+                write!(f, "circuit breaker open after {failures} failures in a row")
+            }
+            Self::FailureRate { failed, of } => {
+                write!(f, "circuit breaker open after {failed} failures in {of} requests")
+            }
+            Self::TestFailed => f.write_str("circuit breaker open: the last test request failed"),
+            Self::RetryAfter => f.write_str("receiver sent Retry-After"),
+        }
+    }
+}
+
 /// All lanes. Cheap to clone; clones are the same lanes.
 #[derive(Clone)]
 pub struct Lanes(Arc<Shared>);
@@ -140,6 +185,9 @@ struct State {
     taken: Taken,
     swept: Duration,
     doubted: Duration,
+    /// Endpoints whose pauses have changed since somebody last asked for them.
+    changed_pauses: BTreeSet<i64>,
+    pause_changed: Arc<Notify>,
 }
 
 impl Lanes {
@@ -194,7 +242,33 @@ impl Lanes {
 
     /// Forgets what is known against an endpoint that was changed since the last time, by whichever node.
     pub fn as_of(&self, endpoint: i64, changed_at: Timestamp) {
-        self.state().lanes.entry(endpoint).or_default().as_of(changed_at);
+        self.state().change(endpoint, |lane| lane.as_of(changed_at));
+    }
+
+    /// Waits until the pause of an endpoint begins, changes or ends. For one reader.
+    pub async fn pause_changed(&self) {
+        let changed = self.state().pause_changed.clone();
+        changed.notified().await;
+    }
+
+    /// The endpoints whose pauses have changed since this was last asked; nothing for those that are not paused now.
+    #[must_use]
+    pub fn take_changed_pauses(&self) -> Vec<(i64, Option<LanePause>)> {
+        let now = self.now();
+        let mut state = self.state();
+        let changed = std::mem::take(&mut state.changed_pauses);
+        let pause_of = |endpoint: i64| {
+            let (until, reason) = state.lanes.get(&endpoint)?.pause().filter(|(until, _)| *until > now)?;
+            Some(LanePause { until: self.0.began.checked_add(until)?, reason })
+        };
+        changed.into_iter().map(|endpoint| (endpoint, pause_of(endpoint))).collect()
+    }
+
+    /// Counts the pauses of these endpoints as changed once more: they could not be written.
+    pub fn put_back_pauses(&self, endpoints: impl IntoIterator<Item = i64>) {
+        let mut state = self.state();
+        state.changed_pauses.extend(endpoints);
+        state.pause_changed.notify_one();
     }
 
     /// How many places nobody has.
@@ -230,9 +304,13 @@ impl State {
     /// Changes a lane, and with it what all have together.
     fn change<T>(&mut self, endpoint: i64, change: impl FnOnce(&mut Lane) -> T) -> T {
         let lane = self.lanes.entry(endpoint).or_default();
-        let before = has(lane);
+        let (before, paused) = (has(lane), lane.pause());
         let changed = change(lane);
         let after = has(lane);
+        if lane.pause() != paused {
+            self.changed_pauses.insert(endpoint);
+            self.pause_changed.notify_one();
+        }
         let all = &mut self.taken;
         all.places = all.places + after.places - before.places;
         all.by_others = all.by_others + after.by_others - before.by_others;
@@ -503,6 +581,69 @@ mod tests {
         changed(4);
         late.leave(Verdict::Well, None);
         assert_eq!(fill(&lanes, ONE, &at_once(9)).len(), 9);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn pause_is_reported_when_it_begins_changes_and_ends() {
+        let lanes = lanes(100);
+        let seconds = Duration::from_secs;
+        let fail = |quiet_for| lanes.enter(ONE, &at_once(9)).ok().unwrap().leave(Verdict::Ill, quiet_for);
+        let changed = || {
+            let now = Instant::now();
+            let told = lanes.take_changed_pauses().into_iter();
+            told.map(|(id, pause)| (id, pause.map(|it| (it.until - now, it.reason)))).collect::<Vec<_>>()
+        };
+        fail(None);
+        fail(None);
+        assert_eq!(changed(), []);
+        fail(None);
+        lanes.pause_changed().await;
+        let opened = [(ONE, Some((seconds(5), PauseReason::FailuresInARow(3))))];
+        assert_eq!(changed(), opened);
+        assert_eq!(changed(), [], "each change once");
+        lanes.put_back_pauses([ONE]);
+        lanes.pause_changed().await;
+        assert_eq!(changed(), opened, "it could not be written");
+        lanes.hear(ONE, Verdict::Ill, Some(seconds(30)));
+        assert_eq!(changed(), [(ONE, Some((seconds(30), PauseReason::RetryAfter)))], "the later of both");
+        pass(seconds(30)).await;
+        fail(None);
+        assert_eq!(changed(), [(ONE, Some((seconds(10), PauseReason::TestFailed)))]);
+        pass(seconds(10)).await;
+        lanes.enter(ONE, &at_once(9)).ok().unwrap().leave(Verdict::Well, None);
+        assert_eq!(changed(), [(ONE, None)]);
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn change_of_an_endpoint_ends_its_pause() {
+        let lanes = lanes(100);
+        lanes.as_of(ONE, Timestamp::from_micros(1));
+        lanes.enter(ONE, &at_once(9)).ok().unwrap().leave(Verdict::Ill, Some(Duration::from_secs(60)));
+        assert!(matches!(lanes.take_changed_pauses()[..], [(ONE, Some(_))]));
+        lanes.as_of(ONE, Timestamp::from_micros(2));
+        assert_eq!(lanes.take_changed_pauses(), [(ONE, None)]);
+    }
+
+    #[test]
+    fn pause_reasons_name_the_cause() {
+        let written = [
+            PauseReason::FailuresInARow(10),
+            PauseReason::FailuresInARow(1),
+            PauseReason::FailureRate { failed: 12, of: 20 },
+            PauseReason::TestFailed,
+            PauseReason::RetryAfter,
+        ]
+        .map(|reason| reason.to_string());
+        assert_eq!(
+            written,
+            [
+                "circuit breaker open after 10 failures in a row",
+                "circuit breaker open after 1 failure",
+                "circuit breaker open after 12 failures in 20 requests",
+                "circuit breaker open: the last test request failed",
+                "receiver sent Retry-After",
+            ]
+        );
     }
 
     #[tokio::test(start_paused = true)]

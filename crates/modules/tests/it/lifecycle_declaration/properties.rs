@@ -40,8 +40,10 @@ fn performers() -> impl Strategy<Value = Performer> {
 
 /// What is done in a state, if anything is; where it leads follows from the machine.
 fn actions() -> impl Strategy<Value = DraftAction> {
-    let done = (performers(), durations(), retries()).prop_map(|(performer, timeout, retry)| DraftAction {
+    let timing = (durations(), prop::option::of(durations()), retries());
+    let done = (performers(), timing).prop_map(|(performer, (timeout, queue_timeout, retry))| DraftAction {
         timeout,
+        queue_timeout: queue_timeout.filter(|_| performer.queue().is_some()),
         retry,
         ..DraftAction::performed_by(performer, "")
     });

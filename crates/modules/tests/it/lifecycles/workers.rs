@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::kernel::lease::MAX_EXPIRIES;
-use backstitch::{Answered, Payload, StepError, Subject, Work, secs};
+use backstitch::{Answered, Payload, Performer, StepError, Subject, Work, secs};
 use backstitch_modules::lifecycles::{Builder, Draft, Event, Given};
 
 use crate::lifecycles::stage::Stage;
@@ -115,9 +115,12 @@ async fn an_action_that_no_worker_answers_in_time_is_offered_again_and_then_give
         let first = lease(&stage).await.pop().unwrap();
         // After the lease: it is the driver that ends attempts.
         let driving = stage.drive();
+        let mut second = Vec::new();
         while state(&stage, "p").await != "failed" {
+            second.extend(lease(&stage).await);
             tokio::time::sleep(Duration::from_millis(5)).await;
         }
+        assert_eq!(second.iter().map(|work| work.attempt).collect::<Vec<_>>(), [2]);
         assert!(
             stage.engine.complete_work(first.job, first.token, Payload::null()).await.is_err(),
             "too late"
@@ -147,7 +150,9 @@ async fn an_attempt_whose_workers_all_fell_silent_is_over_long_before_its_time()
         assert_eq!((&*failed.instance.state, &*failure.kind), ("failed", "internal"));
         assert!(failure.message.contains("lease_expired: the workers that had it"), "{failure:?}");
         let log = stage.lifecycles.log(failed.id, 0, 10).await.unwrap();
-        let Event::ActionRetry { error, .. } = &log[1].event else { panic!("{log:?}") };
+        let leases = log.iter().filter(|recorded| recorded.event.name() == "action.leased").count();
+        assert_eq!(leases, 2, "the time of an attempt begins once: {log:?}");
+        let Event::ActionRetry { error, .. } = &log[2].event else { panic!("{log:?}") };
         assert!(error.kind.leaves_doubt() && error.code.as_deref() == Some("lease_expired"), "{error:?}");
         assert_eq!(jobs(&stage).await, vec!["Failed 5 lease_expired"; 2]);
         stage.audit("parcel", "p").await;
@@ -176,5 +181,60 @@ async fn a_lost_attempt_is_given_up_together_with_its_job_or_not_at_all() {
         stage.engine.complete_work(last.job, last.token, Payload::null()).await.unwrap();
         assert_eq!(state(&stage, "p").await, "sent");
         stage.audit("parcel", "p").await;
+    }
+}
+
+/// One whose worker comes after all has failed nothing; its neighbour, whose worker never answers, shows how much time has passed.
+#[tokio::test(flavor = "multi_thread")]
+async fn missing_worker_costs_an_action_no_attempt() {
+    for stage in Stage::each().await {
+        let timeout = Duration::from_millis(50);
+        stage.declare(parcel(timeout)).await;
+        let mut letter = parcel(timeout);
+        letter.name = "letter".to_owned();
+        letter.actions.get_mut("packed").unwrap().performer =
+            Some(Performer::Worker { queue: "postmen".to_owned() });
+        stage.declare(letter).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        stage.lifecycles.start("letter", "l", Given::default()).await.unwrap();
+        let driving = stage.drive();
+        while &*stage.lifecycles.get("letter", "l").await.unwrap().instance.state != "failed" {
+            stage.engine.lease_work(&["postmen".to_owned()], 1, secs(30), secs(0)).await.unwrap();
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let waiting = stage.lifecycles.get("parcel", "p").await.unwrap();
+        let machine = stage.lifecycles.machines.machine("parcel", waiting.version).await.unwrap();
+        assert_eq!(waiting.instance.waits_for_worker(&machine), Some("drivers"));
+        assert_eq!((waiting.instance.seq, waiting.instance.due_at), (1, None), "nothing has happened to it");
+        // The driver may end an attempt that this test is slow to answer.
+        driving.stop().await;
+        let work = lease(&stage).await.pop().unwrap();
+        assert_eq!(work.attempt, 1);
+        let leased = stage.lifecycles.get("parcel", "p").await.unwrap().instance;
+        assert_eq!((leased.leased, leased.waits_for_worker(&machine)), (true, None));
+        assert!(leased.due_at.is_some_and(|due| due > leased.entered_at.plus(timeout)), "{leased:?}");
+        stage.engine.complete_work(work.job, work.token, Payload::null()).await.unwrap();
+        assert_eq!(state(&stage, "p").await, "sent");
+        stage.audit("parcel", "p").await;
+        stage.audit("letter", "l").await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queue_timeout_ends_an_action_that_no_worker_leases() {
+    for stage in Stage::each().await {
+        let mut draft = parcel(secs(3600));
+        draft.actions.get_mut("packed").unwrap().queue_timeout = Some(Duration::from_millis(20));
+        stage.declare(draft).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let driving = stage.drive();
+        while state(&stage, "p").await != "failed" {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        let failure = stage.lifecycles.get("parcel", "p").await.unwrap().instance.failure.unwrap();
+        assert!(failure.message.contains("QUEUE_TIMEOUT"), "{failure:?}");
+        assert!(lease(&stage).await.is_empty(), "nobody waits for it any more");
+        stage.audit("parcel", "p").await;
+        driving.stop().await;
     }
 }

@@ -12,6 +12,7 @@ mod machine;
 mod migrations;
 mod orchestrators;
 mod parked;
+mod pauses;
 mod plans;
 mod retention;
 mod roles;

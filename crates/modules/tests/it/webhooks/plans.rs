@@ -138,8 +138,8 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
         (both!("sqlite", "oldest_due"), vec![number(LATER)], "idx_saga_status_retry"),
         (
             both!("sqlite", "finished"),
-            vec![text("Completed"), number(LATER), number(-1), number(0), number(100)],
-            "idx_saga_status_retry",
+            vec![text("Completed"), number(LATER), number(0), number(100)],
+            "idx_saga_status (status=? AND rowid>?)",
         ),
         (
             both!("sqlite", "deliveries_by_status"),
@@ -178,14 +178,19 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
             "idx_event_created",
         ),
         (both!("sqlite", "prunable_events"), vec![text("[7,8]"), number(LATER)], "idx_saga_event"),
+        (both!("sqlite", "paused_deliveries"), vec![text("[7,8]"), number(0)], "INTEGER PRIMARY KEY"),
+        (both!("sqlite", "paused_backlogs"), vec![number(100), number(0)], "jobs_due_in_lane"),
     ]
 }
 
 /// What is read from its beginning to its end: what a query itself has put together, or as far as its limit goes.
-const READ_WHOLE: [(&str, &str); 10] = [
+const READ_WHOLE: [(&str, &str); 12] = [
     ("disabled_backlogs", "SCAN subscriptions USING INDEX idx_subscription_disabled"),
     ("disabled_backlogs", "SCAN counted"),
     ("deleted_lanes", "SCAN found"),
+    // Paused subscriptions, and nothing else.
+    ("end_pauses", "SCAN webhook_pauses"),
+    ("paused_backlogs", "SCAN p"),
     ("lanes", "SCAN found"),
     ("next_subscription", "SCAN sqlite_sequence"),
     ("recent_dead_letters", "SCAN (subquery-1)"),
@@ -264,8 +269,8 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_sqlite() {
     }
 }
 
-/// Queries about rows whose numbers they are given, about subscriptions, and about the few nodes that send.
-const BY_NUMBER: [&str; 27] = [
+/// Queries about rows whose numbers they are given, about subscriptions and their pauses, and about the few nodes that send.
+const BY_NUMBER: [&str; 29] = [
     "attempts",
     "beat",
     "bulk_of_events",
@@ -288,11 +293,13 @@ const BY_NUMBER: [&str; 27] = [
     "load_event",
     "load_subscription",
     "next_subscription",
+    "paused_subscriptions",
     "prunable_deliveries",
     "prune_attempts",
     "prune_jobs",
     "report",
     "rotate_secret",
+    "write_pauses",
 ];
 
 /// What an index is asked for that finds a delivery by its number, with or without its status.
@@ -337,11 +344,7 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
         (server!("due"), vec![&retry, &hundred], &["idx_saga_status_retry"]),
         (both!("postgres", "next_due"), vec![], &["idx_saga_status_retry"]),
         (both!("postgres", "oldest_due"), vec![], &["idx_saga_status_retry"]),
-        (
-            both!("postgres", "finished"),
-            vec![&completed, &later, &epoch, &none, &hundred],
-            &["idx_saga_status_retry"],
-        ),
+        (both!("postgres", "finished"), vec![&completed, &later, &none, &hundred], &["idx_saga_status_id"]),
         // Those of a rare status may also be put in order when all of them are found.
         (both!("postgres", "deliveries_by_status"), vec![&retry, &later_id, &hundred], &["idx_saga_status"]),
         (
@@ -362,6 +365,8 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
         (server!("known_events"), vec![&uids], &["uniq_saga_event_subscription"]),
         (both!("postgres", "find_requeue"), vec![&none], &["uniq_saga_requeue"]),
         (both!("postgres", "conditions"), vec![&chosen, &hundred, &hundred], OF_A_SUBSCRIPTION),
+        (both!("postgres", "paused_deliveries"), vec![&chosen, &hundred], &["webhook_delivery_sagas_pkey"]),
+        (both!("postgres", "paused_backlogs"), vec![&hundred, &hundred], &["jobs_due_in_lane"]),
         (
             both!("postgres", "replayable"),
             vec![&epoch, &later, &epoch, &none, &hundred],
@@ -600,6 +605,80 @@ async fn s10_1_stale_statistics_keep_the_retry_index_on_postgres() {
         assert_uses(name, &plan, &["idx_saga_status_retry"]);
         for waste in ["Sort", "idx_saga_status on", "Rows Removed"] {
             assert!(!plan.contains(waste), "{name} has {waste:?}:\n{plan}");
+        }
+    }
+}
+
+/// Statistics from a time when {known} deliveries had ended, and then {count} more. The planner takes those for rare.
+const FILL_STALE_ENDS: &str = "
+    insert into webhook_delivery_sagas
+        (event_id, subscription_id, status, attempt_count, next_attempt_at, created_at, updated_at, webhook_id)
+    select i, 1, {status}, 1, {time}, {time}, {time}, 'msg_' || i from {numbers};
+    analyze webhook_delivery_sagas;
+    insert into webhook_delivery_sagas
+        (event_id, subscription_id, status, attempt_count, next_attempt_at, created_at, updated_at, webhook_id)
+    select {count} + i, 1, 'Completed', 1, {time}, {time}, {time}, 'msg_' || i from {numbers};
+";
+
+fn stale_ends(numbers: &str, time: &str, status: &str, known: i64, count: i64) -> String {
+    let known = format!("case when i <= {known} then 'Completed' else 'Pending' end");
+    FILL_STALE_ENDS
+        .replace("{numbers}", numbers)
+        .replace("{time}", time)
+        .replace("{status}", &status.replace("{}", &known))
+        .replace("{count}", &count.to_string())
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stale_statistics_do_not_make_retention_sort_on_sqlite() {
+    let stage = Stage::sqlite().await;
+    let Place::Sqlite(folder) = &stage.place else { return };
+    let connection = Connection::open(folder.path().join("hooks.db")).unwrap();
+    connection
+        .execute_batch("drop trigger webhook_delivery_sagas_begin_pending; pragma synchronous = off")
+        .unwrap();
+    let count = rows() / 10;
+    let numbers = format!(
+        "(with recursive n (i) as (select 1 union all select i + 1 from n where i < {count}) select i from n)"
+    );
+    connection.execute_batch(&stale_ends(&numbers, "i * 1000", "{}", 400, count)).unwrap();
+    let (_, sql) = both!("sqlite", "finished");
+    let plan = plan_of(&connection, sql);
+    let found: Vec<&String> = plan.iter().filter(|line| line.contains(" s ")).collect();
+    assert!(
+        matches!(&found[..], [one] if one.contains("idx_saga_status (status=? AND rowid>?)")),
+        "{plan:?}"
+    );
+    assert!(!plan.iter().any(|line| line.contains("TEMP B-TREE")), "{plan:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn stale_statistics_do_not_make_retention_sort_on_postgres() {
+    for known in [0, 400] {
+        let stage = Stage::postgres().await;
+        let Place::Postgres { address, .. } = &stage.place else { return };
+        let session = session(address).await;
+        session
+            .batch_execute(
+                "alter table webhook_delivery_sagas disable trigger user;
+                 alter table webhook_delivery_sagas set (autovacuum_enabled = off);
+                 set plan_cache_mode = force_custom_plan; set jit = off",
+            )
+            .await
+            .unwrap();
+        let numbers = format!("generate_series(1, {}) as i", rows());
+        let (time, status) = ("timestamptz 'epoch' + i * interval '1 ms'", "({})::webhook_delivery_status");
+        session.batch_execute(&stale_ends(&numbers, time, status, known, rows())).await.unwrap();
+        let later = std::time::UNIX_EPOCH + std::time::Duration::from_micros(LATER.unsigned_abs());
+        let (completed, hundred) = ("Completed", 100_i64);
+        for from in [0, rows() + rows() / 2] {
+            let (_, sql) = both!("postgres", "finished");
+            let values: [&(dyn ToSql + Sync); 4] = [&completed, &later, &from, &hundred];
+            let plan = explained(&session, &format!("(analyze, costs off, timing off) {sql}"), &values).await;
+            assert_uses("finished", &plan, &["idx_saga_status_id"]);
+            for waste in ["Sort", "idx_saga_status on", "idx_saga_status_retry", "Rows Removed"] {
+                assert!(!plan.contains(waste), "{known} known, from {from}: {waste:?}:\n{plan}");
+            }
         }
     }
 }

@@ -3,7 +3,8 @@
 use std::sync::Arc;
 
 use backstitch::Desk as _;
-use backstitch_modules::webhooks::{Ages, Counter, Nobody};
+use backstitch_modules::webhooks::lanes::{self, Lanes, Verdict};
+use backstitch_modules::webhooks::{Ages, Counter, Nobody, PauseWriter};
 use tokio_postgres::Client;
 
 use crate::webhooks::stage::{Place, Stage, session};
@@ -98,6 +99,14 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("update webhook_senders set seen_at = now() where false", &["backstitch_worker"]),
     ("update webhook_senders set id = 'x' where false", &[]),
     ("delete from webhook_senders where false", &["backstitch_worker"]),
+    (
+        "insert into webhook_pauses (subscription_id, node, paused_until, reason) values (77, 'x', now(), 'x')",
+        &["backstitch_worker"],
+    ),
+    ("update webhook_pauses set paused_until = now(), reason = 'x' where false", &["backstitch_worker"]),
+    ("update webhook_pauses set node = 'x' where false", &[]),
+    ("delete from webhook_pauses where false", &["backstitch_worker"]),
+    ("truncate webhook_pauses", &[]),
     ("delete from sagas where false", &[]),
     ("insert into outbox (topic, idempotency_key, payload, due_at, created_at) values ('x', 'x', '', now(), now())", &[]),
     ("truncate webhook_delivery_sagas", &[]),
@@ -200,6 +209,8 @@ async fn s9_the_orchestrator_may_read_events_and_subscriptions_and_nobody_reads_
         ("backstitch_worker", "dead_letters"),
         ("backstitch_retention", "webhook_subscriptions"),
         ("backstitch_orchestrator", "webhook_senders"),
+        ("backstitch_orchestrator", "webhook_pauses"),
+        ("backstitch_subscriptions", "webhook_pauses"),
         ("backstitch_worker", "waiting_dead_letters"),
         ("backstitch_retention", "waiting_dead_letters"),
     ] {
@@ -232,6 +243,7 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
         "webhook_attempts",
         "dead_letters",
         "webhook_senders",
+        "webhook_pauses",
     ] {
         let trigger = format!(
             "create trigger seen after insert or update or delete on backstitch.{table}
@@ -239,10 +251,26 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
         );
         session.batch_execute(&trigger).await.unwrap();
     }
-    let dispatch = stage.dispatch();
+    let lanes = Lanes::new(lanes::Settings::default());
+    let dispatch = stage.dispatch_within(lanes.clone());
     let counter = Counter::of(dispatch.clone(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
     counter.lease(&["webhooks"], 1, std::time::Duration::ZERO).await.unwrap();
+    let subscription = stage.subscribe(&["site.*"], 1).await.id;
+    let writer = tokio::spawn(PauseWriter::of(dispatch.clone()).run());
+    for quiet_for in [30, 60] {
+        lanes.hear(subscription, Verdict::Ill, Some(std::time::Duration::from_secs(quiet_for)));
+        let written = format!(
+            "select count(*) from webhook_pauses where paused_until > clock() + interval '{} seconds'",
+            quiet_for - 20
+        );
+        while stage.number(&written).await == 0 {
+            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+        }
+    }
+    writer.abort();
     dispatch.leave().await;
+    // By the hand of the trigger, which nobody can lend.
+    stage.webhooks.subscriptions.delete(subscription).await.unwrap();
     let dead = stage.dead_letter("o-1").await;
     stage.webhooks.dead_letters.requeue(dead.id).await.unwrap();
     stage.exhaust(dead.id + 1).await;
@@ -278,10 +306,14 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
         "webhook_delivery_sagas UPDATE backstitch_orchestrator".to_owned(),
         "webhook_events DELETE backstitch_retention".to_owned(),
         "webhook_events INSERT backstitch_ingest".to_owned(),
+        format!("webhook_pauses DELETE {owner}"),
+        "webhook_pauses INSERT backstitch_worker".to_owned(),
+        "webhook_pauses UPDATE backstitch_worker".to_owned(),
         "webhook_senders DELETE backstitch_worker".to_owned(),
         "webhook_senders INSERT backstitch_worker".to_owned(),
         "webhook_senders UPDATE backstitch_worker".to_owned(),
         "webhook_subscriptions INSERT backstitch_subscriptions".to_owned(),
+        "webhook_subscriptions UPDATE backstitch_subscriptions".to_owned(),
     ];
     assert_eq!(seen, expected);
 }

@@ -46,6 +46,8 @@ struct Page {
     /// Whether it waits in a pause state, and can be abandoned there.
     can_be_abandoned: bool,
     pause_expires_at: Option<When>,
+    /// The queue whose workers it waits for.
+    waits_for_worker: Option<String>,
     is_stuck: bool,
     events: Vec<Line>,
     pages: LogPages,
@@ -100,6 +102,7 @@ pub(in crate::console) async fn show(
         start: start(kind, &standing),
         can_be_abandoned: !standing.ended && matches!(kind, Some(Kind::Pause(_))),
         pause_expires_at: standing.instance.pause_expires_at(&machine).map(|at| frame.when(at)),
+        waits_for_worker: standing.instance.waits_for_worker(&machine).map(str::to_owned),
         is_stuck: standing.stuck_at.is_some_and(|at| at <= frame.now),
         events: log.iter().map(|recorded| Line::of(&frame, &here, recorded)).collect(),
         pages,
@@ -169,6 +172,10 @@ pub(super) fn told_of(event: &Event) -> (String, String) {
         Event::ActionRetry { max_attempts, error, retry_at, .. } => (
             format!("{state}, attempt {} of {max_attempts}", event.attempt()),
             format!("{error}; again at {}", backstitch_api::time::rfc3339(*retry_at)),
+        ),
+        Event::ActionLeased { until, .. } => (
+            format!("{state}, attempt {} leased by a worker", event.attempt()),
+            format!("times out at {}", backstitch_api::time::rfc3339(*until)),
         ),
         Event::Abandoned { reason, .. } => {
             (format!("abandoned in {state}: {}", reason.name()), reason.note().unwrap_or_default().to_owned())

@@ -62,7 +62,7 @@ pub(in crate::console) async fn show(
         frame = frame.live("/live");
     }
     Ok(page(&List {
-        rows: Rows::of(&frame, found.items),
+        rows: Rows::of(&app, &frame, found.items).await?,
         statuses: Status::ALL.map(|it| (delivery_word(it), Some(it) == filter.status)).into(),
         is_filtered: word.is_some() || !subscription.is_empty() || !event.is_empty(),
         frame,

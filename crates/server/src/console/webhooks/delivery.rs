@@ -33,6 +33,8 @@ struct Page {
     created: When,
     changed: When,
     next: Option<When>,
+    /// Until when it waits for a paused subscription, and why that is paused.
+    paused: Option<(When, String)>,
     requeue_of: Option<(i64, String)>,
     replay_id: Option<String>,
     attempts: Vec<Made>,
@@ -68,6 +70,7 @@ pub(in crate::console) async fn show(
     let webhooks = &app.webhooks.parts;
     let delivery = webhooks.deliveries.get(id).await?;
     let attempts = webhooks.deliveries.attempts(id).await?;
+    let pause = webhooks.pauses.of_deliveries(&[id]).await?.remove(&id);
     let event = webhooks.deliveries.event(delivery.event_id).await?;
     let url = match webhooks.subscriptions.get(delivery.subscription_id).await {
         Ok(subscription) => Some(subscription.terms.url),
@@ -99,6 +102,7 @@ pub(in crate::console) async fn show(
         created: frame.when(delivery.created_at),
         changed: frame.when(delivery.updated_at),
         next: (!delivery.status.is_terminal()).then(|| frame.when(delivery.next_attempt_at)),
+        paused: pause.map(|pause| (frame.when(pause.until), pause.reason)),
         requeue_of: delivery.requeue_of.map(placed),
         replay_id: delivery.replay_id,
         attempts: attempts.into_iter().map(|attempt| Made::of(&frame, attempt)).collect(),

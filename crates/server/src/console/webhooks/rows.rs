@@ -4,8 +4,10 @@ use askama::Template;
 use askama::filters::HtmlSafe;
 use backstitch_modules::webhooks::Saga;
 
+use crate::app::App;
 use crate::console::page::Frame;
 use crate::console::parts::{Id, State, When};
+use crate::problem::Problem;
 
 /// A list of deliveries.
 #[derive(Template)]
@@ -25,10 +27,14 @@ struct Row {
     error: Option<String>,
     created: When,
     next: Option<When>,
+    /// Until when it waits for a paused subscription, and why that is paused.
+    paused: Option<(When, String)>,
 }
 
 impl Rows {
-    pub(super) fn of(frame: &Frame, deliveries: Vec<Saga>) -> Self {
+    pub(super) async fn of(app: &App, frame: &Frame, deliveries: Vec<Saga>) -> Result<Self, Problem> {
+        let ids: Vec<i64> = deliveries.iter().map(|it| it.id).collect();
+        let mut pauses = app.webhooks.parts.pauses.of_deliveries(&ids).await?;
         let row = |it: Saga| Row {
             id: it.id,
             state: State::of_delivery(it.status),
@@ -38,7 +44,8 @@ impl Rows {
             error: it.final_error_code,
             created: frame.when(it.created_at),
             next: (!it.status.is_terminal()).then(|| frame.when(it.next_attempt_at)),
+            paused: pauses.remove(&it.id).map(|pause| (frame.when(pause.until), pause.reason)),
         };
-        Self { rows: deliveries.into_iter().map(row).collect() }
+        Ok(Self { rows: deliveries.into_iter().map(row).collect() })
     }
 }

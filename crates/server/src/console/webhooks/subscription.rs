@@ -58,6 +58,7 @@ pub(in crate::console) async fn show(
     let webhooks = &app.webhooks.parts;
     let subscription = webhooks.subscriptions.get(id).await?;
     let conditions = webhooks.deliveries.conditions(&[id]).await?;
+    let pause = webhooks.pauses.of_subscriptions(&[id]).await?.remove(&id);
     let filter = Filter { subscription_id: Some(id), ..Filter::default() };
     let found = webhooks.deliveries.list(&filter, LISTED, None).await?;
     let frame = Frame::new(&app, visitor, Section::Webhooks, format!("Subscription {id}"));
@@ -69,11 +70,11 @@ pub(in crate::console) async fn show(
         url: frame.visitor.shown_url(&terms.url),
         terms: terms_of(&subscription),
         headers: subscription.headers.names().map(|name| (name.to_owned(), MASK)).collect(),
-        health: Health::of(&frame, &subscription, conditions.first()),
+        health: Health::of(&frame, &subscription, conditions.first(), pause),
         disabled: subscription.disabled.as_ref().map(|it| (frame.when(it.at), it.reason.clone())),
         created: frame.when(subscription.created_at),
         changed: frame.when(subscription.updated_at),
-        deliveries: Rows::of(&frame, found.items),
+        deliveries: Rows::of(&app, &frame, found.items).await?,
         seen: seen(&subscription),
         once: app.engine.ids().next(frame.now),
         // Sent twice, the form replays once.

@@ -3,7 +3,7 @@
 use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
-use backstitch_modules::webhooks::{Condition, DEAD_LETTERS_COUNTED, Subscription};
+use backstitch_modules::webhooks::{Condition, DEAD_LETTERS_COUNTED, Pause, Subscription};
 
 use super::{cursor, subscription_place};
 use crate::app::App;
@@ -41,10 +41,17 @@ pub(super) struct Health {
     pub(super) lately: String,
     pub(super) dead_letters: String,
     pub(super) waiting: Option<When>,
+    /// Until when it is paused, and why.
+    pub(super) paused: Option<(When, String)>,
 }
 
 impl Health {
-    pub(super) fn of(frame: &Frame, subscription: &Subscription, condition: Option<&Condition>) -> Self {
+    pub(super) fn of(
+        frame: &Frame,
+        subscription: &Subscription,
+        condition: Option<&Condition>,
+        pause: Option<Pause>,
+    ) -> Self {
         let lately = condition.map_or_else(String::new, |it| match (it.lately, it.retrying + it.given_up) {
             (0, _) => "nothing was sent yet".to_owned(),
             (all, 0) => format!("of the last {all} none failed"),
@@ -58,6 +65,7 @@ impl Health {
                 .map(|it| capped(it.dead_letters.into(), DEAD_LETTERS_COUNTED))
                 .unwrap_or_default(),
             waiting: condition.and_then(|it| it.waiting_since).map(|since| frame.when(since)),
+            paused: pause.map(|pause| (frame.when(pause.until), pause.reason)),
         }
     }
 }
@@ -73,6 +81,7 @@ pub(in crate::console) async fn show(
     let found = app.webhooks.parts.subscriptions.list(LIMIT, before).await?;
     let ids: Vec<i64> = found.items.iter().map(|it| it.id).collect();
     let conditions = app.webhooks.parts.deliveries.conditions(&ids).await?;
+    let mut pauses = app.webhooks.parts.pauses.of_subscriptions(&ids).await?;
     let oldest_due = delivery_age(&app).await?;
     let frame = Frame::new(&app, visitor, Section::Webhooks, "Webhooks").live("/live");
     let row = |subscription: &Subscription| Row {
@@ -84,6 +93,7 @@ pub(in crate::console) async fn show(
             &frame,
             subscription,
             conditions.iter().find(|it| it.subscription_id == subscription.id),
+            pauses.remove(&subscription.id),
         ),
     };
     Ok(page(&List {

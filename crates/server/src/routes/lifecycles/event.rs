@@ -20,7 +20,7 @@ pub(in crate::routes) struct LifecycleEvent<'a> {
     seq: u64,
     at: Time,
     /// `lifecycle.started`, `lifecycle.restarted`, `lifecycle.transitioned`, `lifecycle.failed`,
-    /// `lifecycle.abandoned` or `action.retry`.
+    /// `lifecycle.abandoned`, `action.leased` or `action.retry`.
     r#type: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     machine: Option<&'a str>,
@@ -28,7 +28,7 @@ pub(in crate::routes) struct LifecycleEvent<'a> {
     key: Option<&'a str>,
     #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<u32>,
-    /// The state it stands in then; of a retry, the one whose action is tried again.
+    /// The state it stands in then; of a lease or a retry, the one whose action it is.
     #[serde(skip_serializing_if = "Option::is_none")]
     state: Option<&'a str>,
     /// The state it left.
@@ -37,7 +37,7 @@ pub(in crate::routes) struct LifecycleEvent<'a> {
     /// The state it went to.
     #[serde(skip_serializing_if = "Option::is_none")]
     to: Option<&'a str>,
-    /// How often it was started by then; of a retry, the attempt that failed.
+    /// How often it was started by then; of a lease the attempt of the action, of a retry the one that failed.
     attempt: u32,
     #[serde(skip_serializing_if = "Option::is_none")]
     correlation_id: Option<&'a str>,
@@ -63,6 +63,9 @@ pub(in crate::routes) struct LifecycleEvent<'a> {
     max_attempts: Option<u32>,
     #[serde(skip_serializing_if = "Option::is_none")]
     retry_at: Option<Time>,
+    /// Until when a worker may take for an attempt that it has leased.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    until: Option<Time>,
     /// Why it was abandoned: `requested` by an operator, or its pause has `expired`.
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<&'a str>,
@@ -121,6 +124,7 @@ impl<'a> LifecycleEvent<'a> {
                 retry_at: Some(rfc3339(*retry_at)),
                 ..self
             },
+            Event::ActionLeased { until, .. } => Self { until: Some(rfc3339(*until)), ..self },
             Event::Abandoned { reason, .. } => {
                 Self { reason: Some(reason.name()), note: reason.note(), ..self }
             }

@@ -29,6 +29,8 @@ pub(in crate::routes) struct InFull<'a> {
     re_entry: Option<&'a str>,
     /// When its pause expires and it is abandoned; `null` where it is in no pause, or in one without a limit.
     pause_expires_at: Option<Time>,
+    /// The queue whose workers its action waits for; `null` once a worker has leased it, and where no worker performs it.
+    waits_for_worker: Option<&'a str>,
 }
 
 /// A lifecycle as it stands.
@@ -60,6 +62,7 @@ pub(in crate::routes) async fn show(
             _ => None,
         },
         pause_expires_at: standing.instance.pause_expires_at(&machine).map(rfc3339),
+        waits_for_worker: standing.instance.waits_for_worker(&machine),
     };
     Ok(json(StatusCode::OK, &answer))
 }

@@ -59,7 +59,7 @@ fn refused(why: Refused, said: String) -> Problem {
         Refused::UnknownState(_) => Problem::field("to", said),
         Refused::UnknownErrorKind(_) => Problem::field("error_kind", said),
         Refused::NeverStarted => Problem::new(Kind::LifecycleNotFound, said),
-        Refused::Late { .. } => Problem::new(Kind::StaleLease, said),
+        Refused::Late { .. } | Refused::LeasedBefore { .. } => Problem::new(Kind::StaleLease, said),
     }
 }
 

@@ -96,9 +96,12 @@ struct Action {
     worker: Option<Worker>,
     /// Where each answer leads: `ok`, and kinds of errors; an error that is not named leads to `failed`.
     next: BTreeMap<String, String>,
-    /// How long one attempt may take; `60s` unless given.
+    /// How long one attempt may take; `60s` unless given. For a worker it begins when the worker leases the job.
     #[schema(value_type = DurationText, required = false)]
     timeout: Option<String>,
+    /// How long an attempt may wait for a worker; without it there is no end. Only for workers.
+    #[schema(value_type = DurationText, required = false)]
+    queue_timeout: Option<String>,
     #[schema(value_type = RetryPolicy, required = false)]
     retry: Option<RetryPolicy>,
 }

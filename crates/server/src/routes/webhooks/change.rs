@@ -66,7 +66,9 @@ pub(in crate::routes) async fn change(
     query.finish("")?;
     let sending = sending(&app)?;
     let changed = sending.registrar.amend(id, change).await?;
-    Ok(json(StatusCode::OK, &View::of(changed, app.clock.now(), holder.as_deref())))
+    // A change that names nothing ends no pause.
+    let pause = app.webhooks.parts.pauses.of_subscriptions(&[id]).await?.remove(&id);
+    Ok(json(StatusCode::OK, &View::of(changed, pause, app.clock.now(), holder.as_deref())))
 }
 
 /// Deletes a subscription. What was on its way to it is given up as dead letters with the code `subscription_deleted`.

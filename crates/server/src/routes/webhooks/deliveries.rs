@@ -4,7 +4,7 @@ use axum::Extension;
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::webhooks::{Attempt, Filter, Saga, delivery_status, delivery_word};
+use backstitch_modules::webhooks::{Attempt, Filter, Pause, Saga, delivery_status, delivery_word};
 use serde::Serialize;
 
 use super::super::vocabulary::{AttemptStatus, DeliveryStatus};
@@ -30,6 +30,10 @@ pub(in crate::routes) struct View {
     next_attempt_at: Time,
     /// Why the last attempt failed; `null` once it has arrived.
     final_error_code: Option<String>,
+    /// Until when it waits because its subscription is paused; `null` where it does not wait for that.
+    paused_until: Option<Time>,
+    /// Why its subscription is paused.
+    paused_reason: Option<String>,
     created_at: Time,
     updated_at: Time,
     /// What the receiver tells repeats by.
@@ -40,8 +44,15 @@ pub(in crate::routes) struct View {
     replay_id: Option<String>,
 }
 
-impl From<Saga> for View {
-    fn from(saga: Saga) -> Self {
+impl View {
+    /// A delivery with what it waits for.
+    pub(super) async fn read(app: &App, id: i64) -> Result<Self, Problem> {
+        let delivery = app.webhooks.parts.deliveries.get(id).await?;
+        let pause = app.webhooks.parts.pauses.of_deliveries(&[id]).await?.remove(&id);
+        Ok(Self::of(delivery, pause))
+    }
+
+    fn of(saga: Saga, pause: Option<Pause>) -> Self {
         Self {
             id: saga.id,
             event_id: saga.event_id,
@@ -50,6 +61,8 @@ impl From<Saga> for View {
             attempt_count: saga.attempt_count,
             next_attempt_at: rfc3339(saga.next_attempt_at),
             final_error_code: saga.final_error_code,
+            paused_until: pause.as_ref().map(|pause| rfc3339(pause.until)),
+            paused_reason: pause.map(|pause| pause.reason),
             created_at: rfc3339(saga.created_at),
             updated_at: rfc3339(saga.updated_at),
             webhook_id: saga.webhook_id,
@@ -135,7 +148,13 @@ pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) ->
     let Asked { limit, before } = Asked::read(&mut query)?;
     query.finish("status, subscription_id, event_id, limit or cursor")?;
     let page = app.webhooks.parts.deliveries.list(&filter, limit, before).await?;
-    Ok(json(StatusCode::OK, &Page::of(page, View::from)))
+    let ids: Vec<i64> = page.items.iter().map(|delivery| delivery.id).collect();
+    let mut pauses = app.webhooks.parts.pauses.of_deliveries(&ids).await?;
+    let view = |delivery: Saga| {
+        let pause = pauses.remove(&delivery.id);
+        View::of(delivery, pause)
+    };
+    Ok(json(StatusCode::OK, &Page::of(page, view)))
 }
 
 /// A delivery as it stands, with what came of its attempts.
@@ -152,9 +171,8 @@ pub(in crate::routes) async fn show(
     holder: Option<Extension<Holder>>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let deliveries = &app.webhooks.parts.deliveries;
-    let delivery = deliveries.get(id).await?.into();
+    let delivery = View::read(&app, id).await?;
     let view = |attempt| AttemptView::of(attempt, holder.as_deref());
-    let attempts = deliveries.attempts(id).await?.into_iter().map(view).collect();
+    let attempts = app.webhooks.parts.deliveries.attempts(id).await?.into_iter().map(view).collect();
     Ok(json(StatusCode::OK, &WithAttempts { delivery, attempts }))
 }

@@ -41,8 +41,7 @@ pub(in crate::routes) async fn one(
     query.finish("")?;
     let requeued = app.webhooks.parts.dead_letters.requeue(id).await?;
     let status = if requeued.repeated { StatusCode::OK } else { StatusCode::CREATED };
-    let delivery = app.webhooks.parts.deliveries.get(requeued.delivery).await?;
-    Ok(json(status, &View::from(delivery)))
+    Ok(json(status, &View::read(&app, requeued.delivery).await?))
 }
 
 /// Which dead letters are requeued: those to which everything applies that is named.

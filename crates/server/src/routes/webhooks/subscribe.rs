@@ -76,7 +76,8 @@ pub(super) fn with_secret(
     secret: &Secret,
     now: Timestamp,
 ) -> Response {
-    let subscription = View::of(subscription, now, None);
+    // It was just made, or its secret was: either ends a pause.
+    let subscription = View::of(subscription, None, now, None);
     json(status, &WithSecret { subscription, secret: &secret.reveal() })
 }
 

@@ -8,7 +8,7 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Timestamp;
 use backstitch_modules::shown_duration;
-use backstitch_modules::webhooks::{MASK, Subscription, Terms};
+use backstitch_modules::webhooks::{MASK, Pause, Subscription, Terms};
 use serde::Serialize;
 
 use super::page::{Asked, Page};
@@ -47,6 +47,11 @@ pub(in crate::routes) struct View {
     enabled: bool,
     disabled_at: Option<Time>,
     disabled_reason: Option<String>,
+    /// Until when its deliveries wait because its endpoint failed or sent `Retry-After`; `null` while it is not paused. A
+    /// change of the subscription ends the pause.
+    paused_until: Option<Time>,
+    /// What opened its circuit breaker, or that its endpoint sent `Retry-After`.
+    paused_reason: Option<String>,
     /// Until when the secret before the newest one is good too.
     previous_secret_until: Option<Time>,
     created_at: Time,
@@ -54,7 +59,12 @@ pub(in crate::routes) struct View {
 }
 
 impl View {
-    pub(super) fn of(subscription: Subscription, now: Timestamp, reader: Option<&Holder>) -> Self {
+    pub(super) fn of(
+        subscription: Subscription,
+        pause: Option<Pause>,
+        now: Timestamp,
+        reader: Option<&Holder>,
+    ) -> Self {
         let Subscription { id, terms, headers, secrets, disabled, created_at, updated_at } = subscription;
         let Terms { url, event_types, max_retry_limit, max_concurrency, rate_limit, .. } = terms;
         let [base_delay, max_delay, timeout] =
@@ -75,6 +85,8 @@ impl View {
             enabled: disabled.is_none(),
             disabled_at: disabled.as_ref().map(|disabled| rfc3339(disabled.at)),
             disabled_reason: disabled.map(|disabled| disabled.reason),
+            paused_until: pause.as_ref().map(|pause| rfc3339(pause.until)),
+            paused_reason: pause.map(|pause| pause.reason),
             previous_secret_until: previous.map(rfc3339),
             created_at: rfc3339(created_at),
             updated_at: rfc3339(updated_at),
@@ -97,8 +109,14 @@ pub(in crate::routes) async fn list(
     let Asked { limit, before } = Asked::read(&mut query)?;
     query.finish("limit or cursor")?;
     let page = app.webhooks.parts.subscriptions.list(limit, before).await?;
+    let ids: Vec<i64> = page.items.iter().map(|subscription| subscription.id).collect();
+    let mut pauses = app.webhooks.parts.pauses.of_subscriptions(&ids).await?;
     let now = app.clock.now();
-    Ok(json(StatusCode::OK, &Page::of(page, |subscription| View::of(subscription, now, holder.as_deref()))))
+    let view = |subscription: Subscription| {
+        let pause = pauses.remove(&subscription.id);
+        View::of(subscription, pause, now, holder.as_deref())
+    };
+    Ok(json(StatusCode::OK, &Page::of(page, view)))
 }
 
 /// A subscription as it stands.
@@ -116,5 +134,6 @@ pub(in crate::routes) async fn show(
 ) -> Result<Response, Problem> {
     query.finish("")?;
     let subscription = app.webhooks.parts.subscriptions.get(id).await?;
-    Ok(json(StatusCode::OK, &View::of(subscription, app.clock.now(), holder.as_deref())))
+    let pause = app.webhooks.parts.pauses.of_subscriptions(&[id]).await?.remove(&id);
+    Ok(json(StatusCode::OK, &View::of(subscription, pause, app.clock.now(), holder.as_deref())))
 }

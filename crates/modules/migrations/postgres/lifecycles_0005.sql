@@ -1,0 +1,14 @@
+-- The time of a worker begins when it leases an action. Before that, only the machine's `queue_timeout` ends the wait.
+alter table lifecycles add column leased boolean not null default false;
+
+update lifecycles
+set leased = true
+where
+    not ended and not abandoned
+    and exists (select from jobs where jobs.saga_id = lifecycles.id and jobs.status = 'Leased');
+
+update lifecycles
+set due_at = null
+where
+    not ended and not abandoned and holder is null
+    and exists (select from jobs where jobs.saga_id = lifecycles.id and jobs.status = 'Pending');

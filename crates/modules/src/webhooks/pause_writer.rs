@@ -1,0 +1,119 @@
+//! Writes which endpoints this node pauses, for people to see.
+//!
+//! The limiter in memory decides what is sent. The rows lag behind it by a moment, and no delivery waits for them: a write
+//! that fails is repeated, and what a crash leaves expires.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
+
+use backstitch::store;
+use rusqlite::Transaction;
+use serde_json::json;
+use tokio::time::Instant;
+use tokio_postgres::types::ToSql;
+
+use super::base::{Part, Side};
+use super::dispatch::Dispatch;
+use super::lanes::LanePause;
+use crate::question::{Value, chosen, on_file};
+
+/// Changes within this time are written together.
+const WRITTEN_EVERY: Duration = Duration::from_millis(200);
+/// The wait after a write that failed.
+const STORE_RETRY: Duration = Duration::from_millis(500);
+/// A database that does not answer keeps a connection of the workers for no longer.
+const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
+
+/// Writes the pauses of a node for as long as it is run.
+pub struct PauseWriter {
+    dispatch: Arc<Dispatch>,
+    /// What the rows of this node say.
+    written: HashMap<i64, LanePause>,
+}
+
+impl PauseWriter {
+    /// Writes what these lanes pause.
+    #[must_use]
+    pub fn of(dispatch: Arc<Dispatch>) -> Self {
+        Self { dispatch, written: HashMap::new() }
+    }
+
+    /// Writes for as long as it is polled.
+    pub async fn run(mut self) {
+        // A process that had this file before may have left some.
+        let mut is_first = true;
+        loop {
+            let wait = match self.write_changes(is_first).await {
+                Ok(()) => {
+                    is_first = false;
+                    self.dispatch.lanes.pause_changed().await;
+                    WRITTEN_EVERY
+                }
+                Err(error) => {
+                    tracing::warn!(%error, "cannot write webhook pauses; retrying");
+                    STORE_RETRY
+                }
+            };
+            tokio::time::sleep(wait).await;
+        }
+    }
+
+    async fn write_changes(&mut self, is_first: bool) -> Result<(), store::Error> {
+        let changed = self.dispatch.lanes.take_changed_pauses();
+        let (mut paused, mut ended) = (Vec::new(), Vec::new());
+        for (endpoint, pause) in &changed {
+            match (pause, self.written.get(endpoint)) {
+                (Some(pause), before) if before != Some(pause) => paused.push((*endpoint, *pause)),
+                (None, Some(_)) => ended.push(*endpoint),
+                _ => {}
+            }
+        }
+        if paused.is_empty() && ended.is_empty() && !is_first {
+            return Ok(());
+        }
+        if let Err(error) = self.write(&paused, &ended).await {
+            self.dispatch.lanes.put_back_pauses(changed.into_iter().map(|(endpoint, _)| endpoint));
+            return Err(error);
+        }
+        self.written.retain(|endpoint, _| !ended.contains(endpoint));
+        self.written.extend(paused);
+        Ok(())
+    }
+
+    async fn write(&self, paused: &[(i64, LanePause)], ended: &[i64]) -> Result<(), store::Error> {
+        let (base, node) = (&self.dispatch.jobs.base, self.dispatch.crew.id());
+        let now = Instant::now();
+        let rest = |pause: &LanePause| pause.until.saturating_duration_since(now);
+        match base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let at = base.now();
+                let end = [node.into(), at.into(), chosen(ended)];
+                let row = |(endpoint, pause): &(i64, LanePause)| {
+                    let until = at.plus(rest(pause));
+                    [(*endpoint).into(), node.into(), until.into(), pause.reason.to_string().into()]
+                };
+                let rows: Vec<[Value; 4]> = paused.iter().map(row).collect();
+                let write = move |transaction: &Transaction<'_>| {
+                    on_file(transaction, include_str!("sqlite/end_pauses.sql"), &end)?;
+                    for row in &rows {
+                        on_file(transaction, include_str!("sqlite/write_pause.sql"), row)?;
+                    }
+                    Ok(())
+                };
+                file.write_product(write).await
+            }
+            Side::Postgres(server) => {
+                let millis = |pause: &LanePause| u64::try_from(rest(pause).as_millis()).unwrap_or(u64::MAX);
+                let rows = paused
+                    .iter()
+                    .map(|(endpoint, pause)| json!([endpoint, millis(pause), pause.reason.to_string()]));
+                let rows = serde_json::Value::Array(rows.collect()).to_string();
+                let ended = json!(ended).to_string();
+                let values: [&(dyn ToSql + Sync); 3] = [&node, &rows, &ended];
+                let sql = include_str!("postgres/write_pauses.sql");
+                server.query_within(ANSWERED_WITHIN, sql, &values).await.map(drop)
+            }
+        }
+    }
+}
