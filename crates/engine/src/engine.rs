@@ -28,6 +28,7 @@ use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
 use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
+use crate::store::parked::ParkedItem;
 use crate::store::product::Database;
 use crate::store::{self, Counts, Cursor, Filter, Health, Page, Store, Summary};
 use crate::stuck_steps;
@@ -509,6 +510,22 @@ impl Engine {
     /// Lets a product remove what is over and old enough, whenever the engine does.
     pub fn prune_with(&self, pruner: Arc<dyn Pruner>) {
         self.shared().pruners.add(pruner);
+    }
+
+    /// Has an item that the database rejected, or all of an area, or all there are, tried again by the next batch: within a
+    /// second on this node. Answers with the items; none if the named one is unknown.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    pub async fn retry_parked(
+        &self,
+        area: Option<&str>,
+        item: Option<&str>,
+    ) -> Result<Vec<ParkedItem>, Error> {
+        let shared = self.shared();
+        let retried = shared.store.retry_parked(area, item).await?;
+        shared.pruners.look_again();
+        Ok(retried)
     }
 
     /// What this process has removed because it was over for long enough.

@@ -37,6 +37,7 @@ mod feed;
 mod followers;
 mod http;
 mod lifecycles;
+mod parked;
 mod problem;
 mod routes;
 mod server;

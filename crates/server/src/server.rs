@@ -21,7 +21,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
 use crate::audience::Audience;
-use crate::auth::{Gate, Hasher, Keyring, Leaves, Rates, server_secret, watch_leaves};
+use crate::auth::{Gate, Hasher, Keyring, Keys, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::{CappedCalls, Config};
 use crate::console::{Outcomes, Pulse};
 use crate::database::Database;
@@ -166,7 +166,7 @@ impl Server {
             Hooks::start(&engine, &config, secret, counters, clock.clone(), closing.clone()).await?;
         let lifecycles = Courses::open(&engine, calls, &config).await?;
         let assembled = routes::assemble();
-        let open = gate.is_open().await.unwrap_or(false);
+        let open = gate.is_open(Keys::Current).await.unwrap_or(false);
         let began = clock.now();
         let app = App::new(Parts {
             engine,
@@ -269,7 +269,7 @@ async fn gate(
     let can_check = secret.is_some();
     let hasher = secret.map_or_else(Hasher::for_this_process, Hasher::new)?;
     let keyring = Keyring::open(database.clone(), hasher.clone(), clock).await?;
-    if !can_check && !keyring.is_empty().await? {
+    if !can_check && !keyring.is_empty(Keys::Current).await? {
         return Err(Error::NoSecret);
     }
     let may_be_open = config.listen.ip().is_loopback();

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 const GROUPS: [(&str, &[&str]); 6] = [
     ("Run it", &["demo", "serve", "migrate", "keys"]),
     ("Sagas", &["start", "ps", "show", "log", "follow"]),
-    ("Operate", &["cancel", "pause", "resume", "resolve", "doctor", "health", "alerts", "audit"]),
+    ("Operate", &["cancel", "pause", "resume", "resolve", "doctor", "health", "parked", "alerts", "audit"]),
     ("Declare and send", &["check", "definitions", "lifecycles", "webhooks", "dead-letters", "outbox"]),
     ("Products", &["orders", "sites"]),
     ("Tools", &["bench", "completions", "man", "help"]),

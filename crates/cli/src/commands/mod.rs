@@ -20,6 +20,7 @@ pub(crate) mod migrate;
 mod operate;
 mod orders;
 mod outbox;
+mod parked;
 mod ps;
 mod remote;
 mod resolve;

@@ -3,7 +3,7 @@
 use super::operate::{self, Operation};
 use super::{
     Failure, alerts, audit, dead_letters, definitions, doctor, follow, health, lifecycles, log, orders,
-    outbox, ps, resolve, show, sites, start, webhooks,
+    outbox, parked, ps, resolve, show, sites, start, webhooks,
 };
 use crate::cli::{Session, Target, client};
 
@@ -58,6 +58,8 @@ pub(crate) enum Remote {
     DeadLetters(Asked<dead_letters::Args>),
     /// Messages: list, show, publish, retry.
     Outbox(Asked<outbox::Args>),
+    /// Items that the database rejected: list, retry, remove a conflict.
+    Parked(Asked<parked::Args>),
     /// What needed a person, and who was told.
     Alerts(Asked<alerts::Args>),
     /// Who asked for which change.
@@ -91,6 +93,7 @@ impl Remote {
             Self::Webhooks(asked) => asked.run(webhooks::run).await,
             Self::DeadLetters(asked) => asked.run(dead_letters::run).await,
             Self::Outbox(asked) => asked.run(outbox::run).await,
+            Self::Parked(asked) => asked.run(parked::run).await,
             Self::Alerts(asked) => asked.run(alerts::run).await,
             Self::Audit(asked) => asked.run(audit::run).await,
             Self::Health(asked) => asked.run(health::run).await,

@@ -1,5 +1,13 @@
+-- Parked items, by area and item: an item that is parked anew keeps its place.
 select area, item, reason, attempts, parked_at, retry_at
 from parked_items
-where retry_at > ?1 and (?2 is null or area = ?2)
-order by parked_at, area, item
-limit ?3
+where
+    retry_at > ?1
+    and (?2 is null or area = ?2)
+    and (?3 is null or item = ?3)
+    and (?4 is null or instr(lower(reason), lower(?4)) > 0)
+    and (?5 is null or parked_at >= ?5)
+    and (?6 is null or retry_at < ?6)
+    and (?7 is null or (area, item) > (?7, ?8))
+order by area, item
+limit ?9

@@ -1,5 +1,6 @@
 //! Messages that were settled long ago, and keys of messages that are gone.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -66,13 +67,11 @@ impl Pruner for Settled {
         let Self { status, age, besides, .. } = *self;
         let page = self.store.old_messages(status, age, besides, self.walk.reached(), BATCH).await?;
         let together = fitting(page.old.iter().map(|message| Bulk { rows: 1, bytes: message.bytes }));
-        let mut going: Vec<i64> = page.old.iter().take(together).map(|message| message.id).collect();
-        let next = if together < page.old.len() { going.last().copied() } else { page.next };
-        if removal.exports() {
-            going = self.export(going, removal).await?;
-        }
+        let old: Vec<i64> = page.old.iter().take(together).map(|message| message.id).collect();
+        let next = if together < page.old.len() { old.last().copied() } else { page.next };
+        let export = |old: Vec<i64>| self.export(old, removal);
         let remove = |going: Vec<i64>| async move { Ok(self.store.remove_messages(&going).await?) };
-        let removed = removal.isolated(MESSAGE_RETENTION, "message", going, remove).await?;
+        let removed = removal.isolated(MESSAGE_RETENTION, "message", old, export, remove).await?;
         removal.removed("messages", removed.into_iter().sum());
         Ok(self.walk.go_on(next))
     }
@@ -87,19 +86,20 @@ impl Pruner for Keys {
     async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
         let after = self.walk.reached();
         let page = self.store.old_keys(self.age, after.as_ref(), BATCH).await?;
-        let going = if removal.exports() {
-            let read = page.old.into_iter().map(|OldKey { name, kept }| {
+        let old: Vec<KeyName> = page.old.iter().map(|key| key.name.clone()).collect();
+        let export = |free: Vec<KeyName>| async move {
+            let free: BTreeSet<KeyName> = free.into_iter().collect();
+            let kept = page.old.into_iter().filter(|key| free.contains(&key.name));
+            let read = kept.map(|OldKey { name, kept }| {
                 let kept = kept.map_err(|why| store::Error::from(why).into());
                 (name, kept.and_then(|key| line(&KeyLine::from(&key))))
             });
             let (going, lines) = removal.readable("key", read)?;
             removal.export("keys", lines).await?;
-            going
-        } else {
-            page.old.into_iter().map(|key| key.name).collect()
+            Ok(going)
         };
         let remove = |going: Vec<KeyName>| async move { Ok(self.store.remove_keys(&going).await?) };
-        let removed = removal.isolated(KEY_RETENTION, "key", going, remove).await?;
+        let removed = removal.isolated(KEY_RETENTION, "key", old, export, remove).await?;
         removal.removed("keys", removed.into_iter().sum());
         Ok(self.walk.go_on(page.next))
     }

@@ -74,31 +74,37 @@ impl Isolable for NotPruned {
     }
 }
 
-/// Removes these together. If the database rejects that, or one cannot be read, removes as many as can go: what is rejected is
-/// parked, and tried again later.
+/// Exports those of these that are not parked, then removes what `export` returns. If the database rejects the removal, removes
+/// as many as can go: what is rejected is parked, and tried again later. The export is done once, whatever is rejected.
 ///
 /// # Errors
 /// When something else is in the way.
-pub async fn remove_isolated<T, R, W, F>(
+pub async fn remove_isolated<T, R, X, E, W, F>(
     store: &dyn Store,
     area: &'static str,
     items: Vec<T>,
+    export: X,
     remove: W,
 ) -> Result<Removed<T, R>, NotPruned>
 where
     T: Clone + Display,
+    X: FnOnce(Vec<T>) -> E,
+    E: Future<Output = Result<Vec<T>, NotPruned>>,
     W: Fn(Vec<T>) -> F,
     F: Future<Output = Result<R, NotPruned>>,
 {
+    let all = items.len();
     let parked = if items.is_empty() { Vec::new() } else { store.parked(Some(area), READ_AT_ONCE).await? };
     let parked: HashSet<String> = parked.into_iter().map(|parked| parked.item).collect();
     let is_free = |item: &T| parked.is_empty() || !parked.contains(&item.to_string());
-    let (free, parked): (Vec<T>, Vec<T>) = items.into_iter().partition(is_free);
-    let Isolated { written, rejected, failed } = isolate(free, remove).await.into();
+    let free: Vec<T> = items.into_iter().filter(is_free).collect();
+    let going = if free.is_empty() { free } else { export(free).await? };
+    let tried = going.len();
+    let Isolated { written, rejected, failed } = isolate(going, remove).await.into();
     let to_park = rejected.iter().filter(|(_, error)| !error.is_of_one_row());
     let to_park: Vec<_> = to_park.map(|(item, error)| (item, error)).collect();
     park(store, area, &to_park).await?;
-    failed.map_or(Ok(Removed { removed: written, stays: rejected, parked: parked.len() }), Err)
+    failed.map_or(Ok(Removed { removed: written, stays: rejected, tried, untried: all - tried }), Err)
 }
 
 /// What became of items that were to be removed.
@@ -108,8 +114,10 @@ pub struct Removed<T, R> {
     pub removed: Vec<R>,
     /// What stays from now on, and why.
     pub stays: Vec<(T, NotPruned)>,
-    /// How many were parked before.
-    pub parked: usize,
+    /// For how many the removal was tried.
+    pub tried: usize,
+    /// How many were parked before, or could not be exported.
+    pub untried: usize,
 }
 
 impl From<NotKept> for NotPruned {
@@ -133,23 +141,30 @@ impl Removal<'_> {
         self.trouble(format!("{what} stays, because {why}"));
     }
 
-    /// Removes these together, or as many of them as can go. What stays is told.
+    /// Removes these together, or as many of them as can go, after `export` where an export is wanted. `export` returns those
+    /// that may go. What stays is told.
     ///
     /// # Errors
     /// When something is in the way of all of them.
-    pub async fn isolated<T, R, W, F>(
+    pub async fn isolated<T, R, X, E, W, F>(
         &self,
         area: &'static str,
         kind: &'static str,
         items: Vec<T>,
+        export: X,
         remove: W,
     ) -> Result<Vec<R>, NotPruned>
     where
         T: Clone + Display,
+        X: FnOnce(Vec<T>) -> E,
+        E: Future<Output = Result<Vec<T>, NotPruned>>,
         W: Fn(Vec<T>) -> F,
         F: Future<Output = Result<R, NotPruned>>,
     {
-        let Removed { removed, stays, .. } = remove_isolated(&**self.store, area, items, remove).await?;
+        let exports = self.exports();
+        let export = move |free| async move { if exports { export(free).await } else { Ok(free) } };
+        let removed = remove_isolated(&**self.store, area, items, export, remove).await?;
+        let Removed { removed, stays, .. } = removed;
         for (item, why) in stays {
             self.passed_over(&format_args!("{kind} {item}"), &why);
         }
@@ -230,6 +245,11 @@ impl Pruners {
 
     pub(crate) fn add(&self, pruner: Arc<dyn Pruner>) {
         self.all.write().unwrap_or_else(PoisonError::into_inner).push(pruner);
+        self.came.notify_one();
+    }
+
+    /// Ends the rest of the loop: a parked item is to be tried again now.
+    pub(crate) fn look_again(&self) {
         self.came.notify_one();
     }
 

@@ -13,6 +13,7 @@ use super::pruning::{BATCH, NotPruned, Pruner, Removal};
 use super::walk::Walk;
 use super::{SagaAges, fitting};
 use crate::store::Store;
+use crate::store::isolation::{Isolated, isolate};
 use crate::store::parked::SAGA_RETENTION;
 use crate::store::retention::Bulk;
 
@@ -37,14 +38,29 @@ pub(super) fn pruners(store: &Arc<dyn Store>, ages: &SagaAges) -> Vec<Arc<dyn Pr
 }
 
 impl Ended {
-    /// Exports and removes these together.
-    async fn remove(&self, old: &[SagaId], removal: &Removal<'_>) -> Result<(), NotPruned> {
-        if removal.exports() {
-            let keys = self.store.keys_of_sagas(old).await?;
-            let stored = self.store.load(old).await?;
-            let lines = stored.iter().map(|saga| line(&SagaLine::of(saga, &keys)?));
-            removal.export("sagas", lines.collect::<Result<_, _>>()?).await?;
+    /// Exports these, but for those that cannot be read, which stay.
+    async fn export(&self, old: Vec<SagaId>, removal: &Removal<'_>) -> Result<Vec<SagaId>, NotPruned> {
+        let read = |old: Vec<SagaId>| async move { Ok((self.lines(&old).await?, old)) };
+        let Isolated { written, rejected, failed } = isolate(old, read).await.into();
+        if let Some(error) = failed {
+            return Err(error);
         }
+        for (saga, why) in rejected {
+            removal.passed_over(&format_args!("saga {saga}"), &why);
+        }
+        let (lines, going): (Vec<Vec<String>>, Vec<Vec<SagaId>>) = written.into_iter().unzip();
+        removal.export("sagas", lines.concat()).await?;
+        Ok(going.concat())
+    }
+
+    async fn lines(&self, old: &[SagaId]) -> Result<Vec<String>, NotPruned> {
+        let keys = self.store.keys_of_sagas(old).await?;
+        let stored = self.store.load(old).await?;
+        stored.iter().map(|saga| line(&SagaLine::of(saga, &keys)?)).collect()
+    }
+
+    /// Removes these together.
+    async fn remove(&self, old: &[SagaId], removal: &Removal<'_>) -> Result<(), NotPruned> {
         let gone = self.store.remove_sagas(old, self.status, self.age).await?;
         removal.removed("sagas", gone.sagas);
         removal.removed("saga_events", gone.events);
@@ -64,8 +80,9 @@ impl Pruner for Ended {
             page.old.truncate(fitting);
             page.next = page.old.last().copied();
         }
+        let export = |old: Vec<SagaId>| self.export(old, removal);
         let remove = |old: Vec<SagaId>| async move { self.remove(&old, removal).await };
-        removal.isolated(SAGA_RETENTION, "saga", page.old, remove).await?;
+        removal.isolated(SAGA_RETENTION, "saga", page.old, export, remove).await?;
         Ok(self.walk.go_on(page.next))
     }
 

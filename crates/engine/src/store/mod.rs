@@ -39,7 +39,7 @@ use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
-use parked::{ParkedItem, Rejection};
+use parked::{ParkedFilter, ParkedItem, Rejection};
 use retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use std::time::Duration;
 use survey::{Footing, Survey};
@@ -396,11 +396,29 @@ pub trait Store: Send + Sync + 'static {
         Ok(())
     }
 
-    /// Up to `limit` items of this area, or of all, that are parked, longest first.
+    /// Up to `limit` of these items that are parked, by area and item.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn parked(&self, _area: Option<&str>, _limit: usize) -> Result<Vec<ParkedItem>, Error> {
+    async fn list_parked(&self, _filter: &ParkedFilter, _limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        Ok(Vec::new())
+    }
+
+    /// Up to `limit` items of this area, or of all, that are parked.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        let filter = ParkedFilter { area: area.map(str::to_owned), ..ParkedFilter::default() };
+        self.list_parked(&filter, limit).await
+    }
+
+    /// Has this item, or all parked items, of this area, or of all, tried again by their next batch. Answers with those that
+    /// it was done for; a named item is among them as long as it is known, so a repetition gives the same answer.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn retry_parked(&self, _area: Option<&str>, _item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
         Ok(Vec::new())
     }
 

@@ -40,6 +40,23 @@ pub struct ParkedItem {
     pub retry_at: Timestamp,
 }
 
+/// Which parked items are meant; by default all of them.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct ParkedFilter {
+    /// Those of this area.
+    pub area: Option<String>,
+    /// The one of this number or name, in any area.
+    pub item: Option<String>,
+    /// Those whose reason contains this text, in any case.
+    pub reason: Option<String>,
+    /// Those that were rejected then or later.
+    pub since: Option<Timestamp>,
+    /// Those that are tried again before this moment.
+    pub retry_before: Option<Timestamp>,
+    /// Those behind this area and item, in the order of the list.
+    pub after: Option<(String, String)>,
+}
+
 /// An item and what the database said of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Rejection {

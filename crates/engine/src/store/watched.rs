@@ -16,7 +16,7 @@ use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
-use super::parked::{ParkedItem, Rejection};
+use super::parked::{ParkedFilter, ParkedItem, Rejection};
 use super::product::Database;
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
@@ -343,8 +343,12 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.park(area, rejected).await
     }
 
-    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
-        self.admitted().await?.parked(area, limit).await
+    async fn list_parked(&self, filter: &ParkedFilter, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        self.admitted().await?.list_parked(filter, limit).await
+    }
+
+    async fn retry_parked(&self, area: Option<&str>, item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
+        self.admitted().await?.retry_parked(area, item).await
     }
 
     async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {

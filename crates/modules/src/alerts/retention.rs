@@ -1,5 +1,6 @@
 //! Removes alerts that somebody took upon them long ago. One that nobody has acknowledged stays, however old it is.
 
+use std::collections::HashMap;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
@@ -50,29 +51,33 @@ impl Pruner for Acknowledged {
         };
         let together = fitting(alerts.iter().map(bulk));
         let mut going = Vec::with_capacity(together);
-        let mut lines = Vec::with_capacity(together);
+        let mut lines = HashMap::with_capacity(together);
         for alert in alerts.iter().take(together) {
             let Some(first) = alert.first() else { continue };
             match exported(first, alert) {
-                Ok(line) => lines.push(line),
+                Ok(line) => lines.insert(first.id, line),
                 Err(error) if error.is_of_one_row() => {
                     removal.passed_over(&format_args!("alert {}", first.id), &error);
                     continue;
                 }
                 Err(error) => return Err(error),
-            }
+            };
             going.push(first.id);
         }
         if going.is_empty() {
             return Ok(false);
         }
-        removal.export("alerts", lines).await?;
+        let export = |going: Vec<i64>| async move {
+            let mut lines = lines;
+            removal.export("alerts", going.iter().filter_map(|id| lines.remove(id)).collect()).await?;
+            Ok(going)
+        };
         let remove = |going: Vec<i64>| {
             let store = store.clone();
             async move { Ok(store.remove_messages(&going).await?) }
         };
         let removed: u64 =
-            removal.isolated(MESSAGE_RETENTION, "alert", going, remove).await?.into_iter().sum();
+            removal.isolated(MESSAGE_RETENTION, "alert", going, export, remove).await?.into_iter().sum();
         removal.removed("alerts", removed);
         Ok(removed > 0 && (together < alerts.len() || alerts.len() == PAGE))
     }

@@ -50,7 +50,7 @@ pub mod nats;
 mod on_file;
 mod on_server;
 mod over_http;
-mod parked;
+pub mod parked;
 mod retention;
 mod schema;
 mod seats;

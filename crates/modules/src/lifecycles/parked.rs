@@ -1,10 +1,10 @@
 //! Where items of lifecycles are parked that the database rejects.
 
 /// Instances whose action is due, or whose answer cannot be kept.
-pub(super) const ACTIONS: &str = "lifecycle_actions";
+pub const ACTIONS: &str = "lifecycle_actions";
 /// Jobs of workers who are gone.
-pub(super) const JOBS: &str = "lifecycle_jobs";
+pub const JOBS: &str = "lifecycle_jobs";
 /// Instances that are old enough to be removed.
-pub(super) const RETENTION: &str = "lifecycle_retention";
+pub const RETENTION: &str = "lifecycle_retention";
 /// Dead letters that are old enough to be removed.
-pub(super) const LETTER_RETENTION: &str = "lifecycle_letter_retention";
+pub const LETTER_RETENTION: &str = "lifecycle_letter_retention";

@@ -2,7 +2,7 @@
 //!
 //! What is removed is forgotten: the same key begins anew.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -142,18 +142,17 @@ impl Scheduled {
         before: Timestamp,
         removal: &Removal<'_>,
     ) -> Result<(), NotPruned> {
-        let mut going = old.to_vec();
-        if removal.exports() {
+        let export = |old: Vec<SagaId>| async move {
             let mut read = Vec::with_capacity(old.len());
-            for id in going {
+            for id in old {
                 read.extend(self.exported(id).await.transpose().map(|line| (id, line)));
             }
-            let (readable, lines) = removal.readable("lifecycle", read)?;
+            let (going, lines) = removal.readable("lifecycle", read)?;
             removal.export("lifecycles", lines).await?;
-            going = readable;
-        }
+            Ok(going)
+        };
         let remove = |going: Vec<SagaId>| async move { Ok(remove(&self.base, &going, before).await?) };
-        for gone in removal.isolated(RETENTION, "lifecycle", going, remove).await? {
+        for gone in removal.isolated(RETENTION, "lifecycle", old.to_vec(), export, remove).await? {
             removal.removed("lifecycles", gone.instances);
             removal.removed("lifecycle_events", gone.events);
             removal.removed("jobs", gone.jobs);
@@ -213,19 +212,21 @@ impl Scheduled {
                 old.push((row.integer(0)?, row));
             }
         }
-        let mut going: Vec<i64> = old.iter().map(|(id, _)| *id).collect();
-        let next = going.last().copied().filter(|_| going.len() == PAGE);
-        if removal.exports() {
+        let ids: Vec<i64> = old.iter().map(|(id, _)| *id).collect();
+        let next = ids.last().copied().filter(|_| ids.len() == PAGE);
+        let export = |free: Vec<i64>| async move {
             let exported = |row: &Record| line(&LetterLine::from(&read(row).map_err(misread)?));
-            let lines = old.into_iter().map(|(id, row)| (id, exported(row)));
-            let (readable, lines) = removal.readable("lifecycle dead letter", lines)?;
+            let free: HashSet<i64> = free.into_iter().collect();
+            let free = old.into_iter().filter(|(id, _)| free.contains(id));
+            let lines: Vec<_> = free.map(|(id, row)| (id, exported(row))).collect();
+            let (going, lines) = removal.readable("lifecycle dead letter", lines)?;
             removal.export("lifecycle_dead_letters", lines).await?;
-            going = readable;
-        }
+            Ok(going)
+        };
         let remove = |going: Vec<i64>| async move {
             Ok(self.base.change(REMOVE_LETTERS, vec![chosen(&going)]).await?.len() as u64)
         };
-        let gone = removal.isolated(LETTER_RETENTION, "lifecycle dead letter", going, remove).await?;
+        let gone = removal.isolated(LETTER_RETENTION, "lifecycle dead letter", ids, export, remove).await?;
         removal.removed("lifecycle_dead_letters", gone.into_iter().sum());
         *reached = next.unwrap_or_default();
         Ok(next.is_some())

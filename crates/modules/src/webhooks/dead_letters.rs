@@ -228,6 +228,18 @@ impl DeadLetters {
         }
     }
 
+    /// Removes the dead letter that is in the way of what came of this job: its delivery is not dead-lettered, so only another
+    /// program can have inserted it. `None` if there is no such dead letter.
+    ///
+    /// # Errors
+    /// When the database cannot be written.
+    pub async fn remove_conflict(&self, job: i64) -> Result<Option<DeadLetter>, Error> {
+        let remove = statement!("webhooks/remove_conflicting_letter");
+        // The only role that may delete dead letters.
+        let rows = self.base.change(Part::Retention, remove, vec![job.into()]).await?;
+        Ok(rows.first().map(DeadLetter::read).transpose()?)
+    }
+
     /// The new deliveries of these dead letters, but for those requeued before.
     async fn requeue_all(&self, ids: &[i64]) -> Result<Vec<i64>, Error> {
         if ids.is_empty() {

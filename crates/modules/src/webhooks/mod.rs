@@ -50,7 +50,7 @@ pub mod lanes;
 mod observer;
 mod orchestrator;
 mod page;
-mod parked;
+pub mod parked;
 mod pause_writer;
 mod pauses;
 mod registrar;

@@ -1,12 +1,12 @@
 //! Where items of webhooks are parked that the database rejects.
 
 /// Results of attempts, by the number of their job.
-pub(super) const RESULTS: &str = "webhook_results";
+pub const RESULTS: &str = "webhook_results";
 /// Deliveries whose next attempt is due.
-pub(super) const DELIVERIES: &str = "webhook_deliveries";
+pub const DELIVERIES: &str = "webhook_deliveries";
 /// Jobs whose lease is over, or whose subscription is deleted.
-pub(super) const JOBS: &str = "webhook_jobs";
+pub const JOBS: &str = "webhook_jobs";
 /// Deliveries that are old enough to be removed.
-pub(super) const DELIVERY_RETENTION: &str = "webhook_delivery_retention";
+pub const DELIVERY_RETENTION: &str = "webhook_delivery_retention";
 /// Events that are old enough to be removed.
-pub(super) const EVENT_RETENTION: &str = "webhook_event_retention";
+pub const EVENT_RETENTION: &str = "webhook_event_retention";

@@ -197,18 +197,14 @@ impl Round<'_> {
                 vec![delivery_word(status).into(), before.into(), (*from).into(), PAGE.into()];
             let page = self.base().read(Part::Retention, statement!("webhooks/finished"), values).await?;
             for old in old(&page)?.chunks(DELIVERIES) {
-                let mut going = old.to_vec();
-                if let Some(removal) = self.exports() {
-                    let documents = export::deliveries(self.base(), old).await?;
-                    let (readable, lines) = removal.readable("delivery", documents)?;
-                    removal.export("deliveries", lines).await?;
-                    going = readable;
-                }
-                let wanted = going.len();
+                let export = |old: Vec<i64>| self.export_deliveries(old);
                 let remove = |going: Vec<i64>| async move { self.remove_deliveries(&going).await };
-                let (gone, kept) = self.isolated(DELIVERY_RETENTION, "delivery", going, remove).await?;
+                let gone =
+                    self.isolated(DELIVERY_RETENTION, "delivery", old.to_vec(), export, remove).await?;
+                let kept = gone.stays.len();
+                let wanted = gone.tried;
                 let mut removed = 0;
-                for gone in gone {
+                for gone in gone.removed {
                     let [deliveries, jobs, attempts, dead_letters] = gone;
                     let events =
                         deliveries.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
@@ -237,6 +233,15 @@ impl Round<'_> {
         Ok(stayed)
     }
 
+    /// Exports these, but for those that cannot be read, which stay.
+    async fn export_deliveries(&self, old: Vec<i64>) -> Result<Vec<i64>, NotPruned> {
+        let Some(removal) = self.exports() else { return Ok(old) };
+        let documents = export::deliveries(self.base(), &old).await?;
+        let (going, lines) = removal.readable("delivery", documents)?;
+        removal.export("deliveries", lines).await?;
+        Ok(going)
+    }
+
     /// The delivery goes first: the database refuses to delete what belongs to one that exists. Jobs are found by their
     /// attempts.
     async fn remove_deliveries(&self, going: &[i64]) -> Result<[Vec<Record>; 4], NotPruned> {
@@ -250,26 +255,28 @@ impl Round<'_> {
         Ok(self.base().change_picked(Part::Retention, pick, values, statements).await?)
     }
 
-    /// Removes these together, or as many of them as can go; how many stay that the database rejects.
-    async fn isolated<R, W, F>(
+    /// Exports these once, and removes them together, or as many of them as can go.
+    async fn isolated<R, X, E, W, F>(
         &self,
         area: &'static str,
         kind: &'static str,
-        going: Vec<i64>,
+        old: Vec<i64>,
+        export: X,
         remove: W,
-    ) -> Result<(Vec<R>, usize), NotPruned>
+    ) -> Result<Removed<i64, R>, NotPruned>
     where
+        X: FnOnce(Vec<i64>) -> E,
+        E: Future<Output = Result<Vec<i64>, NotPruned>>,
         W: Fn(Vec<i64>) -> F,
         F: Future<Output = Result<R, NotPruned>>,
     {
-        let Removed { removed, stays, parked } =
-            remove_isolated(self.base().store(), area, going, remove).await?;
+        let gone = remove_isolated(self.base().store(), area, old, export, remove).await?;
         if let Some(removal) = self.removal {
-            for (id, why) in &stays {
+            for (id, why) in &gone.stays {
                 removal.passed_over(&format_args!("{kind} {id}"), why);
             }
         }
-        Ok((removed, stays.len() + parked))
+        Ok(gone)
     }
 
     async fn prune_events(&self, reached: &mut Reached, pruned: &mut Pruned) -> Result<(), NotPruned> {
@@ -324,23 +331,16 @@ impl Round<'_> {
     }
 
     async fn remove_together(&self, events: &[i64], before: Value) -> Result<Gone, NotPruned> {
-        let Some(removal) = self.exports() else {
-            return self.remove_those(events.to_vec(), before).await;
-        };
-        let (pick, values) = (statement!("webhooks/prunable_events"), vec![chosen(events), before.clone()]);
-        let old = self.base().read(Part::Retention, pick, values).await?;
-        let old = old.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
-        let documents = export::events(self.base(), &old).await?;
-        let known = documents.len();
-        let (going, lines) = removal.readable("event", documents)?;
-        removal.export("events", lines).await?;
-        let unreadable = known - going.len();
-        let gone = self.remove_those(going, before).await?;
-        Ok(Gone { stayed: gone.stayed + unreadable, ..gone })
-    }
-
-    async fn remove_those(&self, going: Vec<i64>, before: Value) -> Result<Gone, NotPruned> {
+        let mut old = events.to_vec();
+        if self.exports().is_some() {
+            // Only what may go is exported.
+            let (pick, values) =
+                (statement!("webhooks/prunable_events"), vec![chosen(events), before.clone()]);
+            let rows = self.base().read(Part::Retention, pick, values).await?;
+            old = rows.iter().map(|row| row.integer(0)).collect::<Result<Vec<_>, _>>()?;
+        }
         let before = &before;
+        let export = |old: Vec<i64>| self.export_events(old);
         let remove = |going: Vec<i64>| async move {
             let (pick, values) =
                 (statement!("webhooks/prunable_events"), vec![chosen(&going), before.clone()]);
@@ -348,8 +348,17 @@ impl Round<'_> {
             let [gone] = self.base().change_picked(Part::Retention, pick, values, prune).await?;
             Ok(gone.len())
         };
-        let (removed, stayed) = self.isolated(EVENT_RETENTION, "event", going, remove).await?;
-        Ok(Gone { removed: removed.into_iter().sum(), stayed })
+        let gone = self.isolated(EVENT_RETENTION, "event", old, export, remove).await?;
+        Ok(Gone { removed: gone.removed.into_iter().sum(), stayed: gone.stays.len() + gone.untried })
+    }
+
+    /// Exports these, but for those that cannot be read, which stay.
+    async fn export_events(&self, old: Vec<i64>) -> Result<Vec<i64>, NotPruned> {
+        let Some(removal) = self.exports() else { return Ok(old) };
+        let documents = export::events(self.base(), &old).await?;
+        let (going, lines) = removal.readable("event", documents)?;
+        removal.export("events", lines).await?;
+        Ok(going)
     }
 }
 

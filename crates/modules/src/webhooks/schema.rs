@@ -46,5 +46,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0008.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0008.sql"),
         },
+        Migration {
+            name: "conflicting_dead_letters",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0009.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0009.sql"),
+        },
     ],
 };

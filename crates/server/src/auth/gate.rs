@@ -8,7 +8,7 @@ use axum::response::{IntoResponse, Response};
 use backstitch::SagaId;
 
 use super::access::Access;
-use super::keyring::{Holder, Keyring, Verdict};
+use super::keyring::{Holder, Keyring, Keys, Verdict};
 use super::leave::Right;
 use super::rates::{Rates, Who, is_limited};
 use super::role::Role;
@@ -40,8 +40,8 @@ impl Gate {
         stream_token::of(&self.hasher, saga, holder.map(|holder| holder.id))
     }
 
-    pub(crate) async fn is_open(&self) -> Result<bool, Problem> {
-        Ok(self.may_be_open && self.keyring.is_empty().await.map_err(|why| Problem::of_store(&why))?)
+    pub(crate) async fn is_open(&self, keys: Keys) -> Result<bool, Problem> {
+        Ok(self.may_be_open && self.keyring.is_empty(keys).await.map_err(|why| Problem::of_store(&why))?)
     }
 
     /// The holder of the request's key, and what lets the request in; neither where nobody ever needs a key.
@@ -51,9 +51,10 @@ impl Gate {
         asked: Asked<'_>,
         peer: Who,
         limited: bool,
+        keys: Keys,
     ) -> Result<(Option<Holder>, Option<Right>), Problem> {
         let key = match needed {
-            Some(_) if !self.is_open().await? => Some(bearer(asked.headers)),
+            Some(_) if !self.is_open(keys).await? => Some(bearer(asked.headers)),
             _ => None,
         };
         if needed.is_some()
@@ -63,7 +64,7 @@ impl Gate {
             return Err(Problem::new(Kind::Forbidden, why));
         }
         let holder = match &key {
-            Some(Ok(key)) => Some(self.identify(key, peer).await?),
+            Some(Ok(key)) => Some(self.identify(key, peer, keys).await?),
             Some(Err(_)) | None => None,
         };
         if limited {
@@ -83,14 +84,14 @@ impl Gate {
         }
     }
 
-    pub(crate) async fn identify(&self, key: &str, peer: Who) -> Result<Holder, Problem> {
+    pub(crate) async fn identify(&self, key: &str, peer: Who, keys: Keys) -> Result<Holder, Problem> {
         let of_store = |why| Problem::of_store(&why);
-        let mut verdict = self.keyring.verify(key).await.map_err(of_store)?;
+        let mut verdict = self.keyring.verify(keys, key).await.map_err(of_store)?;
         if !matches!(verdict, Verdict::Good(_)) {
             // Only now: a good key is let in whatever others at its address try, and whoever tries too many gets no
             // further, to the database least of all.
             self.rates.wrong_key(peer)?;
-            verdict = self.keyring.verify_anew(key).await.map_err(of_store)?;
+            verdict = self.keyring.verify_anew(keys, key).await.map_err(of_store)?;
         }
         match verdict {
             Verdict::Good(holder) => Ok(holder),
@@ -135,7 +136,8 @@ pub(crate) async fn guard(State(app): State<App>, mut request: Request, next: Ne
     };
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
     let asked = Asked { headers: request.headers(), uri: request.uri() };
-    let admitted = app.gate.admit(needed, asked, peer, is_limited(path.as_str())).await;
+    let keys = Keys::for_route(path.as_str());
+    let admitted = app.gate.admit(needed, asked, peer, is_limited(path.as_str()), keys).await;
     let (holder, right) = match admitted {
         Ok(admitted) => admitted,
         Err(problem) => return problem.into_response(),

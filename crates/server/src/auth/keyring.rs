@@ -20,6 +20,7 @@ use super::role::Role;
 use super::secret::{Hasher, Purpose};
 use super::session::Session;
 use crate::database::Database;
+use crate::http::reports_on_the_database;
 
 /// How long a look at the keys is good for: a revocation bites after this at the latest.
 const FRESH_FOR: Duration = Duration::from_secs(2);
@@ -30,13 +31,39 @@ const AGAIN_AFTER: Duration = Duration::from_millis(200);
 /// How long a look may take: everybody waits for it, also whoever wants to know what is wrong with the database.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
+/// How long a route that reports on the database waits for a look. It then uses the keys that were read last.
+const REPORT_WITHIN: Duration = Duration::from_secs(1);
+
+/// Which keys count while the database does not answer.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Keys {
+    /// None: the request fails.
+    Current,
+    /// Those that were read last: for routes that report on the database.
+    LastRead,
+}
+
+impl Keys {
+    /// The keys for the route of this template.
+    pub(crate) fn for_route(template: &str) -> Self {
+        if reports_on_the_database(template) { Self::LastRead } else { Self::Current }
+    }
+}
+
 /// Knows the keys.
 pub(crate) struct Keyring {
     database: Database,
     hasher: Hasher,
     clock: Arc<dyn Clock>,
     seen: ArcSwap<Seen>,
-    looking: Mutex<()>,
+    /// Held while the keys are read; how the last look failed, if it did.
+    looking: Mutex<Option<FailedLook>>,
+}
+
+/// A look at the keys that failed.
+struct FailedLook {
+    at: Instant,
+    why: String,
 }
 
 /// One look at the keys.
@@ -105,8 +132,8 @@ impl Keyring {
     }
 
     /// Whether there has ever been a key. Revoked and expired ones count: taking the last key away opens nothing.
-    pub(crate) async fn is_empty(&self) -> Result<bool, Error> {
-        Ok(self.seen_within(FRESH_FOR).await?.keys.is_empty())
+    pub(crate) async fn is_empty(&self, keys: Keys) -> Result<bool, Error> {
+        Ok(self.seen_by(keys, FRESH_FOR).await?.keys.is_empty())
     }
 
     /// Whether any key opens anything now.
@@ -122,7 +149,7 @@ impl Keyring {
         let seen = match self.seen_within(LOOK_EVERY).await {
             Ok(seen) => seen,
             Err(error) => {
-                tracing::warn!(%error, "the API keys cannot be read: whoever is here may stay");
+                tracing::warn!(%error, "cannot reload API keys; keeping the cached ones");
                 self.seen.load_full()
             }
         };
@@ -134,20 +161,20 @@ impl Keyring {
         }
     }
 
-    pub(crate) async fn verify(&self, text: &str) -> Result<Verdict, Error> {
-        self.verify_within(FRESH_FOR, text).await
+    pub(crate) async fn verify(&self, keys: Keys, text: &str) -> Result<Verdict, Error> {
+        self.verify_within(keys, FRESH_FOR, text).await
     }
 
     /// The same for a key that seemed to be none: it may have been made a moment ago.
-    pub(crate) async fn verify_anew(&self, text: &str) -> Result<Verdict, Error> {
-        self.verify_within(AGAIN_AFTER, text).await
+    pub(crate) async fn verify_anew(&self, keys: Keys, text: &str) -> Result<Verdict, Error> {
+        self.verify_within(keys, AGAIN_AFTER, text).await
     }
 
-    async fn verify_within(&self, age: Duration, text: &str) -> Result<Verdict, Error> {
+    async fn verify_within(&self, keys: Keys, age: Duration, text: &str) -> Result<Verdict, Error> {
         if !key::is_well_formed(text) {
             return Ok(Verdict::Unknown);
         }
-        let seen = self.seen_within(age).await?;
+        let seen = self.seen_by(keys, age).await?;
         // How a key ends is no secret, and what ends like none of them is not worth a hash.
         if !seen.ends.contains(key::last_four(text)) {
             return Ok(Verdict::Unknown);
@@ -161,8 +188,8 @@ impl Keyring {
     }
 
     /// Who has a session, for as long as their key is good and they have not signed out.
-    pub(crate) async fn verify_session(&self, session: Session) -> Result<Option<Holder>, Error> {
-        let seen = self.seen_within(FRESH_FOR).await?;
+    pub(crate) async fn verify_session(&self, keys: Keys, session: Session) -> Result<Option<Holder>, Error> {
+        let seen = self.seen_by(keys, FRESH_FOR).await?;
         Ok(seen.good_by(session, self.clock.now()).map(Holder::of))
     }
 
@@ -181,6 +208,18 @@ impl Keyring {
         }
     }
 
+    /// A look that is not older than this, or, for reports on a database that does not answer, the last one.
+    async fn seen_by(&self, keys: Keys, age: Duration) -> Result<Arc<Seen>, Error> {
+        if keys == Keys::Current {
+            return self.seen_within(age).await;
+        }
+        if let Ok(Ok(seen)) = tokio::time::timeout(REPORT_WITHIN, self.seen_within(age)).await {
+            return Ok(seen);
+        }
+        tracing::warn!("cannot reload API keys; keeping the cached ones for a report");
+        Ok(self.seen.load_full())
+    }
+
     /// A look that is not older than this; one that is too old is made anew, once for all who wait for it.
     async fn seen_within(&self, age: Duration) -> Result<Arc<Seen>, Error> {
         let fresh = |seen: &Seen| seen.at.elapsed() < age;
@@ -188,17 +227,35 @@ impl Keyring {
         if fresh(&seen) {
             return Ok(seen);
         }
-        let _alone = self.looking.lock().await;
+        let waits_since = Instant::now();
+        let mut failed = self.looking.lock().await;
         let seen = self.seen.load_full();
         if fresh(&seen) {
             return Ok(seen);
         }
+        // Whoever waited takes what came, or many would ask a silent database one after the other.
+        if let Some(failed) = failed.as_ref().filter(|failed| failed.at > waits_since) {
+            return Err(Error::Unavailable(failed.why.clone()));
+        }
         let looked = tokio::time::timeout(ANSWER_WITHIN, look(&self.database, self.clock.now())).await;
         let silent =
             |_| Error::Unavailable(format!("the API keys could not be read within {ANSWER_WITHIN:?}"));
-        let seen = Arc::new(looked.map_err(silent)??);
-        self.seen.store(seen.clone());
-        Ok(seen)
+        match looked.map_err(silent).flatten() {
+            Ok(seen) => {
+                *failed = None;
+                let seen = Arc::new(seen);
+                self.seen.store(seen.clone());
+                Ok(seen)
+            }
+            Err(error) => {
+                let why = match &error {
+                    Error::Unavailable(why) => why.clone(),
+                    other => other.to_string(),
+                };
+                *failed = Some(FailedLook { at: Instant::now(), why });
+                Err(error)
+            }
+        }
     }
 }
 

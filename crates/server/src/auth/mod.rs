@@ -16,7 +16,7 @@ mod stream_token;
 
 pub(crate) use access::{Access, Rule, Table};
 pub(crate) use gate::{Gate, forbidden, guard};
-pub(crate) use keyring::{Holder, Keyring};
+pub(crate) use keyring::{Holder, Keyring, Keys};
 pub(crate) use leave::{Leave, Leaves, Right, watch_leaves};
 pub(crate) use rates::{Rates, Who, is_limited};
 pub use role::Role;

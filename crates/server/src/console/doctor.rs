@@ -10,7 +10,7 @@ use super::page::{Frame, Section, page};
 use super::parts::{Id, Mood, State as Shown};
 use super::visitor::Visitor;
 use crate::app::App;
-use crate::doctor::{Diagnosis, Severity};
+use crate::doctor::{Check, Diagnosis, Finding, Severity};
 use crate::http::Query;
 use crate::problem::Problem;
 
@@ -27,6 +27,11 @@ impl Page {
             Severity::Warning => Shown::new("warning", "△", Mood::Undone),
             Severity::Error => Shown::new("error", "✕", Mood::Bad),
         }
+    }
+
+    /// Whether the finding is about items that have a page of their own.
+    fn is_parked(finding: &Finding) -> bool {
+        finding.check == Check::ParkedItems
     }
 
     fn status(status: &str) -> Shown {

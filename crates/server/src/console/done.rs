@@ -47,6 +47,8 @@ done! {
     Acknowledged "acknowledged" "The alert is acknowledged.";
     Enabled "enabled" "The endpoint is enabled: what waited for it is sent.";
     Disabled "disabled" "The endpoint is disabled: what comes is kept for it.";
+    TriedAgain "tried-again" "It is tried again now. If the database rejects it again, it is listed again.";
+    ConflictRemoved "conflict-removed" "The conflicting dead letter is removed and recorded in the audit. The item is tried again now.";
     Replayed "replayed" "The events of that time are sent once more.";
 }
 

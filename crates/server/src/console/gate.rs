@@ -12,7 +12,9 @@ use super::visitor::Visitor;
 use super::{cookie, origin, page};
 use crate::app::App;
 use crate::audit::audited;
-use crate::auth::{self, Access, Right, Role, Session, Who, forbidden, is_open_form_token, open_form_token};
+use crate::auth::{
+    self, Access, Keys, Right, Role, Session, Who, forbidden, is_open_form_token, open_form_token,
+};
 use crate::http::{Peer, read_body};
 use crate::problem::{Kind, Problem};
 
@@ -48,7 +50,7 @@ pub(crate) async fn refuse(app: App, request: Request, problem: Problem) -> Resp
         return answer;
     }
     // Whoever cannot be told from nobody is shown the page as nobody.
-    let visitor = visitor(&app, &asked.headers, &asked.uri).await.unwrap_or_default();
+    let visitor = visitor(&app, &asked.headers, &asked.uri, Keys::Current).await.unwrap_or_default();
     page::in_pages(&app, visitor, back, answer)
 }
 
@@ -85,14 +87,15 @@ fn above(template: &str, path: &str, is_page: impl Fn(&str) -> bool) -> String {
 }
 
 /// Who the browser has signed in.
-async fn visitor(app: &App, headers: &HeaderMap, uri: &Uri) -> Result<Visitor, Problem> {
+async fn visitor(app: &App, headers: &HeaderMap, uri: &Uri, keys: Keys) -> Result<Visitor, Problem> {
     let hasher = &app.gate.hasher;
-    if app.gate.is_open().await? {
+    if app.gate.is_open(keys).await? {
         let open = origin::is_local(headers, uri);
         return Ok(Visitor { holder: None, open, form_token: open_form_token(hasher) });
     }
     let Some(session) = session(app, headers) else { return Ok(Visitor::default()) };
-    let holder = app.gate.keyring.verify_session(session).await.map_err(|why| Problem::of_store(&why))?;
+    let holder = app.gate.keyring.verify_session(keys, session).await;
+    let holder = holder.map_err(|why| Problem::of_store(&why))?;
     Ok(holder.map_or_else(Visitor::default, |holder| Visitor {
         holder: Some(holder),
         open: false,
@@ -112,7 +115,9 @@ async fn admit(
     visitor: &mut Visitor,
 ) -> Result<Admitted, Problem> {
     let peer = Who::at(request.extensions().get::<Peer>().map(|peer| peer.0));
-    let open = app.gate.is_open().await?;
+    let template = request.extensions().get::<MatchedPath>().map_or("", MatchedPath::as_str);
+    let keys = Keys::for_route(template);
+    let open = app.gate.is_open(keys).await?;
     if open && !origin::is_local(request.headers(), request.uri()) {
         return Err(Problem::new(
             Kind::Forbidden,
@@ -121,7 +126,7 @@ async fn admit(
     }
     let session = if open { None } else { session(app, request.headers()) };
     app.gate.rates.request(session.map_or(peer, |session| Who::Key(session.key)))?;
-    *visitor = self::visitor(app, request.headers(), request.uri()).await?;
+    *visitor = self::visitor(app, request.headers(), request.uri(), keys).await?;
     if let Some(needed) = needed {
         match (&visitor.holder, request.method()) {
             (Some(holder), _) if !holder.role.suffices_for(needed) => return Err(forbidden(holder, needed)),
@@ -213,7 +218,7 @@ fn to_sign_in(wanted: &Uri, was_in: bool) -> Response {
 
 /// Signs in with a key; how often a wrong one may be tried is counted as it is for the API.
 pub(super) async fn sign_in(app: &App, key: &str, peer: Option<Peer>) -> Result<Session, Problem> {
-    let holder = app.gate.identify(key, Who::at(peer.map(|peer| peer.0))).await?;
+    let holder = app.gate.identify(key, Who::at(peer.map(|peer| peer.0)), Keys::Current).await?;
     if !holder.role.suffices_for(Role::Viewer) {
         return Err(forbidden(&holder, Role::Viewer));
     }

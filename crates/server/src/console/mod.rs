@@ -27,6 +27,7 @@ mod outbox;
 mod outcomes;
 mod overview;
 mod page;
+mod parked;
 mod parts;
 mod plot;
 mod pulse;

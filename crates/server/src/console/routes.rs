@@ -4,7 +4,7 @@ use axum::routing::{get, post};
 
 use super::{
     alerts, assets, audit, definitions, doctor, find, lifecycles, live, orders, outbox, outcomes, overview,
-    sagas, sign_in, webhooks,
+    parked, sagas, sign_in, webhooks,
 };
 use crate::auth::Role;
 use crate::routes::Routes;
@@ -19,6 +19,10 @@ pub(crate) fn add(routes: Routes) -> Routes {
         .form(Role::Operator, "/alerts/{id}/acknowledge", post(alerts::acknowledge))
         .page(ADMIN, "/audit", get(audit::show))
         .page(VIEWER, "/doctor", get(doctor::show))
+        .page(VIEWER, "/parked", get(parked::show))
+        .form(Role::Operator, "/parked/retry", post(parked::retry_all))
+        .form(Role::Operator, "/parked/{id}/retry", post(parked::retry))
+        .form(Role::Operator, "/parked/{id}/remove-conflict", post(parked::remove_conflict))
 }
 
 const VIEWER: Option<Role> = Some(Role::Viewer);

@@ -9,7 +9,7 @@ use backstitch::{Cursor, Filter, Status, Summary, Timestamp};
 use backstitch_modules::alerts::undelivered;
 use backstitch_modules::lifecycles::Standing;
 use futures::FutureExt;
-use futures::future::{BoxFuture, join_all, ready};
+use futures::future::{BoxFuture, join_all};
 
 use super::check::Check;
 use super::finding::{Finding, LISTED, LOOKED_AT};
@@ -44,8 +44,9 @@ pub(super) struct Look {
     pub(super) whole: bool,
 }
 
-/// Looks at everything at the same time.
+/// Looks at everything at the same time. While the database does not answer, nothing waits for it.
 pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
+    let database_answers = &app.probes.report(app).await;
     let parts: Vec<(&[Check], BoxFuture<'_, Found>)> = vec![
         (
             &[Check::UnattendedSagas, Check::Definitions, Check::Nodes, Check::Jobs],
@@ -68,20 +69,24 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
             database(app).boxed(),
         ),
         (&[Check::Writes], writes(app).boxed()),
-        (&[Check::Retention], ready(Ok(removal(app))).boxed()),
         (&[Check::ParkedItems], parked_items(app).boxed()),
         (&[Check::Settings], ready(Ok(settings::judge(app.config.capped_calls()))).boxed()),
     ];
     let looked_at = parts.into_iter().map(async |(checks, look)| {
-        let why = match tokio::time::timeout(WITHIN, look).await {
-            Ok(Ok(found)) => return (found, true),
-            Ok(Err(Trouble(why))) => why,
-            Err(_) => format!("the database did not answer within {}s", WITHIN.as_secs()),
+        let why = match database_answers {
+            Err(why) => why.clone(),
+            Ok(()) => match tokio::time::timeout(WITHIN, look).await {
+                Ok(Ok(found)) => return (found, true),
+                Ok(Err(Trouble(why))) => why,
+                Err(_) => format!("the database did not answer within {}s", WITHIN.as_secs()),
+            },
         };
         (checks.iter().map(|check| check.impossible(&why)).collect(), false)
     });
     let (found, whole): (Vec<Vec<Finding>>, Vec<bool>) = join_all(looked_at).await.into_iter().unzip();
-    Look { found: found.into_iter().flatten().collect(), whole: whole.into_iter().all(|it| it) }
+    // This process knows what retention does.
+    let found = found.into_iter().flatten().chain(removal(app)).collect();
+    Look { found, whole: whole.into_iter().all(|it| it) }
 }
 
 async fn survey(app: &App, doctor: &Doctor) -> Found {

@@ -31,7 +31,7 @@ use tokio::time::Instant;
 
 pub(crate) use check::Check;
 use examination::Look;
-pub(crate) use finding::{Diagnosis, Severity};
+pub(crate) use finding::{Diagnosis, Finding, Severity};
 
 use crate::app::App;
 use backstitch_api::time::rfc3339;

@@ -16,6 +16,8 @@ use crate::console;
 use crate::problem::{Kind, Problem};
 use crate::routes::{NotReady, Readiness};
 
+/// How long a report on the database waits for its probe.
+const REPORT_WITHIN: Duration = Duration::from_secs(3);
 /// How long a request waits before the database is probed for it. The time doubles with each probe that is answered.
 const FIRST_PROBE_AFTER: Duration = Duration::from_secs(2);
 
@@ -27,6 +29,18 @@ pub(crate) struct Probes {
 }
 
 impl Probes {
+    /// Whether the database answers, for a report on it; otherwise why not. The probe has a connection of its own, so no
+    /// load is taken for silence, and all who report at the same time share one.
+    pub(crate) async fn report(&self, app: &App) -> Result<(), String> {
+        match timeout(REPORT_WITHIN, self.answered(app, false)).await {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(NotReady::Failed(why))) => Err(why.to_string()),
+            Ok(Err(NotReady::Silent | NotReady::Skewed { .. })) | Err(_) => {
+                Err(format!("the database did not answer within {}s", REPORT_WITHIN.as_secs()))
+            }
+        }
+    }
+
     /// Whether the database answers; requests that change something need a commit to be answered.
     async fn answered(&self, app: &App, commits: bool) -> Result<(), NotReady> {
         let last = if commits { &self.commits } else { &self.reads };
@@ -76,7 +90,7 @@ pub(crate) async fn bounded(State(app): State<App>, request: Request, next: Next
 }
 
 /// These answer in time, whatever the database does.
-fn reports_on_the_database(path: &str) -> bool {
+pub(crate) fn reports_on_the_database(path: &str) -> bool {
     path.starts_with("/health") || matches!(path, "/metrics" | "/v1/doctor" | "/doctor")
 }
 

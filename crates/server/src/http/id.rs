@@ -5,6 +5,7 @@ use axum::http::request::Parts;
 use backstitch::SagaId;
 use backstitch_modules::lifecycles::key_mistake;
 
+use crate::parked::ParkedId;
 use crate::problem::{Kind, Problem};
 
 /// The longest name of anything that is declared, in bytes.
@@ -87,6 +88,23 @@ numbered! {
     EventInPath "an event: use the event_id that POST /v1/webhooks/events answered";
     DeliveryInPath "a delivery: use the id that GET /v1/webhooks/deliveries lists";
     DeadLetterInPath "a dead letter: use the id that GET /v1/webhooks/dead-letters lists";
+}
+
+/// The parked item in `{id}`.
+pub(crate) struct ParkedInPath(pub(crate) ParkedId);
+
+impl<S: Send + Sync> FromRequestParts<S> for ParkedInPath {
+    type Rejection = Problem;
+
+    async fn from_request_parts(parts: &mut Parts, state: &S) -> Result<Self, Problem> {
+        let path = read(parts, state).await?;
+        let text = named(&path, "id").unwrap_or_default();
+        ParkedId::parse(text).map(Self).ok_or_else(|| {
+            let detail =
+                format!("`{text}` is not the id of a parked item: use the id that GET /v1/parked lists");
+            Problem::new(Kind::BadId, detail)
+        })
+    }
 }
 
 impl<S: Send + Sync> FromRequestParts<S> for NameInPath {

@@ -18,13 +18,13 @@ mod whole;
 pub(crate) use accept::{Acceptor, Peer};
 pub(crate) use answer::{json, located};
 pub(crate) use body::{Json, JsonOrNothing, read as read_body};
-pub(crate) use bounded::{Probes, bounded};
+pub(crate) use bounded::{Probes, bounded, reports_on_the_database};
 pub(crate) use content_type::content_type;
 pub(crate) use harden::harden;
 pub(crate) use header::idempotency_key;
 pub(crate) use id::{
     AlertInPath, DeadLetterInPath, DeliveryInPath, EventInPath, JobInPath, LifecycleInPath, MachineInPath,
-    MessageInPath, NameInPath, OrderInPath, OutcomeInPath, SagaAndStep, SagaInPath, SiteInPath,
+    MessageInPath, NameInPath, OrderInPath, OutcomeInPath, ParkedInPath, SagaAndStep, SagaInPath, SiteInPath,
     SubscriptionInPath,
 };
 pub(crate) use query::{Query, bad as bad_query};

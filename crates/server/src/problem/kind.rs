@@ -56,6 +56,7 @@ kinds! {
     JobNotFound "job-not-found" NOT_FOUND "There is no such job";
     MessageNotFound "message-not-found" NOT_FOUND "There is no such message";
     AlertNotFound "alert-not-found" NOT_FOUND "There is no such alert";
+    ParkedItemNotFound "parked-item-not-found" NOT_FOUND "There is no such parked item";
     OrderNotFound "order-not-found" NOT_FOUND "There is no such order";
     SubscriptionNotFound "subscription-not-found" NOT_FOUND "There is no such subscription";
     EventNotFound "event-not-found" NOT_FOUND "There is no such event";
@@ -83,6 +84,7 @@ kinds! {
     StaleLease "stale-lease" CONFLICT "The lease is another's by now, or the work is not wanted any more";
     SecretRotating "secret-rotating" CONFLICT "The secret before is still good";
     MessageNotAborted "message-not-aborted" CONFLICT "The message is not aborted";
+    NoConflict "no-conflict" CONFLICT "No conflicting row is known";
     OrdersNotConfigured "orders-not-configured" CONFLICT "Nobody has said where the services are";
     WebhooksNotConfigured "webhooks-not-configured" CONFLICT "Signing secrets cannot be kept";
     TooLarge "too-large" PAYLOAD_TOO_LARGE "The request is too large";

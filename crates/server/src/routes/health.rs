@@ -336,26 +336,35 @@ pub(crate) async fn delivery_age(app: &App) -> Result<Option<Duration>, webhooks
 pub(super) async fn metrics(State(app): State<App>) -> impl IntoResponse {
     let text = HeaderValue::from_static("text/plain; version=0.0.4; charset=utf-8");
     // A database that does not answer must not keep the other numbers from whoever looks for the reason.
+    let measured = match app.probes.report(&app).await {
+        Ok(()) => measured(&app).await,
+        Err(_) => Measured::default(),
+    };
+    ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, &measured))
+}
+
+/// What only the store knows, as far as it says it in time.
+async fn measured(app: &App) -> Measured {
     let failed = async {
         let known = app.engine.runnable().await;
         let counts = app.engine.store().counts(&known).await?;
         Ok::<_, backstitch::store::Error>(counts.active.get(&Status::Failed).copied().unwrap_or_default())
     };
     let (outbox, delivery, stuck, failed, queues) = tokio::join!(
-        tokio::time::timeout(MEASURED_WITHIN, outbox_age(&app)),
-        tokio::time::timeout(MEASURED_WITHIN, delivery_age(&app)),
+        tokio::time::timeout(MEASURED_WITHIN, outbox_age(app)),
+        tokio::time::timeout(MEASURED_WITHIN, delivery_age(app)),
         tokio::time::timeout(MEASURED_WITHIN, app.lifecycles.parts.count_stuck()),
         tokio::time::timeout(MEASURED_WITHIN, failed),
         tokio::time::timeout(MEASURED_WITHIN, queue_depths(&app.engine)),
     );
-    let measured = Measured {
+    Measured {
+        store_up: true,
         outbox_age: outbox.ok().and_then(Result::ok).map(Option::unwrap_or_default),
         delivery_age: delivery.ok().and_then(Result::ok).map(Option::unwrap_or_default),
         lifecycles_stuck: stuck.ok().and_then(Result::ok),
         rollbacks_stuck: failed.ok().and_then(Result::ok),
         queues: queues.ok().and_then(Result::ok),
-    };
-    ([(CONTENT_TYPE, text)], app.metrics.render(&app.engine, &measured))
+    }
 }
 
 #[cfg(test)]

@@ -14,6 +14,7 @@ mod lifecycles;
 mod operations;
 mod orders;
 mod outbox;
+mod parked;
 mod sagas;
 mod sites;
 mod streams;
@@ -45,6 +46,7 @@ pub(crate) use lifecycles::{
 };
 pub(crate) use operations::resolution_word;
 pub(crate) use outbox::message::not_found as message_not_found;
+pub(crate) use parked::page as parked_page;
 pub(crate) use streams::live::live_frame;
 pub(crate) use streams::sse::stream as event_stream;
 pub(crate) use table::Routes;
@@ -81,6 +83,10 @@ fn all() -> Routes {
         .audited(Role::Admin, routes!(definitions::apply::discard))
         .needs(Role::Viewer, routes!(alerts::list))
         .audited(Role::Operator, routes!(alerts::acknowledge))
+        .needs(Role::Viewer, routes!(parked::list))
+        .audited(Role::Operator, routes!(parked::retry))
+        .audited(Role::Operator, routes!(parked::retry_all))
+        .audited(Role::Operator, routes!(parked::remove_conflict))
         .needs(Role::Admin, routes!(audit::list))
         .needs(Role::Worker, routes!(jobs::lease))
         .needs(Role::Worker, routes!(jobs::heartbeat))

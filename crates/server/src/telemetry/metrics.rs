@@ -59,6 +59,7 @@ pub(crate) struct Metrics {
 /// What the engine has counted itself.
 struct EngineMetrics {
     active: Gauge,
+    store_up: Gauge,
     outbox_age: Gauge,
     outbox_oldest: Gauge,
     delivery_oldest: Gauge,
@@ -117,6 +118,7 @@ impl Metrics {
             ),
             held_up: gauge("retention_held_up", "1 while what is old enough cannot be removed."),
             active: gauge("backstitch_sagas_active", "Sagas under way in this process."),
+            store_up: gauge("backstitch_store_up", "1 while the database answers, 0 while it does not."),
             outbox_age: age("95"),
             outbox_oldest: age("100"),
             rollbacks_stuck: gauge(
@@ -136,15 +138,7 @@ impl Metrics {
                 "Lifecycles that have been in their state for too long; NaN while the database does not answer.",
             ),
         };
-        for (name, unit, help) in [
-            (QUEUE_PENDING, None, "Jobs that wait for a worker, by queue; 100,000 stands for more."),
-            (QUEUE_LEASED, None, "Jobs that workers hold a lease for, by queue; 100,000 stands for more."),
-            (QUEUE_AGE, Some(Unit::Seconds), "How long the first job of a queue has been due."),
-            (DOCTOR_FINDINGS, None, "What needs a look, by check and severity, when it was last looked for."),
-            (DOCTOR_LAST_RUN, Some(Unit::Seconds), "When it was last looked for what is wrong, since 1970."),
-        ] {
-            recorder.describe_gauge(name.into(), unit, help.into());
-        }
+        describe_labelled_gauges(&recorder);
         describe_counter(&recorder, REQUESTS, "HTTP requests answered.");
         describe_counter(
             &recorder,
@@ -253,6 +247,7 @@ impl Metrics {
         self.engine.fenced.absolute(stats.fenced);
         self.engine.stale_answers.absolute(stats.stale_answers);
         self.engine.active.set(f64::from(u32::try_from(engine.active()).unwrap_or(u32::MAX)));
+        self.engine.store_up.set(if measured.store_up { 1.0 } else { 0.0 });
         let (old, oldest) = measured
             .outbox_age
             .map_or((f64::NAN, f64::NAN), |age| (age.old.as_secs_f64(), age.oldest.as_secs_f64()));
@@ -271,17 +266,15 @@ impl Metrics {
     }
 
     fn show_queues(&self, queues: Option<&BTreeMap<String, QueueDepth>>, now: Timestamp) {
-        let Some(queues) = queues else { return };
         let mut known = self.queues.lock().unwrap_or_else(PoisonError::into_inner);
-        known.extend(queues.keys().cloned());
+        known.extend(queues.into_iter().flat_map(BTreeMap::keys).cloned());
         for queue in &*known {
-            let depth = queues.get(queue).copied().unwrap_or_default();
-            let age = depth.due.map_or(0.0, |due| now.since(due).as_secs_f64());
-            for (name, value) in [
-                (QUEUE_PENDING, as_number(depth.pending)),
-                (QUEUE_LEASED, as_number(depth.leased)),
-                (QUEUE_AGE, age),
-            ] {
+            let depth = queues.map(|queues| queues.get(queue).copied().unwrap_or_default());
+            let age = |depth: QueueDepth| depth.due.map_or(0.0, |due| now.since(due).as_secs_f64());
+            let [pending, leased, age] = depth.map_or([f64::NAN; 3], |depth| {
+                [as_number(depth.pending), as_number(depth.leased), age(depth)]
+            });
+            for (name, value) in [(QUEUE_PENDING, pending), (QUEUE_LEASED, leased), (QUEUE_AGE, age)] {
                 let key = Key::from_parts(name, vec![Label::new("queue", queue.clone())]);
                 self.recorder.register_gauge(&key, &METADATA).set(value);
             }
@@ -397,7 +390,10 @@ impl EventCounters {
 }
 
 /// What only the store knows, or nobody while it does not answer.
+#[derive(Default)]
 pub(crate) struct Measured {
+    /// Whether it answers.
+    pub(crate) store_up: bool,
     pub(crate) outbox_age: Option<OutboxAge>,
     pub(crate) delivery_age: Option<Duration>,
     pub(crate) lifecycles_stuck: Option<u64>,
@@ -480,6 +476,23 @@ impl webhooks::Observer for WebhookCounters {
             |counter: &Counter, by: usize| counter.increment(u64::try_from(by).unwrap_or(u64::MAX));
         increment(&self.completed, progress.completed);
         increment(&self.dead_lettered, progress.dead_lettered);
+    }
+}
+
+/// Describes the gauges whose labels are known only when they are set.
+fn describe_labelled_gauges(recorder: &PrometheusRecorder) {
+    let pending = "Jobs that wait for a worker, by queue; 100,000 stands for more, NaN for a database that does not answer.";
+    let leased = "Jobs that workers hold a lease for, by queue; 100,000 stands for more, NaN for a database that does not \
+                  answer.";
+    let age = "How long the first job of a queue has been due; NaN while the database does not answer.";
+    for (name, unit, help) in [
+        (QUEUE_PENDING, None, pending),
+        (QUEUE_LEASED, None, leased),
+        (QUEUE_AGE, Some(Unit::Seconds), age),
+        (DOCTOR_FINDINGS, None, "What needs a look, by check and severity, when it was last looked for."),
+        (DOCTOR_LAST_RUN, Some(Unit::Seconds), "When it was last looked for what is wrong, since 1970."),
+    ] {
+        recorder.describe_gauge(name.into(), unit, help.into());
     }
 }
 

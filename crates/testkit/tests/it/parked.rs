@@ -5,18 +5,19 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use backstitch::retention::Retention;
-use backstitch::store::parked::{self, ParkedItem};
+use backstitch::store::parked::{self, ParkedFilter, ParkedItem};
 use backstitch::{Announced, Context, Engine, Options, Saga, Step};
 use backstitch_testkit::PATIENCE;
 use backstitch_testkit::obstacle::IN_THE_WAY;
+use backstitch_testkit::shelf::Shelf;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
 
-use crate::pruning::stage::{Place, eventually, options, purchase, soon};
+use crate::pruning::stage::{Place, eventually, options, purchase, soon, soon_onto};
 
-/// What is tried again at once after a parked item is released.
-const RELEASE: &str = "delete from parked_items";
+/// As after a crash before an item was parked.
+const FORGET: &str = "delete from parked_items";
 
 /// Waits until this item is parked, which it is alone.
 async fn is_parked(engine: &Engine, area: &str, item: &str) -> ParkedItem {
@@ -50,14 +51,14 @@ async fn rejected_end_of_a_send_is_parked_and_others_go_on() {
         assert_eq!((parked.attempts, parked.retry_at), (1, parked.parked_at.plus(Duration::from_secs(60))));
 
         // As after a crash before it was parked: its sender is gone, and the rescue is rejected too.
-        place.execute(RELEASE).await;
+        place.execute(FORGET).await;
         place.execute("update outbox set leased_until = created_at where id = 1").await;
         is_parked(&engine, parked::OUTBOX, "1").await;
         buy(&engine).await;
         eventually("others are sent", async || place.number(sent).await == 3).await;
 
         place.clear("outbox").await;
-        place.execute(RELEASE).await;
+        engine.retry_parked(None, None).await.unwrap();
         eventually("it is sent once nothing is in its way", async || place.number(sent).await == 4).await;
         assert!(engine.store().parked(None, 10).await.unwrap().is_empty());
         engine.shutdown().await.unwrap();
@@ -78,7 +79,7 @@ async fn rejected_claim_of_a_message_is_parked_and_others_go_on() {
         let waiting = engine.store().waiting_topics().await.unwrap();
         assert_eq!(waiting, [], "it is not due before its time");
         place.clear("outbox").await;
-        place.execute(RELEASE).await;
+        engine.retry_parked(None, None).await.unwrap();
         eventually("it is sent once nothing is in its way", async || place.number(sent).await == 3).await;
         engine.shutdown().await.unwrap();
     }
@@ -105,7 +106,7 @@ async fn rejected_end_of_a_hook_is_parked_and_others_go_on() {
         eventually("another hook is called", async || place.number(called).await == 1).await;
 
         // As after a crash before it was parked: its lease is over, and putting it back is rejected too.
-        place.execute(RELEASE).await;
+        place.execute(FORGET).await;
         place.execute("update jobs set until = created_at where id = 1").await;
         is_parked(&engine, parked::JOBS, "1").await;
         run().await;
@@ -113,7 +114,7 @@ async fn rejected_end_of_a_hook_is_parked_and_others_go_on() {
         assert_eq!(calls.load(Ordering::SeqCst), 3, "a parked hook is not called again");
 
         place.clear("jobs").await;
-        place.execute(RELEASE).await;
+        engine.retry_parked(None, None).await.unwrap();
         let over = async || place.number(called).await == 3;
         eventually("it is called again once nothing is in its way", over).await;
         assert_eq!(calls.load(Ordering::SeqCst), 4);
@@ -136,7 +137,7 @@ async fn rejected_lease_of_a_job_is_parked_and_others_go_on() {
         eventually("the others are called", async || place.number(called).await == 2).await;
         is_parked(&engine, parked::JOBS, "1").await;
         place.clear("jobs").await;
-        place.execute(RELEASE).await;
+        engine.retry_parked(None, None).await.unwrap();
         let over = async || place.number(called).await == 3;
         eventually("it is called once nothing is in its way", over).await;
         engine.shutdown().await.unwrap();
@@ -170,7 +171,7 @@ async fn rejected_removal_is_parked_and_others_are_removed() {
 
         place.clear("sagas").await;
         place.clear("outbox").await;
-        place.execute(RELEASE).await;
+        engine.retry_parked(None, None).await.unwrap();
         eventually("it is removed once nothing is in its way", async || {
             place.number(sagas).await == 0 && place.number("select count(*) from outbox").await == 0
         })
@@ -223,7 +224,7 @@ async fn rejected_adoption_keeps_no_other_from_being_taken_over(place: &Place, a
     assert_eq!(engine.log(rejected, 0, 10).await.unwrap().len(), 2, "nothing was appended");
 
     place.clear("sagas").await;
-    place.execute(RELEASE).await;
+    engine.retry_parked(None, None).await.unwrap();
     if is_announced {
         engine.look_for_work();
     }
@@ -239,6 +240,107 @@ async fn rejected_adoption_is_parked_and_others_are_taken_over() {
         for place in Place::each().await {
             rejected_adoption_keeps_no_other_from_being_taken_over(&place, announced.clone()).await;
         }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_removal_is_exported_once_each_time_it_is_tried() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let run = engine.start("purchase", &json!({})).await.unwrap();
+        let first = run.id();
+        run.outcome().await.unwrap();
+        for _ in 0..4 {
+            buy(&engine).await;
+        }
+        let sent = "select count(*) from outbox where status = 'succeeded'";
+        eventually("all are sent", async || place.number(sent).await == 5).await;
+        engine.shutdown().await.unwrap();
+        place.obstruct("sagas", "delete", &format!("old.id = {}", place.literal(first))).await;
+        place.obstruct("outbox", "delete", "old.id = 2").await;
+
+        let shelf = Arc::new(Shelf::default());
+        let engine = place.open(soon_onto(&shelf)).await;
+        is_parked(&engine, parked::SAGA_RETENTION, &first.to_string()).await;
+        is_parked(&engine, parked::MESSAGE_RETENTION, "2").await;
+        // A whole round passes over what is parked.
+        let parked_until = engine.removed().last_run;
+        eventually("another round is over", async || engine.removed().last_run > parked_until).await;
+        let again = engine.removed().last_run;
+        eventually("another round is over", async || engine.removed().last_run > again).await;
+        let messages = || {
+            let mut messages: Vec<i64> =
+                shelf.of_kind("message").iter().map(|message| message["id"].as_i64().unwrap()).collect();
+            messages.sort_unstable();
+            messages
+        };
+        let sagas = shelf.sagas();
+        assert_eq!((sagas.len(), sagas.values().max()), (5, Some(&1)), "{sagas:?}");
+        assert_eq!(messages(), [1, 2, 3, 4, 5]);
+
+        place.clear("sagas").await;
+        place.clear("outbox").await;
+        engine.retry_parked(None, None).await.unwrap();
+        eventually("they are removed once nothing is in the way", async || {
+            place.number("select count(*) from sagas").await == 0
+                && place.number("select count(*) from outbox").await == 0
+        })
+        .await;
+        assert_eq!(shelf.sagas()[&first.to_string()], 2, "it was tried twice");
+        assert_eq!(messages(), [1, 2, 2, 3, 4, 5]);
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn parked_items_are_listed_by_filter_and_page() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let store = engine.store();
+        let rejection =
+            |item: &str, reason: &str| parked::Rejection { item: item.into(), reason: reason.into() };
+        store.park("outbox", &[rejection("10", "Duplicate key"), rejection("9", "check")]).await.unwrap();
+        // Twice: it waits for longer.
+        for _ in 0..2 {
+            store
+                .park("jobs", &[rejection("9", "duplicate key"), rejection("a:b/c", "check")])
+                .await
+                .unwrap();
+        }
+        let listed = async |filter: ParkedFilter, limit| {
+            let found = store.list_parked(&filter, limit).await.unwrap();
+            found.into_iter().map(|it| format!("{}:{}", it.area, it.item)).collect::<Vec<_>>()
+        };
+        let none = ParkedFilter::default;
+        let all = ["jobs:9", "jobs:a:b/c", "outbox:10", "outbox:9"];
+        assert_eq!(listed(none(), 10).await, all);
+        assert_eq!(listed(ParkedFilter { area: Some("jobs".into()), ..none() }, 10).await, all[..2]);
+        assert_eq!(listed(ParkedFilter { item: Some("9".into()), ..none() }, 10).await, [all[0], all[3]]);
+        let reason = Some("DUPLICATE".into());
+        assert_eq!(listed(ParkedFilter { reason, ..none() }, 10).await, [all[0], all[2]]);
+        let first = store.list_parked(&none(), 1).await.unwrap().remove(0);
+        let last =
+            store.list_parked(&ParkedFilter { area: Some("outbox".into()), ..none() }, 1).await.unwrap();
+        let since = Some(first.parked_at);
+        assert_eq!(listed(ParkedFilter { since, ..none() }, 10).await, all[..2], "parked last");
+        let retry_before = Some(last[0].retry_at.plus(Duration::from_secs(30)));
+        assert_eq!(listed(ParkedFilter { retry_before, ..none() }, 10).await, all[2..]);
+        let after = Some(("jobs".into(), "a:b/c".into()));
+        assert_eq!(listed(ParkedFilter { after, ..none() }, 1).await, ["outbox:10"]);
+
+        let retried = engine.retry_parked(Some("jobs"), Some("9")).await.unwrap();
+        assert_eq!((retried.len(), retried[0].attempts), (1, 2));
+        assert_eq!(listed(none(), 10).await, all[1..], "it is parked no longer");
+        let again = engine.retry_parked(Some("jobs"), Some("9")).await.unwrap();
+        assert_eq!(again, retried, "a repetition changes nothing");
+        assert_eq!(engine.retry_parked(Some("jobs"), Some("7")).await.unwrap(), []);
+        assert_eq!(engine.retry_parked(Some("outbox"), None).await.unwrap().len(), 2);
+        assert_eq!(listed(none(), 10).await, ["jobs:a:b/c"]);
+        assert_eq!(engine.retry_parked(None, None).await.unwrap().len(), 1);
+        store.park("jobs", &[rejection("9", "again")]).await.unwrap();
+        let parked = store.parked(None, 10).await.unwrap();
+        assert_eq!((parked.len(), parked[0].attempts), (1, 3), "it is known how often it was rejected");
+        engine.shutdown().await.unwrap();
     }
 }
 

@@ -13,7 +13,7 @@ const SINCE: &str = "2030-01-31T12:00:00Z";
 pub(crate) type Verb = (&'static [&'static str], &'static str);
 
 /// All of them.
-pub(crate) const VERBS: [Verb; 65] = [
+pub(crate) const VERBS: [Verb; 69] = [
     (&["start", "order", "--follow", "--patience", "0s"], ""),
     (&["ps"], ""),
     (&["show", ID], ""),
@@ -74,6 +74,10 @@ pub(crate) const VERBS: [Verb; 65] = [
     (&["outbox", "show", "3"], ""),
     (&["outbox", "publish", "news"], ""),
     (&["outbox", "retry", "3"], ""),
+    (&["parked", "list"], ""),
+    (&["parked", "retry", "outbox:3"], ""),
+    (&["parked", "retry", "--all"], ""),
+    (&["parked", "remove-conflict", "webhook_results:3"], ""),
     (&["alerts", "list"], ""),
     (&["alerts", "acknowledge", "3"], ""),
     (&["audit"], ""),

@@ -88,6 +88,7 @@ async fn the_first_page_puts_every_command_into_a_group() {
         "resolve",
         "dead-letters",
         "outbox",
+        "parked",
         "webhooks",
         "lifecycles",
         "alerts",

@@ -15,6 +15,7 @@ mod live;
 mod markup;
 mod messages;
 mod overview;
+mod parked;
 mod plans;
 mod roles;
 mod sagas;

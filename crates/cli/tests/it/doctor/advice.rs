@@ -15,6 +15,8 @@ const METHODS: [&str; 5] = ["GET", "POST", "PUT", "PATCH", "DELETE"];
 fn words() -> String {
     let sources = Path::new(env!("CARGO_MANIFEST_DIR")).join("../server/src/doctor");
     let mut text = include_str!("../../../../../docs/doctor.md").to_owned();
+    let (remedies, _) = include_str!("../../../../server/src/parked.rs").split_once("#[cfg(test)]").unwrap();
+    text.push_str(remedies);
     for entry in std::fs::read_dir(sources).unwrap() {
         let source = std::fs::read_to_string(entry.unwrap().path()).unwrap();
         let (told, _) = source.split_once("#[cfg(test)]").unwrap_or((&source, ""));

@@ -69,6 +69,67 @@ async fn suspended_database_is_answered_with_503() {
     works_again(&client).await;
 }
 
+/// Sends 50 requests at once, those for reports among them. The database is silent until all are answered.
+async fn reports_are_answered(client: &Client) {
+    let paths = ["/metrics", "/v1/doctor", "/v1/sagas", "/v1/webhooks/deliveries", "/v1/outbox"];
+    let requests = (0..50).map(|nth| {
+        let path = paths[nth % paths.len()];
+        async move { (path, within(client.get(path)).await) }
+    });
+    for (path, answer) in join_all(requests).await {
+        let text = String::from_utf8_lossy(&answer.body);
+        match path {
+            "/metrics" => {
+                assert_eq!(answer.status, 200, "{answer:?}");
+                assert!(text.contains("\nbackstitch_store_up 0\n"), "{text}");
+                assert!(text.contains("\nbackstitch_rollbacks_stuck NaN\n"), "{text}");
+                assert!(text.contains("\nbackstitch_sagas_started_total 1\n"), "{text}");
+            }
+            "/v1/doctor" => {
+                assert_eq!(answer.status, 200, "{answer:?}");
+                let said = answer.json();
+                assert_eq!(said["status"], "attention");
+                for finding in said["findings"].as_array().unwrap() {
+                    let message = finding["message"].as_str().unwrap();
+                    assert!(message.starts_with("this could not be looked at"), "{finding}");
+                }
+                let well = |check: &&serde_json::Value| check["status"] == "ok";
+                let checks = said["checks"].as_array().unwrap().iter().filter(well);
+                assert_eq!(checks.map(|check| &check["name"]).collect::<Vec<_>>(), ["retention"]);
+            }
+            _ => assert_eq!((answer.status, answer.problem().as_str()), (503, "unavailable"), "{path}"),
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reports_are_answered_while_the_database_is_suspended() {
+    let postgres = ThrowawayPostgres::start().unwrap();
+    let (_server, client) = server_on(&postgres).await;
+    client.start(&json!({ "definition": "gated" })).await;
+    let text = String::from_utf8(client.get("/metrics").await.body.to_vec()).unwrap();
+    assert!(text.contains("\nbackstitch_store_up 1\n"), "{text}");
+    postgres.suspend().unwrap();
+    // Until the keys that were read before are too old to be used by other routes.
+    assert_eq!(within(client.get("/v1/sagas")).await.status, 503);
+    for _ in 0..2 {
+        reports_are_answered(&client).await;
+    }
+    let unknown = within(client.with_key("bsk_0000").get("/metrics")).await;
+    assert_eq!(unknown.status, 401, "{unknown:?}");
+    postgres.resume().unwrap();
+    works_again(&client).await;
+    within(async {
+        loop {
+            let text = client.get("/metrics").await.body;
+            if String::from_utf8_lossy(&text).contains("\nbackstitch_store_up 1\n") {
+                return;
+            }
+        }
+    })
+    .await;
+}
+
 #[tokio::test(flavor = "multi_thread")]
 async fn stopped_database_is_answered_with_503() {
     let mut postgres = ThrowawayPostgres::start().unwrap();

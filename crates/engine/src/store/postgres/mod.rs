@@ -48,7 +48,7 @@ use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
-use super::parked::{ParkedItem, Rejection};
+use super::parked::{ParkedFilter, ParkedItem, Rejection};
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas};
 use super::survey::{Footing, Survey};
@@ -349,8 +349,12 @@ impl Store for PostgresStore {
         change!(self.sessions.to_ask(), |session| parked::park(session, area, rejected))
     }
 
-    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
-        read!(self.sessions, |session| parked::parked(session, area, limit))
+    async fn list_parked(&self, filter: &ParkedFilter, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        read!(self.sessions, |session| parked::list(session, filter, limit))
+    }
+
+    async fn retry_parked(&self, area: Option<&str>, item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
+        change!(self.sessions.to_ask(), |session| parked::retry(session, area, item))
     }
 
     async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {

@@ -6,10 +6,10 @@ use tokio_postgres::Row;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, limit, readable};
+use super::value::{get, get_time, limit, readable, time};
 use crate::store::Error;
 use crate::store::isolation::Isolated;
-use crate::store::parked::{ParkedItem, Rejection, rejections};
+use crate::store::parked::{ParkedFilter, ParkedItem, Rejection, rejections};
 
 pub(super) async fn park(session: &Session, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
     session.query(sql!("forget_parked_items"), &[]).await?;
@@ -19,23 +19,45 @@ pub(super) async fn park(session: &Session, area: &str, rejected: &[Rejection]) 
     Ok(())
 }
 
-pub(super) async fn parked(
+pub(super) async fn list(
     session: &Session,
-    area: Option<&str>,
+    filter: &ParkedFilter,
     at_most: usize,
 ) -> Result<Vec<ParkedItem>, Error> {
-    let rows = session.query(sql!("parked_items"), &[&area, &limit(at_most)]).await?;
-    let item = |row: &Row| {
-        Ok(ParkedItem {
-            area: get(row, "area")?,
-            item: get(row, "item")?,
-            reason: get(row, "reason")?,
-            attempts: get::<i32>(row, "attempts")?.unsigned_abs(),
-            parked_at: get_time(row, "parked_at")?,
-            retry_at: get_time(row, "retry_at")?,
-        })
-    };
-    rows.iter().map(item).collect()
+    let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
+    let text = |text: &Option<String>| text.as_deref().map(readable);
+    let (area, item, reason) = (text(area), text(item), text(reason));
+    let (since, retry_before) = (since.map(time), retry_before.map(time));
+    let (after_area, after_item) =
+        after.as_ref().map(|(area, item)| (readable(area), readable(item))).unzip();
+    let rows = session
+        .query(
+            sql!("parked_items"),
+            &[&area, &item, &reason, &since, &retry_before, &after_area, &after_item, &limit(at_most)],
+        )
+        .await?;
+    rows.iter().map(read).collect()
+}
+
+pub(super) async fn retry(
+    session: &Session,
+    area: Option<&str>,
+    item: Option<&str>,
+) -> Result<Vec<ParkedItem>, Error> {
+    let (area, item) = (area.map(readable), item.map(readable));
+    let rows = session.query(sql!("retry_parked_items"), &[&area, &item]).await?;
+    rows.iter().map(read).collect()
+}
+
+fn read(row: &Row) -> Result<ParkedItem, Error> {
+    Ok(ParkedItem {
+        area: get(row, "area")?,
+        item: get(row, "item")?,
+        reason: get(row, "reason")?,
+        attempts: get::<i32>(row, "attempts")?.unsigned_abs(),
+        parked_at: get_time(row, "parked_at")?,
+        retry_at: get_time(row, "retry_at")?,
+    })
 }
 
 /// Parks what was rejected on the connection at hand. Answers with the rows that the others gave.

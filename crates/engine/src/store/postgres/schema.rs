@@ -38,9 +38,9 @@ const MIGRATIONS: &[Migration] = &[
     migration("ordering", include_str!("../../../migrations/postgres/0006_ordering.sql")),
     migration("order_requests", include_str!("../../../migrations/postgres/0007_order_requests.sql")),
     migration("parked_items", include_str!("../../../migrations/postgres/0008_parked_items.sql")),
-    migration("other_programs", include_str!("../../../migrations/postgres/0010_other_programs.sql")),
+    migration("other_programs", include_str!("../../../migrations/postgres/0009_other_programs.sql")),
     // Nodes before it do not know the event `step.leased`.
-    breaking("mixed_versions", include_str!("../../../migrations/postgres/0011_mixed_versions.sql")),
+    breaking("mixed_versions", include_str!("../../../migrations/postgres/0010_mixed_versions.sql")),
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";

@@ -54,7 +54,7 @@ use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
-use super::parked::{ParkedItem, Rejection};
+use super::parked::{ParkedFilter, ParkedItem, Rejection};
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
@@ -381,9 +381,17 @@ impl Store for SqliteStore {
         self.connections.write(move |connection| parked::park(connection, &area, &rejected, now)).await
     }
 
-    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
-        let (area, now) = (area.map(str::to_owned), self.clock.now());
-        self.connections.read(move |connection| parked::parked(connection, area.as_deref(), limit, now)).await
+    async fn list_parked(&self, filter: &ParkedFilter, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.connections.read(move |connection| parked::list(connection, &filter, limit, now)).await
+    }
+
+    async fn retry_parked(&self, area: Option<&str>, item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
+        let (area, item, now) = (area.map(str::to_owned), item.map(str::to_owned), self.clock.now());
+        let retry = move |connection: &rusqlite::Connection| {
+            parked::retry(connection, area.as_deref(), item.as_deref(), now)
+        };
+        self.connections.write(retry).await
     }
 
     async fn old_sagas(

@@ -3,13 +3,13 @@
 use std::fmt::Display;
 
 use backstitch_kernel::Timestamp;
-use rusqlite::{Connection, Transaction, TransactionBehavior, params};
+use rusqlite::{Connection, Rows, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::sql;
 use super::values::{Reading, limit};
 use crate::store::Error;
-use crate::store::parked::{ParkedItem, Rejection, rejections};
+use crate::store::parked::{ParkedFilter, ParkedItem, Rejection, rejections};
 
 /// Parks these within the transaction at hand, if there is one.
 pub(super) fn park(
@@ -26,14 +26,40 @@ pub(super) fn park(
     Ok(())
 }
 
-pub(super) fn parked(
+pub(super) fn list(
     connection: &Connection,
-    area: Option<&str>,
+    filter: &ParkedFilter,
     at_most: usize,
     now: Timestamp,
 ) -> Result<Vec<ParkedItem>, Fault> {
+    let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
+    let (after_area, after_item) = after.as_ref().map(|(area, item)| (area, item)).unzip();
     let mut statement = connection.prepare_cached(sql!("parked_items"))?;
-    let mut rows = statement.query(params![now.as_micros(), area, limit(at_most)])?;
+    let rows = statement.query(params![
+        now.as_micros(),
+        area,
+        item,
+        reason,
+        since.map(Timestamp::as_micros),
+        retry_before.map(Timestamp::as_micros),
+        after_area,
+        after_item,
+        limit(at_most),
+    ])?;
+    read(rows)
+}
+
+pub(super) fn retry(
+    connection: &Connection,
+    area: Option<&str>,
+    item: Option<&str>,
+    now: Timestamp,
+) -> Result<Vec<ParkedItem>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("retry_parked_items"))?;
+    read(statement.query(params![now.as_micros(), area, item])?)
+}
+
+fn read(mut rows: Rows<'_>) -> Result<Vec<ParkedItem>, Fault> {
     let mut parked = Vec::new();
     while let Some(row) = rows.next()? {
         let row = Reading::of("parked_items", &"an item", row);

@@ -27,11 +27,11 @@ const MIGRATIONS: &[Migration] = &[
     Migration { name: "parked_items", sql: include_str!("../../../migrations/sqlite/0008_parked_items.sql") },
     Migration {
         name: "other_programs",
-        sql: include_str!("../../../migrations/sqlite/0010_other_programs.sql"),
+        sql: include_str!("../../../migrations/sqlite/0009_other_programs.sql"),
     },
     Migration {
         name: "mixed_versions",
-        sql: include_str!("../../../migrations/sqlite/0011_mixed_versions.sql"),
+        sql: include_str!("../../../migrations/sqlite/0010_mixed_versions.sql"),
     },
 ];
 

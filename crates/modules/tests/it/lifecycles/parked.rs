@@ -25,7 +25,7 @@ async fn is_parked(stage: &Stage, key: &str) {
 
 async fn release(stage: &Stage) {
     stage.clear("lifecycles").await;
-    stage.execute("delete from parked_items").await.unwrap();
+    assert_eq!(stage.engine.retry_parked(Some("lifecycle_actions"), None).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -76,6 +76,78 @@ async fn rejected_result_is_parked_and_others_are_applied() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn conflicting_dead_letter_is_removed_and_result_applied() {
+    for stage in Stage::each().await {
+        let [_, bad, _] = three_deliveries(&stage).await;
+        stage.decide().await;
+        let leased = stage.lease().await;
+        let job = leased.iter().find(|leased| leased.delivery == bad).unwrap().job;
+        let conflict = format!(
+            "insert into dead_letters (saga_id, event_id, subscription_id, attempt_count, webhook_id, created_at)
+             select id, event_id, subscription_id, 4711, webhook_id, created_at from webhook_delivery_sagas
+             where id = {bad}"
+        );
+        stage.execute(&conflict).await.unwrap();
+        for leased in &leased {
+            stage.failed(leased, "http_500").await;
+        }
+        stage.decide().await;
+        assert_eq!(parked(&stage).await, one("webhook_results", job));
+
+        let letters = &stage.webhooks.dead_letters;
+        let removed = letters.remove_conflict(job).await.unwrap().unwrap();
+        assert_eq!((removed.saga_id, removed.attempt_count), (bad, 4711), "it is told what was removed");
+        assert_eq!(letters.remove_conflict(job).await.unwrap(), None);
+        stage.engine.retry_parked(Some("webhook_results"), Some(&job.to_string())).await.unwrap();
+        assert_eq!(stage.decide().await.dead_lettered, 1);
+        assert_eq!(stage.saga(bad).await.status, Status::DeadLettered);
+        assert_eq!(letters.get(bad).await.unwrap().attempt_count, 1);
+        assert_eq!(parked(&stage).await, []);
+
+        // Its own dead letter is history, like those of the others.
+        assert_eq!(letters.remove_conflict(job).await.unwrap(), None);
+        for leased in &leased {
+            let delete = format!("delete from dead_letters where saga_id = {}", leased.delivery);
+            stage.execute(&delete).await.unwrap_err();
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_removal_of_a_webhook_is_exported_once() {
+    for stage in Stage::each().await {
+        let [_, bad, other] = three_deliveries(&stage).await;
+        let event = stage.saga(other).await.event_id;
+        stage.decide().await;
+        for leased in stage.lease().await {
+            stage.arrived(&leased).await;
+        }
+        assert_eq!(stage.decide().await.completed, 3);
+        stage.obstruct("webhook_delivery_sagas", "delete", &format!("old.id = {bad}")).await;
+        stage.obstruct("webhook_events", "delete", &format!("old.id = {event}")).await;
+        stage.advance(DAY * 2).await;
+        let ages = Ages { completed: Some(DAY), dead_lettered: Some(DAY), events: Some(DAY) };
+        for _ in 0..3 {
+            // So that the time of the next round is another one.
+            stage.advance(Duration::from_millis(1)).await;
+            let last_run = stage.engine.removed().last_run;
+            let failed = stage.engine.removed().failed;
+            // Whoever comes to it begins a round.
+            stage.engine.prune_with(stage.webhooks.retention.at(ages));
+            let is_over = || {
+                let report = stage.engine.removed();
+                report.last_run != last_run || report.failed > failed
+            };
+            while !is_over() {
+                tokio::task::yield_now().await;
+            }
+        }
+        let count = |kind: &str| stage.shelf.of_kind(kind).len();
+        assert_eq!((count("delivery"), count("event")), (3, 2), "the event of the delivery that stays, too");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rejected_attempt_is_parked_and_others_begin() {
     for stage in Stage::each().await {
         let [_, bad, _] = three_deliveries(&stage).await;

@@ -1,0 +1,12 @@
+-- Removes the dead letter of a delivery that is not dead-lettered, found by the delivery's job. Only another program inserts one.
+delete from dead_letters
+where
+    saga_id = (select delivery_id from jobs where id = $1)
+    and not exists (
+        select 1
+        from webhook_delivery_sagas as s
+        where s.id = dead_letters.saga_id and s.status = 'DeadLettered'
+    )
+returning
+    saga_id, event_id, subscription_id, attempt_count, final_error_code, webhook_id, created_at,
+    null::bigint as requeued_as
