@@ -70,7 +70,6 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
         ),
         (&[Check::Writes], writes(app).boxed()),
         (&[Check::ParkedItems], parked_items(app).boxed()),
-        (&[Check::Settings], ready(Ok(settings::judge(app.config.capped_calls()))).boxed()),
     ];
     let looked_at = parts.into_iter().map(async |(checks, look)| {
         let why = match database_answers {
@@ -84,8 +83,9 @@ pub(super) async fn all(app: &App, doctor: &Doctor) -> Look {
         (checks.iter().map(|check| check.impossible(&why)).collect(), false)
     });
     let (found, whole): (Vec<Vec<Finding>>, Vec<bool>) = join_all(looked_at).await.into_iter().unzip();
-    // This process knows what retention does.
-    let found = found.into_iter().flatten().chain(removal(app)).collect();
+    // This process knows what retention does, and its settings.
+    let known = removal(app).into_iter().chain(settings::judge(app.config.capped_calls()));
+    let found = found.into_iter().flatten().chain(known).collect();
     Look { found, whole: whole.into_iter().all(|it| it) }
 }
 

@@ -166,7 +166,7 @@ fn begin_attempts(
     INSERT_JOBS.insert(transaction, &jobs, |(job, read), values| {
         values.bind(job)?;
         values.bind(read.id)?;
-        values.bind(&read.lane)?;
+        values.bind(read.lane)?;
         values.bind(QUEUE)?;
         for _ in ["until", "created_at"] {
             values.bind(now.as_micros())?;
