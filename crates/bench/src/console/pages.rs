@@ -240,6 +240,9 @@ impl Pages {
         for id in [landmarks.message, landmarks.aborted] {
             self.at("/outbox/{id}", format!("/outbox/{id}"));
         }
+        for filter in ["", "?area=outbox", "?reason=duplicate"] {
+            self.add("/parked", filter);
+        }
         self.add("/alerts", "");
         self.add("/alerts", &format!("?cursor={}", landmarks.alert / 2 + 1));
     }

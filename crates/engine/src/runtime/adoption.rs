@@ -132,11 +132,16 @@ pub(super) async fn run_queued(shared: Arc<Shared>) {
     let mut room = FuturesUnordered::new();
     let mut slot = None;
     loop {
-        room.extend(queue.lanes_without_room().into_iter().map(|(lane, limits)| async move {
-            let permits = limits.acquire().await;
-            (lane, permits)
-        }));
-        grant_to_holders(&shared);
+        // Until no more is granted: a lane that gave its room away needs a task that waits for more.
+        loop {
+            room.extend(queue.lanes_without_room().into_iter().map(|(lane, limits)| async move {
+                let permits = limits.acquire().await;
+                (lane, permits)
+            }));
+            if !grant_to_holders(&shared) {
+                break;
+            }
+        }
         if queue.is_ready() {
             slot.get_or_insert_with(|| Box::pin(shared.slots.clone().acquire_owned()));
         } else {
@@ -244,15 +249,19 @@ struct Place {
     reservation: Option<Reservation>,
 }
 
-/// Gives sagas that run here what they wait for besides a slot: each uses the slot that it holds.
-fn grant_to_holders(shared: &Arc<Shared>) {
+/// Gives sagas that run here what they wait for besides a slot: each uses the slot that it holds. Says whether any got
+/// something.
+fn grant_to_holders(shared: &Arc<Shared>) -> bool {
+    let mut granted = false;
     let holds_slot = |saga| shared.live.get(saga).is_some_and(|live| live.holds_slot());
     while let Some(Taken { saga, since, waiter, reservation }) = shared.run_queue.take_holder(holds_slot) {
+        granted = true;
         let grant = Grant { slot: None, reservation };
         if !shared.live.get(saga).is_some_and(|live| live.grant(grant)) {
             try_again(shared, saga, waiter, since);
         }
     }
+    granted
 }
 
 /// Gives sagas slots for as long as there are both. Those with a driver go on at once; the others count as under way before

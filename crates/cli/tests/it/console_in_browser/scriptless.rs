@@ -106,6 +106,16 @@ impl Sender<'_> {
         self.send("/alerts", &acknowledge, &[("note", "mine")], "button", "The alert is acknowledged.").await;
     }
 
+    async fn parked_items(&mut self) {
+        for (area, item) in [("outbox", "7"), ("outbox", "8"), ("webhook_results", "9")] {
+            self.stage.park(area, item);
+        }
+        let conflict = "/parked/webhook%5Fresults%3A9/remove-conflict";
+        self.send("/parked", conflict, &[], "button", "no row is known that is in the way").await;
+        self.send("/parked", "/parked/outbox%3A7/retry", &[], "button", "It is tried again now").await;
+        self.send("/parked", "/parked/retry", &[], "button", "nothing is parked").await;
+    }
+
     async fn lifecycles(&mut self) {
         let machine = "/lifecycles/postcard";
         let action = |what: &str| format!("/machines/postcard/{what}");
@@ -145,6 +155,7 @@ async fn every_form_can_be_sent_without_a_script() {
     sender.webhooks().await;
     sender.messages().await;
     sender.lifecycles().await;
+    sender.parked_items().await;
     sender.send("/", "/logout", &[], "button", "Sign in").await;
     assert_eq!(sender.sent, routes("POST").collect::<BTreeSet<_>>(), "all of them");
     screen.browser.close().await;

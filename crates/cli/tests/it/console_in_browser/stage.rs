@@ -110,6 +110,15 @@ impl Stage {
         expire_key(&self.db, "a guest");
     }
 
+    /// Parks a made-up item for an hour.
+    pub(crate) fn park(&self, area: &str, item: &str) {
+        let connection = rusqlite::Connection::open(self.db.strip_prefix("sqlite:").unwrap()).unwrap();
+        connection.busy_timeout(backstitch_testkit::PATIENCE).unwrap();
+        let park = "insert into parked_items (area, item, reason, attempts, parked_at, retry_at)
+                    values (?1, ?2, 'duplicate key', 1, unixepoch() * 1000000, (unixepoch() + 3600) * 1000000)";
+        connection.execute(park, [area, item]).unwrap();
+    }
+
     /// Takes a role's key away.
     pub(crate) async fn revoke(&self, role: &str) {
         let listed = output_of(&["keys", "list", "--json", "--db", &self.db]).await;

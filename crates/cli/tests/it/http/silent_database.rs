@@ -95,7 +95,7 @@ async fn reports_are_answered(client: &Client) {
                 }
                 let well = |check: &&serde_json::Value| check["status"] == "ok";
                 let checks = said["checks"].as_array().unwrap().iter().filter(well);
-                assert_eq!(checks.map(|check| &check["name"]).collect::<Vec<_>>(), ["retention"]);
+                assert_eq!(checks.map(|check| &check["name"]).collect::<Vec<_>>(), ["retention", "settings"]);
             }
             _ => assert_eq!((answer.status, answer.problem().as_str()), (503, "unavailable"), "{path}"),
         }

@@ -308,6 +308,29 @@ async fn parallel_step_uses_the_slot_that_its_saga_holds() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn room_passes_on_among_sagas_that_hold_slots() {
+    let (trace, held, limited) = (Trace::default(), Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let bench = Bench::with(|options| options.max_active = 4);
+    let beside = gated("beside", &trace, &limited).concurrency(1).depends_on::<&str>([]);
+    let saga = Saga::builder("s").step(gated("held", &trace, &held)).step(beside).build().unwrap();
+    let engine = bench.open_with(saga).await;
+    let mut runs = Vec::new();
+    for _ in 0..4 {
+        runs.push(start(&engine, "s").await);
+    }
+    eventually("all hold a slot", async || trace.count("do held") == 4).await;
+    for begun in 2..=4 {
+        limited.add_permits(1);
+        eventually("the next one has room", async || trace.count("do beside") == begun).await;
+    }
+    held.add_permits(4);
+    limited.add_permits(1);
+    for run in runs {
+        assert!(run.outcome().await.unwrap().succeeded());
+    }
+}
+
+#[tokio::test(start_paused = true)]
 async fn sagas_that_wait_for_a_worker_or_a_time_take_no_slot() {
     let trace = Trace::default();
     let calls = Calls::good();

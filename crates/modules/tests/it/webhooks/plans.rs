@@ -270,7 +270,7 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_sqlite() {
 }
 
 /// Queries about rows whose numbers they are given, about subscriptions and their pauses, and about the few nodes that send.
-const BY_NUMBER: [&str; 29] = [
+const BY_NUMBER: [&str; 30] = [
     "attempts",
     "beat",
     "bulk_of_events",
@@ -297,6 +297,7 @@ const BY_NUMBER: [&str; 29] = [
     "prunable_deliveries",
     "prune_attempts",
     "prune_jobs",
+    "remove_conflicting_letter",
     "report",
     "rotate_secret",
     "write_pauses",
