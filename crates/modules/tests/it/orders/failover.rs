@@ -6,7 +6,7 @@ use backstitch::store::postgres::PostgresStore;
 use backstitch::{Engine, Options};
 use backstitch_modules::orders::{self, Order, Orders, Rollback, Timeouts};
 use backstitch_testkit::PATIENCE;
-use backstitch_testkit::postgres::replicated::Replicated;
+use backstitch_testkit::postgres::replicated::{CONFIRM, Replicated};
 use serde_json::json;
 use tokio::runtime::Runtime;
 
@@ -62,7 +62,7 @@ async fn repeated_confirmation_waits_for_the_standby() {
     assert_eq!(found.len(), 1, "recovery shows what was committed here only");
 
     let again = tokio::spawn(confirm(second));
-    servers.until_waiting(COMMIT, &again).await;
+    servers.until_waiting(CONFIRM, &again).await;
     servers.standby.start_again().unwrap();
     assert_eq!(Replicated::answer(again).await, found[0]);
     assert_eq!(transactions(&servers.fail_over().await).await, found);
