@@ -96,7 +96,7 @@ impl Counter {
         }
     }
 
-    /// Begins the time of a worker that has leased a job; none where nobody waits for the job any more. The time goes on
+    /// Begins the time of a worker that has leased a job; `None` where no instance waits for the job. The time continues
     /// where an earlier worker had leased it.
     async fn begin_time(&self, job: &Job, offered: &Offered) -> Result<Option<Standing>, EngineError> {
         let Offered { machine, key, entry, attempt } = offered.clone();

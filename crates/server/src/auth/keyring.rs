@@ -233,7 +233,7 @@ impl Keyring {
         if fresh(&seen) {
             return Ok(seen);
         }
-        // Whoever waited takes what came, or many would ask a silent database one after the other.
+        // Requests that waited share the failure. Otherwise each would wait for a silent database in turn.
         if let Some(failed) = failed.as_ref().filter(|failed| failed.at > waits_since) {
             return Err(Error::Unavailable(failed.why.clone()));
         }

@@ -185,7 +185,7 @@ struct State {
     taken: Taken,
     swept: Duration,
     doubted: Duration,
-    /// Endpoints whose pauses have changed since somebody last asked for them.
+    /// Endpoints whose pauses have changed since they were last read.
     changed_pauses: BTreeSet<i64>,
     pause_changed: Arc<Notify>,
 }
