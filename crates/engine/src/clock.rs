@@ -54,8 +54,8 @@ impl Clock for TokioClock {
 /// Another clock, but time never goes back. When that one is set back, this one goes on more slowly until the other has
 /// caught up, so that what is written from then on is wrong by less and less.
 ///
-/// Ahead it follows at once: a machine that slept, or that learns the time late, is right about it, and what is due at
-/// a time of day is due then. While it is slow a wait takes longer than it should, by a third at most, and never less.
+/// Ahead it follows at once, where the store has no clock of its own: a machine that slept, or that learns the time late,
+/// is right about it, and what is due at a time of day is due then. While it is slow a wait takes longer than it should, by a third at most, and never less.
 ///
 /// Where nodes share a store, its clock is the one that counts. The time is then the store's at the last reading and the
 /// monotonic time since, so setting the machine's clock changes nothing. Only a reading corrects it, also backwards by more
@@ -64,11 +64,11 @@ pub(crate) struct NeverBack {
     clock: Arc<dyn Clock>,
     /// Measures monotonic time for a clock that does not.
     made: tokio::time::Instant,
-    told: Mutex<Told>,
+    state: Mutex<ClockState>,
 }
 
-/// What the time is told from.
-struct Told {
+/// The time given out last, and the last reading of the store's clock.
+struct ClockState {
     pace: Pace,
     /// Absent where the store has no clock of its own.
     reading: Option<Reading>,
@@ -99,7 +99,7 @@ impl NeverBack {
     pub(crate) fn over(clock: Arc<dyn Clock>) -> Arc<Self> {
         let made = tokio::time::Instant::now();
         let pace = Pace::from(clock.now(), clock.monotonic().unwrap_or_default());
-        Arc::new(Self { clock, made, told: Mutex::new(Told { pace, reading: None }) })
+        Arc::new(Self { clock, made, state: Mutex::new(ClockState { pace, reading: None }) })
     }
 
     /// Follows the store's clock. `read` reads it; nothing comes of one that is not the store's own.
@@ -118,24 +118,24 @@ impl NeverBack {
     fn follow_reading(&self, asked: Duration, store: Timestamp, answered: Duration) {
         let uncertain = answered.saturating_sub(asked) / 2;
         let reading = Reading { store, read_at: asked + uncertain };
-        let mut told = self.told();
-        if let Some(known) = told.reading {
+        let mut state = self.state();
+        if let Some(known) = state.reading {
             let expected = known.store_at(reading.read_at);
             if store.since(expected).max(expected.since(store)) <= uncertain {
                 return;
             }
         }
-        let is_first = told.reading.replace(reading).is_none();
+        let is_first = state.reading.replace(reading).is_none();
         let passed = self.passed();
         let shows = reading.store_at(passed);
-        if is_first || told.pace.told > shows.plus(SLEWED) {
-            told.pace = Pace::from(shows, passed);
+        if is_first || state.pace.told > shows.plus(SLEWED) {
+            state.pace = Pace::from(shows, passed);
         }
     }
 
     /// How far the other clock is from the store's; nothing where that was never read.
     pub(crate) fn skew(&self) -> Duration {
-        let Some(reading) = self.told().reading else { return Duration::ZERO };
+        let Some(reading) = self.state().reading else { return Duration::ZERO };
         let (store, machine) = (reading.store_at(self.passed()), self.clock.now());
         store.since(machine).max(machine.since(store))
     }
@@ -145,17 +145,17 @@ impl NeverBack {
         self.clock.monotonic().unwrap_or_else(|| self.made.elapsed())
     }
 
-    fn told(&self) -> MutexGuard<'_, Told> {
-        self.told.lock().unwrap_or_else(PoisonError::into_inner)
+    fn state(&self) -> MutexGuard<'_, ClockState> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
 impl Clock for NeverBack {
     fn now(&self) -> Timestamp {
-        let mut told = self.told();
+        let mut state = self.state();
         let passed = self.passed();
-        let shows = told.reading.map_or_else(|| self.clock.now(), |reading| reading.store_at(passed));
-        told.pace.tell(shows, passed)
+        let shows = state.reading.map_or_else(|| self.clock.now(), |reading| reading.store_at(passed));
+        state.pace.tell(shows, passed)
     }
 
     fn monotonic(&self) -> Option<Duration> {

@@ -512,8 +512,9 @@ impl Engine {
         self.shared().pruners.add(pruner);
     }
 
-    /// Has an item that the database rejected, or all of an area, or all there are, tried again by the next batch: within a
-    /// second on this node. Answers with the items; none if the named one is unknown.
+    /// Has an item that the database rejected, or all of an area, or all there are, tried again by the next batch. This node
+    /// looks for it within a second; other nodes, and retention that another node runs, at their usual intervals. Answers
+    /// with the items; none if the named one is unknown.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -525,6 +526,7 @@ impl Engine {
         let shared = self.shared();
         let retried = shared.store.retry_parked(area, item).await?;
         shared.pruners.look_again();
+        shared.adoption.nudge();
         Ok(retried)
     }
 

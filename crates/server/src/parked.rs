@@ -4,7 +4,7 @@ use std::fmt;
 
 use backstitch::Rfc3339;
 use backstitch::store::parked::{
-    JOBS, KEY_RETENTION, MESSAGE_RETENTION, OUTBOX, ParkedFilter, ParkedItem, SAGA_RETENTION,
+    ADOPTION, JOBS, KEY_RETENTION, MESSAGE_RETENTION, OUTBOX, ParkedFilter, ParkedItem, SAGA_RETENTION,
 };
 use backstitch_modules::webhooks::DeadLetter;
 use backstitch_modules::{lifecycles, webhooks};
@@ -55,6 +55,7 @@ pub(crate) fn effect(area: &str) -> &'static str {
         lifecycles::parked::ACTIONS => "this lifecycle stays in its state",
         lifecycles::parked::JOBS => "this job of a lifecycle is neither returned to the queue nor ended",
         OUTBOX => "this message waits; one that was sent is sent once more, with the same key",
+        ADOPTION => "no node runs this saga",
         JOBS => "this hook, or job of a worker, waits",
         SAGA_RETENTION
         | MESSAGE_RETENTION
