@@ -172,12 +172,15 @@ async fn what_was_decided_is_counted_whatever_becomes_of_what_comes_after_it() {
     let (orchestrator, begun) = (stage.webhooks.orchestrator.clone(), Arc::new(Begun::default()));
     let observer = begun.clone();
     let running = tokio::spawn(async move { orchestrator.run(&*observer).await });
-    while stage.number("select count(*) from jobs").await == 0 || begun.0.load(Ordering::SeqCst) == 0 {
+    // The counter follows each batch a moment later.
+    let jobs = loop {
+        let jobs = usize::try_from(stage.number("select count(*) from jobs").await).unwrap();
+        if jobs > 0 && begun.0.load(Ordering::SeqCst) == jobs {
+            break jobs;
+        }
         tokio::task::yield_now().await;
-    }
-    let jobs = usize::try_from(stage.number("select count(*) from jobs").await).unwrap();
-    assert!((1..MANY).contains(&jobs), "the last ones are not begun: {jobs}");
-    assert_eq!(begun.0.load(Ordering::SeqCst), jobs);
+    };
+    assert!((1..MANY).contains(&jobs), "the last one is not begun: {jobs}");
     running.abort();
 }
 
