@@ -1,5 +1,5 @@
 -- The first one that was put aside behind a message that is settled now. It gets back its place in the queue.
-update outbox
+update or fail outbox
 set due_at = min(created_at, ?3)
 where id = (
     select id

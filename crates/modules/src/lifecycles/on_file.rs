@@ -154,7 +154,9 @@ fn write_row(transaction: &Transaction<'_>, Row { expected, standing }: &Row) ->
     let failure = instance.failure.as_ref();
     let input = instance.given.input.as_ref().map(backstitch::Payload::as_str);
     if let Some(expected) = expected {
-        let written = transaction.prepare_cached(include_str!("sqlite/update.sql"))?.execute(params![
+        let ends = standing.is_in_terminal_state() || instance.abandoned;
+        let update = if ends { include_str!("sqlite/end.sql") } else { include_str!("sqlite/update.sql") };
+        let written = transaction.prepare_cached(update)?.execute(params![
             bytes(id),
             seq(*expected),
             instance.state,

@@ -31,5 +31,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0005.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0005.sql"),
         },
+        Migration {
+            name: "cheaper_guards",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0007.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0007.sql"),
+        },
     ],
 };

@@ -51,5 +51,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0009.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0009.sql"),
         },
+        Migration {
+            name: "cheaper_guards",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0011.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0011.sql"),
+        },
     ],
 };

@@ -41,6 +41,7 @@ const MIGRATIONS: &[Migration] = &[
     migration("other_programs", include_str!("../../../migrations/postgres/0009_other_programs.sql")),
     // Nodes before it do not know the event `step.leased`.
     breaking("mixed_versions", include_str!("../../../migrations/postgres/0010_mixed_versions.sql")),
+    migration("cheaper_guards", include_str!("../../../migrations/postgres/0011_cheaper_guards.sql")),
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";

@@ -57,21 +57,16 @@ fn write_each<'c>(
     Ok(verdicts)
 }
 
-/// What the fence said.
-enum Checked {
-    /// The decision may be written; whether the saga moves to another owner or due time with it.
-    Passed { moves: bool },
-    /// It may not.
-    Lost(Verdict),
-}
+/// Whether a decision may be written, or what stands in its way.
+type Judged<T> = Result<Result<T, Verdict>, Fault>;
 
 /// A connection inside a transaction, with the statements that every batch needs.
 struct Writer<'c> {
     connection: &'c Connection,
     guard: CachedStatement<'c>,
     insert: CachedStatement<'c>,
-    update: CachedStatement<'c>,
-    update_in_place: CachedStatement<'c>,
+    touch: CachedStatement<'c>,
+    let_go: CachedStatement<'c>,
     /// Events of the decisions applied so far that are not in the log yet: many are appended by one statement.
     pending: Vec<(SagaId, &'c Recorded)>,
 }
@@ -82,8 +77,8 @@ impl<'c> Writer<'c> {
             connection,
             guard: connection.prepare_cached(include_str!("guard_saga.sql"))?,
             insert: connection.prepare_cached(include_str!("insert_saga.sql"))?,
-            update: connection.prepare_cached(include_str!("update_saga.sql"))?,
-            update_in_place: connection.prepare_cached(include_str!("update_saga_in_place.sql"))?,
+            touch: connection.prepare_cached(include_str!("touch_saga.sql"))?,
+            let_go: connection.prepare_cached(include_str!("let_go_saga.sql"))?,
             pending: Vec::with_capacity(GroupedInsert::LARGEST),
         })
     }
@@ -110,24 +105,15 @@ impl<'c> Writer<'c> {
         {
             return Ok(lost);
         }
-        let update = match &commit.row {
-            Some(RowWrite::Update(update)) => Some(update),
-            Some(RowWrite::Insert(_)) | None => None,
-        };
-        let moves = match &commit.row {
+        let passed = match &commit.row {
             Some(RowWrite::Insert(row)) => self.insert_first(commit.saga, first, row)?,
-            Some(RowWrite::Update(_)) | None => self.check(commit.saga, first, update)?,
+            Some(RowWrite::Update(update)) => self.update(commit.saga, first, update)?,
+            None => self.check(commit.saga, first, None)?,
         };
-        let moves = match moves {
-            Checked::Passed { moves } => moves,
-            Checked::Lost(verdict) => return Ok(verdict),
-        };
-        self.pending.extend(commit.events.iter().map(|recorded| (commit.saga, recorded)));
-        match update {
-            Some(update) if moves => self.update(commit.saga, update)?,
-            Some(update) => self.update_in_place(commit.saga, update)?,
-            None => {}
+        if let Err(verdict) = passed {
+            return Ok(verdict);
         }
+        self.pending.extend(commit.events.iter().map(|recorded| (commit.saga, recorded)));
         self.write_beside(commit, first.at)?;
         if self.pending.len() >= GroupedInsert::LARGEST {
             self.append_pending()?;
@@ -161,47 +147,86 @@ impl<'c> Writer<'c> {
         })
     }
 
+    /// The fence of a saga that exists, and what its row says from now on.
+    fn update(&mut self, saga: SagaId, first: &Recorded, update: &RowUpdate) -> Judged<()> {
+        self.append_pending_of(saga)?;
+        let id = saga.0.as_bytes();
+        let status = update.status.as_str();
+        let failed_step = update.failed_step.as_ref().map(StepId::as_str);
+        let wake_at = update.wake_at.map(Timestamp::as_micros);
+        let updated_at = update.updated_at.as_micros();
+        // Most decisions need one statement that checks and writes. Where it finds no row, the look says why.
+        let usual = match update.owner {
+            Some(_) if !update.status.is_terminal() => Some(&mut self.touch),
+            Some(_) => None,
+            None => Some(&mut self.let_go),
+        };
+        if let Some(usual) = usual {
+            let written = usual.execute(params![
+                id,
+                status,
+                update.paused,
+                failed_step,
+                update.owner,
+                wake_at,
+                updated_at,
+                update.inbox_seen.map(integer),
+                integer(first.seq) - 1,
+            ])?;
+            if written == 1 {
+                return Ok(Ok(()));
+            }
+        }
+        if let Err(verdict) = self.check(saga, first, Some(update))? {
+            return Ok(Err(verdict));
+        }
+        self.connection.prepare_cached(include_str!("update_saga.sql"))?.execute(params![
+            id,
+            status,
+            update.paused,
+            failed_step,
+            update.owner,
+            wake_at,
+            updated_at,
+        ])?;
+        Ok(Ok(()))
+    }
+
     /// The fence of a saga that exists: the log must end right before the first new event.
-    fn check(
-        &mut self,
-        saga: SagaId,
-        first: &Recorded,
-        update: Option<&RowUpdate>,
-    ) -> Result<Checked, Fault> {
+    fn check(&mut self, saga: SagaId, first: &Recorded, update: Option<&RowUpdate>) -> Judged<()> {
+        self.append_pending_of(saga)?;
+        let mut rows = self.guard.query([saga.0.as_bytes()])?;
+        let Some(row) = rows.next()? else {
+            return Ok(Err(Verdict::Fenced));
+        };
+        let row = Reading::of("sagas", &saga, row);
+        let status = row.status(0)?;
+        let reopens = status == Status::Failed
+            && update.is_some_and(|update| update.status == Status::Compensating);
+        let head: u64 = row.count(2, "seq")?;
+        if status.is_terminal() && !reopens || first.seq != head + 1 {
+            return Ok(Err(Verdict::Fenced));
+        }
+        let newest: u64 = row.count(1, "inbox_seq")?;
+        let seen = update.and_then(|update| update.inbox_seen);
+        if seen.is_some_and(|seen| seen != newest) {
+            return Ok(Err(Verdict::MailWaiting));
+        }
+        Ok(Ok(()))
+    }
+
+    /// The log of this saga is read next.
+    fn append_pending_of(&mut self, saga: SagaId) -> Result<(), Fault> {
         if self.pending.iter().any(|(other, _)| *other == saga) {
             self.append_pending()?;
         }
-        let mut rows = self.guard.query([saga.0.as_bytes()])?;
-        let Some(row) = rows.next()? else {
-            return Ok(Checked::Lost(Verdict::Fenced));
-        };
-        let row = Reading::of("sagas", &saga, row);
-        let reopens = update.is_some_and(|update| update.status == Status::Compensating);
-        let open = match row.status(0)? {
-            Status::Pending | Status::Running | Status::Compensating => true,
-            Status::Failed => reopens,
-            Status::Succeeded | Status::Compensated => false,
-        };
-        let head: u64 = row.count(2, "seq")?;
-        if !open || first.seq != head + 1 {
-            return Ok(Checked::Lost(Verdict::Fenced));
-        }
-        let Some(update) = update else {
-            return Ok(Checked::Passed { moves: false });
-        };
-        let newest: u64 = row.count(1, "inbox_seq")?;
-        if update.inbox_seen.is_some_and(|seen| seen != newest) {
-            return Ok(Checked::Lost(Verdict::MailWaiting));
-        }
-        let stays = row.get::<Option<i64>>(3, "owner")? == update.owner
-            && row.optional_time(4, "wake_at")? == update.wake_at;
-        Ok(Checked::Passed { moves: !stays })
+        Ok(())
     }
 
     /// The fence of a saga that is new: its row must not be there yet.
-    fn insert_first(&mut self, saga: SagaId, first: &Recorded, row: &NewRow) -> Result<Checked, Fault> {
+    fn insert_first(&mut self, saga: SagaId, first: &Recorded, row: &NewRow) -> Judged<()> {
         if first.seq != 1 {
-            return Ok(Checked::Lost(Verdict::Fenced));
+            return Ok(Err(Verdict::Fenced));
         }
         let inserted = self.insert.execute(params![
             saga.0.as_bytes(),
@@ -216,7 +241,7 @@ impl<'c> Writer<'c> {
         ]);
         let exists = || self.guard.exists([saga.0.as_bytes()]);
         if !is_inserted(inserted, exists)? {
-            return Ok(Checked::Lost(Verdict::Fenced));
+            return Ok(Err(Verdict::Fenced));
         }
         for (name, value) in &row.attributes {
             let mut insert = self
@@ -224,33 +249,7 @@ impl<'c> Writer<'c> {
                 .prepare_cached("insert into saga_attributes (name, value, saga_id) values (?1, ?2, ?3)")?;
             insert.execute(params![name, value, saga.0.as_bytes()])?;
         }
-        Ok(Checked::Passed { moves: false })
-    }
-
-    /// The update of a saga that stays with its owner, without the columns that say whose it is: naming them would
-    /// write their indexes anew.
-    fn update_in_place(&mut self, saga: SagaId, update: &RowUpdate) -> Result<(), Fault> {
-        self.update_in_place.execute(params![
-            saga.0.as_bytes(),
-            update.status.as_str(),
-            update.paused,
-            update.failed_step.as_ref().map(StepId::as_str),
-            update.updated_at.as_micros(),
-        ])?;
-        Ok(())
-    }
-
-    fn update(&mut self, saga: SagaId, update: &RowUpdate) -> Result<(), Fault> {
-        self.update.execute(params![
-            saga.0.as_bytes(),
-            update.status.as_str(),
-            update.paused,
-            update.failed_step.as_ref().map(StepId::as_str),
-            update.owner,
-            update.wake_at.map(Timestamp::as_micros),
-            update.updated_at.as_micros(),
-        ])?;
-        Ok(())
+        Ok(Ok(()))
     }
 
     /// What a decision changes outside the saga's own row and log.

@@ -205,7 +205,7 @@ fn set_aside(
         return give_up(connection, queue, unread, now);
     }
     unreadable(unread.id, queue, &unread.why);
-    let lease = "update jobs set status = 'Leased', token = token + 1, until = ?2 where id = ?1";
+    let lease = "update or fail jobs set status = 'Leased', token = token + 1, until = ?2 where id = ?1";
     connection.prepare_cached(lease)?.execute(params![unread.id, until.as_micros()])?;
     Ok(())
 }
@@ -215,7 +215,7 @@ fn put_back(connection: &Connection, queue: &str, unread: &Unread, now: Timestam
     if !queue.starts_with(OF_PRODUCTS) {
         return give_up(connection, queue, unread, now);
     }
-    let put_back = "update jobs set status = 'Pending', expiries = expiries + 1, until = ?2, last_error = ?3
+    let put_back = "update or fail jobs set status = 'Pending', expiries = expiries + 1, until = ?2, last_error = ?3
                     where id = ?1 and expiries + 1 < ?4";
     let values = params![unread.id, now.as_micros(), LEASE_EXPIRED, MAX_EXPIRIES];
     connection.prepare_cached(put_back)?.execute(values)?;
@@ -225,7 +225,7 @@ fn put_back(connection: &Connection, queue: &str, unread: &Unread, now: Timestam
 fn give_up(connection: &Connection, queue: &str, unread: &Unread, now: Timestamp) -> Result<(), Fault> {
     let error = unreadable(unread.id, queue, &unread.why);
     let give_up =
-        "update jobs set status = 'Failed', token = token + 1, attempts = attempts + 1, last_error = ?2
+        "update or fail jobs set status = 'Failed', token = token + 1, attempts = attempts + 1, last_error = ?2
                    where id = ?1";
     connection.prepare_cached(give_up)?.execute(params![unread.id, error])?;
     tell_given_up(connection, unread.id, now)

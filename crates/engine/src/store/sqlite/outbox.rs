@@ -59,12 +59,12 @@ fn claim_of(
     claimed: &mut Vec<Outgoing>,
 ) -> Result<(), Fault> {
     let mut lock = connection.prepare_cached(
-        "update outbox
+        "update or fail outbox
          set status = 'sending', lock = lock + 1, locked_by = ?2, locked_at = ?3, leased_until = ?4,
              updated_at = ?3, due_at = null
          where id = ?1",
     )?;
-    let mut put_aside = connection.prepare_cached("update outbox set due_at = null where id = ?1")?;
+    let mut put_aside = connection.prepare_cached("update or fail outbox set due_at = null where id = ?1")?;
     let until = now.plus(share.lease).as_micros();
     let mut room = share.limit;
     // Where messages behind others took more than half of the share, it looks further for some that can go.

@@ -33,6 +33,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "mixed_versions",
         sql: include_str!("../../../migrations/sqlite/0010_mixed_versions.sql"),
     },
+    Migration {
+        name: "cheaper_guards",
+        sql: include_str!("../../../migrations/sqlite/0011_cheaper_guards.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.

@@ -1,25 +1,25 @@
-//! The guard of rows that other programs could not be kept from changing otherwise: only connections of Backstitch write them.
+//! The guard of rows that only connections of Backstitch write.
 //!
-//! `INSERT OR REPLACE` fires no delete trigger, so `saga_events` must refuse it when a row is inserted. A trigger that
-//! looks for the key costs a lookup with every event. A live row of `lifecycles` decides what happens next, and any of its
-//! columns may change. The triggers of both call a function that other programs do not have: they cannot even prepare
-//! the statement.
+//! `INSERT OR REPLACE` fires no delete trigger, so a table must refuse it when a row is inserted. A trigger that looks for the
+//! key costs a lookup with every row. A live row of `lifecycles` decides what happens next, and any of its columns may
+//! change. The triggers of such tables call a function that other programs do not have: they cannot even prepare the
+//! statement.
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
 /// As in the triggers. The names are also the errors that other programs get.
-const FUNCTIONS: [&str; 2] = ["only_backstitch_appends_events", "only_backstitch_changes_lifecycles"];
+const FUNCTIONS: [&str; 3] =
+    ["only_backstitch_appends_events", "only_backstitch_changes_lifecycles", "only_backstitch_may_insert"];
 
-/// Lets a connection append to `saga_events` and change `lifecycles`. Needed by every program that writes these rows
-/// itself, such as a benchmark.
+/// Lets a connection write rows that only Backstitch writes. Needed by every program that does so itself, such as a benchmark.
 ///
 /// # Errors
 /// When SQLite refuses the functions.
 pub fn allow_guarded_writes(connection: &Connection) -> rusqlite::Result<()> {
     // Registering them again would invalidate prepared statements, and fail while one of them runs.
-    let registered = "select only_backstitch_appends_events(), only_backstitch_changes_lifecycles()";
-    if connection.prepare_cached(registered).is_ok() {
+    let registered = format!("select {}()", FUNCTIONS.join("(), "));
+    if connection.prepare_cached(&registered).is_ok() {
         return Ok(());
     }
     // A schema that is not trusted calls innocuous functions only.

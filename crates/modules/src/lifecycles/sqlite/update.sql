@@ -1,7 +1,7 @@
--- The one guarded write of a decision. What has ended, or was decided about meanwhile, is not touched.
-update lifecycles
+-- The guarded write of a decision after which it goes on. What has ended, or was decided about meanwhile, is not touched.
+-- `ended` and `abandoned` stay as they are: naming them would write their indexes anew.
+update or fail lifecycles
 set state = ?3,
-    ended = ?4,
     seq = ?5,
     entry = ?6,
     attempt = ?7,
@@ -17,6 +17,5 @@ set state = ?3,
     entered_at = ?17,
     due_at = ?18,
     stuck_at = ?19,
-    abandoned = ?20,
     leased = ?21
 where id = ?1 and seq = ?2 and not ended and not abandoned

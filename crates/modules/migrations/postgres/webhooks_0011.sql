@@ -1,0 +1,1 @@
+-- Guards here cost no lookup: see the other dialect.
