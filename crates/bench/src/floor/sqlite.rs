@@ -63,17 +63,18 @@ struct Statements<'c> {
 }
 
 impl<'c> Statements<'c> {
+    /// All of them `or fail`, as the engine's: otherwise SQLite would keep a statement journal.
     fn on(connection: &'c Connection) -> Result<Self, rusqlite::Error> {
         Ok(Self {
-            event: connection.prepare("insert into saga_events values (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
+            event: connection.prepare("insert or fail into saga_events values (?1, ?2, ?3, ?4, ?5, ?6, ?7)")?,
             insert: connection.prepare(
-                "insert into sagas (id, definition, version, status, owner, created_at, updated_at)
+                "insert or fail into sagas (id, definition, version, status, owner, created_at, updated_at)
                  values (?1, ?2, ?3, 'running', 1, ?4, ?4)",
             )?,
             update: connection
-                .prepare("update sagas set status = ?2, failed_step = ?3, updated_at = ?4 where id = ?1")?,
+                .prepare("update or fail sagas set status = ?2, failed_step = ?3, updated_at = ?4 where id = ?1")?,
             end: connection.prepare(
-                "update sagas set status = ?2, failed_step = ?3, owner = null, updated_at = ?4 where id = ?1",
+                "update or fail sagas set status = ?2, failed_step = ?3, owner = null, updated_at = ?4 where id = ?1",
             )?,
         })
     }

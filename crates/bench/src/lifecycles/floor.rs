@@ -57,16 +57,17 @@ fn on_file(connection: &Connection, group: usize) -> Result<f64, Failure> {
     connection.execute_batch(WRITER_SETTINGS)?;
     allow_guarded_writes(connection)?;
     let ids = begin_on_file(connection, group)?;
+    // All `or fail`, as the product's: otherwise SQLite would keep a statement journal.
     let mut update = connection.prepare(
-        "update lifecycles set state = ?2, seq = ?3, entry = ?3, updated_at = ?4, entered_at = ?4, due_at = null, \
+        "update or fail lifecycles set state = ?2, seq = ?3, entry = ?3, updated_at = ?4, entered_at = ?4, due_at = null, \
          stuck_at = null where id = ?1",
     )?;
     let mut append = connection.prepare(
-        "insert into saga_events (saga_id, seq, at, type, step, attempt, data) \
+        "insert or fail into saga_events (saga_id, seq, at, type, step, attempt, data) \
          values (?1, ?2, ?3, 'lifecycle.transitioned', ?4, 1, ?5)",
     )?;
     let mut tell = connection.prepare(
-        "insert into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at) \
+        "insert or fail into outbox (topic, idempotency_key, payload, due_at, created_at, updated_at) \
          values (?1, ?2, ?3, ?4, ?4, ?4)",
     )?;
     let (mut written, mut seq) = (0_u32, 1_i64);

@@ -1,25 +1,33 @@
 -- Guards that cost less with every row.
 --
--- Only Backstitch inserts these rows. Their triggers call a function that only its connections have, as that of `saga_events`
--- does: other programs cannot even prepare the statement. A look for the key would cost more than the row itself.
+-- Only Backstitch inserts these rows. Their triggers name a collation that only its connections have: other programs cannot even
+-- prepare the statement. The comparison is never true. A look for the key would cost more than the row itself, and a function
+-- makes SQLite keep a statement journal.
+
+drop trigger saga_events_refuse_other_programs;
+create trigger saga_events_refuse_other_programs after insert on saga_events
+when 1 < 0 collate only_backstitch_writes
+begin
+    select raise(fail, 'only Backstitch appends to saga_events');
+end;
 
 drop trigger sagas_refuse_replace;
 create trigger sagas_refuse_other_programs after insert on sagas
-when not only_backstitch_may_insert()
+when 1 < 0 collate only_backstitch_writes
 begin
     select raise(fail, 'only Backstitch inserts sagas');
 end;
 
 drop trigger jobs_refuse_replace;
 create trigger jobs_refuse_other_programs after insert on jobs
-when not only_backstitch_may_insert()
+when 1 < 0 collate only_backstitch_writes
 begin
     select raise(fail, 'only Backstitch inserts jobs');
 end;
 
 drop trigger job_results_refuse_replace;
 create trigger job_results_refuse_other_programs after insert on job_results
-when not only_backstitch_may_insert()
+when 1 < 0 collate only_backstitch_writes
 begin
     select raise(fail, 'only Backstitch inserts results of jobs');
 end;

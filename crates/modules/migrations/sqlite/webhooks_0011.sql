@@ -2,14 +2,14 @@
 
 drop trigger webhook_events_refuse_replace;
 create trigger webhook_events_refuse_other_programs after insert on webhook_events
-when not only_backstitch_may_insert()
+when 1 < 0 collate only_backstitch_writes
 begin
     select raise(fail, 'only Backstitch inserts events: send them to POST /v1/webhooks/events');
 end;
 
 drop trigger webhook_attempts_refuse_replace;
 create trigger webhook_attempts_refuse_other_programs after insert on webhook_attempts
-when not only_backstitch_may_insert()
+when 1 < 0 collate only_backstitch_writes
 begin
     select raise(fail, 'only Backstitch inserts attempts');
 end;
@@ -19,9 +19,8 @@ drop trigger webhook_delivery_sagas_begin_pending;
 create trigger webhook_delivery_sagas_refuse_insert before insert on webhook_delivery_sagas
 when
     new.status <> 'Pending' or new.attempt_count <> 0 or new.job_id is not null
-    or new.final_error_code is not null or not only_backstitch_may_insert()
+    or new.final_error_code is not null or 1 < 0 collate only_backstitch_writes
 begin
-    select raise(fail, 'only Backstitch inserts deliveries') where not only_backstitch_may_insert();
     select raise(fail, 'a delivery begins Pending, with no attempt made');
 end;
 

@@ -134,7 +134,6 @@ fn event_row((id, recorded): &(SagaId, Recorded)) -> EventRow<'_> {
 
 fn message_row(message: &Message, at: Timestamp) -> MessageRow<'_> {
     MessageRow {
-        id: None,
         topic: &message.topic,
         idempotency_key: &message.key,
         ordering_key: Some(&message.ordering_key),

@@ -41,7 +41,7 @@ async fn the_database_itself_knows_the_states_and_keeps_ends_as_they_are() {
         open.start("b", &json!({})).await;
         open.program.terminate();
         // Another program cannot change them on SQLite, whatever it writes.
-        let why = |why| if stage.place.is_shared() { why } else { "only_backstitch_changes_lifecycles" };
+        let why = |why| if stage.place.is_shared() { why } else { "only_backstitch_writes" };
         for (sql, why) in [
             ("update lifecycles set state = 'requested' where key = 'a'", why("at its end")),
             ("update lifecycles set state = 'dreaming' where key = 'b'", why("foreign key")),

@@ -7,18 +7,17 @@ use rusqlite::Connection;
 
 use super::grouped_insert::GroupedInsert;
 
+// Without the id: naming it would make SQLite keep a statement journal, in case it is no integer.
 static INSERT: LazyLock<GroupedInsert> = LazyLock::new(|| {
     let into = "insert or fail into outbox ( \
-         id, topic, idempotency_key, ordering_key, ordering_scope, payload, request_digest, expires_at, counted, \
-         due_at, created_at, updated_at \
+         topic, idempotency_key, ordering_key, ordering_scope, payload, request_digest, expires_at, counted, due_at, \
+         created_at, updated_at \
      )";
-    GroupedInsert::new(into, 12)
+    GroupedInsert::new(into, 11)
 });
 
 /// A new message as its row.
 pub struct MessageRow<'m> {
-    /// The next one of the table where there is none.
-    pub id: Option<i64>,
     /// Where it goes.
     pub topic: &'m str,
     /// Unique in its topic.
@@ -45,7 +44,6 @@ pub struct MessageRow<'m> {
 /// When the file rejects one of them, as where its topic has a message of its key: roll the transaction back.
 pub fn insert_messages(connection: &Connection, messages: &[MessageRow<'_>]) -> rusqlite::Result<()> {
     INSERT.insert(connection, messages, |message, values| {
-        values.bind(message.id)?;
         values.bind(message.topic)?;
         values.bind(message.idempotency_key)?;
         values.bind(message.ordering_key)?;

@@ -56,29 +56,25 @@ fn publish_grouped(
     at: Timestamp,
 ) -> Result<Vec<Published>, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let mut id = newest_id(&transaction)?;
-    let mut pending: Vec<(i64, &Publication)> = Vec::with_capacity(GroupedInsert::LARGEST);
-    let mut published = Vec::with_capacity(batch.len());
+    let mut pending: Vec<&Publication> = Vec::with_capacity(GroupedInsert::LARGEST);
+    let mut published: Vec<Option<Published>> = Vec::with_capacity(batch.len());
     for publication in batch {
         let NewMessage { topic, idempotency_key, .. } = &publication.message;
-        let is_pending = |(_, other): &(i64, &Publication)| {
+        let is_pending = |other: &&Publication| {
             other.message.idempotency_key == *idempotency_key && other.message.topic == *topic
         };
         if pending.len() == GroupedInsert::LARGEST || pending.iter().any(is_pending) {
-            insert_published(&transaction, &pending, at)?;
-            pending.clear();
+            insert_pending(&transaction, &mut pending, &mut published, at)?;
         }
-        if let Some(repeated) = repeated(&transaction, publication)? {
-            published.push(repeated);
-        } else {
-            id += 1;
-            pending.push((id, publication));
-            published.push(Published::Accepted(id));
+        let repeated = repeated(&transaction, publication)?;
+        if repeated.is_none() {
+            pending.push(publication);
         }
+        published.push(repeated);
     }
-    insert_published(&transaction, &pending, at)?;
+    insert_pending(&transaction, &mut pending, &mut published, at)?;
     transaction.commit()?;
-    Ok(published)
+    Ok(published.into_iter().flatten().collect())
 }
 
 fn publish_each(
@@ -94,27 +90,29 @@ fn publish_each(
     Ok(published)
 }
 
-/// The largest number that any message had, deleted ones included.
-fn newest_id(connection: &Connection) -> Result<i64, Fault> {
-    let mut newest = connection.prepare_cached("select seq from sqlite_sequence where name = 'outbox'")?;
-    Ok(newest.query_row([], |row| row.get(0)).optional()?.unwrap_or(0))
-}
-
-/// Writes messages and their keys in the ledger.
-fn insert_published(
+/// Inserts messages and their keys in the ledger, and fills their places in `published`.
+fn insert_pending(
     connection: &Connection,
-    published: &[(i64, &Publication)],
+    pending: &mut Vec<&Publication>,
+    published: &mut [Option<Published>],
     at: Timestamp,
 ) -> Result<(), Fault> {
-    let messages: Vec<_> = published.iter().map(|(_, publication)| publication.written(at)).collect();
-    let rows: Vec<_> = published
+    let messages: Vec<_> = pending.iter().map(|publication| publication.written(at)).collect();
+    let rows: Vec<_> = pending
         .iter()
         .zip(&messages)
-        .map(|((id, publication), message)| row(Some(*id), message, Some(publication), true, at))
+        .map(|(publication, message)| row(message, Some(publication), true, at))
         .collect();
     insert_messages(connection, &rows)?;
-    let claims: Vec<_> = published.iter().map(|(_, publication)| claim(publication, at)).collect();
+    // Nobody else writes in this transaction, so the numbers are consecutive.
+    let ids = (1 - i64::try_from(pending.len()).unwrap_or(i64::MAX)..=0)
+        .map(|before| connection.last_insert_rowid() + before);
+    for (place, id) in published.iter_mut().filter(|place| place.is_none()).zip(ids) {
+        *place = Some(Published::Accepted(id));
+    }
+    let claims: Vec<_> = pending.iter().map(|publication| claim(publication, at)).collect();
     insert_claims(connection, &claims)?;
+    pending.clear();
     Ok(())
 }
 
@@ -159,7 +157,7 @@ pub(super) fn insert(
     counted: bool,
     at: Timestamp,
 ) -> Result<bool, Fault> {
-    let inserted = insert_messages(connection, &[row(None, message, publication, counted, at)]);
+    let inserted = insert_messages(connection, &[row(message, publication, counted, at)]);
     is_inserted(inserted.map(|()| 1), || {
         connection.prepare_cached(FIRST_OF_KEY)?.exists([&message.topic, &message.idempotency_key])
     })
@@ -176,14 +174,12 @@ fn claim(publication: &Publication, at: Timestamp) -> ClaimRow<'_> {
 }
 
 fn row<'m>(
-    id: Option<i64>,
     message: &'m NewMessage,
     publication: Option<&'m Publication>,
     counted: bool,
     at: Timestamp,
 ) -> MessageRow<'m> {
     MessageRow {
-        id,
         topic: &message.topic,
         idempotency_key: &message.idempotency_key,
         ordering_key: message.ordering_key.as_deref(),

@@ -2,30 +2,34 @@
 //!
 //! `INSERT OR REPLACE` fires no delete trigger, so a table must refuse it when a row is inserted. A trigger that looks for the
 //! key costs a lookup with every row. A live row of `lifecycles` decides what happens next, and any of its columns may
-//! change. The triggers of such tables call a function that other programs do not have: they cannot even prepare the
+//! change. The triggers of such tables name a collation that other programs do not have: they cannot even prepare the
 //! statement.
 
 use rusqlite::Connection;
 use rusqlite::functions::FunctionFlags;
 
-/// As in the triggers. The names are also the errors that other programs get.
-const FUNCTIONS: [&str; 3] =
-    ["only_backstitch_appends_events", "only_backstitch_changes_lifecycles", "only_backstitch_may_insert"];
+/// As in the triggers. The name is also the error that other programs get.
+const COLLATION: &str = "only_backstitch_writes";
+
+/// As in triggers of earlier versions, which are in place while later migrations change their tables.
+const FUNCTIONS: [&str; 2] = ["only_backstitch_appends_events", "only_backstitch_changes_lifecycles"];
 
 /// Lets a connection write rows that only Backstitch writes. Needed by every program that does so itself, such as a benchmark.
 ///
 /// # Errors
-/// When SQLite refuses the functions.
+/// When SQLite refuses the collation.
 pub fn allow_guarded_writes(connection: &Connection) -> rusqlite::Result<()> {
-    // Registering them again would invalidate prepared statements, and fail while one of them runs.
-    let registered = format!("select {}()", FUNCTIONS.join("(), "));
-    if connection.prepare_cached(&registered).is_ok() {
+    // Registering it again would invalidate prepared statements, and fail while one of them runs.
+    if connection.prepare_cached(&format!("select 1 < 0 collate {COLLATION}")).is_ok() {
         return Ok(());
     }
     // A schema that is not trusted calls innocuous functions only.
     let flags =
         FunctionFlags::SQLITE_UTF8 | FunctionFlags::SQLITE_DETERMINISTIC | FunctionFlags::SQLITE_INNOCUOUS;
-    FUNCTIONS.into_iter().try_for_each(|name| connection.create_scalar_function(name, 0, flags, |_| Ok(true)))
+    FUNCTIONS
+        .into_iter()
+        .try_for_each(|name| connection.create_scalar_function(name, 0, flags, |_| Ok(true)))?;
+    connection.create_collation(COLLATION, Ord::cmp)
 }
 
 #[cfg(test)]
@@ -36,13 +40,12 @@ mod tests {
     fn writes_are_allowed_while_a_statement_runs() {
         let connection = Connection::open_in_memory().unwrap();
         allow_guarded_writes(&connection).unwrap();
-        for function in FUNCTIONS {
-            let mut statement =
-                connection.prepare(&format!("select {function}() union all select 0")).unwrap();
-            let mut rows = statement.query([]).unwrap();
-            assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(1));
-            allow_guarded_writes(&connection).unwrap();
-            assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(0));
-        }
+        let mut statement = connection
+            .prepare(&format!("select 'a' < 'b' collate {COLLATION} union all select 2"))
+            .unwrap();
+        let mut rows = statement.query([]).unwrap();
+        assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(1));
+        allow_guarded_writes(&connection).unwrap();
+        assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(2));
     }
 }
