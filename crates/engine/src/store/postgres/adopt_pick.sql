@@ -1,6 +1,4 @@
--- Takes sagas of dead owners, then due sagas without an owner. A dead owner's saga is taken only if its `saga.adopted`
--- is the next event of the log: this keeps out what the old owner may still append. A saga without an owner was released
--- by it, so there is nothing to keep out and its log stays as it is.
+-- Picks sagas of dead owners, then due sagas without an owner. What follows is `adopt_picked.sql`, or a list of them.
 with recursive
 -- A node that was struck off takes nothing.
 known as (
@@ -44,7 +42,7 @@ orphaned as (
                 and owner = o.epoch
                 and status in ('pending', 'running', 'compensating')
                 and id <> all (array(select item::uuid from parked_items where area = 'adoption' and retry_at > clock()))
-                and ($7::uuid[] is null or id = any ($7))
+                and ($5::uuid[] is null or id = any ($5))
             limit $4
             for no key update skip locked
         ) as s
@@ -64,34 +62,10 @@ due as (
                 and wake_at <= clock()
                 and status in ('pending', 'running', 'compensating')
                 and id <> all (array(select item::uuid from parked_items where area = 'adoption' and retry_at > clock()))
-                and ($7::uuid[] is null or id = any ($7))
+                and ($5::uuid[] is null or id = any ($5))
             order by wake_at
             limit greatest($4 - (select count(*) from orphaned), 0)
             for no key update skip locked
         ) as s
     limit greatest($4 - (select count(*) from orphaned), 0)
-),
-appended as (
-    insert into saga_events (at, saga_id, seq, type, data)
-    select greatest(head.at, $5), taken.id, head.seq + 1, 'saga.adopted', $6
-    from (select id from orphaned order by id) as taken
-        cross join lateral (
-            select seq, at
-            from saga_events
-            where saga_id = taken.id
-            order by seq desc
-            limit 1
-        ) as head
-    on conflict do nothing
-    returning saga_id, seq, at
-),
-taken as (
-    select saga_id as id, seq, at from appended
-    union all
-    select id, null, null from due
 )
-update sagas
-set owner = $3, wake_at = null
-from taken
-where sagas.id = taken.id
-returning sagas.id, sagas.definition, taken.seq, taken.at
