@@ -222,7 +222,7 @@ mod tests {
         let batch = isolate_picked(candidates, write, park).await.unwrap();
         assert_eq!((batch.written.len(), batch.parked), (2, 2));
         let done = done.into_inner().unwrap();
-        let first = done.iter().position(|it| it == "parked 1").unwrap();
+        let first = done.iter().position(|it| it == "parked 1").expect("it is parked");
         assert_eq!(&done[first..=first + 1], ["parked 1", "wrote [2]"], "{done:?}");
         assert_eq!(done.last().unwrap(), "parked 4", "{done:?}");
     }

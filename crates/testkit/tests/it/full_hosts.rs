@@ -90,10 +90,9 @@ async fn start(engine: &Engine, name: &str) -> Run {
 
 /// How a saga ends. One that does not shows what is full.
 async fn end(engine: &Engine, run: &Run) -> Status {
-    match tokio::time::timeout(SOON, run.clone().outcome()).await {
-        Ok(ended) => ended.unwrap().status,
-        Err(_) => panic!("{} does not end within {SOON:?}; full: {:?}", run.id(), engine.full_limits()),
-    }
+    let ended = tokio::time::timeout(SOON, run.clone().outcome()).await;
+    let late = |_| panic!("{} does not end within {SOON:?}; full: {:?}", run.id(), engine.full_limits());
+    ended.unwrap_or_else(late).unwrap().status
 }
 
 async fn until(engine: &Engine, what: &str, mut holds: impl AsyncFnMut() -> bool) {
