@@ -38,9 +38,10 @@ const STRIKE: &str = "
     from struck
     on conflict do nothing";
 
-const ADOPT: &str = concat!(include_str!("adopt_pick.sql"), include_str!("adopt_picked.sql"));
+/// Parts of statements: neither is one by itself.
+const ADOPT: &str = concat!(include_str!("adopt_pick.part"), include_str!("adopt_picked.part"));
 const CANDIDATES: &str =
-    concat!(include_str!("adopt_pick.sql"), "select id from orphaned union all select id from due");
+    concat!(include_str!("adopt_pick.part"), "select id from orphaned union all select id from due");
 
 /// So many sagas are looked at in halves when one of them is rejected. Those that are taken run only once this is over.
 const ISOLATE_BATCH: usize = 64;
