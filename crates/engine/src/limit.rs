@@ -78,12 +78,6 @@ impl Limit {
         self.0.permits.available_permits() == 0
     }
 
-    /// How much of its room is taken.
-    pub(crate) fn in_use(&self) -> usize {
-        let size = self.size();
-        (size.room + size.too_many).saturating_sub(self.0.permits.available_permits())
-    }
-
     /// Tells limits apart.
     pub(crate) fn id(&self) -> usize {
         Arc::as_ptr(&self.0).addr()

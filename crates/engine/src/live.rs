@@ -1,6 +1,6 @@
 //! The sagas that are under way in this process, and who is waiting for them.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -8,8 +8,9 @@ use backstitch_kernel::saga::{Recorded, State};
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::{Notify, watch};
 
+use crate::limit::LimitScope;
 use crate::registry::Registered;
-use crate::runtime::Grant;
+use crate::runtime::{AttemptLimits, Grant};
 use crate::tail::Tail;
 
 /// Sagas hash to one of these, so that starts do not queue for one lock.
@@ -47,6 +48,8 @@ pub(crate) struct Live {
     due: AtomicI64,
     /// Whether its driver holds a slot.
     holds_slot: AtomicBool,
+    /// What its attempts that run here count against; those without limits are not listed.
+    attempts: Mutex<Vec<AttemptLimits>>,
     /// What the run queue has given it; `None` once its driver takes no more.
     grants: Mutex<Option<Vec<Grant>>>,
 }
@@ -63,6 +66,7 @@ impl Default for Live {
             still_since: AtomicI64::new(i64::MAX),
             due: AtomicI64::new(i64::MIN),
             holds_slot: AtomicBool::default(),
+            attempts: Mutex::default(),
             grants: Mutex::new(Some(Vec::new())),
         }
     }
@@ -97,6 +101,23 @@ impl Live {
 
     pub(crate) fn hold_slot(&self, holds: bool) {
         self.holds_slot.store(holds, Ordering::Release);
+    }
+
+    pub(crate) fn begin_attempt(&self, limits: AttemptLimits) {
+        self.attempts.lock().unwrap_or_else(PoisonError::into_inner).push(limits);
+    }
+
+    pub(crate) fn end_attempt(&self, limits: &AttemptLimits) {
+        let mut attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(ended) = attempts.iter().position(|it| it.ids() == limits.ids()) {
+            attempts.swap_remove(ended);
+        }
+    }
+
+    /// The hosts and steps that its attempts count against.
+    fn scopes(&self) -> BTreeSet<LimitScope> {
+        let attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
+        attempts.iter().flat_map(AttemptLimits::scopes).cloned().collect()
     }
 
     pub(crate) fn has_grants(&self) -> bool {
@@ -232,6 +253,16 @@ impl LiveSagas {
         still.sort_unstable();
         still.truncate(limit);
         still
+    }
+
+    /// Of each saga that holds a slot: the hosts and steps that its attempts count against.
+    pub(crate) fn slot_holders(&self) -> Vec<BTreeSet<LimitScope>> {
+        let mut holders = Vec::new();
+        for shard in &self.shards {
+            let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
+            holders.extend(shard.values().filter(|live| live.holds_slot()).map(|live| live.scopes()));
+        }
+        holders
     }
 
     pub(crate) fn count(&self) -> usize {

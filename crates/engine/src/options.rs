@@ -51,6 +51,9 @@ pub struct Options {
     pub defaults: Defaults,
     /// Products that keep tables of their own beside the engine's.
     pub products: Vec<&'static Schema>,
+    /// Tables beside them that the program brings up to date itself. On `PostgreSQL` a version of them whose data this
+    /// program cannot read shuts its node out.
+    pub other_schemas: Vec<&'static Schema>,
     /// What performs the calls of declared sagas; without one they wait for a node that has it.
     pub caller: Option<Arc<dyn Caller>>,
     /// Where outgoing messages go: to the log, unless told.
@@ -80,6 +83,7 @@ impl Default for Options {
             send_timeout: Duration::from_secs(30),
             defaults: Defaults::default(),
             products: Vec::new(),
+            other_schemas: Vec::new(),
             caller: None,
             routes: Routes::default(),
             announced: Announced::default(),

@@ -1,6 +1,6 @@
 //! The sagas this engine can run.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -342,19 +342,6 @@ impl Registry {
     fn all(&self) -> Vec<Arc<Registered>> {
         let sagas = self.sagas.read().unwrap_or_else(PoisonError::into_inner);
         sagas.values().flat_map(|versions| versions.all.values()).cloned().collect()
-    }
-
-    /// How many attempts of sagas count against each host and each limited step.
-    pub(crate) fn attempts(&self) -> HashMap<LimitScope, usize> {
-        let mut counted = HashSet::new();
-        let mut attempts: HashMap<LimitScope, usize> = HashMap::new();
-        for saga in self.all() {
-            let limits = saga.limits.iter().flat_map(|step| [&step.action, &step.compensation]);
-            for limit in limits.flat_map(AttemptLimits::of_sagas).filter(|limit| counted.insert(limit.id())) {
-                *attempts.entry(limit.scope().clone()).or_default() += limit.in_use();
-            }
-        }
-        attempts
     }
 
     /// Everything that may be run here: registered, and the same as what the store holds under that version.

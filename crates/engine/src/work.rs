@@ -1,6 +1,6 @@
 //! Work that is left to outside workers: leased, kept alive, answered.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
@@ -289,11 +289,17 @@ impl Engine {
     /// When the store cannot be read.
     pub async fn waiting_for_workers(&self, limit: usize) -> Result<Vec<Queue>, Error> {
         let pending = self.shared().store.survey(limit).await?.pending;
-        let of_workers = pending.into_iter().filter_map(|waiting| {
-            let queue = name_for_workers(&waiting.queue)?.to_owned();
-            Some(Queue { queue, ..waiting })
-        });
-        Ok(of_workers.collect())
+        let mut queues: BTreeMap<String, Queue> = BTreeMap::new();
+        for waiting in pending {
+            let Some(queue) = name_for_workers(&waiting.queue).map(str::to_owned) else { continue };
+            let waiting = Queue { queue: queue.clone(), ..waiting };
+            // Sagas and products may share a name, and so their workers.
+            let longest = queues.entry(queue).or_insert_with(|| waiting.clone());
+            if waiting.late > longest.late {
+                *longest = waiting;
+            }
+        }
+        Ok(queues.into_values().take(limit).collect())
     }
 
     /// Extends a lease to `lease` from now, and tells the worker whether its work is cancelled.

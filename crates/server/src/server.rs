@@ -24,7 +24,7 @@ use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring, Keys, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::{CappedCalls, Config};
 use crate::console::{Outcomes, Pulse};
-use crate::database::Database;
+use crate::database::{Database, migrations};
 use crate::doctor::{self, Doctor};
 use crate::feed::pass_on_events;
 use crate::http::Acceptor;
@@ -142,12 +142,8 @@ impl Server {
         let options = Options {
             retention,
             caller: Some(caller.clone()),
-            products: vec![
-                &orders::SCHEMA,
-                &alerts::SCHEMA,
-                &SCHEMA,
-                &backstitch_modules::lifecycles::SCHEMA,
-            ],
+            products: PRODUCTS.to_vec(),
+            other_schemas: vec![&migrations::SCHEMA],
             routes: topics.clone(),
             announced: config.outbox.announced()?,
             observer: Arc::new(metrics.outbox()),

@@ -21,5 +21,9 @@ with recursive
             ) as next
     )
 select queue, id, (extract(epoch from clock() - until) * 1000000)::bigint as late
-from found
-limit $1
+from (
+    select *, row_number() over (partition by split_part(queue, '/', 1) order by queue) as nth
+    from found
+) as numbered
+where nth <= $1
+order by queue

@@ -77,11 +77,11 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
     if thorough || shared.store.is_shared() || next.is_some_and(|due| due <= now) {
         loop {
             let adopted = shared.store.adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH).await?;
-            queue(shared, &adopted).await?;
-            if !adopted.is_empty() && shared.options.announced.includes("saga.adopted") {
+            queue(shared, &adopted.sagas).await?;
+            if !adopted.sagas.is_empty() && shared.options.announced.includes("saga.adopted") {
                 shared.outbox.nudge();
             }
-            if adopted.len() < ADOPT_BATCH || shared.is_stopping() {
+            if !adopted.more || shared.is_stopping() {
                 break;
             }
         }

@@ -16,7 +16,7 @@ use tokio::sync::{OwnedSemaphorePermit, watch};
 
 use super::attempts::Attempts;
 use super::plan::{Circumstances, Planned, Tenure, plan, tenure};
-use super::room::{HeldSlot, Permits, Reservation, decide_within_room, starts_attempts};
+use super::room::{HeldSlot, LimitedAttempt, Permits, Reservation, decide_within_room, starts_attempts};
 use super::run_queue::Parked;
 use super::{Grant, Patience, Seat, Shared, Waiter, attempt};
 use crate::call::Call;
@@ -741,6 +741,7 @@ impl Driver {
         });
         let shared = self.shared.clone();
         let room = self.take_reservation(position, phase);
+        let limited = LimitedAttempt::new(self.definition.limits(position, phase), self.seat.live());
         let step = &self.definition.definition.steps()[position];
         let timeout = step.time_of_attempt(phase, &self.state.steps[position], self.state.at);
         let begins = timeout.map(|timeout| {
@@ -759,7 +760,7 @@ impl Driver {
         let epoch = self.epoch;
         self.attempts.start(self.shared.tracked(async move {
             let outcome = attempt::run(&shared, call.clone(), epoch, begins).await;
-            drop(room);
+            drop((room, limited));
             let step = call.step().clone();
             // Only what succeeded has anything to tell.
             let outgoing =

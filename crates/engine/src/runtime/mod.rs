@@ -19,6 +19,7 @@ mod supervision;
 mod undriven;
 
 use std::cmp::Reverse;
+use std::collections::HashMap;
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
@@ -304,20 +305,21 @@ impl Shared {
         full
     }
 
-    /// The host or step whose attempts hold most of the slots; `None` where those of unlimited steps do.
+    /// The host or step whose attempts hold most of the slots; `None` where those of unlimited steps do. A saga counts once
+    /// for each, however many of its attempts run at once.
     fn holds_most_slots(&self) -> Option<LimitScope> {
-        let held = self.options.max_active.saturating_sub(self.slots.available_permits());
-        let reserved = self.run_queue.reserved();
-        let attempts = self.registry.attempts().into_iter().map(|(scope, attempts)| {
-            let waiting = reserved.get(&scope).copied().unwrap_or_default();
-            (attempts.saturating_sub(waiting), scope)
-        });
-        let attempts: Vec<(usize, LimitScope)> = attempts.filter(|(attempts, _)| *attempts > 0).collect();
-        let limited: usize = attempts.iter().map(|(attempts, _)| attempts).sum();
+        let mut limited: HashMap<LimitScope, usize> = HashMap::new();
+        let mut unlimited = 0;
+        for scopes in self.live.slot_holders() {
+            unlimited += usize::from(scopes.is_empty());
+            for scope in scopes {
+                *limited.entry(scope).or_default() += 1;
+            }
+        }
         // Of a host and its step the host is named: its name is less.
-        let (most, scope) =
-            attempts.into_iter().max_by_key(|(attempts, scope)| (*attempts, Reverse(scope.clone())))?;
-        (most >= held.saturating_sub(limited)).then_some(scope)
+        let (scope, most) =
+            limited.into_iter().max_by_key(|(scope, most)| (*most, Reverse(scope.clone())))?;
+        (most >= unlimited).then_some(scope)
     }
 
     /// Runs something beside the loops.

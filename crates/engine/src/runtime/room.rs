@@ -63,9 +63,9 @@ impl AttemptLimits {
         all().find(|limit| limit.is_full()).or_else(|| all().next()).map(Limit::scope)
     }
 
-    /// The limits that count attempts of sagas alone.
-    pub(crate) fn of_sagas(&self) -> impl Iterator<Item = &Limit> {
-        self.host_share.iter().chain(&self.step)
+    /// The host and the step that it counts against.
+    pub(crate) fn scopes(&self) -> impl Iterator<Item = &LimitScope> {
+        self.host.iter().chain(&self.step).map(Limit::scope)
     }
 }
 
@@ -93,6 +93,28 @@ impl HeldSlot {
 impl Drop for HeldSlot {
     fn drop(&mut self) {
         self.live.hold_slot(false);
+    }
+}
+
+/// A limited attempt that runs. Its saga says so, for the operator who asks what holds the slots.
+pub(super) struct LimitedAttempt {
+    live: Arc<Live>,
+    limits: AttemptLimits,
+}
+
+impl LimitedAttempt {
+    /// `None` for an attempt without limits.
+    pub(super) fn new(limits: &AttemptLimits, live: &Arc<Live>) -> Option<Self> {
+        (!limits.is_unlimited()).then(|| {
+            live.begin_attempt(limits.clone());
+            Self { live: live.clone(), limits: limits.clone() }
+        })
+    }
+}
+
+impl Drop for LimitedAttempt {
+    fn drop(&mut self) {
+        self.live.end_attempt(&self.limits);
     }
 }
 

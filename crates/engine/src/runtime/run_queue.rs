@@ -319,17 +319,6 @@ impl RunQueue {
         full.into_values().collect()
     }
 
-    /// Room that is kept for sagas that wait for a slot.
-    pub(super) fn reserved(&self) -> HashMap<LimitScope, usize> {
-        let mut reserved: HashMap<LimitScope, usize> = HashMap::new();
-        for lane in self.queue().lanes.values().filter(|lane| lane.permits.is_some()) {
-            for limit in lane.limits.of_sagas() {
-                *reserved.entry(limit.scope().clone()).or_default() += 1;
-            }
-        }
-        reserved
-    }
-
     fn queue(&self) -> MutexGuard<'_, Queue> {
         self.queue.lock().unwrap_or_else(PoisonError::into_inner)
     }

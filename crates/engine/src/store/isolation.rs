@@ -1,5 +1,7 @@
 //! Isolates the items of a batch that the database rejects, so that the others are written.
 
+use std::fmt::Display;
+
 use super::Error;
 
 /// An error that can be about one item of a batch.
@@ -45,6 +47,19 @@ where
     W: Fn(Vec<T>) -> F,
     F: Future<Output = Result<R, E>>,
 {
+    isolate_and_park(items, write, |_, _| std::future::ready(Ok(()))).await
+}
+
+/// The same. Each rejected item is parked before the next part is written: a crash in between loses nothing.
+async fn isolate_and_park<T, R, E, W, F, P, G>(items: Vec<T>, write: W, park: P) -> Vec<Part<T, R, E>>
+where
+    T: Clone,
+    E: Isolable,
+    W: Fn(Vec<T>) -> F,
+    F: Future<Output = Result<R, E>>,
+    P: Fn(&T, &E) -> G,
+    G: Future<Output = Result<(), E>>,
+{
     let mut parts = Vec::new();
     let mut left = vec![items];
     let mut failed = false;
@@ -57,50 +72,69 @@ where
             continue;
         }
         let outcome = match write(items.clone()).await {
-            Ok(written) => Outcome::Written(written),
+            Ok(written) => Ok(Outcome::Written(written)),
             Err(error) if error.is_about_an_item() => {
                 if items.len() > 1 {
                     let second = items.split_off(items.len() / 2);
                     left.extend([second, items]);
                     continue;
                 }
-                Outcome::Rejected(error)
+                park(&items[0], &error).await.map(|()| Outcome::Rejected(error))
             }
-            Err(error) => {
-                failed = true;
-                Outcome::Failed(error)
-            }
+            Err(error) => Err(error),
         };
-        parts.push(Part { items, outcome });
+        failed = outcome.is_err();
+        parts.push(Part { items, outcome: outcome.unwrap_or_else(Outcome::Failed) });
     }
     parts
 }
 
 /// Writes a batch that picks its own items, by `write(None)`. If one of them is rejected, looks up those that it would pick, and
-/// has them written in halves.
+/// has them written in halves. Each rejected item is parked before the next part is written.
 ///
 /// # Errors
 /// When the batch cannot be written for a reason that is no item's.
-pub async fn isolate_picked<T, R, E, C, W, F>(
+pub async fn isolate_picked<T, R, E, C, W, F, P, G>(
     candidates: impl FnOnce() -> C,
     write: W,
-) -> Result<Isolated<T, R, E>, E>
+    park: P,
+) -> Result<PickedBatch<R, E>, E>
 where
     T: Clone,
-    E: Isolable,
+    E: Isolable + Display,
     C: Future<Output = Result<Vec<T>, E>>,
     W: Fn(Option<Vec<T>>) -> F,
     F: Future<Output = Result<R, E>>,
+    P: Fn(T, String) -> G,
+    G: Future<Output = Result<(), E>>,
 {
     match write(None).await {
-        Ok(written) => Ok(Isolated { written: vec![written], rejected: Vec::new(), failed: None }),
+        Ok(written) => {
+            Ok(PickedBatch { written: vec![written], parked: 0, is_isolated: false, failed: None })
+        }
         // Boxed: it is rare, and would make the future of every batch larger.
         Err(error) if error.is_about_an_item() => {
             let candidates = Box::pin(candidates()).await?;
-            Ok(Box::pin(isolate(candidates, |items| write(Some(items)))).await.into())
+            let park = |item: &T, error: &E| park(item.clone(), error.to_string());
+            let parts = Box::pin(isolate_and_park(candidates, |items| write(Some(items)), park)).await;
+            let Isolated { written, rejected, failed } = parts.into();
+            Ok(PickedBatch { written, parked: rejected.len(), is_isolated: true, failed })
         }
         Err(error) => Err(error),
     }
+}
+
+/// What became of a batch that picked its own items.
+#[derive(Debug)]
+pub struct PickedBatch<R, E> {
+    /// What the writes of its parts gave.
+    pub written: Vec<R>,
+    /// How many items were rejected, and parked.
+    pub parked: usize,
+    /// Whether items were looked up, and written apart from the others.
+    pub is_isolated: bool,
+    /// Why the rest was not written, where there is one.
+    pub failed: Option<E>,
 }
 
 /// What became of a batch as a whole.
@@ -167,6 +201,40 @@ mod tests {
         assert_eq!(rejected, [3, 200]);
         assert!(isolated.failed.is_none());
         assert!(*calls.lock().unwrap() < 50, "in halves, and not one by one");
+    }
+
+    #[tokio::test]
+    async fn each_rejected_item_is_parked_before_the_next_write() {
+        let done = Mutex::new(Vec::new());
+        let write = |only: Option<Vec<u32>>| {
+            let items = only.unwrap_or_else(|| vec![1, 2, 3, 4]);
+            let result = written(&[1, 4], None, items).into_inner();
+            let said = result.as_ref().map_or("rejected".to_owned(), |items| format!("wrote {items:?}"));
+            done.lock().unwrap().push(said);
+            result
+        };
+        let write = |only| std::future::ready(write(only));
+        let park = |item: u32, _| {
+            done.lock().unwrap().push(format!("parked {item}"));
+            std::future::ready(Ok(()))
+        };
+        let candidates = || std::future::ready(Ok(vec![1, 2, 3, 4]));
+        let batch = isolate_picked(candidates, write, park).await.unwrap();
+        assert_eq!((batch.written.len(), batch.parked), (2, 2));
+        let done = done.into_inner().unwrap();
+        let first = done.iter().position(|it| it == "parked 1").expect("it is parked");
+        assert_eq!(&done[first..=first + 1], ["parked 1", "wrote [2]"], "{done:?}");
+        assert_eq!(done.last().unwrap(), "parked 4", "{done:?}");
+    }
+
+    #[tokio::test]
+    async fn item_that_cannot_be_parked_ends_its_batch() {
+        let candidates = || std::future::ready(Ok(vec![1, 2]));
+        let write = |only: Option<Vec<u32>>| written(&[1], None, only.unwrap_or_else(|| vec![1, 2]));
+        let park = |_, _| std::future::ready(Err(Error::Unavailable("no connection".to_owned())));
+        let batch = isolate_picked(candidates, write, park).await.unwrap();
+        assert!(batch.written.is_empty() && batch.parked == 0);
+        assert!(matches!(batch.failed, Some(Error::Unavailable(_))));
     }
 
     #[tokio::test]

@@ -18,7 +18,7 @@ use super::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, NewJob, OUTSIDE, Report as JobReport, Settled, Settlement,
     WITHDRAWN, Withdrawal,
 };
-use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Registered};
+use super::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     ALERTS, Ages, Kept, Listing, NewMessage, Outgoing, Publication, Published, Rescued, Retried, Sent, Share,
     Waiting,
@@ -468,7 +468,7 @@ impl Store for MemoryStore {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<AdoptedSaga>, Error> {
+    ) -> Result<AdoptedBatch, Error> {
         let now = self.clock.now();
         let mut adopted = Vec::new();
         let mut tables = self.tables();
@@ -500,7 +500,8 @@ impl Store for MemoryStore {
             saga.summary.wake_at = None;
             adopted.push(AdoptedSaga { id: *id, seq: appended });
         }
-        Ok(adopted)
+        let more = adopted.len() == limit;
+        Ok(AdoptedBatch { sagas: adopted, more })
     }
 
     async fn let_go(

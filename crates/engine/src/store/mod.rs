@@ -37,7 +37,7 @@ use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use declared::{Declared, InFlight};
 use jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
+use nodes::{AdoptedBatch, Epoch, Joined, Known, Node, Notice, Registered};
 use outbox::{Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting};
 use parked::{ParkedFilter, ParkedItem, Rejection};
 use retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
@@ -213,7 +213,8 @@ pub trait Store: Send + Sync + 'static {
 
     /// Takes up to `limit` sagas whose owner is dead, or that are due and have no owner, of these definitions only.
     /// Where the owner is dead, `saga.adopted` is appended to the log in the transaction that changes the owner. A saga
-    /// without an owner was released by it, and its log stays as it is.
+    /// without an owner was released by it, and its log stays as it is. A saga whose adoption is rejected is parked
+    /// ([`parked::ADOPTION`]).
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -224,7 +225,7 @@ pub trait Store: Send + Sync + 'static {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<AdoptedSaga>, Error>;
+    ) -> Result<AdoptedBatch, Error>;
 
     /// Lets go of a saga of this incarnation about which nothing was decided since event `seq`: its messages up to number
     /// `inbox_seen` are answered, and it is due at `wake_at`, or not before its next message. `false`: it is somebody else's

@@ -45,6 +45,15 @@ pub struct AdoptedSaga {
     pub seq: Option<u64>,
 }
 
+/// Sagas that a node has adopted in one go.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct AdoptedBatch {
+    /// The sagas.
+    pub sagas: Vec<AdoptedSaga>,
+    /// Whether others may wait: the batch was full, or a saga that was rejected is parked now.
+    pub more: bool,
+}
+
 /// A definition that a node can run.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub struct Known {

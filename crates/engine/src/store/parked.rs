@@ -4,7 +4,7 @@ use std::fmt::Display;
 
 use backstitch_kernel::Timestamp;
 
-use super::isolation::Isolated;
+use super::isolation::PickedBatch;
 use super::{Error, Store};
 
 /// Ends of sends that are recorded, and messages whose sender is gone.
@@ -81,6 +81,19 @@ pub async fn park<T: Display, E: Display>(
     store.park(area, &rejections(area, rejected)).await
 }
 
+/// Parks one.
+///
+/// # Errors
+/// The same.
+pub async fn park_item<T: Display>(
+    store: &dyn Store,
+    area: &'static str,
+    item: T,
+    reason: String,
+) -> Result<(), Error> {
+    park(store, area, &[(item, reason)]).await
+}
+
 /// What is to be parked, told in the log.
 pub(super) fn rejections<T: Display, E: Display>(area: &'static str, rejected: &[(T, E)]) -> Vec<Rejection> {
     let rejection = |(item, error): &(T, E)| {
@@ -90,13 +103,12 @@ pub(super) fn rejections<T: Display, E: Display>(area: &'static str, rejected: &
     rejected.iter().map(rejection).collect()
 }
 
-impl<T: Display, R> Isolated<T, R, Error> {
-    /// Parks what was rejected. Answers with what the writes of the others gave.
+impl<R> PickedBatch<R, Error> {
+    /// What the writes gave.
     ///
     /// # Errors
-    /// When it cannot be parked, or the rest was not written.
-    pub async fn park_rejected(self, store: &dyn Store, area: &'static str) -> Result<Vec<R>, Error> {
-        park(store, area, &self.rejected).await?;
+    /// When the rest was not written.
+    pub fn whole(self) -> Result<Vec<R>, Error> {
         self.failed.map_or(Ok(self.written), Err)
     }
 }

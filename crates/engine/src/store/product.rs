@@ -12,6 +12,23 @@ pub struct Schema {
     pub product: &'static str,
     /// In the order they are applied; the first one is version 1.
     pub migrations: &'static [Migration],
+    /// The versions whose data older nodes cannot read, such as a new kind of event. On `PostgreSQL` such a migration is
+    /// refused while older nodes are alive, and keeps them from coming back.
+    pub breaking: &'static [i64],
+}
+
+impl Schema {
+    /// The newest version.
+    #[must_use]
+    pub fn newest(&self) -> i64 {
+        i64::try_from(self.migrations.len()).unwrap_or(i64::MAX)
+    }
+
+    /// The newest version after this one whose data older nodes cannot read.
+    #[must_use]
+    pub fn breaking_after(&self, version: i64) -> Option<i64> {
+        self.breaking.iter().copied().filter(|breaking| *breaking > version).max()
+    }
 }
 
 /// One change of a product's tables, in both dialects.

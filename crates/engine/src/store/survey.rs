@@ -20,9 +20,10 @@ pub struct Survey {
     pub owners: Vec<Owner>,
     /// Definitions with sagas that are nobody's and due, now or later.
     pub waiting: Vec<Waiting>,
-    /// Queues with jobs that somebody has leased: the lease that ends, or ended, first.
+    /// Queues with jobs that somebody has leased: the lease that ends, or ended, first. As many of each kind
+    /// ([`Queue::kind`]) as were asked for.
     pub leased: Vec<Queue>,
-    /// Queues with jobs that nobody has: the one that is due first.
+    /// Queues with jobs that nobody has: the one that is due first. As many of each kind as were asked for.
     pub pending: Vec<Queue>,
 }
 
@@ -68,6 +69,14 @@ pub struct Queue {
     pub job: i64,
     /// For how long that has been due, or its lease over: nothing where that is still to come.
     pub late: Duration,
+}
+
+impl Queue {
+    /// What its name begins with: queues of hooks hide none of workers.
+    #[must_use]
+    pub fn kind(&self) -> &str {
+        self.queue.split('/').next().unwrap_or_default()
+    }
 }
 
 /// What a store stands on.

@@ -12,7 +12,7 @@ use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
+use super::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -218,10 +218,10 @@ impl<W: Watch> Store for Watched<W> {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<AdoptedSaga>, Error> {
+    ) -> Result<AdoptedBatch, Error> {
         self.watch.at(Moment::BeforeAdoption).await?;
         let adopted = self.store.adopt(node, epoch, known, at, limit).await?;
-        self.watch.at(Moment::AfterAdoption(&adopted)).await?;
+        self.watch.at(Moment::AfterAdoption(&adopted.sagas)).await?;
         Ok(adopted)
     }
 

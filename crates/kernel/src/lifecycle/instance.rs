@@ -137,9 +137,10 @@ impl Instance {
         self.abandoned || machine.is_terminal(&self.state)
     }
 
-    /// The queue whose workers it waits for, if no worker has leased its action yet.
+    /// The queue of the worker that performs its action, if none has leased it yet. During the wait before a retry there is
+    /// nothing to lease.
     #[must_use]
-    pub fn waits_for_worker<'m>(&self, machine: &'m Machine) -> Option<&'m str> {
+    pub fn unleased_queue<'m>(&self, machine: &'m Machine) -> Option<&'m str> {
         let (queue, _) = machine.outside(&self.state)?;
         (!self.leased).then_some(queue)
     }

@@ -46,6 +46,7 @@ pub use undelivered::{Missed, Undelivered, undelivered};
 /// The tables of alerts, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {
     product: "alerts",
+    breaking: &[],
     migrations: &[
         Migration {
             name: "notices",

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use backstitch::kernel::lifecycle::{Recorded, codec};
+use backstitch::kernel::lifecycle::{Machine, Recorded, codec};
 use backstitch::store;
 use backstitch::{Payload, SagaId, Timestamp};
 
@@ -138,6 +138,30 @@ impl Lifecycles {
     /// When the database cannot be read.
     pub async fn abandoned_up_to(&self, machine: &str, most: usize) -> Result<Vec<Count>, Error> {
         Ok(counted(&self.base.read(ABANDONED, vec![machine.into(), most.into()]).await?)?)
+    }
+
+    /// The queue whose workers it waits for: it has a job there that is due, and no worker has leased it.
+    ///
+    /// # Errors
+    /// When the database cannot be read.
+    pub async fn waits_for_worker<'m>(
+        &self,
+        standing: &Standing,
+        machine: &'m Machine,
+    ) -> Result<Option<&'m str>, Error> {
+        let Some(queue) = standing.instance.unleased_queue(machine).filter(|_| !standing.ended) else {
+            return Ok(None);
+        };
+        let (now, mut values) = self.base.clock_in_sql();
+        values.push(standing.id.into());
+        let sql = format!(
+            "select id from jobs where saga_id = ${} and status in ('Pending', 'Leased')
+                 and status = 'Pending' and until <= {now}
+             limit 1",
+            values.len()
+        );
+        let due = self.base.read_text(sql, values).await?;
+        Ok(Some(queue).filter(|_| !due.is_empty()))
     }
 
     /// The one that has this id.

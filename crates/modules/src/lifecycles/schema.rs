@@ -5,6 +5,7 @@ use backstitch::store::product::{Migration, Schema};
 /// Machines and their instances, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {
     product: "lifecycles",
+    breaking: &[],
     migrations: &[
         Migration {
             name: "lifecycles",
@@ -30,6 +31,11 @@ pub static SCHEMA: Schema = Schema {
             name: "leased_actions",
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0005.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0005.sql"),
+        },
+        Migration {
+            name: "held_actions",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0006.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0006.sql"),
         },
         Migration {
             name: "cheaper_guards",

@@ -5,6 +5,7 @@ use backstitch::store::product::{Migration, RowKind, Schema};
 /// Orders, and what waits to be applied about them.
 pub static SCHEMA: Schema = Schema {
     product: "orders",
+    breaking: &[],
     migrations: &[
         Migration {
             name: "orders",

@@ -13,6 +13,7 @@ use std::time::Duration;
 
 use backstitch::kernel::lease::{Lease, Refused, Status};
 use backstitch::store::isolation::isolate_picked;
+use backstitch::store::parked::park_item;
 use backstitch::{Timestamp, store};
 use tokio::sync::futures::Notified;
 
@@ -435,13 +436,16 @@ impl Jobs {
         loop {
             let values = std::iter::once(QUEUE.into()).chain(self.base.now_in_file());
             let over = || self.candidates(EXPIRED, values.collect());
-            let expired = isolate_picked(over, |only| self.expire_those(only)).await?;
-            let expired = expired.park_rejected(self.base.store(), JOBS).await?;
+            let expired =
+                isolate_picked(over, |only| self.expire_those(only), |job, reason| self.park(job, reason));
+            let expired = expired.await?;
+            let parked = expired.parked;
+            let expired = expired.whole()?;
             let put_back: usize = expired.iter().map(|expired| expired.put_back).sum();
             let failed: usize = expired.iter().map(|expired| expired.failed).sum();
             all.put_back += put_back;
             all.failed += failed;
-            if put_back + failed < BATCH as usize {
+            if put_back + failed + parked < BATCH as usize {
                 break;
             }
         }
@@ -527,19 +531,30 @@ impl Jobs {
         Ok(())
     }
 
-    /// Gives up some of what waits in the lane of a deleted subscription, as [`SUBSCRIPTION_DELETED`]; how much that was.
+    /// Gives up some of what waits in the lane of a deleted subscription, as [`SUBSCRIPTION_DELETED`], or parks it; how much
+    /// that was.
     /// There may be more until it is nothing.
     ///
     /// # Errors
     /// When the database cannot be written.
     pub async fn close_lane(&self, lane: i64) -> Result<usize, Error> {
         let waiting = || self.candidates(WAITING, vec![lane.into()]);
-        let closed = isolate_picked(waiting, |only| self.close_those(lane, only)).await?;
-        let closed: usize = closed.park_rejected(self.base.store(), JOBS).await?.into_iter().sum();
+        let closed = isolate_picked(
+            waiting,
+            |only| self.close_those(lane, only),
+            |job, reason| self.park(job, reason),
+        );
+        let closed = closed.await?;
+        let parked = closed.parked;
+        let closed: usize = closed.whole()?.into_iter().sum();
         if closed > 0 {
             self.base.take_in_soon();
         }
-        Ok(closed)
+        Ok(closed + parked)
+    }
+
+    async fn park(&self, job: i64, reason: String) -> Result<(), store::Error> {
+        park_item(self.base.store(), JOBS, job, reason).await
     }
 
     async fn close_those(&self, lane: i64, only: Option<Vec<i64>>) -> Result<usize, store::Error> {

@@ -13,10 +13,12 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::delivery::{self, Delivery, Input, Outcome, Policy, Status};
-use backstitch::store::isolation::{Isolable as _, Isolated, isolate_picked};
+use backstitch::store::isolation::{Isolable as _, PickedBatch, isolate_picked};
+use backstitch::store::parked::park_item;
 use backstitch::store::postgres::Acting;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::{Timestamp, store};
+use futures::future::BoxFuture;
 use tokio::time::Instant;
 
 use super::base::{Base, Part, Side};
@@ -115,17 +117,23 @@ impl Orchestrator {
         let (now, defaults) = (self.base.now(), self.base.defaults);
         let waiting =
             || file.read_product(move |connection| on_file::waiting_results(connection, now, defaults));
-        let taken_in =
-            isolate_picked(waiting, |only| self.tick_file(file, Picked::these(only), Picked::None)).await?;
-        self.parked(taken_in, RESULTS).await
+        let taken_in = isolate_picked(
+            waiting,
+            |only| self.tick_file(file, Picked::these(only), Picked::None),
+            self.parking(RESULTS),
+        );
+        progress(taken_in.await?)
     }
 
     async fn begin_file(&self, file: &SqliteStore) -> Result<Progress, store::Error> {
         let (now, defaults) = (self.base.now(), self.base.defaults);
         let due = || file.read_product(move |connection| on_file::due_deliveries(connection, now, defaults));
-        let begun =
-            isolate_picked(due, |only| self.tick_file(file, Picked::None, Picked::these(only))).await?;
-        self.parked(begun, DELIVERIES).await
+        let begun = isolate_picked(
+            due,
+            |only| self.tick_file(file, Picked::None, Picked::these(only)),
+            self.parking(DELIVERIES),
+        );
+        progress(begun.await?)
     }
 
     async fn take_in(&self, server: &Acting) -> Result<Progress, store::Error> {
@@ -133,8 +141,9 @@ impl Orchestrator {
         let taken_in = isolate_picked(
             || on_server::waiting_results(server),
             |only| async move { on_server::take_in(server, &Picked::these(only), defaults).await },
+            self.parking(RESULTS),
         );
-        let progress = self.parked(taken_in.await?, RESULTS).await?;
+        let progress = progress(taken_in.await?)?;
         // Whoever begins attempts does not know yet when these are due again.
         if progress.applied > progress.completed + progress.dead_lettered {
             self.base.begin_soon();
@@ -147,20 +156,17 @@ impl Orchestrator {
         let begun = isolate_picked(
             || on_server::due_deliveries(server),
             |only| async move { on_server::begin(server, &Picked::these(only), defaults).await },
+            self.parking(DELIVERIES),
         );
-        self.parked(begun.await?, DELIVERIES).await
+        progress(begun.await?)
     }
 
-    /// What the others came to, once what was rejected is parked.
-    async fn parked(
-        &self,
-        decided: Isolated<i64, Progress, store::Error>,
+    /// Parks what is rejected.
+    fn parking<'s>(
+        &'s self,
         area: &'static str,
-    ) -> Result<Progress, store::Error> {
-        let more = !decided.rejected.is_empty();
-        let decided = decided.park_rejected(self.base.store(), area).await?;
-        let progress = decided.into_iter().fold(Progress::default(), Progress::and);
-        Ok(Progress { more: progress.more || more, ..progress })
+    ) -> impl Fn(i64, String) -> BoxFuture<'s, Result<(), store::Error>> + Send + Sync {
+        move |item, reason| Box::pin(park_item(self.base.store(), area, item, reason))
     }
 
     async fn settle_share(&self, share: Share, observer: &dyn Observer) -> Result<Progress, store::Error> {
@@ -360,6 +366,13 @@ impl Progress {
             Status::Pending | Status::PendingRetry => {}
         }
     }
+}
+
+/// What a batch came to; one of which something is parked may have left others.
+fn progress(batch: PickedBatch<Progress, store::Error>) -> Result<Progress, store::Error> {
+    let more = batch.parked > 0;
+    let progress = batch.whole()?.into_iter().fold(Progress::default(), Progress::and);
+    Ok(Progress { more: progress.more || more, ..progress })
 }
 
 fn millis(number: i64) -> Duration {

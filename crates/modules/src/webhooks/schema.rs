@@ -5,6 +5,7 @@ use backstitch::store::product::{Migration, Schema};
 /// Events, subscriptions, deliveries and what came of them, for [`Options::products`](backstitch::Options::products).
 pub static SCHEMA: Schema = Schema {
     product: "webhooks",
+    breaking: &[],
     migrations: &[
         Migration {
             name: "webhooks",

@@ -2,17 +2,13 @@
 
 use backstitch::Timestamp;
 use backstitch::store::Error;
+use backstitch::store::postgres::{after_product_migrations, before_product_migrations};
+use backstitch::store::product::{Migration, Schema};
 use deadpool_postgres::{GenericClient, Object};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::sqlite::Fault;
 use super::told;
-
-struct Migration {
-    name: &'static str,
-    sqlite: &'static str,
-    postgres: &'static str,
-}
 
 macro_rules! migration {
     ($number:literal, $name:literal) => {
@@ -24,33 +20,33 @@ macro_rules! migration {
     };
 }
 
-/// In the order they are applied; the first one is version 1.
-const MIGRATIONS: &[Migration] = &[
-    migration!("0001", "api_keys"),
-    migration!("0002", "audit"),
-    migration!("0003", "audit_words"),
-    migration!("0004", "ended_sessions"),
-    migration!("0005", "guards"),
-];
+/// The server's own tables.
+pub(crate) static SCHEMA: Schema = Schema {
+    product: "server",
+    breaking: &[],
+    migrations: &[
+        migration!("0001", "api_keys"),
+        migration!("0002", "audit"),
+        migration!("0003", "audit_words"),
+        migration!("0004", "ended_sessions"),
+        migration!("0005", "guards"),
+    ],
+};
 
 /// Whoever migrates holds this lock of the database; the number is "bstchsrv" in ASCII.
 const LOCK: i64 = 0x6273_7463_6873_7276;
 
-fn newest() -> i64 {
-    i64::try_from(MIGRATIONS.len()).unwrap_or(i64::MAX)
-}
-
 fn missing(found: i64) -> Result<impl Iterator<Item = (i64, &'static Migration)>, Error> {
-    let known = newest();
+    let known = SCHEMA.newest();
     if found > known {
         return Err(Error::NewerSchema { found, known });
     }
-    Ok((1..).zip(MIGRATIONS).filter(move |(version, _)| *version > found))
+    Ok((1..).zip(SCHEMA.migrations).filter(move |(version, _)| *version > found))
 }
 
 /// Brings a file up to date, whole or not at all.
 pub(super) fn on_sqlite(connection: &Connection, now: Timestamp) -> Result<(), Fault> {
-    if sqlite_version(connection)? == newest() {
+    if sqlite_version(connection)? == SCHEMA.newest() {
         return Ok(());
     }
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
@@ -81,10 +77,10 @@ fn sqlite_version(connection: &Connection) -> rusqlite::Result<i64> {
 /// Brings a database up to date, whole or not at all, one process at a time.
 pub(super) async fn on_postgres(client: &mut Object) -> Result<(), Error> {
     // A database that is up to date is left alone: most starts need no right to change it.
-    if postgres_version(client).await.map_err(told)? == newest() {
+    if postgres_version(client).await.map_err(told)? == SCHEMA.newest() {
         return Ok(());
     }
-    let transaction = client.transaction().await.map_err(told)?;
+    let mut transaction = client.transaction().await.map_err(told)?;
     let alone = format!(
         "set local statement_timeout = 0;
          set local lock_timeout = 0;
@@ -97,11 +93,15 @@ pub(super) async fn on_postgres(client: &mut Object) -> Result<(), Error> {
          )"
     );
     transaction.batch_execute(&alone).await.map_err(told)?;
-    for (version, migration) in missing(postgres_version(&transaction).await.map_err(told)?)? {
+    let found = postgres_version(&transaction).await.map_err(told)?;
+    let missing = missing(found)?;
+    before_product_migrations(&mut transaction, &SCHEMA, found).await?;
+    for (version, migration) in missing {
         transaction.batch_execute(migration.postgres).await.map_err(told)?;
         let done = "insert into backstitch.backstitch_server_migrations (version, name) values ($1, $2)";
         transaction.execute(done, &[&version, &migration.name]).await.map_err(told)?;
     }
+    after_product_migrations(&mut transaction, &SCHEMA, found).await?;
     transaction.commit().await.map_err(told)
 }
 

@@ -1,6 +1,6 @@
 //! The server's own tables, beside the engine's in the same database.
 
-mod migrations;
+pub(crate) mod migrations;
 mod sqlite;
 
 use std::sync::Arc;

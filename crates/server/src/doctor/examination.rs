@@ -276,9 +276,8 @@ async fn database(app: &App) -> Found {
 /// The engine's own tables and those of products, each with the version that this program knows.
 fn schemas(found: &Footing) -> Vec<(String, SchemaVersion)> {
     let products = PRODUCTS.iter().map(|product| {
-        let known = i64::try_from(product.migrations.len()).unwrap_or(i64::MAX);
         let found = found.products.get(product.product).copied().unwrap_or_default();
-        (product.product.to_owned(), SchemaVersion { found, known })
+        (product.product.to_owned(), SchemaVersion { found, known: product.newest() })
     });
     std::iter::once(("the engine".to_owned(), found.schema)).chain(products).collect()
 }

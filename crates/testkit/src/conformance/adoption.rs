@@ -32,7 +32,8 @@ fn successor() -> Node {
 }
 
 async fn adopt(fixture: &dyn Fixture, epoch: Epoch, known: &[Known], limit: usize) -> BTreeSet<SagaId> {
-    let adopted = fixture.store().adopt(&successor(), epoch, known, fixture.now(), limit).await.unwrap();
+    let adopted =
+        fixture.store().adopt(&successor(), epoch, known, fixture.now(), limit).await.unwrap().sagas;
     let unique: BTreeSet<_> = adopted.iter().map(|adopted| adopted.id).collect();
     assert_eq!(unique.len(), adopted.len(), "a saga was adopted twice");
     unique
@@ -137,11 +138,11 @@ pub async fn released_saga_is_adopted_without_an_event(fixture: &dyn Fixture) {
     let epoch = store.join(&successor()).await.unwrap();
     apply(&*store, started_with(saga(1), now, |row| row.wake_at = Some(now))).await;
     let node = Node { announced: Announced::matching(["saga.adopted"]).unwrap(), ..successor() };
-    let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().sagas;
     assert_eq!(adopted, [AdoptedSaga { id: saga(1), seq: None }]);
     assert_eq!(seqs(&*store, saga(1)).await, [1]);
     assert!(claim_messages(&*store, 10).await.is_empty());
-    assert!(store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().is_empty());
+    assert!(store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().sagas.is_empty());
     apply(&*store, appended(saga(1), 2, now)).await;
 }
 
@@ -241,7 +242,7 @@ pub async fn an_announced_adoption_is_told_with_it(fixture: &dyn Fixture) {
     let epoch = two_lives(fixture, dying).await;
     let store = fixture.store();
     let node = Node { announced: Announced::matching(["saga.adopted"]).unwrap(), ..successor() };
-    let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    let adopted = store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().sagas;
     assert_eq!(adopted, [AdoptedSaga { id: saga(1), seq: Some(2) }]);
     let said = claim_messages(&*store, 10).await;
     let [told] = &said[..] else { panic!("{said:?}") };
@@ -252,6 +253,6 @@ pub async fn an_announced_adoption_is_told_with_it(fixture: &dyn Fixture) {
     let said: serde_json::Value = message.payload.decode().unwrap();
     assert_eq!((&said["type"], &said["seq"]), (&"saga.adopted".into(), &2.into()));
     assert_eq!((&said["definition"], &said["node"]), (&"deploy".into(), &"b".into()));
-    assert!(store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().is_empty());
+    assert!(store.adopt(&node, epoch, &[deploy()], fixture.now(), 10).await.unwrap().sagas.is_empty());
     assert!(claim_messages(&*store, 10).await.is_empty(), "what is not taken over is not told");
 }

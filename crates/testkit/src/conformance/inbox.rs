@@ -192,7 +192,7 @@ pub async fn a_message_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
     assert_eq!(store.next_wake(&[deploy()]).await.unwrap(), Some(posted_at));
     fixture.advance(LEASE).await;
     let epoch = store.join(&node()).await.unwrap();
-    let adopted = store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    let adopted = store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap().sagas;
     let mut adopted: Vec<_> = adopted.into_iter().map(|adopted| adopted.id).collect();
     adopted.sort();
     assert_eq!(adopted, [saga(1), saga(2)]);

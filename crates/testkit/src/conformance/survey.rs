@@ -125,6 +125,17 @@ pub async fn queues_are_told_with_their_first_job(fixture: &dyn Fixture) {
     assert_eq!(first.subject, "2", "the one that is due first");
 }
 
+/// Queues of one kind, such as those of hooks, hide none of another.
+pub async fn queues_of_one_kind_hide_none_of_another(fixture: &dyn Fixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let names = ["hook/a", "hook/b", "hook/c", "product/x/d", "work/e", "work/f", "work/g"];
+    let jobs = names.iter().map(|name| job(name, name, now)).collect();
+    apply(&*store, Commit { jobs, ..started(saga(1), now) }).await;
+    let pending = store.survey(2).await.unwrap().pending;
+    let pending: Vec<&str> = pending.iter().map(|it| &*it.queue).collect();
+    assert_eq!(pending, ["hook/a", "hook/b", "product/x/d", "work/e", "work/f"]);
+}
+
 /// Whoever looks for what is due is told how long the first of a topic has been due.
 pub async fn topics_are_told_with_how_late_they_are(fixture: &dyn Fixture) {
     let (store, now) = (fixture.store(), fixture.now());

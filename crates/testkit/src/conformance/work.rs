@@ -210,7 +210,7 @@ pub async fn an_answer_makes_an_unowned_saga_due(fixture: &dyn Fixture) {
     );
     fixture.advance(LEASE).await;
     let epoch = store.join(&node()).await.unwrap();
-    let adopted = store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap();
+    let adopted = store.adopt(&node(), epoch, &[deploy()], fixture.now(), 10).await.unwrap().sagas;
     assert_eq!(adopted, [AdoptedSaga { id: saga(1), seq: None }]);
 }
 

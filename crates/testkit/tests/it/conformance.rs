@@ -252,6 +252,7 @@ macro_rules! every_store {
                 owners_are_told_once_and_whether_they_live
                 what_waits_is_told_by_definition
                 queues_are_told_with_their_first_job
+                queues_of_one_kind_hide_none_of_another
                 topics_are_told_with_how_late_they_are
             }
         }

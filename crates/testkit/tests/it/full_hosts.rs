@@ -6,15 +6,17 @@ use std::time::{Duration, Instant};
 use async_trait::async_trait;
 use backstitch::kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use backstitch::{
-    Attempt, Caller, Engine, Limit, LimitScope, Options, Payload, Phase, Retry, Run, SagaId, Status,
-    StepError, StepStatus, secs,
+    Attempt, Caller, Context, Engine, Limit, LimitScope, Options, Payload, Phase, Retry, Run, Saga, SagaId,
+    Status, Step, StepError, StepStatus, secs,
 };
-use backstitch_testkit::PATIENCE;
 use backstitch_testkit::postgres::fresh_database;
+use serde_json::Value;
 use tokio::sync::Semaphore;
 
 /// Sagas that wait for the host.
 const SAGAS: usize = 200;
+/// Less than the time after which the runner ends a test, so that a failure says what is full.
+const SOON: Duration = Duration::from_secs(45);
 /// Sagas that run at once.
 const SLOTS: usize = 8;
 
@@ -86,14 +88,17 @@ async fn start(engine: &Engine, name: &str) -> Run {
     engine.start(name, &()).await.unwrap()
 }
 
-async fn end(run: &Run) -> Status {
-    tokio::time::timeout(PATIENCE, run.clone().outcome()).await.unwrap().unwrap().status
+/// How a saga ends. One that does not shows what is full.
+async fn end(engine: &Engine, run: &Run) -> Status {
+    let ended = tokio::time::timeout(SOON, run.clone().outcome()).await;
+    let late = |_| panic!("{} does not end within {SOON:?}; full: {:?}", run.id(), engine.full_limits());
+    ended.unwrap_or_else(late).unwrap().status
 }
 
-async fn until(what: &str, mut holds: impl AsyncFnMut() -> bool) {
+async fn until(engine: &Engine, what: &str, mut holds: impl AsyncFnMut() -> bool) {
     let begun = Instant::now();
     while !holds().await {
-        assert!(begun.elapsed() < PATIENCE, "never so: {what}");
+        assert!(begun.elapsed() < SOON, "not within {SOON:?}: {what}; full: {:?}", engine.full_limits());
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -117,8 +122,8 @@ async fn hung_host_holds_up_nothing_else(address: &str, calls: usize, at_once: u
         runs.push(start(&engine, "hung").await);
     }
     let late = engine.start("hung", &()).deadline_in(secs(2)).await.unwrap();
-    until("all wait", async || waiting(&engine) == SAGAS - at_once + 1).await;
-    assert_eq!(end(&start(&engine, "healthy").await).await, Status::Succeeded);
+    until(&engine, "all wait", async || waiting(&engine) == SAGAS - at_once + 1).await;
+    assert_eq!(end(&engine, &start(&engine, "healthy").await).await, Status::Succeeded);
 
     let full = &engine.full_limits()[0];
     assert_eq!((full.scope.to_string(), full.waiting), ("host `hung:80`".to_owned(), SAGAS - at_once + 1));
@@ -127,14 +132,14 @@ async fn hung_host_holds_up_nothing_else(address: &str, calls: usize, at_once: u
     assert_eq!(second_step(&engine, last.id()).await, (StepStatus::Pending, 0), "a wait is no attempt");
 
     // What waits still answers to its deadline and to people.
-    assert_eq!(end(&late).await, Status::Compensated);
+    assert_eq!(end(&engine, &late).await, Status::Compensated);
     engine.cancel(last.id(), "no longer wanted").await.unwrap();
-    assert_eq!(end(&last).await, Status::Compensated);
-    until("neither waits", async || waiting(&engine) == SAGAS - at_once - 1).await;
+    assert_eq!(end(&engine, &last).await, Status::Compensated);
+    until(&engine, "neither waits", async || waiting(&engine) == SAGAS - at_once - 1).await;
 
     gate.add_permits(SAGAS);
     for run in &runs {
-        assert_eq!(end(run).await, Status::Succeeded);
+        assert_eq!(end(&engine, run).await, Status::Succeeded);
     }
     assert_eq!(engine.full_limits(), []);
     engine.shutdown().await.unwrap();
@@ -145,15 +150,51 @@ async fn full_slots_are_blamed_on_their_holder(address: &str) {
     let gate = Arc::new(Semaphore::new(0));
     let engine = open(address, &gate, 1, 1).await;
     let holder = start(&engine, "hung").await;
-    until("it calls", async || second_step(&engine, holder.id()).await == (StepStatus::Running, 1)).await;
+    until(&engine, "it calls", async || second_step(&engine, holder.id()).await == (StepStatus::Running, 1))
+        .await;
     let waiter = start(&engine, "healthy").await;
-    until("the other waits", async || !engine.full_limits().is_empty()).await;
+    until(&engine, "the other waits", async || !engine.full_limits().is_empty()).await;
     let full = engine.full_limits();
     let [only] = &full[..] else { panic!("{full:?}") };
     assert_eq!((&only.scope, only.waiting), (&LimitScope::Slots, 1), "its own host has room");
     assert_eq!(only.held_by, Some(hung()));
     gate.add_permits(1);
-    assert_eq!((end(&holder).await, end(&waiter).await), (Status::Succeeded, Status::Succeeded));
+    assert_eq!(
+        (end(&engine, &holder).await, end(&engine, &waiter).await),
+        (Status::Succeeded, Status::Succeeded)
+    );
+    engine.shutdown().await.unwrap();
+}
+
+/// An attempt that counts against a host and a step holds one slot of three.
+async fn full_slots_are_not_blamed_on_the_few(address: &str) {
+    let (calls, code) = (Arc::new(Semaphore::new(0)), Arc::new(Semaphore::new(0)));
+    let engine = open(address, &calls, 3, 3).await;
+    let limited = DraftStep { concurrency: Some(3), ..calling("first", "hung") };
+    engine.declare(Draft { steps: vec![limited], ..Draft::new("limited") }).await.unwrap();
+    engine.apply("limited", None).await.unwrap();
+    let gate = code.clone();
+    let step = Step::new("a", move |_: Context<Value>| {
+        let gate = gate.clone();
+        async move {
+            gate.acquire().await?.forget();
+            Ok(())
+        }
+    });
+    let unlimited = Saga::builder("unlimited").step(step.timeout(secs(3600))).build().unwrap();
+    engine.register(unlimited).unwrap();
+    let mut runs = Vec::new();
+    for name in ["limited", "unlimited", "unlimited", "healthy"] {
+        runs.push(start(&engine, name).await);
+    }
+    until(&engine, "one waits for a slot", async || !engine.full_limits().is_empty()).await;
+    let held_by = || engine.full_limits().into_iter().map(|full| full.held_by).collect::<Vec<_>>();
+    until(&engine, "two of three slots are held by unlimited steps", async || held_by() == [None]).await;
+    calls.add_permits(1);
+    code.add_permits(2);
+    for run in &runs {
+        assert_eq!(end(&engine, run).await, Status::Succeeded);
+    }
     engine.shutdown().await.unwrap();
 }
 
@@ -189,4 +230,14 @@ async fn full_slots_are_blamed_on_their_holder_on_sqlite() {
 #[tokio::test(flavor = "multi_thread")]
 async fn full_slots_are_blamed_on_their_holder_on_postgres() {
     full_slots_are_blamed_on_their_holder(&fresh_database().await).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_slots_are_not_blamed_on_the_few_on_sqlite() {
+    full_slots_are_not_blamed_on_the_few(&in_a_file(&tempfile::tempdir().unwrap())).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn full_slots_are_not_blamed_on_the_few_on_postgres() {
+    full_slots_are_not_blamed_on_the_few(&fresh_database().await).await;
 }

@@ -6,10 +6,11 @@ use std::time::Duration;
 
 use backstitch::retention::Retention;
 use backstitch::store::parked::{self, ParkedFilter, ParkedItem};
-use backstitch::{Announced, Context, Engine, Options, Saga, Step};
+use backstitch::{Announced, Context, Engine, Options, Saga, SagaId, Step};
 use backstitch_testkit::PATIENCE;
 use backstitch_testkit::obstacle::IN_THE_WAY;
 use backstitch_testkit::shelf::Shelf;
+use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
 use tokio::time::timeout;
@@ -193,23 +194,26 @@ fn gated(gate: &Arc<Semaphore>) -> Saga {
     Saga::builder("gated").step(step.timeout(Duration::from_secs(3600))).build().unwrap()
 }
 
-async fn rejected_adoption_keeps_no_other_from_being_taken_over(place: &Place, announced: Announced) {
-    let is_announced = announced.includes("saga.adopted");
-    let options = || Options { announced: announced.clone(), ..options(Retention::default()) };
-    let gate = Arc::new(Semaphore::new(0));
-    let engine = Engine::open_with(&place.address(), options()).await.unwrap();
-    engine.register(gated(&gate)).unwrap();
-    let mut sagas = Vec::new();
-    for _ in 0..5 {
-        sagas.push(engine.start("gated", &()).await.unwrap().id());
-    }
-    // As after a crash: the process gives nothing back, and is gone.
+/// Starts so many sagas that wait for the gate; then the process gives nothing back, and is gone, as after a crash.
+async fn orphan(place: &Place, options: Options, gate: &Arc<Semaphore>, count: usize) -> Vec<SagaId> {
+    let engine = Engine::open_with(&place.address(), options).await.unwrap();
+    engine.register(gated(gate)).unwrap();
+    let started = (0..count).map(|_| async { engine.start("gated", &()).await.unwrap().id() });
+    let sagas = join_all(started).await;
     let store = Arc::downgrade(engine.store());
     drop(engine);
     while store.strong_count() > 0 {
         tokio::task::yield_now().await;
     }
     place.execute("delete from nodes").await;
+    sagas
+}
+
+async fn rejected_adoption_keeps_no_other_from_being_taken_over(place: &Place, announced: Announced) {
+    let is_announced = announced.includes("saga.adopted");
+    let options = || Options { announced: announced.clone(), ..options(Retention::default()) };
+    let gate = Arc::new(Semaphore::new(0));
+    let mut sagas = orphan(place, options(), &gate, 5).await;
     let rejected = sagas.remove(2);
     place.obstruct("sagas", "update", &format!("new.id = {}", place.literal(rejected))).await;
 
@@ -241,6 +245,58 @@ async fn rejected_adoption_is_parked_and_others_are_taken_over() {
             rejected_adoption_keeps_no_other_from_being_taken_over(&place, announced.clone()).await;
         }
     }
+}
+
+/// More sagas than one batch takes. Nothing but the first look finds them, and the sweep is far away.
+#[tokio::test(flavor = "multi_thread")]
+async fn adoption_goes_on_after_a_batch_that_parked_a_saga() {
+    for place in Place::each().await {
+        let far = Duration::from_secs(3600);
+        let options = || Options { tick: far, lease: far, ..options(Retention::default()) };
+        let gate = Arc::new(Semaphore::new(0));
+        let mut sagas = orphan(&place, options(), &gate, 1100).await;
+        sagas.sort_unstable();
+        let rejected = sagas[0];
+        place.obstruct("sagas", "update", &format!("new.id = {}", place.literal(rejected))).await;
+        let engine = Engine::open_with(&place.address(), options()).await.unwrap();
+        engine.register(gated(&gate)).unwrap();
+        engine.look_for_work();
+        let left = "select count(*) from sagas where owner not in (select epoch from nodes)";
+        eventually("all others are taken over", async || place.number(left).await == 1).await;
+        is_parked(&engine, parked::ADOPTION, &rejected.to_string()).await;
+        engine.shutdown().await.unwrap();
+    }
+}
+
+/// On SQLite, whose rows are read before they are written.
+#[tokio::test(flavor = "multi_thread")]
+async fn unreadable_saga_is_parked_and_others_are_taken_over() {
+    let place = Place::sqlite();
+    let gate = Arc::new(Semaphore::new(0));
+    let mut sagas = orphan(&place, options(Retention::default()), &gate, 5).await;
+    let (bad_log, bad_id) = (sagas.remove(1), sagas.remove(1));
+    let unchecked = "pragma ignore_check_constraints = on; update";
+    let negative =
+        format!("{unchecked} saga_events set seq = -seq where saga_id = {}", place.literal(bad_log));
+    place.scribble("saga_events", &negative).await;
+    let cut = format!("{unchecked} sagas set id = substr(id, 1, 15) where id = {}", place.literal(bad_id));
+    place.scribble("sagas", &cut).await;
+
+    let engine = Engine::open_with(&place.address(), options(Retention::default())).await.unwrap();
+    engine.register(gated(&gate)).unwrap();
+    gate.add_permits(5);
+    for saga in sagas {
+        let end = async { engine.find(saga).await.unwrap().outcome().await.unwrap() };
+        assert!(timeout(PATIENCE, end).await.expect("a bad row holds up no other").succeeded());
+    }
+    let mut parked = engine.store().parked(Some(parked::ADOPTION), 10).await.unwrap();
+    parked.sort_by_key(|parked| parked.item.len());
+    let [by_bytes, by_id] = &parked[..] else { panic!("{parked:?}") };
+    assert_eq!(by_bytes.item, bad_id.0.simple().to_string()[..30]);
+    assert!(by_bytes.reason.contains("sagas.id"), "{by_bytes:?}");
+    assert_eq!(by_id.item, bad_log.to_string());
+    assert!(by_id.reason.contains("saga_events.seq"), "{by_id:?}");
+    engine.shutdown().await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

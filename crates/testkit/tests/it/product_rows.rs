@@ -9,6 +9,7 @@ use tokio_postgres::NoTls;
 
 static FIRST: Schema = Schema {
     product: "shop",
+    breaking: &[],
     migrations: &[Migration {
         name: "orders",
         sqlite: "create table orders (
@@ -22,6 +23,7 @@ static FIRST: Schema = Schema {
 
 static SECOND: Schema = Schema {
     product: "shop",
+    breaking: &[],
     migrations: &[
         Migration { name: "orders", sqlite: "this never runs again", postgres: "this never runs again" },
         Migration {

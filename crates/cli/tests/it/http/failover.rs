@@ -1,10 +1,18 @@
 //! The real server on a primary with a synchronous standby, which takes over.
 
+use std::sync::Arc;
+
+use backstitch::clock::SystemClock;
+use backstitch_server::Config;
+use backstitch_server::admin::{ApiKeys, Role};
+use backstitch_server::config::Secret;
 use backstitch_testkit::PATIENCE;
 use backstitch_testkit::postgres::ThrowawayPostgres;
+use backstitch_testkit::postgres::replicated::{CONFIRM, Replicated};
 use backstitch_testkit::service::{Reply, Service};
 use hyper::Method;
 use serde_json::json;
+use tokio::runtime::Runtime;
 
 use crate::http::support::{Answer, Client, Program, within};
 
@@ -49,4 +57,46 @@ async fn saga_that_a_failover_loses_was_answered_with_503() {
     assert_eq!(again.status, 202, "{again:?}");
     program.client.ended(again.json()["id"].as_str().unwrap()).await;
     assert_eq!(service.heard().len(), 2);
+}
+
+async fn keys(db: String) -> ApiKeys {
+    let secret = Some(Secret::new("a secret that is long enough to be one"));
+    let config = Config { db, secret, ..Config::default() };
+    ApiKeys::open(&config, Arc::new(SystemClock)).await.unwrap()
+}
+
+/// Revokes a key until that is answered: connections may still be lost from the crash.
+async fn revoke(keys: ApiKeys, id: i64) -> bool {
+    loop {
+        if let Ok(revoked) = keys.revoke(id).await {
+            return revoked;
+        }
+    }
+}
+
+async fn state(db: String) -> &'static str {
+    keys(db).await.list().await.unwrap()[0].state
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn repeated_revocation_of_a_key_waits_for_the_standby() {
+    let mut servers = Replicated::start(&[]).await;
+    // Its tasks end with it, as those of a process that is killed.
+    let first_node = Runtime::new().unwrap();
+    let first = first_node.spawn(keys(servers.address.clone())).await.unwrap();
+    let id =
+        first_node.spawn(async move { (first.create(Role::Admin, "me", None).await.unwrap().id, first) });
+    let (id, first) = id.await.unwrap();
+    let second = keys(servers.address.clone()).await;
+    servers.standby.stop_immediate().unwrap();
+    let request = first_node.spawn(revoke(first, id));
+    servers.until_waiting("update backstitch.api_keys", &request).await;
+    first_node.shutdown_background();
+    servers.crash_primary();
+
+    let again = tokio::spawn(revoke(second, id));
+    servers.until_waiting(CONFIRM, &again).await;
+    servers.standby.start_again().unwrap();
+    assert!(!Replicated::answer(again).await, "it was revoked before");
+    assert_eq!(state(servers.fail_over().await).await, "revoked");
 }

@@ -133,3 +133,32 @@ async fn a_key_that_an_open_transaction_holds_is_asked_for_again_later() {
     open.commit().await.unwrap();
     assert_eq!(start().await.json()["id"], saga, "once it is committed, the key stands for what it started");
 }
+
+/// As a newer version does whose data this one cannot read.
+#[tokio::test]
+async fn node_shut_out_by_a_newer_version_says_what_to_do() {
+    let db = fresh_database().await;
+    let server = server(&db).await;
+    assert_eq!(server.client.get("/health/ready").await.status, 200);
+    let (newer, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
+    tokio::spawn(connection);
+    let migrate = "set search_path = backstitch;
+        insert into schema_migrations (version, name) values (99, 'newer');
+        drop trigger nodes_refuse_older_version on nodes;
+        create trigger nodes_refuse_older_version before insert or update on nodes
+            for each row when (new.schema_version < 99) execute function refuse('upgrade this node')";
+    newer.batch_execute(migrate).await.unwrap();
+    let answer = within(async {
+        loop {
+            let answer = server.client.get("/health/ready").await;
+            if answer.status != 200 {
+                return answer;
+            }
+        }
+    });
+    let answer = answer.await;
+    assert_eq!((answer.status, answer.problem().as_str()), (503, "unavailable"), "{answer:?}");
+    let detail = answer.json()["detail"].as_str().unwrap().to_owned();
+    assert!(detail.contains("a newer version") && detail.contains("upgrade this node"), "{detail}");
+    assert!(answer.headers.contains_key("retry-after"), "{answer:?}");
+}

@@ -1,6 +1,6 @@
 //! What nobody may be looking after.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 use std::time::Duration;
 
 use backstitch_kernel::{Timestamp, lease};
@@ -87,7 +87,13 @@ impl Tables {
             job,
             late: now.since(until),
         };
-        first.into_iter().map(queue).take(limit).collect()
+        let mut counts: HashMap<String, usize> = HashMap::new();
+        let mut is_within = |queue: &Queue| {
+            let count = counts.entry(queue.kind().to_owned()).or_default();
+            *count += 1;
+            *count <= limit
+        };
+        first.into_iter().map(queue).filter(|queue| is_within(queue)).collect()
     }
 }
 

@@ -9,14 +9,14 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::nodes::columns;
-use super::parked::park_rejected;
+use super::parked::{claimed, park_item};
 use super::read::recorded;
 use super::session::Session;
 use super::value::{get, limit, time, timestamp};
 use crate::outbox::Announced;
 use crate::store::Error;
 use crate::store::isolation::isolate_picked;
-use crate::store::nodes::{AdoptedSaga, Epoch, Known, Node};
+use crate::store::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Known, Node};
 use crate::store::outbox::NewMessage;
 use crate::store::parked::ADOPTION;
 
@@ -38,8 +38,13 @@ const STRIKE: &str = "
     from struck
     on conflict do nothing";
 
-const ADOPT: &str = include_str!("adopt.sql");
-const CANDIDATES: &str = include_str!("adopt_candidates.sql");
+/// Parts of statements: neither is one by itself.
+const ADOPT: &str = concat!(include_str!("adopt_pick.part"), include_str!("adopt_picked.part"));
+const CANDIDATES: &str =
+    concat!(include_str!("adopt_pick.part"), "select id from orphaned union all select id from due");
+
+/// So many sagas are looked at in halves when one of them is rejected. Those that are taken run only once this is over.
+const ISOLATE_BATCH: usize = 64;
 
 pub(super) async fn adopt(
     session: &mut Session,
@@ -48,32 +53,41 @@ pub(super) async fn adopt(
     known: &[Known],
     at: Timestamp,
     rows: usize,
-) -> Result<Vec<AdoptedSaga>, Error> {
+) -> Result<AdoptedBatch, Error> {
     let (names, versions) = columns(known);
     let event = Event::SagaAdopted { node: node.name.clone(), epoch };
     session.query(STRIKE, &[]).await?;
-    let (rows, at, data) = (&limit(rows), &time(at), &codec::data(&event));
+    let (at, data) = (&time(at), &codec::data(&event));
     let (names, versions, event) = (&names, &versions, &event);
+    let (all, some) = (&limit(rows), &limit(rows.min(ISOLATE_BATCH)));
     // One part of the batch is written at a time.
     let session = &Mutex::new(session);
     let candidates = || async move {
-        let picked = session.lock().await.query(CANDIDATES, &[names, versions, &epoch, rows]).await?;
+        let values: [&(dyn ToSql + Sync); 5] = [names, versions, &epoch, some, &None::<Vec<Uuid>>];
+        let picked = session.lock().await.query(CANDIDATES, &values).await?;
         picked.iter().map(|row| get(row, "id").map(SagaId)).collect()
     };
-    let adopted = isolate_picked(candidates, |only: Option<Vec<SagaId>>| async move {
+    let write = |only: Option<Vec<SagaId>>| async move {
         let mut session = session.lock().await;
         let only = only.map(|sagas| sagas.into_iter().map(|saga| saga.0).collect::<Vec<Uuid>>());
-        let values: [&(dyn ToSql + Sync); 7] = [names, versions, &epoch, rows, at, data, &only];
+        let values: [&(dyn ToSql + Sync); 7] = [names, versions, &epoch, all, &only, at, data];
         if node.announced.is_empty() {
             return session.query(ADOPT, &values).await;
         }
         let told = adopt_and_tell(&mut session, &values, event, &node.announced).await;
         told.map_err(|why| session.told(&why))
-    });
-    let adopted = adopted.await?;
-    let session = session.lock().await;
-    let adopted = park_rejected(&session, ADOPTION, adopted).await?;
-    adopted.iter().map(|row| Ok(AdoptedSaga { id: SagaId(get(row, "id")?), seq: seq(row)? })).collect()
+    };
+    let park = |saga: SagaId, reason| async move {
+        park_item(&**session.lock().await, ADOPTION, saga, reason).await
+    };
+    let adopted = isolate_picked(candidates, write, park).await?;
+    let (parked, is_isolated) = (adopted.parked, adopted.is_isolated);
+    let adopted = claimed(ADOPTION, adopted)?;
+    let sagas = adopted.iter().map(|row| Ok(AdoptedSaga { id: SagaId(get(row, "id")?), seq: seq(row)? }));
+    let sagas = sagas.collect::<Result<Vec<_>, Error>>()?;
+    // Where one is rejected, only some are looked at.
+    let is_part = is_isolated && (parked > 0 || !sagas.is_empty());
+    Ok(AdoptedBatch { more: is_part || sagas.len() == rows, sagas })
 }
 
 /// The number of the adoption; only that of an orphaned saga is an event.

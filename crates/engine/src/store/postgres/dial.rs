@@ -3,20 +3,18 @@
 use std::future::poll_fn;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
 
 use deadpool_postgres::Connect;
 use tokio::task::JoinHandle;
-use tokio::time::timeout;
-use tokio_postgres::config::{LoadBalanceHosts, SslMode};
+use tokio_postgres::config::SslMode;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::tls::MakeTlsConnect;
 use tokio_postgres::{AsyncMessage, Client, Config, Connection, Error, Socket};
 use tokio_postgres_rustls::MakeRustlsConnect;
 use tracing::{info, warn};
 
-use super::session::WAIT_WITHIN;
-use super::{durability, hosts, tls};
+use super::hosts::{self, Hosts};
+use super::{durability, tls};
 
 type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 
@@ -25,54 +23,23 @@ type Stream = <MakeRustlsConnect as MakeTlsConnect<Socket>>::Stream;
 pub(super) struct Dialler {
     pub(super) config: Config,
     pub(super) tls: MakeRustlsConnect,
-    /// The host to try first: the one that answered last, or the one after a host that did not.
-    pub(super) preferred: Arc<AtomicUsize>,
+    pub(super) hosts: Arc<Hosts>,
 }
 
 impl Dialler {
-    /// A connection whose messages the caller reads, to the first host that answers in its share of the time. The last
-    /// host is waited for without a limit of its own: every caller has one.
+    /// A connection whose messages the caller reads, to the first host that answers in its share of the time.
     pub(super) async fn dial(&self) -> Result<(Client, Connection<Socket, Stream>), Error> {
-        let hosts = hosts::each(&self.config).await;
-        let Some(others) = hosts.len().checked_sub(1) else {
-            return self.dial_host(&self.config).await;
-        };
-        let share = WAIT_WITHIN / u32::try_from(hosts.len()).unwrap_or(u32::MAX);
-        let limit = self.config.get_connect_timeout().map_or(share, |limit| share.min(*limit));
-        let takes_turns = self.config.get_load_balance_hosts() == LoadBalanceHosts::Random;
-        let first = self.preferred.fetch_add(usize::from(takes_turns), Ordering::Relaxed);
-        let prefer = |place: usize| {
-            if !takes_turns {
-                self.preferred.store(place, Ordering::Relaxed);
-            }
-        };
-        for place in (first..).take(others).map(|place| place % hosts.len()) {
-            let host = &hosts[place];
-            match timeout(limit, self.dial_host(host)).await {
-                Ok(Ok(dialled)) => {
-                    prefer(place);
-                    return Ok(dialled);
-                }
-                Ok(Err(why)) => {
-                    info!(host = ?host.get_hosts(), %why, "host of the database refused; trying the next");
-                }
-                Err(_) => {
-                    warn!(host = ?host.get_hosts(), ?limit, "host of the database is silent; trying the next");
-                }
-            }
-            prefer(place + 1);
-        }
-        self.dial_host(&hosts[first.wrapping_add(others) % hosts.len()]).await
+        self.hosts.connect(&self.config, hosts::resolve, |host| self.dial_host(host)).await
     }
 
-    async fn dial_host(&self, host: &Config) -> Result<(Client, Connection<Socket, Stream>), Error> {
+    async fn dial_host(&self, host: Config) -> Result<(Client, Connection<Socket, Stream>), Error> {
         let dialled = host.connect(self.tls.clone()).await;
         let Err(why) = &dialled else { return dialled };
         if host.get_ssl_mode() != SslMode::Prefer || !only_with_tls(why) {
             return dialled;
         }
         // To prefer TLS is to go without it where it does not work, as libpq does.
-        let mut plain = host.clone();
+        let mut plain = host;
         plain.ssl_mode(SslMode::Disable).connect(self.tls.clone()).await
     }
 }

@@ -8,7 +8,7 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::parked::{ids, park_rejected};
+use super::parked::{claimed, ids, park_item};
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, is_text, limit, micros, millis, readable, time};
@@ -62,18 +62,25 @@ pub(super) async fn lease(
     let queues: Vec<&str> = queues.iter().map(String::as_str).filter(|queue| is_text(queue)).collect();
     let fifth = i32::try_from(MAX_EXPIRIES).unwrap_or(i32::MAX);
     let (queues, loss, lease, rows) = (&queues, &loss().to_string(), &millis(lease), &limit(rows));
+    let park = |job: i64, reason| park_item(session, JOBS, job, reason);
     let expired = || async { ids(&session.query(EXPIRED, &[queues]).await?) };
-    let told = isolate_picked(expired, |only| async move {
-        let values: [&(dyn ToSql + Sync); 7] =
-            [queues, &fifth, &OUTSIDE, loss, &OF_PRODUCTS, &LEASE_EXPIRED, &only];
-        session.query(sql!("expired_jobs"), &values).await
-    });
-    let told = park_rejected(session, JOBS, told.await?).await?;
+    let told = isolate_picked(
+        expired,
+        |only| async move {
+            let values: [&(dyn ToSql + Sync); 7] =
+                [queues, &fifth, &OUTSIDE, loss, &OF_PRODUCTS, &LEASE_EXPIRED, &only];
+            session.query(sql!("expired_jobs"), &values).await
+        },
+        park,
+    );
+    let told = claimed(JOBS, told.await?)?;
     let due = || async { ids(&session.query(DUE, &[queues, rows]).await?) };
-    let due = isolate_picked(due, |only| async move {
-        session.query(sql!("due_jobs"), &[queues, lease, rows, &only]).await
-    });
-    let due = park_rejected(session, JOBS, due.await?).await?;
+    let due = isolate_picked(
+        due,
+        |only| async move { session.query(sql!("due_jobs"), &[queues, lease, rows, &only]).await },
+        park,
+    );
+    let due = claimed(JOBS, due.await?)?;
     Ok(Leasing {
         leased: readable_jobs(session, &due).await?,
         told: told.iter().map(|row| get(row, "saga_id").map(SagaId)).collect::<Result<_, _>>()?,

@@ -44,7 +44,7 @@ use tokio_postgres::types::ToSql;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
+use super::nodes::{AdoptedBatch, Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -54,12 +54,14 @@ use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas}
 use super::survey::{Footing, Survey};
 use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
+use nodes::KnownProducts;
 use session::{Sessions, change, read};
 
 pub use acting::{Acting, Unit};
 pub use commit::commit_in;
 pub use durability::confirm;
 pub use messages::publish_in;
+pub use schema::{after_product_migrations, before_product_migrations};
 pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at};
 pub use value::{time, timestamp};
 
@@ -73,6 +75,7 @@ use sql;
 /// A `PostgreSQL` database.
 pub struct PostgresStore {
     sessions: Sessions,
+    products: KnownProducts,
 }
 
 impl PostgresStore {
@@ -103,7 +106,16 @@ impl PostgresStore {
                 schema::migrate_product(&mut sessions.to_migrate().await?, product).await?;
             }
         }
-        Ok(Self { sessions })
+        let known = products.iter().map(|product| (product.product, product.newest()));
+        Ok(Self { sessions, products: known.collect() })
+    }
+
+    /// Tables that the program brings up to date itself, and whose versions its node knows
+    /// ([`before_product_migrations`]).
+    #[must_use]
+    pub fn knowing(mut self, others: &[&Schema]) -> Self {
+        self.products.extend(others.iter().map(|other| (other.product, other.newest())));
+        self
     }
 
     /// Gives up a question after this long, together with its connection; 40 s unless told. The server gives up
@@ -206,7 +218,7 @@ impl Store for PostgresStore {
 
     async fn join(&self, node: &Node) -> Result<Epoch, Error> {
         self.sessions.live_by(node.lease);
-        change!(self.sessions.to_join(), |session| nodes::join(session, node))
+        change!(self.sessions.to_join(), |session| nodes::join(session, node, &self.products))
     }
 
     async fn probe(&self, commits: bool) -> Result<(), Error> {
@@ -214,7 +226,7 @@ impl Store for PostgresStore {
     }
 
     async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
-        change!(self.sessions.to_beat(), |session| nodes::heartbeat(session, epoch))
+        change!(self.sessions.to_beat(), |session| nodes::heartbeat(session, epoch, &self.products))
     }
 
     async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
@@ -236,7 +248,7 @@ impl Store for PostgresStore {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<AdoptedSaga>, Error> {
+    ) -> Result<AdoptedBatch, Error> {
         change!(self.sessions.to_ask(), |session| adopt::adopt(session, node, epoch, known, at, limit))
     }
 

@@ -1,7 +1,9 @@
 //! Who lives, and who runs what. Only the database's clock decides.
 
-use backstitch_kernel::{SagaId, Timestamp};
+use std::collections::BTreeMap;
 
+use backstitch_kernel::{SagaId, Timestamp};
+use serde_json::json;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
@@ -11,15 +13,21 @@ use super::{schema, sql};
 use crate::store::Error;
 use crate::store::nodes::{Epoch, Joined, Known, Node};
 
-const JOIN: &str = "insert into nodes (name, lease_ms, schema_version) values ($1, $2, $3) returning epoch";
+const JOIN: &str = "insert into nodes (name, lease_ms, schema_version, products)
+    values ($1, $2, $3, $4::text::jsonb) returning epoch";
+
+/// The products whose tables a node has, and the versions that it knows.
+pub(super) type KnownProducts = BTreeMap<&'static str, i64>;
 
 /// A node that is late is dead, whether or not anybody has noticed: its sagas may be gone by the next moment.
 const BEAT: &str = "update nodes set heartbeat_at = clock()
     where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > clock() returning epoch";
 
-pub(super) async fn join(session: &Session, node: &Node) -> Result<Epoch, Error> {
+pub(super) async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
     let name = readable(&node.name);
-    let rows = write_row(session, JOIN, &[&name, &millis(node.lease), &schema::newest()]).await?;
+    let said = json!(products).to_string();
+    let values: [&(dyn ToSql + Sync); 4] = [&name, &millis(node.lease), &schema::newest(), &said];
+    let rows = write_row(session, products, JOIN, &values).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
@@ -43,20 +51,28 @@ pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
     get_time(&session.query_one("select clock() as clock").await?, "clock")
 }
 
-pub(super) async fn heartbeat(session: &Session, epoch: Epoch) -> Result<bool, Error> {
-    Ok(!write_row(session, BEAT, &[&epoch]).await?.is_empty())
+pub(super) async fn heartbeat(
+    session: &Session,
+    epoch: Epoch,
+    products: &KnownProducts,
+) -> Result<bool, Error> {
+    Ok(!write_row(session, products, BEAT, &[&epoch]).await?.is_empty())
 }
 
 /// Writes the row of this node, which the database refuses once a newer version has changed the data.
 async fn write_row(
     session: &Session,
+    products: &KnownProducts,
     statement: &str,
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, Error> {
     let written = session.query(statement, values).await;
     if let Err(Error::Rejected(_)) = &written {
-        let (found, known) = (schema::version_of(session).await?, schema::newest());
-        if found > known {
+        let engine = (schema::version_of(session).await?, schema::newest());
+        let found = schema::products(session).await?;
+        let both = products.iter().filter_map(|(product, known)| Some((*found.get(*product)?, *known)));
+        let newer = std::iter::once(engine).chain(both).find(|(found, known)| found > known);
+        if let Some((found, known)) = newer {
             return Err(Error::NewerSchema { found, known });
         }
     }

@@ -7,7 +7,7 @@ use tokio::sync::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::parked::{ids, park_rejected};
+use super::parked::{claimed, ids, park_item};
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
@@ -108,11 +108,15 @@ async fn claim_among(
     let rows = {
         let session: &Session = session;
         let due = || async { ids(&session.query(DUE, &[topics, limits, look_ahead]).await?) };
-        let rows = isolate_picked(due, |only| async move {
-            let values: [&(dyn ToSql + Sync); 6] = [topics, limits, leases, sender, look_ahead, &only];
-            session.query(sql!("due_messages"), &values).await
-        });
-        park_rejected(session, OUTBOX, rows.await?).await?
+        let rows = isolate_picked(
+            due,
+            |only| async move {
+                let values: [&(dyn ToSql + Sync); 6] = [topics, limits, leases, sender, look_ahead, &only];
+                session.query(sql!("due_messages"), &values).await
+            },
+            |message: i64, reason| park_item(session, OUTBOX, message, reason),
+        );
+        claimed(OUTBOX, rows.await?)?
     };
     let mut behind = 0;
     let (mut claimed, mut unread) = (Vec::with_capacity(rows.len()), Vec::new());
@@ -207,26 +211,33 @@ pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued
     let abandoned = {
         let session: &Session = session;
         let candidates = || async { ids(&session.query(ABANDONED, &[rows]).await?) };
-        let abandoned = isolate_picked(candidates, |only| async move {
-            session.query(sql!("abandoned_messages"), &[rows, &only]).await
-        });
-        park_rejected(session, OUTBOX, abandoned.await?).await?.len()
+        let abandoned = isolate_picked(
+            candidates,
+            |only| async move { session.query(sql!("abandoned_messages"), &[rows, &only]).await },
+            |message: i64, reason| park_item(session, OUTBOX, message, reason),
+        );
+        claimed(OUTBOX, abandoned.await?)?.len()
     };
     let result = &Undelivered::new(delivery::EXPIRED, TOO_LATE).as_result();
     let expired = {
         // Each try is a transaction of its own on the one connection.
         let session = &Mutex::new(&mut *session);
         let late = || async { ids(&session.lock().await.query(LATE, &[rows]).await?) };
-        let expired = isolate_picked(late, |only| async move {
-            let values: [&(dyn ToSql + Sync); 5] =
-                [rows, &delivery::EXPIRED, &TOO_LATE, &result.as_str(), &only];
-            let mut session = session.lock().await;
-            let ended = end(&mut session, sql!("expired_messages"), &values).await;
-            ended.map_err(|why| session.told(&why))
-        });
-        expired.await?
+        let expired = isolate_picked(
+            late,
+            |only| async move {
+                let values: [&(dyn ToSql + Sync); 5] =
+                    [rows, &delivery::EXPIRED, &TOO_LATE, &result.as_str(), &only];
+                let mut session = session.lock().await;
+                let ended = end(&mut session, sql!("expired_messages"), &values).await;
+                ended.map_err(|why| session.told(&why))
+            },
+            |message: i64, reason| async move {
+                park_item(&**session.lock().await, OUTBOX, message, reason).await
+            },
+        );
+        claimed(OUTBOX, expired.await?)?
     };
-    let expired = park_rejected(session, OUTBOX, expired).await?;
     let expired = expired.iter().map(|row| {
         Ok(Expired {
             topic: get(row, "topic")?,

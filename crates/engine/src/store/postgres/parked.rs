@@ -8,7 +8,7 @@ use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, readable, time};
 use crate::store::Error;
-use crate::store::isolation::Isolated;
+use crate::store::isolation::PickedBatch;
 use crate::store::parked::{ParkedFilter, ParkedItem, Rejection, rejections};
 
 pub(super) async fn park(session: &Session, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
@@ -60,16 +60,19 @@ fn read(row: &Row) -> Result<ParkedItem, Error> {
     })
 }
 
-/// Parks what was rejected on the connection at hand. Answers with the rows that the others gave.
-pub(super) async fn park_rejected<T: Display>(
+/// Parks an item on the connection at hand.
+pub(super) async fn park_item<T: Display>(
     session: &Session,
     area: &'static str,
-    isolated: Isolated<T, Vec<Row>, Error>,
-) -> Result<Vec<Row>, Error> {
-    let Isolated { written, rejected, mut failed } = isolated;
-    if !rejected.is_empty() {
-        failed = park(session, area, &rejections(area, &rejected)).await.err().or(failed);
-    }
+    item: T,
+    reason: String,
+) -> Result<(), Error> {
+    park(session, area, &rejections(area, &[(item, reason)])).await
+}
+
+/// The rows of a batch.
+pub(super) fn claimed(area: &'static str, batch: PickedBatch<Vec<Row>, Error>) -> Result<Vec<Row>, Error> {
+    let PickedBatch { written, failed, .. } = batch;
     let rows: Vec<Row> = written.into_iter().flatten().collect();
     match failed {
         // These are claimed: without an answer they would wait for the end of their leases, or for the sweep.

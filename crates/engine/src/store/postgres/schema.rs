@@ -42,6 +42,7 @@ const MIGRATIONS: &[Migration] = &[
     // Nodes before it do not know the event `step.leased`.
     breaking("mixed_versions", include_str!("../../../migrations/postgres/0010_mixed_versions.sql")),
     migration("cheaper_guards", include_str!("../../../migrations/postgres/0011_cheaper_guards.sql")),
+    migration("product_versions", include_str!("../../../migrations/postgres/0012_product_versions.sql")),
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";
@@ -112,7 +113,8 @@ pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
     let breaking =
         missing().filter(|(_, migration)| migration.is_breaking).last().map(|(version, _)| version);
     if breaking.is_some() && found > 0 {
-        refuse_beside_older_nodes(&transaction).await?;
+        keep_nodes_from_joining(&mut transaction).await?;
+        refuse_beside(&transaction, "true").await?;
     }
     for (version, migration) in missing() {
         apply(&mut transaction, migration.sql).await?;
@@ -125,13 +127,20 @@ pub(super) async fn migrate(client: &mut Object) -> Result<(), Error> {
     transaction.commit().await.map_err(told)
 }
 
+/// Until the transaction ends: no node registers between the check for older ones and the migration.
+async fn keep_nodes_from_joining(transaction: &mut Transaction<'_>) -> Result<(), Error> {
+    apply(transaction, "lock table backstitch.nodes in share row exclusive mode").await
+}
+
 /// Nodes that are alive know the schema that is found, and no newer one: a node migrates before it joins.
-async fn refuse_beside_older_nodes(transaction: &Transaction<'_>) -> Result<(), Error> {
-    let alive = "select distinct name
-        from backstitch.nodes
-        where heartbeat_at + lease_ms * interval '1 ms' > backstitch.clock()
-        order by name";
-    let rows = transaction.query(alive, &[]).await.map_err(told)?;
+async fn refuse_beside(transaction: &Transaction<'_>, which: &str) -> Result<(), Error> {
+    let alive = format!(
+        "select distinct name
+        from backstitch.nodes as node
+        where heartbeat_at + lease_ms * interval '1 ms' > backstitch.clock() and {which}
+        order by name"
+    );
+    let rows = transaction.query(&alive, &[]).await.map_err(told)?;
     let names = rows.iter().map(|row| get(row, "name")).collect::<Result<Vec<String>, _>>()?;
     if names.is_empty() { Ok(()) } else { Err(Error::OlderNodes(names.join(", "))) }
 }
@@ -147,6 +156,62 @@ fn shut_out_before(version: i64) -> String {
             when (new.schema_version < {version})
             execute function backstitch.refuse('a newer version has changed the data: upgrade this node')"
     )
+}
+
+/// Prepares for migrations of a product from a version that is found. If one of them brings data that older nodes cannot
+/// read, no node registers until the transaction ends, and it is an error that nodes with the product are alive. Nodes of
+/// earlier versions do not say which products they have.
+///
+/// # Errors
+/// When such nodes are alive, or the database cannot be written.
+pub async fn before_product_migrations(
+    transaction: &mut Transaction<'_>,
+    schema: &Schema,
+    found: i64,
+) -> Result<(), Error> {
+    if found == 0 || schema.breaking_after(found).is_none() {
+        return Ok(());
+    }
+    keep_nodes_from_joining(transaction).await?;
+    // By way of the whole row: the column may not be there yet.
+    let products = "coalesce(to_jsonb(node) -> 'products', 'null')";
+    let which = format!("({products} = 'null' or {products} ? '{}')", schema.product);
+    refuse_beside(transaction, &which).await
+}
+
+/// Shuts out nodes that cannot read what these migrations have brought: see [`before_product_migrations`].
+///
+/// # Errors
+/// When the database cannot be written.
+pub async fn after_product_migrations(
+    transaction: &mut Transaction<'_>,
+    schema: &Schema,
+    found: i64,
+) -> Result<(), Error> {
+    let Some(version) = schema.breaking_after(found) else { return Ok(()) };
+    let product = schema.product;
+    let shut_out = format!(
+        "create or replace function backstitch.refuse_older_product() returns trigger
+            language plpgsql
+            set search_path = pg_catalog, pg_temp
+        as $$
+        declare
+            products constant jsonb := coalesce(to_jsonb(new) -> 'products', 'null');
+        begin
+            if products = 'null' or (products ->> tg_argv[0])::bigint < tg_argv[1]::bigint then
+                raise exception 'a newer version has changed the data of %: upgrade this node', tg_argv[0]
+                    using errcode = 'restrict_violation', table = tg_table_name;
+            end if;
+            return new;
+        end;
+        $$;
+        drop trigger if exists nodes_refuse_older_{product} on backstitch.nodes;
+        create trigger nodes_refuse_older_{product}
+            before insert or update on backstitch.nodes
+            for each row
+            execute function backstitch.refuse_older_product('{product}', '{version}')"
+    );
+    apply(transaction, &shut_out).await
 }
 
 /// Brings the tables of a product to their newest form, whole or not at all, one process at a time.
@@ -166,16 +231,17 @@ pub(super) async fn migrate_product(client: &mut Object, schema: &Schema) -> Res
     );
     transaction.batch_execute(&prepare).await.map_err(told)?;
     let found = transaction.query_one(PRODUCT_VERSION, &[&schema.product]).await.map_err(told)?;
-    let (found, known) =
-        (get::<i64>(&found, "version")?, i64::try_from(schema.migrations.len()).unwrap_or(i64::MAX));
+    let (found, known) = (get::<i64>(&found, "version")?, schema.newest());
     if found > known {
         return Err(Error::NewerSchema { found, known });
     }
+    before_product_migrations(&mut transaction, schema, found).await?;
     for (version, migration) in (1..).zip(schema.migrations).filter(|(version, _)| *version > found) {
         apply(&mut transaction, migration.postgres).await?;
         let done = "insert into backstitch.product_migrations (product, version, name) values ($1, $2, $3)";
         transaction.execute(done, &[&schema.product, &version, &migration.name]).await.map_err(told)?;
     }
+    after_product_migrations(&mut transaction, schema, found).await?;
     transaction.commit().await.map_err(told)
 }
 
@@ -208,7 +274,7 @@ pub(super) async fn is_newest_of(session: &Session, schema: &Schema) -> Result<b
     }
     let rows = session.query(PRODUCT_VERSION, &[&schema.product]).await?;
     let found = rows.first().map(|row| get::<i64>(row, "version")).transpose()?;
-    Ok(found == i64::try_from(schema.migrations.len()).ok())
+    Ok(found == Some(schema.newest()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error it is given")]

@@ -354,7 +354,7 @@ fn dialler(url: &str) -> Result<Dialler, Error> {
     if config.get_tcp_user_timeout().is_none() {
         config.tcp_user_timeout(SILENCE);
     }
-    Ok(Dialler { config, tls: tls::connector(&proof)?, preferred: Arc::default() })
+    Ok(Dialler { config, tls: tls::connector(&proof)?, hosts: Arc::default() })
 }
 
 fn pool(dialler: &Dialler, size: usize, settings: &str) -> Result<Pool, Error> {

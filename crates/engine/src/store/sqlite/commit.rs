@@ -85,7 +85,7 @@ impl<'c> Writer<'c> {
 
     /// Applies a decision; one that the database cannot hold leaves nothing behind and harms no other.
     fn apply_on_its_own(&mut self, commit: &'c Commit) -> Result<Verdict, Fault> {
-        let applied = on_its_own(self.connection, || {
+        let applied = on_its_own(self.connection, Fault::blames_the_data, || {
             let verdict = self.apply(commit)?;
             self.append_pending()?;
             Ok(verdict)

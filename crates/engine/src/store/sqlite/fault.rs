@@ -21,6 +21,11 @@ impl Fault {
             Self::Store(_) => false,
         }
     }
+
+    /// Whether an item of a batch is to blame, also by what the file has of it already: a row that cannot be read.
+    pub(super) fn is_about_an_item(&self) -> bool {
+        self.blames_the_data() || matches!(self, Self::Store(Error::Corrupt(_)))
+    }
 }
 
 fn blames_the_data(error: &rusqlite::Error) -> bool {

@@ -50,7 +50,7 @@ pub use write_guard::allow_guarded_writes;
 
 use super::declared::{Declared, InFlight};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{AdoptedSaga, Epoch, Joined, Known, Node, Registered};
+use super::nodes::{AdoptedBatch, Epoch, Joined, Known, Node, Registered};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -245,7 +245,7 @@ impl Store for SqliteStore {
         known: &[Known],
         at: Timestamp,
         limit: usize,
-    ) -> Result<Vec<AdoptedSaga>, Error> {
+    ) -> Result<AdoptedBatch, Error> {
         let (node, known) = (node.clone(), known.to_vec());
         self.connections
             .write(move |connection| nodes::adopt(connection, &node, epoch, &known, at, limit))

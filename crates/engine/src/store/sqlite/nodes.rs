@@ -14,7 +14,8 @@ use super::messages;
 use super::parked::isolating;
 use super::sql;
 use super::values::{Reading, limit};
-use crate::store::nodes::{AdoptedSaga, Epoch, Joined, Known, Node};
+use crate::store::Corrupt;
+use crate::store::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Joined, Known, Node};
 use crate::store::parked::ADOPTION;
 
 pub(super) fn join(connection: &Connection, node: &Node, now: Timestamp) -> Result<Epoch, Fault> {
@@ -61,15 +62,18 @@ pub(super) fn adopt(
     known: &[Known],
     at: Timestamp,
     at_most: usize,
-) -> Result<Vec<AdoptedSaga>, Fault> {
+) -> Result<AdoptedBatch, Fault> {
     let event = Event::SagaAdopted { node: node.name.clone(), epoch };
     isolating(connection, ADOPTION, at, |isolation| {
-        let mut adopted = Vec::new();
+        let mut sagas = Vec::new();
+        let mut picked = 0;
         for known in known {
-            for Candidate { saga, orphaned } in
-                candidates(connection, epoch, known, at, at_most - adopted.len())?
+            for Candidate { item, saga, orphaned } in
+                candidates(connection, epoch, known, at, at_most - picked)?
             {
-                let taken = isolation.run(saga, || {
+                picked += 1;
+                let taken = isolation.run(item, || {
+                    let saga = saga?;
                     let mut seq = None;
                     // A saga without an owner was released by it: there is no decision of an old owner to keep out.
                     if orphaned {
@@ -84,16 +88,18 @@ pub(super) fn adopt(
                         .execute(params![saga.0.as_bytes(), epoch])?;
                     Ok(AdoptedSaga { id: saga, seq })
                 })?;
-                adopted.extend(taken);
+                sagas.extend(taken);
             }
         }
-        Ok(adopted)
+        Ok(AdoptedBatch { sagas, more: picked == at_most })
     })
 }
 
 /// A saga that this process may take.
 struct Candidate {
-    saga: SagaId,
+    /// What it is parked as.
+    item: String,
+    saga: Result<SagaId, Corrupt>,
     /// Whether a process that is gone owns it.
     orphaned: bool,
 }
@@ -110,8 +116,10 @@ fn candidates(
     let mut rows = statement.query(values)?;
     let mut found = Vec::new();
     while let Some(row) = rows.next()? {
-        let saga = Reading::of("sagas", &"?", row).saga(0, "id")?;
-        found.push(Candidate { saga, orphaned: row.get(1)? });
+        let hex: String = row.get(2)?;
+        let saga = Reading::of("sagas", &hex, row).saga(0, "id");
+        let item = saga.as_ref().map_or_else(|_| hex.clone(), ToString::to_string);
+        found.push(Candidate { item, saga, orphaned: row.get(1)? });
     }
     Ok(found)
 }

@@ -75,7 +75,7 @@ fn read(mut rows: Rows<'_>) -> Result<Vec<ParkedItem>, Fault> {
     Ok(parked)
 }
 
-/// One transaction for a batch. If the file rejects an item, the batch is done once more with each item on its own: those that
+/// One transaction for a batch. If the file rejects an item, or cannot read it, the batch is done once more with each item on its own: those that
 /// are rejected are parked, and leave nothing else behind.
 pub(super) fn isolating<R>(
     connection: &Connection,
@@ -90,7 +90,7 @@ pub(super) fn isolating<R>(
         Ok::<R, Fault>(done)
     };
     match attempt(false) {
-        Err(fault) if fault.blames_the_data() => attempt(true),
+        Err(fault) if fault.is_about_an_item() => attempt(true),
         done => done,
     }
 }
@@ -119,7 +119,7 @@ impl Isolation<'_> {
             return work().map(Some);
         }
         let Self { connection, area, now, .. } = *self;
-        match on_its_own(connection, work)? {
+        match on_its_own(connection, Fault::is_about_an_item, work)? {
             Ok(done) => Ok(Some(done)),
             Err(rejected) => {
                 park(connection, area, &rejections(area, &[(item, Error::from(rejected))]), now)?;
@@ -129,9 +129,10 @@ impl Isolation<'_> {
     }
 }
 
-/// Works within a savepoint. What the file rejects is undone, and harms nothing else of the transaction.
+/// Works within a savepoint. What is about one item is undone, and harms nothing else of the transaction.
 pub(super) fn on_its_own<R>(
     connection: &Connection,
+    is_about_an_item: fn(&Fault) -> bool,
     work: impl FnOnce() -> Result<R, Fault>,
 ) -> Result<Result<R, Fault>, Fault> {
     connection.execute_batch("savepoint one_item")?;
@@ -143,5 +144,5 @@ pub(super) fn on_its_own<R>(
         Err(fault) => fault,
     };
     let undone = connection.execute_batch("rollback to one_item; release one_item");
-    if undone.is_ok() && fault.blames_the_data() { Ok(Err(fault)) } else { Err(fault) }
+    if undone.is_ok() && is_about_an_item(&fault) { Ok(Err(fault)) } else { Err(fault) }
 }

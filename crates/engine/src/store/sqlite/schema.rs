@@ -37,6 +37,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "cheaper_guards",
         sql: include_str!("../../../migrations/sqlite/0011_cheaper_guards.sql"),
     },
+    Migration {
+        name: "product_versions",
+        sql: include_str!("../../../migrations/sqlite/0012_product_versions.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.
@@ -78,7 +82,7 @@ pub(super) fn migrate_product(connection: &Connection, schema: &Schema, now: Tim
     )?;
     let newest = "select coalesce(max(version), 0) from backstitch_product_migrations where product = ?1";
     let found: i64 = transaction.query_row(newest, [schema.product], |row| row.get(0))?;
-    let known = i64::try_from(schema.migrations.len()).unwrap_or(i64::MAX);
+    let known = schema.newest();
     if found > known {
         return Err(Error::NewerSchema { found, known }.into());
     }

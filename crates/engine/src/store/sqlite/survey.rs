@@ -76,9 +76,9 @@ fn waiting(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Ve
 fn queues(connection: &Connection, sql: &str, now: Timestamp, at_most: usize) -> Result<Vec<Queue>, Fault> {
     let mut statement = connection.prepare_cached(sql)?;
     let mut found: Vec<Queue> = Vec::new();
-    while found.len() < at_most {
-        let after = found.last().map_or("", |last| &*last.queue);
-        let mut rows = statement.query([after])?;
+    let mut after = String::new();
+    loop {
+        let mut rows = statement.query([&after])?;
         let Some(row) = rows.next()? else { break };
         let row = Reading::of("jobs", &"of a queue", row);
         let queue = Queue {
@@ -87,7 +87,11 @@ fn queues(connection: &Connection, sql: &str, now: Timestamp, at_most: usize) ->
             late: now.since(row.time(2, "until")?),
         };
         drop(rows);
-        found.push(queue);
+        after.clone_from(&queue.queue);
+        // They are sorted, so those of a kind are found one after the other.
+        if found.iter().rev().take_while(|it| it.kind() == queue.kind()).count() < at_most {
+            found.push(queue);
+        }
     }
     Ok(found)
 }

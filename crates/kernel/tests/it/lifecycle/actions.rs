@@ -200,12 +200,12 @@ fn time_in_the_queue_costs_no_attempt() {
     let performer = Performer::Worker { queue: "errands".to_owned() };
     let mut life = Life::of(doing(performer, Retry::none()));
     life.tell(start()).unwrap();
-    assert_eq!(life.stands().waits_for_worker(&life.machine), Some("errands"));
+    assert_eq!(life.stands().unleased_queue(&life.machine), Some("errands"));
     life.now += 1_000_000;
     let leased = life.lease().unwrap();
     assert_eq!((leased.events.len(), leased.offer, leased.instance.leased), (1, None, true));
     assert_eq!(leased.instance.due_at, Some(at(life.now).plus(Duration::from_secs(60))));
-    assert_eq!(life.stands().waits_for_worker(&life.machine), None);
+    assert_eq!(life.stands().unleased_queue(&life.machine), None);
     let again = life.lease().unwrap_err();
     assert_eq!(again, Refused::LeasedBefore { state: "doing".into() }, "its time goes on");
     life.answer(Ok("null")).unwrap();

@@ -2,6 +2,7 @@
 
 mod ages;
 mod channels;
+mod failover;
 mod listing;
 mod mail;
 mod retention;

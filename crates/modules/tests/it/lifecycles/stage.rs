@@ -20,6 +20,7 @@ use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
 
 use crate::lifecycles::services::Services;
+use crate::orders::stage::Willing;
 
 pub(crate) const SITES: &str = sites::MACHINE;
 /// Short enough to wait for its expiry.
@@ -99,7 +100,7 @@ impl Stage {
 
     async fn sending(store: Arc<dyn Store>, place: Place, lease: Duration, routes: Routes) -> Self {
         let services = Arc::new(Services::default());
-        let options = Options { routes, ..Options::default() };
+        let options = Options { routes, caller: Some(Arc::new(Willing)), ..Options::default() };
         let engine = Engine::on_store(store, options).await.unwrap();
         let lifecycles = lifecycles_with_lease(&engine, &services, lease);
         Self { lifecycles, engine, services, place, lease }

@@ -3,10 +3,11 @@
 use std::time::Duration;
 
 use backstitch::kernel::lease::MAX_EXPIRIES;
+use backstitch::kernel::saga::draft::{Draft as SagaDraft, DraftStep};
 use backstitch::{Answered, Payload, Performer, StepError, Subject, Work, secs};
 use backstitch_modules::lifecycles::{Builder, Draft, Event, Given};
 
-use crate::lifecycles::stage::Stage;
+use crate::lifecycles::stage::{Place, Stage};
 
 fn parcel(timeout: Duration) -> Draft {
     Builder::new("parcel", "packed")
@@ -204,14 +205,16 @@ async fn missing_worker_costs_an_action_no_attempt() {
         }
         let waiting = stage.lifecycles.get("parcel", "p").await.unwrap();
         let machine = stage.lifecycles.machines.machine("parcel", waiting.version).await.unwrap();
-        assert_eq!(waiting.instance.waits_for_worker(&machine), Some("drivers"));
+        let waits_for = async |standing| stage.lifecycles.waits_for_worker(standing, &machine).await.unwrap();
+        assert_eq!(waits_for(&waiting).await, Some("drivers"));
         assert_eq!((waiting.instance.seq, waiting.instance.due_at), (1, None), "nothing has happened to it");
         // The driver may end an attempt that this test is slow to answer.
         driving.stop().await;
         let work = lease(&stage).await.pop().unwrap();
         assert_eq!(work.attempt, 1);
-        let leased = stage.lifecycles.get("parcel", "p").await.unwrap().instance;
-        assert_eq!((leased.leased, leased.waits_for_worker(&machine)), (true, None));
+        let standing = stage.lifecycles.get("parcel", "p").await.unwrap();
+        assert_eq!((standing.instance.leased, waits_for(&standing).await), (true, None));
+        let leased = standing.instance;
         assert!(leased.due_at.is_some_and(|due| due > leased.entered_at.plus(timeout)), "{leased:?}");
         stage.engine.complete_work(work.job, work.token, Payload::null()).await.unwrap();
         assert_eq!(state(&stage, "p").await, "sent");
@@ -236,5 +239,98 @@ async fn queue_timeout_ends_an_action_that_no_worker_leases() {
         assert!(lease(&stage).await.is_empty(), "nobody waits for it any more");
         stage.audit("parcel", "p").await;
         driving.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn wait_before_a_retry_is_no_wait_for_a_worker() {
+    for stage in Stage::each().await {
+        let mut draft = parcel(secs(3600));
+        let retry = backstitch::Retry::fixed(2, secs(3600));
+        draft.actions.get_mut("packed").unwrap().retry = retry;
+        stage.declare(draft).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let waits_for = async || {
+            let standing = stage.lifecycles.get("parcel", "p").await.unwrap();
+            let machine = stage.lifecycles.machines.machine("parcel", standing.version).await.unwrap();
+            stage.lifecycles.waits_for_worker(&standing, &machine).await.unwrap().map(str::to_owned)
+        };
+        assert_eq!(waits_for().await.as_deref(), Some("drivers"));
+        let work = lease(&stage).await.pop().unwrap();
+        stage.engine.fail_work(work.job, work.token, StepError::not_done("no van")).await.unwrap();
+        assert_eq!(waits_for().await, None, "there is nothing to lease for an hour");
+        // The hour is over.
+        stage.execute("update jobs set until = created_at where status = 'Pending'").await.unwrap();
+        assert_eq!(waits_for().await.as_deref(), Some("drivers"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn queue_of_sagas_and_lifecycles_is_reported_once() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(60))).await;
+        stage.lifecycles.start("parcel", "p", Given::default()).await.unwrap();
+        let step = DraftStep {
+            id: "drive".to_owned(),
+            title: None,
+            depends_on: None,
+            action: Performer::Worker { queue: "drivers".to_owned() },
+            timeout: secs(60),
+            queue_timeout: None,
+            retry: backstitch::Retry::none(),
+            compensate: None,
+            concurrency: None,
+        };
+        let draft = SagaDraft { steps: vec![step], ..SagaDraft::new("trip") };
+        stage.engine.declare(draft).await.unwrap();
+        stage.engine.apply("trip", None).await.unwrap();
+        stage.engine.start("trip", &()).await.unwrap();
+        while stage.texts("select queue from jobs").await.len() < 2 {
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+        // That of the saga has waited longer.
+        let earlier = match &stage.place {
+            Place::Sqlite(_) => "until - 1000000",
+            Place::Postgres { .. } => "until - interval '1 s'",
+        };
+        let age = format!("update jobs set until = {earlier} where queue = 'work/drivers'");
+        stage.execute(&age).await.unwrap();
+        let waiting = stage.engine.waiting_for_workers(10).await.unwrap();
+        let [drivers] = &waiting[..] else { panic!("{waiting:?}") };
+        assert_eq!(drivers.queue, "drivers");
+        let job = stage.engine.store().job(drivers.job).await.unwrap().unwrap();
+        assert_eq!(job.queue, "work/drivers", "the one that has waited longest");
+    }
+}
+
+/// Rows of earlier versions, which had no `queue_timeout`.
+#[tokio::test(flavor = "multi_thread")]
+async fn migration_ends_claims_on_the_wait_for_a_worker() {
+    for stage in Stage::each().await {
+        stage.declare(parcel(secs(3600))).await;
+        for key in ["held", "moved"] {
+            stage.lifecycles.start("parcel", key, Given::default()).await.unwrap();
+        }
+        // As the migration before left them, and one that has moved since.
+        let (migrations, later) = match &stage.place {
+            Place::Sqlite(_) => ("backstitch_product_migrations", "updated_at + 1000000"),
+            Place::Postgres { .. } => ("product_migrations", "updated_at + interval '1 s'"),
+        };
+        for statement in [
+            format!("delete from {migrations} where product = 'lifecycles' and version > 5"),
+            format!(
+                "update {migrations} set applied_at = (select max(updated_at) from lifecycles)
+                 where product = 'lifecycles' and version = 5"
+            ),
+            "update lifecycles set holder = 'gone', due_at = entered_at, token = token + 1".to_owned(),
+            format!("update lifecycles set updated_at = {later} where key = 'moved'"),
+        ] {
+            stage.execute(&statement).await.unwrap();
+        }
+        let stage = stage.crash().await;
+        let held = stage.lifecycles.get("parcel", "held").await.unwrap();
+        assert_eq!((held.holder(), held.instance.due_at, held.instance.token), (None, None, 2));
+        let moved = stage.lifecycles.get("parcel", "moved").await.unwrap();
+        assert_eq!((moved.holder(), moved.instance.due_at.is_some()), (Some("gone"), true));
     }
 }

@@ -4,5 +4,5 @@ mod amounts;
 mod failover;
 mod retention;
 mod settings;
-mod stage;
+pub(crate) mod stage;
 mod view;

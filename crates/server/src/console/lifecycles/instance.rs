@@ -102,7 +102,7 @@ pub(in crate::console) async fn show(
         start: start(kind, &standing),
         can_be_abandoned: !standing.ended && matches!(kind, Some(Kind::Pause(_))),
         pause_expires_at: standing.instance.pause_expires_at(&machine).map(|at| frame.when(at)),
-        waits_for_worker: standing.instance.waits_for_worker(&machine).map(str::to_owned),
+        waits_for_worker: parts.waits_for_worker(&standing, &machine).await?.map(str::to_owned),
         is_stuck: standing.stuck_at.is_some_and(|at| at <= frame.now),
         events: log.iter().map(|recorded| Line::of(&frame, &here, recorded)).collect(),
         pages,

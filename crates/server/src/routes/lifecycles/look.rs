@@ -62,7 +62,7 @@ pub(in crate::routes) async fn show(
             _ => None,
         },
         pause_expires_at: standing.instance.pause_expires_at(&machine).map(rfc3339),
-        waits_for_worker: standing.instance.waits_for_worker(&machine),
+        waits_for_worker: parts.waits_for_worker(&standing, &machine).await?,
     };
     Ok(json(StatusCode::OK, &answer))
 }

@@ -54,21 +54,24 @@ async fn a_dead_node_cannot_come_back_to_life() {
     assert!(heir > dead);
     let sagas = started_by(&store, dead, 3).await;
     assert!(store.heartbeat(dead).await.unwrap());
-    assert!(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap().is_empty(), "it lives");
+    assert!(
+        store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap().sagas.is_empty(),
+        "it lives"
+    );
 
     age(&address, dead).await;
     assert!(!store.heartbeat(dead).await.unwrap(), "late is dead, even if nobody has noticed");
-    let adopted = ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap());
+    let adopted = ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap().sagas);
     assert_eq!(adopted.iter().collect::<HashSet<_>>(), sagas.iter().collect::<HashSet<_>>());
     assert!(!store.heartbeat(dead).await.unwrap());
-    assert!(store.adopt(&node("dead"), dead, &known(), now(), 10).await.unwrap().is_empty());
+    assert!(store.adopt(&node("dead"), dead, &known(), now(), 10).await.unwrap().sagas.is_empty());
     assert_eq!(store.commit(&[go_on(sagas[0], 3, 9)]).await.unwrap(), [Verdict::Fenced]);
     let taken = Event::SagaAdopted { node: "heir".to_owned(), epoch: heir };
     assert_eq!(log(&store, sagas[0]).await[2], taken);
 
     // What a dead node starts after its death is not lost either.
     let late = started_by(&store, dead, 1).await;
-    assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap()), late);
+    assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap().sagas), late);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -88,7 +91,7 @@ async fn of_two_heirs_each_saga_gets_one() {
                 // Another heir may hold all that is left for a moment, so one empty answer is not the end.
                 let mut empty = 0;
                 while empty < 20 {
-                    let some = store.adopt(&heir, epoch, &known(), now(), 40).await.unwrap();
+                    let some = store.adopt(&heir, epoch, &known(), now(), 40).await.unwrap().sagas;
                     empty = if some.is_empty() { empty + 1 } else { 0 };
                     taken.extend(ids(some));
                 }
@@ -126,11 +129,11 @@ async fn who_appends_while_an_heir_looks_keeps_the_saga() {
     });
     until_blocked(&watcher).await;
     decision.commit().await.unwrap();
-    assert_eq!(ids(adopting.await.unwrap().unwrap()), [sagas[1]]);
+    assert_eq!(ids(adopting.await.unwrap().unwrap().sagas), [sagas[1]]);
     let row = store.load(&[sagas[0]]).await.unwrap().pop().unwrap().summary;
     assert_eq!(row.owner, Some(slow));
     // The next look takes it: its owner is still dead.
-    assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap()), [sagas[0]]);
+    assert_eq!(ids(store.adopt(&node("heir"), heir, &known(), now(), 10).await.unwrap().sagas), [sagas[0]]);
     assert_eq!(log(&store, sagas[0]).await.len(), 4);
 }
 
@@ -148,7 +151,7 @@ async fn what_is_decided_while_it_is_adopted_does_not_deadlock() {
         let me = node("heir");
         let known = known();
         let (ended, adopted) = tokio::join!(store.commit(&ends), store.adopt(&me, heir, &known, now(), 100));
-        let (ended, adopted) = (ended.unwrap(), adopted.unwrap());
+        let (ended, adopted) = (ended.unwrap(), adopted.unwrap().sagas);
         let won = ended.iter().filter(|verdict| **verdict == Verdict::Applied).count();
         assert!(won + adopted.len() == 60, "{won} ended and {} adopted", adopted.len());
     }
@@ -168,11 +171,11 @@ async fn who_leaves_gives_everything_back_at_once() {
     assert!(!store.heartbeat(leaving).await.unwrap());
     assert!(store.next_wake(&known()).await.unwrap().is_some());
     let other = [Known { name: "trip".into(), version: 2 }];
-    assert!(store.adopt(&node("staying"), staying, &other, now(), 10).await.unwrap().is_empty());
+    assert!(store.adopt(&node("staying"), staying, &other, now(), 10).await.unwrap().sagas.is_empty());
     let counts = store.counts(&other).await.unwrap();
     assert_eq!((counts.unregistered[0].version, counts.unregistered[0].sagas), (1, 5));
-    let first = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap();
-    let rest = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap();
+    let first = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap().sagas;
+    let rest = store.adopt(&node("staying"), staying, &known(), now(), 3).await.unwrap().sagas;
     assert_eq!((first.len(), rest.len()), (3, 2));
     let adopted: HashSet<_> = ids(first).into_iter().chain(ids(rest)).collect();
     assert_eq!(adopted, sagas.into_iter().collect());

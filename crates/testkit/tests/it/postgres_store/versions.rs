@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
-use backstitch::store::Error;
+use backstitch::store::nodes::Node;
 use backstitch::store::postgres::PostgresStore;
-use backstitch::{Context, Engine, Options, Saga, Step};
+use backstitch::store::product::{Migration, Schema};
+use backstitch::store::{Error, Store};
+use backstitch::{Announced, Context, Engine, Options, Saga, Step};
 use backstitch_testkit::postgres::{empty_database, fresh_database};
 use tokio_postgres::Client;
 
@@ -54,6 +56,104 @@ async fn newer_version_waits_until_older_nodes_are_gone() {
         let why = refused.as_db_error().unwrap().message();
         assert!(why.contains("upgrade this node"), "{statement}: {why}");
     }
+}
+
+/// Waits until a session waits for this lock of the table of nodes, or has it.
+async fn until_locked(client: &Client, mode: &str, is_granted: bool) {
+    let locks = "select from pg_locks
+        where relation = 'backstitch.nodes'::regclass and mode = $1 and granted = $2";
+    let locked = async {
+        while client.query(locks, &[&mode, &is_granted]).await.unwrap().is_empty() {
+            tokio::time::sleep(Duration::from_millis(10)).await;
+        }
+    };
+    tokio::time::timeout(SOON, locked).await.unwrap_or_else(|_| panic!("no such lock: {mode} {is_granted}"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn older_node_cannot_join_while_a_newer_version_migrates() {
+    let (address, watcher) = older_database().await;
+    // Somebody reads the table, so the migration waits after its check for older nodes.
+    let reader = session(&address).await;
+    reader.batch_execute("begin; select from backstitch.nodes").await.unwrap();
+    let migrating = tokio::spawn({
+        let address = address.clone();
+        async move { PostgresStore::connect(&address).await.map(drop) }
+    });
+    until_locked(&watcher, "AccessExclusiveLock", false).await;
+    let older = session(&address).await;
+    let joining = tokio::spawn(async move {
+        let join = "insert into backstitch.nodes (name, lease_ms) values ('old', 3600000)";
+        older.batch_execute(join).await
+    });
+    let waits = async {
+        until_locked(&watcher, "RowExclusiveLock", false).await;
+        until_locked(&watcher, "ShareRowExclusiveLock", true).await;
+    };
+    tokio::select! {
+        () = waits => {}
+        () = async { while !joining.is_finished() { tokio::time::sleep(Duration::from_millis(10)).await } } =>
+            panic!("an older node joined between the check and the migration"),
+    }
+    reader.batch_execute("rollback").await.unwrap();
+    tokio::time::timeout(SOON, migrating).await.unwrap().unwrap().unwrap();
+    let refused = tokio::time::timeout(SOON, joining).await.unwrap().unwrap().unwrap_err();
+    assert!(refused.as_db_error().unwrap().message().contains("upgrade this node"), "{refused}");
+}
+
+const PARCELS: Migration = Migration {
+    name: "parcels",
+    sqlite: "create table parcels (id integer)",
+    postgres: "create table backstitch.parcels (id bigint)",
+};
+static OLDER: Schema = Schema { product: "parcels", breaking: &[], migrations: &[PARCELS] };
+static NEWER: Schema = Schema {
+    product: "parcels",
+    breaking: &[2],
+    migrations: &[
+        PARCELS,
+        Migration {
+            name: "weights",
+            sqlite: "alter table parcels add column weight integer",
+            postgres: "alter table backstitch.parcels add column weight bigint",
+        },
+    ],
+};
+
+fn node(name: &str) -> Node {
+    Node { name: name.to_owned(), lease: Duration::from_secs(3600), announced: Announced::default() }
+}
+
+fn is_newer_schema<T>(result: &Result<T, Error>) -> bool {
+    matches!(result, Err(Error::NewerSchema { found: 2, known: 1 }))
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn breaking_product_migration_shuts_older_nodes_out() {
+    let address = fresh_database().await;
+    let client = session(&address).await;
+    client.batch_execute("set search_path = backstitch").await.unwrap();
+    let older = PostgresStore::connect_with(&address, &[&OLDER]).await.unwrap();
+    let old = older.join(&node("old")).await.unwrap();
+    let without = PostgresStore::connect(&address).await.unwrap();
+    let other = without.join(&node("other")).await.unwrap();
+    let refused = PostgresStore::connect_with(&address, &[&NEWER]).await.err();
+    assert!(matches!(&refused, Some(Error::OlderNodes(names)) if names == "old"), "{refused:?}");
+    assert!(older.heartbeat(old).await.unwrap(), "it goes on with the tables that it knows");
+
+    let age = "update nodes set heartbeat_at = clock() - interval '2 h' where name = 'old'";
+    client.batch_execute(age).await.unwrap();
+    let newer = PostgresStore::connect_with(&address, &[&NEWER]).await.unwrap();
+    newer.join(&node("new")).await.unwrap();
+    client.batch_execute("alter table nodes disable trigger user").await.unwrap();
+    client.batch_execute("update nodes set heartbeat_at = clock()").await.unwrap();
+    client.batch_execute("alter table nodes enable trigger user").await.unwrap();
+    let (beat, joined) = (older.heartbeat(old).await, older.join(&node("old")).await);
+    assert!(is_newer_schema(&beat) && is_newer_schema(&joined), "{beat:?} {joined:?}");
+    assert!(without.heartbeat(other).await.unwrap(), "it has nothing to do with the product");
+    let earlier = "insert into nodes (name, lease_ms, schema_version) values ('earlier', 1000, 99)";
+    let refused = client.batch_execute(earlier).await.unwrap_err();
+    assert!(refused.as_db_error().unwrap().message().contains("the data of parcels"), "{refused}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,1 @@
+-- One node has a file, so versions do not mix: see the other dialect.
