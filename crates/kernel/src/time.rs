@@ -56,7 +56,7 @@ pub(crate) mod text {
     }
 
     fn parse<E: serde::de::Error>(text: &str) -> Result<Duration, E> {
-        humantime::parse_duration(text).map_err(|why| {
+        crate::parse_duration(text).map_err(|why| {
             E::custom(format!("`{text}` is not a duration ({why}): write it like 200ms, 30s or 5m"))
         })
     }

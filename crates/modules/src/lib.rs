@@ -25,4 +25,4 @@ pub mod unique;
 pub mod webhooks;
 
 pub use masked_url::masked_url;
-pub use reading::{nearest, shown_duration, written_duration};
+pub use reading::{duration_pattern, nearest, shown_duration, written_duration};

@@ -3,6 +3,7 @@
 use std::fmt;
 use std::time::Duration;
 
+use backstitch::kernel::parse_duration;
 use serde::{Deserialize, Deserializer};
 
 /// An answer is waited for this long, unless told.
@@ -55,6 +56,6 @@ pub(crate) fn durations<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Ve
 }
 
 fn parse<E: serde::de::Error>(text: &str) -> Result<Duration, E> {
-    humantime::parse_duration(text)
+    parse_duration(text)
         .map_err(|why| E::custom(format!("`{text}` is not a duration ({why}): write it like 500ms or 10s")))
 }

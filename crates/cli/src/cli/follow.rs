@@ -31,7 +31,7 @@ const PAGE: u32 = 1000;
 #[derive(Clone, Debug, clap::Args)]
 pub(crate) struct Patience {
     /// How long to try to reach the server again when it goes away.
-    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = humantime::parse_duration)]
+    #[arg(long, value_name = "TIME", default_value = "1m", value_parser = backstitch::kernel::parse_duration)]
     pub(crate) patience: Duration,
 }
 

@@ -44,7 +44,7 @@ enum Action {
         #[arg(long)]
         name: String,
         /// How long it is good for, as in 90d; for ever unless given.
-        #[arg(long, value_name = "TIME", value_parser = humantime::parse_duration)]
+        #[arg(long, value_name = "TIME", value_parser = backstitch::kernel::parse_duration)]
         expires: Option<Duration>,
     },
     /// List all keys there ever were.

@@ -64,7 +64,7 @@ impl FromStr for Deadline {
         if let Ok(Time(at)) = written.parse() {
             return Ok(Self::At(at));
         }
-        humantime::parse_duration(written)
+        backstitch::kernel::parse_duration(written)
             .map(Self::In)
             .map_err(|_| "write a time, like 2030-01-31T12:00:00Z, or in how long, like 10m".to_owned())
     }

@@ -48,7 +48,7 @@ fn read(sku: &str) -> Result<Wish, String> {
     for word in words {
         if let Some(number) = word.strip_suffix('x').and_then(|number| number.parse().ok()) {
             times = Some(number);
-        } else if let Ok(duration) = humantime::parse_duration(word) {
+        } else if let Ok(duration) = backstitch::kernel::parse_duration(word) {
             time = Some(duration);
         } else {
             return Err(mistaken("the end is neither a time nor a number of times"));

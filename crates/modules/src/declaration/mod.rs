@@ -40,6 +40,7 @@ pub use diff::{Change, What, changes};
 pub use kind::Kind;
 pub use plan::{MAX_PLANNED, Plan, Rollback, Unwinding};
 pub use redacted::{machine_with_secrets, machine_without_secrets, with_secrets, without_secrets};
+pub use retry::MAX_JITTER;
 pub(crate) use retry::read_at as read_retry;
 
 /// How a definition is written down.

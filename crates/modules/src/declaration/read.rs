@@ -46,7 +46,8 @@ fn definition(node: &Node<'_>) -> Option<Draft> {
         draft.continue_on_compensation_failure = goes_on.flag().unwrap_or_default();
     }
     if let Some(limit) = fields.get("compensation_concurrency") {
-        draft.compensation_concurrency = limit.number().unwrap_or(1);
+        let limit: u32 = limit.number().unwrap_or(1);
+        draft.compensation_concurrency = usize::try_from(limit).unwrap_or(usize::MAX);
     }
     let steps = fields.required("steps").and_then(|steps| steps.items()).unwrap_or_default();
     // One that cannot be read keeps its place, so that the others keep theirs.

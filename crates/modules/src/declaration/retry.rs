@@ -10,6 +10,9 @@ use serde_json::{Map, Value, json};
 use super::show::duration;
 use crate::reading::{Mistakes, Node, Object};
 
+/// The most by which waits can be longer, in percent.
+pub const MAX_JITTER: u8 = 100;
+
 #[derive(Clone, Copy, PartialEq)]
 enum Shape {
     Fixed,
@@ -108,8 +111,8 @@ fn longest_wait(policy: &Retry) -> Duration {
 
 fn jitter(field: &Node<'_>) -> Option<u8> {
     let percent = field.number()?;
-    if percent > 100 {
-        field.wrong(format!("is {percent} percent; the limit is 100"));
+    if percent > MAX_JITTER {
+        field.wrong(format!("is {percent} percent; the limit is {MAX_JITTER}"));
     }
     Some(percent)
 }

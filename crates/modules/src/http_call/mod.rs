@@ -17,3 +17,4 @@ pub use client::{Limits, SetupError};
 pub use header_values::{HeaderCipher, HeaderError, HeaderStorage, has_plain_headers};
 pub(crate) use identity::Identity;
 pub(crate) use target::Target;
+pub use target::{MAX_HEADERS, header_name_pattern, methods};

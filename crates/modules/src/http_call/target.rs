@@ -17,6 +17,20 @@ const METHODS: [(&str, Method); 5] = [
     ("GET", Method::GET),
 ];
 
+/// The most headers that a declared call may have. Beyond some thousands a `HeaderMap` panics.
+pub const MAX_HEADERS: usize = 1_000;
+
+/// The methods that a declared call may have.
+pub fn methods() -> impl Iterator<Item = &'static str> {
+    METHODS.iter().map(|(name, _)| *name)
+}
+
+/// The names of headers that a declared call may have, as a regular expression for descriptions of the API.
+#[must_use]
+pub fn header_name_pattern() -> String {
+    header::name_pattern()
+}
+
 /// A declared call that passed its check.
 #[derive(Debug)]
 pub(crate) struct Target {
@@ -65,9 +79,15 @@ fn place(node: &Node<'_>) -> Option<Address> {
 }
 
 fn headers(node: &Node<'_>) -> Option<HeaderMap> {
+    let fields = node.any_object()?;
+    let count = fields.entries().count();
+    if count > MAX_HEADERS {
+        node.wrong(format!("has {count} headers; the limit is {MAX_HEADERS}"));
+        return None;
+    }
     let mut headers = HeaderMap::new();
     let mut fine = true;
-    for (name, field) in node.any_object()?.entries() {
+    for (name, field) in fields.entries() {
         match header(name, &field) {
             Some((name, _)) if headers.contains_key(&name) => {
                 field.wrong(header::TWICE);
@@ -155,6 +175,17 @@ mod tests {
         }
         let found = wrong(&json!({"url": "http://pay", "headers": {"X-A": "1", "x-a": "2"}}));
         assert!(found[0].contains("twice"), "{found:?}");
+    }
+
+    #[test]
+    fn call_with_too_many_headers_is_refused() {
+        let headers = |count: usize| {
+            let headers: serde_json::Map<_, _> =
+                (0..count).map(|nth| (format!("a{nth}"), json!(""))).collect();
+            json!({ "url": "http://pay", "headers": headers })
+        };
+        assert_eq!(parse(&headers(MAX_HEADERS)).unwrap().headers.len(), MAX_HEADERS);
+        assert_eq!(wrong(&headers(40_000)), ["http.headers: has 40000 headers; the limit is 1000"]);
     }
 
     #[test]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use backstitch::kernel::lifecycle::{Draft, Kind, Machine};
+use backstitch::kernel::name_pattern;
 use backstitch::store;
 use backstitch::{Declaring, Performer, Problem, Problems, Timestamp};
 
@@ -299,18 +300,21 @@ pub(super) fn check(draft: &Draft) -> Result<Machine, Problems> {
     }
 }
 
+/// Topics that no declared machine sends to, and whose they are.
+const OWNED_TOPICS: [(&str, &str); 2] = [("backstitch", "the engine"), (sites::SUBJECT, "sites")];
+
 /// Whose topics begin so, if somebody's do.
 fn owner_of(subject: &str) -> Option<&'static str> {
-    let below = |topics: &str| {
+    let is_below = |topics: &str| {
         subject == topics || subject.strip_prefix(topics).is_some_and(|it| it.starts_with('.'))
     };
-    if below("backstitch") {
-        Some("the engine")
-    } else if below(sites::SUBJECT) {
-        Some("sites")
-    } else {
-        None
-    }
+    OWNED_TOPICS.into_iter().find(|(topics, _)| is_below(topics)).map(|(_, owner)| owner)
+}
+
+/// What a machine's subject may be, as a regular expression for descriptions of the API.
+#[must_use]
+pub fn subject_pattern() -> String {
+    name_pattern::subject_pattern(&OWNED_TOPICS.map(|(topics, _)| topics))
 }
 
 fn declared(row: &Record) -> Result<Declared, store::Error> {

@@ -76,7 +76,7 @@ pub use error::Error;
 pub use happened::Happened;
 pub use key::{MAX_KEY, key_mistake, key_pattern};
 pub use looking::{Count, Filter, Page, Stuck};
-pub use machines::{Declared, Machines, Version};
+pub use machines::{Declared, Machines, Version, subject_pattern};
 pub use retention::Ages;
 pub use schema::SCHEMA;
 pub use standing::{Moved, Standing};

@@ -31,6 +31,26 @@ pub(crate) fn escaped(text: &str) -> String {
     utf8_percent_encode(text, NOT_IN_A_HEADER).to_string()
 }
 
+/// The names that a call leaves to others, as a regular expression for descriptions of the API.
+pub(crate) fn name_pattern() -> String {
+    let reserved = RESERVED.map(in_any_case).join("|");
+    let prefixes = RESERVED_PREFIXES.map(in_any_case).join("|");
+    format!("^(?!({reserved})$)(?!{prefixes})[A-Za-z0-9!#$%&'*+.^_`|~-]+$")
+}
+
+/// A name as a regular expression: its case does not matter.
+fn in_any_case(name: &str) -> String {
+    let mut pattern = String::new();
+    for letter in name.chars() {
+        if letter.is_ascii_lowercase() {
+            pattern.extend(['[', letter.to_ascii_uppercase(), letter, ']']);
+        } else {
+            pattern.push(letter);
+        }
+    }
+    pattern
+}
+
 /// A header's name that a call leaves to others.
 pub(crate) fn name(written: &str) -> Result<HeaderName, &'static str> {
     let name = HeaderName::from_bytes(written.as_bytes())

@@ -2,11 +2,59 @@
 
 use std::time::Duration;
 
+use backstitch::kernel::parse_duration;
 use serde_json::Value;
 
 use super::quoted;
 
 const DAY: u64 = 24 * 60 * 60;
+
+/// The units: their names, how many nanoseconds one has, and how many decimal places are exact.
+const UNITS: [(&str, u64, u32); 10] = [
+    ("ns|nsec|nanos", 1, 0),
+    ("us|µs|usec", 1_000, 3),
+    ("ms|msec|millis", 1_000_000, 6),
+    ("s|secs?|seconds?", SECOND, 9),
+    ("m|mins?|minutes?", 60 * SECOND, 8),
+    ("h|hrs?|hours?", 3_600 * SECOND, 2),
+    ("d|days?", DAY * SECOND, 2),
+    ("w|wks?|weeks?", 7 * DAY * SECOND, 2),
+    // 30.44 days and 365.25 days.
+    ("M|months?", 2_630_016 * SECOND, 0),
+    ("y|yrs?|years?", 31_557_600 * SECOND, 2),
+];
+const SECOND: u64 = 1_000_000_000;
+
+/// What [`written_duration`] reads as text, as a regular expression for descriptions of the API. Each part of it is at most this
+/// long; no expression can bound their sum.
+#[must_use]
+pub fn duration_pattern(longest: Duration) -> String {
+    let nanoseconds = u64::try_from(longest.as_nanos()).unwrap_or(u64::MAX);
+    let parts = UNITS.map(|(names, length, places)| {
+        let decimals = if places > 0 { format!("(\\.[0-9]{{1,{places}}})?") } else { String::new() };
+        format!("({}){decimals} ?({names})", number_up_to(nanoseconds / length))
+    });
+    format!("^(({}) ?)+$", parts.join("|"))
+}
+
+/// Whole numbers from 0 up to this one.
+fn number_up_to(most: u64) -> String {
+    let digits = most.to_string();
+    let mut choices = vec!["0".to_owned()];
+    if digits.len() > 1 {
+        choices.push(format!("[1-9][0-9]{{0,{}}}", digits.len() - 2));
+    }
+    // As many digits: the first that differs is smaller.
+    for (at, digit) in digits.bytes().enumerate() {
+        let least = if at == 0 { b'1' } else { b'0' };
+        if digit > least {
+            let (least, smaller) = (char::from(least), char::from(digit - 1));
+            choices.push(format!("{}[{least}-{smaller}][0-9]{{{}}}", &digits[..at], digits.len() - at - 1));
+        }
+    }
+    choices.push(digits);
+    choices.join("|")
+}
 
 /// A duration as people write it, or as a number of seconds.
 ///
@@ -18,7 +66,7 @@ pub fn written_duration(value: &Value) -> Result<Duration, String> {
         format!("`{shown}` is no duration: write it like \"45s\", or as a number of seconds")
     };
     match value {
-        Value::String(text) => humantime::parse_duration(text).map_err(|_| wrong()),
+        Value::String(text) => parse_duration(text).map_err(|_| wrong()),
         Value::Number(seconds) => {
             let seconds = seconds.as_f64().ok_or_else(wrong)?;
             Duration::try_from_secs_f64(seconds).map_err(|_| wrong())

@@ -6,7 +6,7 @@ mod mistakes;
 mod node;
 mod tree;
 
-pub use duration::{shown_duration, written_duration};
+pub use duration::{duration_pattern, shown_duration, written_duration};
 pub use hint::nearest;
 pub(crate) use mistakes::Mistakes;
 pub(crate) use node::{Node, Object, quoted};

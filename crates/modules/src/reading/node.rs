@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch::kernel::parse_duration;
 use serde_json::{Map, Value};
 
 use super::{Mistakes, nearest, written_duration};
@@ -80,7 +81,7 @@ impl<'a> Node<'a> {
             self.unexpected("a duration like 200ms, 30s or 5m");
             return None;
         };
-        let duration = humantime::parse_duration(text);
+        let duration = parse_duration(text);
         if let Err(why) = &duration {
             let text = quoted(text);
             self.wrong(format!("`{text}` is not a duration ({why}): write it like 200ms, 30s or 5m"));

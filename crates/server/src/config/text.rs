@@ -50,7 +50,7 @@ pub(super) mod duration {
 
     pub(in crate::config) fn deserialize<'de, D: Deserializer<'de>>(from: D) -> Result<Duration, D::Error> {
         let text = String::deserialize(from)?;
-        humantime::parse_duration(&text).map_err(|why| {
+        backstitch::kernel::parse_duration(&text).map_err(|why| {
             D::Error::custom(format!("`{text}` is not a duration ({why}): write it like 200ms, 30s or 5m"))
         })
     }
@@ -84,7 +84,7 @@ pub(super) mod age {
         if text == OFF {
             return Ok(None);
         }
-        humantime::parse_duration(&text).map(Some).map_err(|why| {
+        backstitch::kernel::parse_duration(&text).map(Some).map_err(|why| {
             D::Error::custom(format!(
                 "`{text}` is not a time to keep something for ({why}): write it like 30days, or off"
             ))

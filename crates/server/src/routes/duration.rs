@@ -2,6 +2,8 @@
 
 use std::borrow::Cow;
 
+use backstitch::kernel::mistakes::MAX_DURATION;
+use backstitch_modules::duration_pattern;
 use utoipa::openapi::RefOr;
 use utoipa::openapi::schema::{ObjectBuilder, OneOfBuilder, Schema, Type};
 use utoipa::{Number, PartialSchema, ToSchema};
@@ -16,6 +18,8 @@ const UP_TO_30_DAYS: &str = "^(([1-9]|1[0-9]|2[0-4])(d|days?)( [1-9][0-9]?h)?( [
 const UP_TO_AN_HOUR: &str = "^(1h|60m|([1-9]|[1-5][0-9])m( [1-5]?[0-9]s)?|3600s|([1-9][0-9]{0,2}|[12][0-9]{3}|3[0-5][0-9]{2})s\
     |[1-9][0-9]{0,5}ms)$";
 const DAY: f64 = 86_400.0;
+/// The beginning of a pattern of text with a digit other than 0.
+const NOT_ZERO: &str = "^(?![^1-9]*$)";
 /// The shortest wait or timeout, in seconds.
 const SHORTEST: f64 = 0.001;
 
@@ -60,18 +64,30 @@ fn described(about: &str, pattern: String, (least, most): (f64, f64), example: &
     OneOfBuilder::new().description(Some(about)).item(text).item(seconds).examples([example]).into()
 }
 
-/// A duration that is written with its unit.
-pub(super) struct DurationText;
+/// A kind of duration that is written with its unit: what it says and its pattern.
+macro_rules! texts {
+    ($($(#[doc = $about:literal])* $kind:ident $pattern:expr;)*) => {$(
+        $(#[doc = $about])*
+        pub(super) struct $kind;
 
-impl PartialSchema for DurationText {
-    fn schema() -> RefOr<Schema> {
-        let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some(UP_TO_366_DAYS));
-        text.description(Some("A duration up to 366 days, like `45s` or `1h 30m`.")).examples(["45s"]).into()
-    }
+        impl PartialSchema for $kind {
+            fn schema() -> RefOr<Schema> {
+                let text = ObjectBuilder::new().schema_type(Type::String).pattern(Some($pattern));
+                text.description(Some(concat!($($about),*).trim())).examples(["45s"]).into()
+            }
+        }
+
+        impl ToSchema for $kind {
+            fn name() -> Cow<'static, str> {
+                stringify!($kind).into()
+            }
+        }
+    )*};
 }
 
-impl ToSchema for DurationText {
-    fn name() -> Cow<'static, str> {
-        "DurationText".into()
-    }
+texts! {
+    /// A duration up to 366 days, like `45s` or `1h 30m`.
+    DurationText duration_pattern(MAX_DURATION).replacen('^', NOT_ZERO, 1);
+    /// A wait up to 366 days, like `45s` or `1h 30m`; `0s` is none.
+    WaitText duration_pattern(MAX_DURATION);
 }

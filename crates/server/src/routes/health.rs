@@ -268,7 +268,7 @@ impl FullRoom {
     responses((status = 200, description = "How they are doing", body = Health),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json")))]
 pub(super) async fn health(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
-    let duration = |text: &str| humantime::parse_duration(text).ok();
+    let duration = |text: &str| backstitch::kernel::parse_duration(text).ok();
     let stuck_after = query.read("stuck_after", duration, "use a duration like 10m")?;
     let stuck_after = stuck_after.unwrap_or(app.config.doctor.stuck_after);
     query.finish("stuck_after")?;

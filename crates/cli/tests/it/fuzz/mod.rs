@@ -2,6 +2,7 @@
 //! `./test` installs it.
 
 mod description;
+mod documents;
 mod log;
 mod schemathesis;
 

@@ -39,6 +39,8 @@ use serde_json::Value;
 
 use crate::declaration::{Format, tree};
 
+pub use read::{MAX_ANSWERS, MAX_NAMED};
+
 /// Reads a machine.
 ///
 /// # Errors

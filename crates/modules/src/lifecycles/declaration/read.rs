@@ -30,9 +30,9 @@ const MACHINE: [&str; 13] = [
 const ACTION: [&str; 6] = ["http", "worker", "next", "timeout", "queue_timeout", "retry"];
 
 /// The most states that anything can be said of: `failed` is there without being counted.
-const MAX_NAMED: usize = MAX_STATES + 1;
+pub const MAX_NAMED: usize = MAX_STATES + 1;
 /// The most answers an action can have: an error of each kind, one of no kind, and `ok`.
-const MAX_ANSWERS: usize = MAX_ERROR_KINDS + 2;
+pub const MAX_ANSWERS: usize = MAX_ERROR_KINDS + 2;
 
 /// Reads a machine and checks it as a whole.
 pub(super) fn draft(tree: &Value) -> Result<Draft, Problems> {

@@ -1,194 +1,145 @@
 //! A definition as its author writes it, for the description. `backstitch_modules::declaration` reads it, and tells every
 //! mistake with its place.
-#![expect(dead_code, reason = "they describe what is read elsewhere")]
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
-use serde::Deserialize;
-use utoipa::ToSchema;
+use backstitch::kernel::saga::draft::MAX_STEPS;
+use serde_json::json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{
+    ArrayBuilder, ObjectBuilder, OneOfBuilder, RefBuilder, Schema, SchemaType, Type,
+};
+use utoipa::{PartialSchema, ToSchema};
 
 use super::super::duration::DurationText;
-use super::super::text::{HeaderMap, HttpUrl};
+use super::super::performer::{call, collect_performers, worker};
+use super::super::retry_policy::{ACTION, COMPENSATION, RetryPolicies, WORKER_ACTION, WORKER_COMPENSATION};
+use super::super::schema::{Components, closed, collect, described, named, set_of, title, whole_number};
+use super::super::text::Name;
 
-/// What a saga does; `docs/definitions.md` says all of it.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DefinitionRequest, example = json!({
-    "name": "order-confirmation",
-    "steps": [
-        {
-            "id": "payment",
-            "action": { "http": { "url": "http://127.0.0.1:7431/payment/charge" } },
-            "compensate": { "http": { "url": "http://127.0.0.1:7431/payment/refund" }, "timeout": "10s" },
-            "retry": { "count": 2, "delay": "1s", "backoff": "exponential", "max_delay": "30s" },
-        },
-        { "id": "inventory", "action": { "worker": { "queue": "inventory" } }, "timeout": "5m" },
-    ],
-}))]
-pub(in crate::routes) struct Written {
-    /// What sagas are started by; the same as in the address.
-    #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$")]
-    name: String,
-    /// What people read.
-    #[schema(value_type = String, required = false, max_length = 512)]
-    title: Option<String>,
-    /// Whatever its author wants to keep with it.
-    #[schema(value_type = Value, required = false)]
-    metadata: Option<serde_json::Value>,
-    /// Whether the other compensations still run after one has failed for good.
-    #[serde(default)]
-    continue_on_compensation_failure: bool,
-    /// How many compensations may be in progress at once; 1 unless given.
-    #[schema(value_type = u32, required = false, minimum = 1)]
-    compensation_concurrency: Option<u32>,
-    #[schema(min_items = 1, max_items = 500)]
-    steps: Vec<WrittenStep>,
+const STEP: &str = "DefinitionStep";
+const CALLED_STEP: &str = "DefinitionCalledStep";
+const WORKER_STEP: &str = "DefinitionWorkerStep";
+const COMPENSATE: &str = "DefinitionCompensation";
+
+/// A definition.
+pub(in crate::routes) struct Written;
+
+impl PartialSchema for Written {
+    fn schema() -> RefOr<Schema> {
+        let goes_on = "Whether the other compensations still run after one has failed for good.";
+        let at_once = "How many compensations may be in progress at once; 1 unless given.";
+        let metadata = "Whatever its author wants to keep with it, up to 16 KiB.";
+        let steps = ArrayBuilder::new().items(named(STEP)).min_items(Some(1)).max_items(Some(MAX_STEPS));
+        let any = ObjectBuilder::new().schema_type(SchemaType::AnyValue);
+        closed("What a saga does; `docs/definitions.md` says all of it.")
+            .property("name", described::<Name>("What sagas are started by; the same as in the address."))
+            .property("title", title())
+            .property("metadata", any.description(Some(metadata)))
+            .property("continue_on_compensation_failure", flag(goes_on))
+            .property("compensation_concurrency", whole_number(at_once, 1, u32::MAX))
+            .property("steps", steps)
+            .required("name")
+            .required("steps")
+            .examples([json!({
+                "name": "order-confirmation",
+                "steps": [
+                    {
+                        "id": "payment",
+                        "action": { "http": { "url": "http://127.0.0.1:7431/payment/charge" } },
+                        "compensate": { "http": { "url": "http://127.0.0.1:7431/payment/refund" }, "timeout": "10s" },
+                        "retry": { "count": 2, "delay": "1s", "backoff": "exponential", "max_delay": "30s" },
+                    },
+                    { "id": "inventory", "action": { "worker": { "queue": "inventory" } }, "timeout": "5m" },
+                ],
+            })])
+            .into()
+    }
 }
 
-/// A step of a definition.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DefinitionStep)]
-struct WrittenStep {
-    /// Its name among the steps.
-    #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$")]
-    id: String,
-    /// What people read.
-    #[schema(value_type = String, required = false, max_length = 512)]
-    title: Option<String>,
-    /// The steps that must have succeeded before: the one before it unless given, none when empty.
-    #[schema(value_type = Vec<String>, required = false)]
-    depends_on: Option<Vec<String>>,
-    action: Action,
-    #[schema(value_type = Compensation, required = false)]
-    compensate: Option<Compensation>,
-    /// How long one attempt may take; `60s` unless given. The time of a worker begins when it leases the job.
-    #[schema(value_type = DurationText, required = false)]
-    timeout: Option<String>,
-    /// How long the job may wait for a worker; without end unless given. Only for workers.
-    #[schema(value_type = DurationText, required = false)]
-    queue_timeout: Option<String>,
-    #[schema(value_type = RetryPolicy, required = false)]
-    retry: Option<RetryPolicy>,
-    /// How many attempts of it a server runs at a time, over all sagas; no limit unless given.
-    #[schema(value_type = u32, required = false, minimum = 1)]
-    concurrency: Option<u32>,
+impl ToSchema for Written {
+    fn name() -> Cow<'static, str> {
+        "DefinitionRequest".into()
+    }
+
+    fn schemas(components: &mut Components) {
+        let steps = OneOfBuilder::new().item(named(CALLED_STEP)).item(named(WORKER_STEP));
+        let steps =
+            steps.description(Some("A step: a service is called, or a worker takes it from a queue."));
+        let undo = OneOfBuilder::new().item(called_compensation()).item(worker_compensation());
+        let undo = undo.description(Some("How a step is undone: a service is called, or a worker does it."));
+        components.push((STEP.to_owned(), steps.into()));
+        components.push((CALLED_STEP.to_owned(), called_step().into()));
+        components.push((WORKER_STEP.to_owned(), worker_step().into()));
+        components.push((COMPENSATE.to_owned(), undo.into()));
+        collect_performers(components);
+        for policies in [ACTION, WORKER_ACTION, COMPENSATION, WORKER_COMPENSATION] {
+            policies.collect(components);
+        }
+        collect::<DurationText>(components);
+        collect::<Name>(components);
+    }
 }
 
-/// Who performs a step: a service that is called, or a worker that takes it from a queue.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DefinitionAction, min_properties = 1, max_properties = 1, example = json!({ "worker": { "queue": "inventory" } }))]
-struct Action {
-    #[schema(value_type = HttpCall, required = false)]
-    http: Option<HttpCall>,
-    #[schema(value_type = Worker, required = false)]
-    worker: Option<Worker>,
+fn called_step() -> ObjectBuilder {
+    let at_once = "How many attempts of it a server runs at a time, over all sagas; no limit unless given.";
+    let action = closed("The service that performs it.").property("http", call()).required("http");
+    step("A step that a service performs.", action, &ACTION)
+        .property("timeout", described::<DurationText>("How long one attempt may take; `60s` unless given."))
+        .property("concurrency", whole_number(at_once, 1, u32::MAX))
 }
 
-/// How a step is undone: `http` or `worker`, one of both.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DefinitionCompensation, example = json!({ "worker": { "queue": "inventory-release" }, "timeout": "10s" }))]
-struct Compensation {
-    #[schema(value_type = HttpCall, required = false)]
-    http: Option<HttpCall>,
-    #[schema(value_type = Worker, required = false)]
-    worker: Option<Worker>,
-    /// How long one attempt may take; `120s` unless given. The time of a worker begins when it leases the job.
-    #[schema(value_type = DurationText, required = false)]
-    timeout: Option<String>,
-    /// How long the job may wait for a worker; without end unless given. Only for workers.
-    #[schema(value_type = DurationText, required = false)]
-    queue_timeout: Option<String>,
-    #[schema(value_type = RetryPolicy, required = false)]
-    retry: Option<RetryPolicy>,
+fn worker_step() -> ObjectBuilder {
+    let timeout = "How long one attempt may take from when the worker leases the job; `60s` unless given.";
+    let action =
+        closed("The queue that a worker takes it from.").property("worker", worker()).required("worker");
+    step("A step that a worker performs.", action, &WORKER_ACTION)
+        .property("timeout", described::<DurationText>(timeout))
+        .property("queue_timeout", queue_timeout())
+        .examples([
+            json!({ "id": "inventory", "action": { "worker": { "queue": "inventory" } }, "timeout": "5m" }),
+        ])
 }
 
-/// A call of a service.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DefinitionCall)]
-pub(in crate::routes) struct HttpCall {
-    /// `http` or `https`, with a host, without user, password or fragment.
-    #[schema(value_type = HttpUrl, example = "http://127.0.0.1:7431/payment/charge")]
-    url: String,
-    /// `POST` unless given: `POST`, `PUT`, `PATCH`, `DELETE` or `GET`.
-    #[schema(value_type = Method, required = false, example = "POST")]
-    method: Option<String>,
-    /// More headers.
-    #[serde(default)]
-    #[schema(value_type = HeaderMap)]
-    headers: BTreeMap<String, String>,
+/// What steps of both kinds say.
+fn step(about: &str, action: ObjectBuilder, policies: &RetryPolicies) -> ObjectBuilder {
+    let before =
+        "The steps that must have succeeded before: the one before it unless given, none when empty.";
+    closed(about)
+        .property("id", described::<Name>("Its name among the steps."))
+        .property("title", title())
+        .property("depends_on", set_of::<Name>(before))
+        .property("action", action)
+        .property("compensate", named(COMPENSATE))
+        .property("retry", policies.reference())
+        .required("id")
+        .required("action")
 }
 
-/// How a service is called.
-#[derive(ToSchema)]
-#[schema(as = DefinitionMethod, rename_all = "UPPERCASE")]
-enum Method {
-    Post,
-    Put,
-    Patch,
-    Delete,
-    Get,
+fn called_compensation() -> ObjectBuilder {
+    closed("A service undoes it.")
+        .property("http", call())
+        .property("timeout", described::<DurationText>("How long one attempt may take; `120s` unless given."))
+        .property("retry", COMPENSATION.reference())
+        .required("http")
+        .examples([json!({ "http": { "url": "http://127.0.0.1:7431/payment/refund" }, "timeout": "10s" })])
 }
 
-/// A queue that workers outside take work from.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DefinitionWorker)]
-pub(in crate::routes) struct Worker {
-    #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$", example = "inventory")]
-    queue: String,
+fn worker_compensation() -> ObjectBuilder {
+    let timeout = "How long one attempt may take from when the worker leases the job; `120s` unless given.";
+    closed("A worker undoes it.")
+        .property("worker", worker())
+        .property("timeout", described::<DurationText>(timeout))
+        .property("queue_timeout", queue_timeout())
+        .property("retry", WORKER_COMPENSATION.reference())
+        .required("worker")
+        .examples([json!({ "worker": { "queue": "inventory-release" }, "timeout": "10s" })])
 }
 
-/// How often something is tried again: attempts after the first, or a policy.
-#[derive(Deserialize, ToSchema)]
-#[serde(untagged)]
-#[schema(as = DefinitionRetry)]
-pub(in crate::routes) enum RetryPolicy {
-    Count(RetryCount),
-    Policy(Policy),
+fn queue_timeout() -> RefBuilder {
+    described::<DurationText>("How long the job may wait for a worker; without end unless given.")
 }
 
-/// Attempts after the first.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = DefinitionRetryCount, maximum = 1000)]
-pub(in crate::routes) struct RetryCount(u32);
-
-/// How often something is tried again, and after which waits.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = DefinitionRetryPolicy, example = json!({ "count": 2, "delay": "1s", "backoff": "exponential", "max_delay": "30s" }))]
-pub(in crate::routes) struct Policy {
-    /// Attempts after the first.
-    #[schema(value_type = u32, required = false, maximum = 1000)]
-    count: Option<u32>,
-    /// The wait, or the first wait.
-    #[schema(value_type = DurationText, required = false)]
-    delay: Option<String>,
-    #[schema(value_type = Backoff, required = false)]
-    backoff: Option<Backoff>,
-    /// The longest wait; for `exponential` only.
-    #[schema(value_type = DurationText, required = false)]
-    max_delay: Option<String>,
-    /// The waits; for `list` only.
-    #[schema(value_type = Vec<DurationText>, required = false)]
-    delays: Option<Vec<String>>,
-    /// Waits are longer by up to this many percent.
-    #[schema(value_type = u32, required = false, maximum = 100)]
-    jitter: Option<u32>,
-    /// All attempts and waits together; no limit unless given.
-    #[schema(value_type = DurationText, required = false)]
-    within: Option<String>,
-}
-
-/// How waits grow.
-#[derive(Deserialize, ToSchema)]
-#[serde(rename_all = "snake_case")]
-#[schema(as = DefinitionBackoff)]
-pub(in crate::routes) enum Backoff {
-    Fixed,
-    Exponential,
-    List,
+fn flag(about: &str) -> ObjectBuilder {
+    ObjectBuilder::new().schema_type(Type::Boolean).description(Some(about))
 }

@@ -1,107 +1,132 @@
 //! A machine as its author writes it, for the description. `backstitch_modules::lifecycles::declaration` reads it, and tells
 //! every mistake with its place.
-#![expect(dead_code, reason = "they describe what is read elsewhere")]
 
-use std::collections::BTreeMap;
+use std::borrow::Cow;
 
-use serde::Deserialize;
-use utoipa::ToSchema;
+use backstitch::kernel::lifecycle::OK;
+use backstitch::kernel::lifecycle::draft::{MAX_EDGES, MAX_ERROR_KINDS, MAX_STATES};
+use backstitch_modules::lifecycles::declaration::{MAX_ANSWERS, MAX_NAMED};
+use serde_json::json;
+use utoipa::openapi::RefOr;
+use utoipa::openapi::schema::{ArrayBuilder, ObjectBuilder, OneOfBuilder, Schema};
+use utoipa::{PartialSchema, ToSchema};
 
-use super::super::definitions::written::{HttpCall, RetryPolicy, Worker};
 use super::super::duration::DurationText;
+use super::super::performer::{call, collect_performers, worker};
+use super::super::retry_policy::ACTION;
+use super::super::schema::{Components, by_name, closed, collect, described, named, of, set_of, title};
+use super::super::text::{MachineErrorKind, MachineName, MachineState, MachineSubject, Name};
 
-/// States, and what may follow what; `docs/lifecycles.md` says all of it.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = MachineRequest, example = json!({
-    "name": "parcel",
-    "initial": "packed",
-    "states": ["packed", "sent", "held", "delivered"],
-    "terminal": ["delivered"],
-    "pause": { "held": "sent" },
-    "edges": [["packed", "sent"], ["sent", "held"], ["sent", "delivered"]],
-    "can_fail": ["packed", "sent"],
-    "error_kinds": ["nobody_home"],
-    "actions": { "sent": { "worker": { "queue": "drivers" }, "next": { "ok": "delivered", "nobody_home": "held" } } },
-}))]
-pub(in crate::routes) struct Written {
-    /// The same as in the address.
-    #[schema(pattern = "^[A-Za-z0-9._-]{1,128}$", example = "parcel")]
-    name: String,
-    /// What people read.
-    #[schema(value_type = String, required = false, max_length = 512)]
-    title: Option<String>,
-    /// What the topics of its messages begin with; they end in the new state.
-    #[schema(value_type = String, required = false, pattern = "^[A-Za-z0-9._-]{1,128}$")]
-    subject: Option<String>,
-    /// Where everything begins.
-    #[schema(example = "packed")]
-    initial: String,
-    /// All states, each once; `failed` need not be named.
-    #[schema(min_items = 1, max_items = 200, example = json!(["packed", "sent", "held", "delivered"]))]
-    states: Vec<StateName>,
-    /// Those that nothing follows; `failed` is one.
-    #[serde(default)]
-    #[schema(example = json!(["delivered"]))]
-    terminal: Vec<String>,
-    /// Those that wait for a start, and where it goes on then.
-    #[serde(default)]
-    #[schema(example = json!({ "held": "sent" }))]
-    pause: BTreeMap<String, String>,
-    /// How long a pause state may last before its lifecycle is abandoned; one that is not named lasts until a start.
-    #[serde(default)]
-    #[schema(value_type = BTreeMap<String, DurationText>, example = json!({ "held": "30days" }))]
-    pause_expires: BTreeMap<String, String>,
-    /// What may follow what: from where, to where.
-    #[serde(default)]
-    #[schema(max_items = 2000, example = json!([["packed", "sent"], ["sent", "held"], ["sent", "delivered"]]))]
-    edges: Vec<Edge>,
-    /// From where `failed` may follow.
-    #[serde(default)]
-    #[schema(example = json!(["packed", "sent"]))]
-    can_fail: Vec<String>,
-    /// What errors are told apart by; `internal` need not be named.
-    #[serde(default)]
-    #[schema(max_items = 100, example = json!(["nobody_home"]))]
-    error_kinds: Vec<String>,
-    /// What is done in a state, and where each answer leads.
-    #[serde(default)]
-    #[schema(example = json!({ "sent": { "worker": { "queue": "drivers" }, "next": { "ok": "delivered", "nobody_home": "held" } } }))]
-    actions: BTreeMap<String, Action>,
-    /// A state that lasts longer than this counts as stuck.
-    #[serde(default)]
-    #[schema(value_type = BTreeMap<String, DurationText>, example = json!({ "sent": "1day" }))]
-    stuck_after: BTreeMap<String, String>,
+const EDGE: &str = "MachineEdge";
+const MACHINE_ACTION: &str = "MachineAction";
+const NEXT: &str = "MachineNext";
+
+/// A machine.
+pub(in crate::routes) struct Written;
+
+impl PartialSchema for Written {
+    fn schema() -> RefOr<Schema> {
+        let states = set_of::<MachineState>("All states; `failed` need not be named.").min_items(Some(1));
+        let states = states.max_items(Some(MAX_STATES));
+        let edges = ArrayBuilder::new().items(named(EDGE)).unique_items(true).max_items(Some(MAX_EDGES));
+        let edges = edges.description(Some("What may follow what: from where, to where."));
+        let kinds =
+            set_of::<MachineErrorKind>("What errors are told apart by; `internal` need not be named.");
+        let some_states = |about| set_of::<MachineState>(about).max_items(Some(MAX_NAMED));
+        let by_state = |about, values| by_name::<MachineState>(about, values, MAX_NAMED);
+        let pause = "Those that wait for a start, and where it goes on then.";
+        let pause_expires = "How long a pause state may last before its lifecycle is abandoned; one that is not named lasts until a start.";
+        let actions = "What is done in a state, and where each answer leads.";
+        let stuck_after = "A state that lasts longer than this counts as stuck.";
+        closed("States, and what may follow what; `docs/lifecycles.md` says all of it.")
+            .property("name", described::<MachineName>("The same as in the address."))
+            .property("title", title())
+            .property("subject", described::<MachineSubject>("What the topics of its messages begin with; they end in the new state."))
+            .property("initial", described::<MachineState>("Where everything begins."))
+            .property("states", states)
+            .property("terminal", some_states("Those that nothing follows; `failed` is one."))
+            .property("pause", by_state(pause, of::<MachineState>()))
+            .property("pause_expires", by_state(pause_expires, of::<DurationText>()))
+            .property("edges", edges)
+            .property("can_fail", some_states("From where `failed` may follow."))
+            .property("error_kinds", kinds.max_items(Some(MAX_ERROR_KINDS)))
+            .property("actions", by_state(actions, named(MACHINE_ACTION)))
+            .property("stuck_after", by_state(stuck_after, of::<DurationText>()))
+            .required("name")
+            .required("initial")
+            .required("states")
+            .examples([json!({
+                "name": "parcel",
+                "initial": "packed",
+                "states": ["packed", "sent", "held", "delivered"],
+                "terminal": ["delivered"],
+                "pause": { "held": "sent" },
+                "edges": [["packed", "sent"], ["sent", "held"], ["sent", "delivered"]],
+                "can_fail": ["packed", "sent"],
+                "error_kinds": ["nobody_home"],
+                "actions": { "sent": { "worker": { "queue": "drivers" }, "next": { "ok": "delivered", "nobody_home": "held" } } },
+            })])
+            .into()
+    }
 }
 
-/// The name of a state.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = MachineState, pattern = "^[A-Za-z0-9_-]{1,128}$")]
-struct StateName(String);
+impl ToSchema for Written {
+    fn name() -> Cow<'static, str> {
+        "MachineRequest".into()
+    }
 
-/// From where, to where.
-#[derive(Deserialize, ToSchema)]
-#[schema(as = MachineEdge, min_items = 2, max_items = 2)]
-struct Edge(Vec<String>);
+    fn schemas(components: &mut Components) {
+        let edge = set_of::<MachineState>("From where, to where: two different states.");
+        let edge = edge.min_items(Some(2)).max_items(Some(2));
+        let actions = OneOfBuilder::new().item(called()).item(worked()).item(passed());
+        let actions = actions.description(Some(
+            "What is done in a state: a service is called, a worker takes it from a queue, or nothing where the state is only passed.",
+        ));
+        components.push((EDGE.to_owned(), edge.into()));
+        components.push((MACHINE_ACTION.to_owned(), actions.into()));
+        components.push((NEXT.to_owned(), next().into()));
+        collect_performers(components);
+        ACTION.collect(components);
+        collect::<DurationText>(components);
+        collect::<MachineName>(components);
+        collect::<MachineState>(components);
+        collect::<MachineErrorKind>(components);
+        collect::<MachineSubject>(components);
+        collect::<Name>(components);
+    }
+}
 
-/// What is done in a state: a service that is called, or a worker that takes it from a queue; nothing where it is only
-/// passed.
-#[derive(Deserialize, ToSchema)]
-#[serde(deny_unknown_fields)]
-#[schema(as = MachineAction, example = json!({ "worker": { "queue": "drivers" }, "next": { "ok": "delivered" } }))]
-struct Action {
-    #[schema(value_type = HttpCall, required = false)]
-    http: Option<HttpCall>,
-    #[schema(value_type = Worker, required = false)]
-    worker: Option<Worker>,
-    /// Where each answer leads: `ok`, and kinds of errors; an error that is not named leads to `failed`.
-    next: BTreeMap<String, String>,
-    /// How long one attempt may take; `60s` unless given. For a worker it begins when the worker leases the job.
-    #[schema(value_type = DurationText, required = false)]
-    timeout: Option<String>,
-    /// How long an attempt may wait for a worker; without it there is no end. Only for workers.
-    #[schema(value_type = DurationText, required = false)]
-    queue_timeout: Option<String>,
-    #[schema(value_type = RetryPolicy, required = false)]
-    retry: Option<RetryPolicy>,
+fn called() -> ObjectBuilder {
+    closed("A service is called.")
+        .property("http", call())
+        .property("next", named(NEXT))
+        .property("timeout", described::<DurationText>("How long one attempt may take; `60s` unless given."))
+        .property("retry", ACTION.reference())
+        .required("http")
+        .required("next")
+}
+
+fn worked() -> ObjectBuilder {
+    let timeout = "How long one attempt may take from when the worker leases the job; `60s` unless given.";
+    let queue_timeout = "How long an attempt may wait for a worker; without it there is no end.";
+    closed("A worker takes it from a queue.")
+        .property("worker", worker())
+        .property("next", named(NEXT))
+        .property("timeout", described::<DurationText>(timeout))
+        .property("queue_timeout", described::<DurationText>(queue_timeout))
+        .property("retry", ACTION.reference())
+        .required("worker")
+        .required("next")
+        .examples([json!({ "worker": { "queue": "drivers" }, "next": { "ok": "delivered" } })])
+}
+
+fn passed() -> ObjectBuilder {
+    let next = closed("Where it goes on.").property(OK, of::<MachineState>()).required(OK);
+    closed("Nothing is done.").property("next", next).required("next")
+}
+
+fn next() -> ObjectBuilder {
+    let about =
+        "Where each answer leads: `ok`, and kinds of errors; an error that is not named leads to `failed`.";
+    by_name::<Name>(about, of::<MachineState>(), MAX_ANSWERS).property(OK, of::<MachineState>()).required(OK)
 }

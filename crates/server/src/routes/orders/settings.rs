@@ -33,7 +33,7 @@ pub(super) fn applied<T: Serialize>(standing: Standing<T>, applied: &backstitch:
 pub(in crate::routes) mod described {
     #![expect(dead_code, reason = "they describe what other types read and write")]
 
-    use super::super::super::duration::{DurationText, WrittenDuration};
+    use super::super::super::duration::{WaitText, WrittenDuration};
     use super::super::super::text::HttpUrl;
     use super::{BTreeMap, InFlight, ToSchema};
 
@@ -158,12 +158,12 @@ pub(in crate::routes) mod described {
         #[schema(value_type = u32, required = false, maximum = 1000)]
         count: Option<u32>,
         /// The first wait; `1s` unless given.
-        #[schema(value_type = DurationText, required = false)]
+        #[schema(value_type = WaitText, required = false)]
         delay: Option<String>,
         #[schema(value_type = Exponential, required = false)]
         backoff: Option<String>,
         /// The longest wait.
-        #[schema(value_type = DurationText, required = false)]
+        #[schema(value_type = WaitText, required = false)]
         max_delay: Option<String>,
         /// Waits are longer by up to this many percent.
         #[schema(value_type = u32, required = false, maximum = 100)]
@@ -179,7 +179,7 @@ pub(in crate::routes) mod described {
         #[schema(value_type = u32, required = false, maximum = 1000)]
         count: Option<u32>,
         /// The wait; `1s` unless given.
-        #[schema(value_type = DurationText, required = false)]
+        #[schema(value_type = WaitText, required = false)]
         delay: Option<String>,
         #[schema(value_type = Fixed)]
         backoff: String,
@@ -198,7 +198,7 @@ pub(in crate::routes) mod described {
         count: Option<u32>,
         #[schema(value_type = List, required = false)]
         backoff: Option<String>,
-        #[schema(value_type = Vec<DurationText>, min_items = 1, max_items = 1000)]
+        #[schema(value_type = Vec<WaitText>, min_items = 1, max_items = 1000)]
         delays: Vec<String>,
         /// Waits are longer by up to this many percent.
         #[schema(value_type = u32, required = false, maximum = 100)]
