@@ -201,8 +201,8 @@ impl<'c> Writer<'c> {
         };
         let row = Reading::of("sagas", &saga, row);
         let status = row.status(0)?;
-        let reopens = status == Status::Failed
-            && update.is_some_and(|update| update.status == Status::Compensating);
+        let reopens =
+            status == Status::Failed && update.is_some_and(|update| update.status == Status::Compensating);
         let head: u64 = row.count(2, "seq")?;
         if status.is_terminal() && !reopens || first.seq != head + 1 {
             return Ok(Err(Verdict::Fenced));

@@ -215,7 +215,8 @@ fn put_back(connection: &Connection, queue: &str, unread: &Unread, now: Timestam
     if !queue.starts_with(OF_PRODUCTS) {
         return give_up(connection, queue, unread, now);
     }
-    let put_back = "update or fail jobs set status = 'Pending', expiries = expiries + 1, until = ?2, last_error = ?3
+    let put_back =
+        "update or fail jobs set status = 'Pending', expiries = expiries + 1, until = ?2, last_error = ?3
                     where id = ?1 and expiries + 1 < ?4";
     let values = params![unread.id, now.as_micros(), LEASE_EXPIRED, MAX_EXPIRIES];
     connection.prepare_cached(put_back)?.execute(values)?;

@@ -40,9 +40,8 @@ mod tests {
     fn writes_are_allowed_while_a_statement_runs() {
         let connection = Connection::open_in_memory().unwrap();
         allow_guarded_writes(&connection).unwrap();
-        let mut statement = connection
-            .prepare(&format!("select 'a' < 'b' collate {COLLATION} union all select 2"))
-            .unwrap();
+        let mut statement =
+            connection.prepare(&format!("select 'a' < 'b' collate {COLLATION} union all select 2")).unwrap();
         let mut rows = statement.query([]).unwrap();
         assert_eq!(rows.next().unwrap().unwrap().get(0), Ok(1));
         allow_guarded_writes(&connection).unwrap();
