@@ -51,5 +51,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0009.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0009.sql"),
         },
+        Migration {
+            name: "requeued_dead_letters",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0010.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0010.sql"),
+        },
     ],
 };
