@@ -188,6 +188,21 @@ async fn letter_requeued_before_its_removal_is_listed_as_requeued() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn only_a_dead_letter_that_exists_can_wait() {
+    for stage in Stage::each().await {
+        let dead = stage.dead_letter("o-1").await.id;
+        let insert = format!(
+            "insert into waiting_dead_letters
+                (saga_id, event_id, subscription_id, attempt_count, webhook_id, created_at)
+             select saga_id + 1, event_id, subscription_id, attempt_count, webhook_id, created_at
+             from dead_letters where saga_id = {dead}"
+        );
+        let refused = stage.execute(&insert).await.unwrap_err();
+        assert!(refused.contains("only a new dead letter waits"), "{refused}");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn rejected_removal_of_a_webhook_is_exported_once() {
     for stage in Stage::each().await {
         let [_, bad, other] = three_deliveries(&stage).await;
