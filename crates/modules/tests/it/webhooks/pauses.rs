@@ -298,6 +298,7 @@ async fn pause_that_ended_during_a_lost_write_is_not_shown() {
     let holding = session(address).await;
     let node = Node::on(&stage, &stage.webhooks).await;
     holding.batch_execute(HOLD_UP).await.unwrap();
+    node.lanes.as_of(subscription, stage.now());
     node.fail(subscription);
     let held_up = async |count| {
         let end = Instant::now() + SHOWN_WITHIN;
