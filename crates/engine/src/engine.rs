@@ -28,7 +28,7 @@ use crate::start::{Starting, check_note};
 use crate::store::memory::MemoryStore;
 use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
-use crate::store::parked::ParkedItem;
+use crate::store::parked::{ParkedFilter, ParkedItem};
 use crate::store::product::Database;
 use crate::store::{self, Counts, Cursor, Filter, Health, Page, Store, Summary};
 use crate::stuck_steps;
@@ -512,19 +512,15 @@ impl Engine {
         self.shared().pruners.add(pruner);
     }
 
-    /// Has an item that the database rejected, or all of an area, or all there are, tried again by the next batch. This node
-    /// looks for it within a second; other nodes, and retention that another node runs, at their usual intervals. Answers
-    /// with the items; none if the named one is unknown.
+    /// Has those of these items that are parked tried again by their next batch. This node looks for them within a second;
+    /// other nodes, and retention that another node runs, at their usual intervals. Answers with the items; none if what is
+    /// named is not parked.
     ///
     /// # Errors
     /// When the store cannot be written.
-    pub async fn retry_parked(
-        &self,
-        area: Option<&str>,
-        item: Option<&str>,
-    ) -> Result<Vec<ParkedItem>, Error> {
+    pub async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
         let shared = self.shared();
-        let retried = shared.store.retry_parked(area, item).await?;
+        let retried = shared.store.retry_parked(filter).await?;
         shared.pruners.look_again();
         shared.adoption.nudge();
         Ok(retried)

@@ -6,10 +6,11 @@ use backstitch::Rfc3339;
 use backstitch::store::parked::{
     ADOPTION, JOBS, KEY_RETENTION, MESSAGE_RETENTION, OUTBOX, ParkedFilter, ParkedItem, SAGA_RETENTION,
 };
-use backstitch_modules::webhooks::DeadLetter;
+use backstitch_modules::webhooks::{DeadLetter, LetterConflict};
 use backstitch_modules::{lifecycles, webhooks};
 
 use crate::app::App;
+use crate::audit::filtered;
 use crate::problem::{Kind, Problem};
 
 /// Names a parked item: its area, a colon, and its number or name there.
@@ -28,6 +29,10 @@ impl ParkedId {
         let (area, item) = text.split_once(':')?;
         let is_whole = !area.is_empty() && !item.is_empty();
         is_whole.then(|| Self { area: area.to_owned(), item: item.to_owned() })
+    }
+
+    fn filter(&self) -> ParkedFilter {
+        ParkedFilter::one(&self.area, &self.item)
     }
 
     /// As one word of a shell.
@@ -68,9 +73,20 @@ pub(crate) fn effect(area: &str) -> &'static str {
     }
 }
 
-/// Whether Backstitch can find a row that is in the way of such an item, and may remove it.
+/// Whether Backstitch can find a row that is in the way of such an item, and may remove it: both ends of a delivery insert
+/// its dead letter.
 pub(crate) fn may_have_conflict(area: &str) -> bool {
-    area == webhooks::parked::RESULTS
+    [webhooks::parked::RESULTS, webhooks::parked::DELIVERIES].contains(&area)
+}
+
+/// The delivery whose dead letter another program may have inserted.
+fn letter_conflict(id: &ParkedId) -> Option<LetterConflict> {
+    let number = id.item.parse().ok()?;
+    match id.area.as_str() {
+        webhooks::parked::RESULTS => Some(LetterConflict::OfJob(number)),
+        webhooks::parked::DELIVERIES => Some(LetterConflict::OfDelivery(number)),
+        _ => None,
+    }
 }
 
 /// What an operator can do about an item.
@@ -92,25 +108,43 @@ pub(crate) fn remedy(parked: &ParkedItem) -> String {
 
 /// The item of this id, if it is parked now.
 pub(crate) async fn find(app: &App, id: &ParkedId) -> Result<ParkedItem, Problem> {
-    let filter =
-        ParkedFilter { area: Some(id.area.clone()), item: Some(id.item.clone()), ..ParkedFilter::default() };
-    let found = app.engine.store().list_parked(&filter, 1).await.map_err(|why| Problem::of_store(&why))?;
+    let found =
+        app.engine.store().list_parked(&id.filter(), 1).await.map_err(|why| Problem::of_store(&why))?;
     found.into_iter().next().ok_or_else(|| not_found(id))
 }
 
 /// Has an item tried again by its next batch.
 pub(crate) async fn retry(app: &App, id: &ParkedId) -> Result<ParkedItem, Problem> {
-    let retried = app.engine.retry_parked(Some(&id.area), Some(&id.item)).await?;
+    let retried = app.engine.retry_parked(&id.filter()).await?;
     retried.into_iter().next().ok_or_else(|| not_found(id))
 }
 
+/// Has all items of an area, or whose reason contains a text, tried again. Answers with how many, and with words for the audit.
+pub(crate) async fn retry_all(
+    app: &App,
+    area: Option<String>,
+    reason: Option<String>,
+) -> Result<(usize, String), Problem> {
+    let given = |text: &Option<String>| text.clone().unwrap_or_default();
+    let filters = filtered([("area", given(&area)), ("reason", given(&reason))]);
+    let filter = ParkedFilter { area, reason, ..ParkedFilter::default() };
+    let retried = app.engine.retry_parked(&filter).await?.len();
+    Ok((retried, format!("retry: {retried} parked items{filters}")))
+}
+
+/// A row that was in the way of an item.
+pub(crate) struct RemovedLetter {
+    pub(crate) letter: DeadLetter,
+    /// The item is tried again now; otherwise when its time comes.
+    pub(crate) retried: bool,
+}
+
 /// Removes the row that is in the way of an item, and has the item tried again. Only a row that is no part of stored history
-/// is removed; it is logged, and returned for the audit.
-pub(crate) async fn remove_conflict(app: &App, id: &ParkedId) -> Result<DeadLetter, Problem> {
+/// is removed; it is logged, and returned for the audit, whatever becomes of the retry.
+pub(crate) async fn remove_conflict(app: &App, id: &ParkedId) -> Result<RemovedLetter, Problem> {
     let parked = find(app, id).await?;
-    let job = id.item.parse().ok().filter(|_| may_have_conflict(&parked.area));
-    let removed = match job {
-        Some(job) => app.webhooks.parts.dead_letters.remove_conflict(job).await?,
+    let removed = match letter_conflict(id) {
+        Some(of) => app.webhooks.parts.dead_letters.remove_conflict(of).await?,
         None => None,
     };
     let Some(letter) = removed else {
@@ -130,17 +164,21 @@ pub(crate) async fn remove_conflict(app: &App, id: &ParkedId) -> Result<DeadLett
         error_code = letter.final_error_code,
         webhook_id = letter.webhook_id,
         created_at = %Rfc3339(letter.created_at),
-        "conflicting dead letter removed; parked item is tried again"
+        "conflicting dead letter removed"
     );
-    retry(app, id).await?;
-    Ok(letter)
+    let retried = app.engine.retry_parked(&id.filter()).await;
+    if let Err(error) = &retried {
+        tracing::warn!(item = %id, %error, "parked item cannot be retried now; it is tried again at its time");
+    }
+    Ok(RemovedLetter { letter, retried: retried.is_ok() })
 }
 
 /// What was removed, for the audit.
-pub(crate) fn removed_words(letter: &DeadLetter) -> String {
+pub(crate) fn removed_words(RemovedLetter { letter, retried }: &RemovedLetter) -> String {
+    let unretried = if *retried { "" } else { "; the item could not be retried at once" };
     format!(
         "remove-conflict: dead letter of delivery {}, event {}, subscription {}, {} attempts, error code {}, webhook id {}, \
-         created {}",
+         created {}{unretried}",
         letter.saga_id,
         letter.event_id,
         letter.subscription_id,

@@ -36,23 +36,26 @@ enum Action {
     /// List items that the database rejected, by area and item.
     #[command(after_help = "Example:\n  backstitch parked list --reason 'duplicate key'")]
     List(List),
-    /// Try an item again now, or all of an area, or all. What is rejected again is listed again.
+    /// Try an item again now, or all of an area or with a reason, or all. What is rejected again is listed again.
     #[command(
         after_help = "Examples:\n  backstitch parked retry outbox:17\n  backstitch parked retry --area outbox\n  \
-        backstitch parked retry --all"
+        backstitch parked retry --reason 'duplicate key'\n  backstitch parked retry --all"
     )]
     Retry {
         /// Its id, as the list shows it.
-        #[arg(required_unless_present_any = ["area", "all"])]
+        #[arg(required_unless_present_any = ["area", "reason", "all"])]
         id: Option<String>,
         /// All of this area.
         #[arg(long, conflicts_with_all = ["id", "all"])]
         area: Option<String>,
+        /// All whose reason contains this text.
+        #[arg(long, conflicts_with_all = ["id", "all"])]
+        reason: Option<String>,
         /// All there are.
         #[arg(long, conflicts_with = "id")]
         all: bool,
     },
-    /// Remove the dead letter that is in the way of a webhook's result, then try the result again. Only a dead letter that
+    /// Remove the dead letter that is in the way of a webhook's result or delivery, then try it again. Only a dead letter that
     /// another program inserted is removed; the audit keeps it.
     #[command(after_help = "Example:\n  backstitch parked remove-conflict webhook_results:17")]
     RemoveConflict {
@@ -104,8 +107,8 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
                 &format!("{id} is tried again now; it is listed again if it is rejected again"),
             )
         }
-        Action::Retry { id: None, area, .. } => {
-            let ask = Ask::post(format!("{PATH}/retry")).json(&json!({ "area": area }));
+        Action::Retry { id: None, area, reason, .. } => {
+            let ask = Ask::post(format!("{PATH}/retry")).json(&json!({ "area": area, "reason": reason }));
             let answer = session.ask(ask).await?;
             session.done(
                 &answer,
@@ -115,7 +118,12 @@ pub(super) async fn run(args: Args, session: &Session) -> Result<(), Failure> {
         Action::RemoveConflict { id } => {
             let answer = session.ask(Ask::post(format!("{PATH}/{}/remove-conflict", segment(&id)))).await?;
             let delivery = plain(&answer.value["row"]["saga_id"]);
-            let done = format!("dead letter of delivery {delivery} is removed; {id} is tried again now");
+            let next = if answer.value["retried"] == true {
+                format!("{id} is tried again now")
+            } else {
+                format!("{id} could not be retried: run `backstitch parked retry {id}`")
+            };
+            let done = format!("dead letter of delivery {delivery} is removed; {next}");
             session.done(&answer, &done)
         }
     }

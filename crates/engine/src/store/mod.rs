@@ -405,21 +405,20 @@ pub trait Store: Send + Sync + 'static {
         Ok(Vec::new())
     }
 
-    /// Up to `limit` items of this area, or of all, that are parked.
+    /// Up to `limit` items of this area, or of all, that are parked, longest parked first.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
-        let filter = ParkedFilter { area: area.map(str::to_owned), ..ParkedFilter::default() };
-        self.list_parked(&filter, limit).await
+    async fn parked(&self, _area: Option<&str>, _limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        Ok(Vec::new())
     }
 
-    /// Has this item, or all parked items, of this area, or of all, tried again by their next batch. Answers with those that
-    /// it was done for; a named item is among them as long as it is known, so a repetition gives the same answer.
+    /// Has those of these items that are parked tried again by their next batch. Answers with those that it was done for: an
+    /// item that is tried again already is parked no longer.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn retry_parked(&self, _area: Option<&str>, _item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
+    async fn retry_parked(&self, _filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
         Ok(Vec::new())
     }
 

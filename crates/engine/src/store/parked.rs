@@ -40,7 +40,7 @@ pub struct ParkedItem {
     pub retry_at: Timestamp,
 }
 
-/// Which parked items are meant; by default all of them.
+/// Which parked items are meant, to list or to retry; by default all of them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ParkedFilter {
     /// Those of this area.
@@ -55,6 +55,20 @@ pub struct ParkedFilter {
     pub retry_before: Option<Timestamp>,
     /// Those behind this area and item, in the order of the list.
     pub after: Option<(String, String)>,
+}
+
+impl ParkedFilter {
+    /// Those of an area.
+    #[must_use]
+    pub fn of_area(area: &str) -> Self {
+        Self { area: Some(area.to_owned()), ..Self::default() }
+    }
+
+    /// The one of this number or name in an area.
+    #[must_use]
+    pub fn one(area: &str, item: &str) -> Self {
+        Self { item: Some(item.to_owned()), ..Self::of_area(area) }
+    }
 }
 
 /// An item and what the database said of it.

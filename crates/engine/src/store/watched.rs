@@ -347,8 +347,12 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.list_parked(filter, limit).await
     }
 
-    async fn retry_parked(&self, area: Option<&str>, item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
-        self.admitted().await?.retry_parked(area, item).await
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        self.admitted().await?.parked(area, limit).await
+    }
+
+    async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
+        self.admitted().await?.retry_parked(filter).await
     }
 
     async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {

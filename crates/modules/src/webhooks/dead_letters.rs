@@ -47,6 +47,15 @@ pub struct DeadLetter {
     pub requeued_as: Option<i64>,
 }
 
+/// The delivery whose own dead letter is refused because another program has inserted one.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LetterConflict {
+    /// This delivery.
+    OfDelivery(i64),
+    /// The delivery of this job.
+    OfJob(i64),
+}
+
 /// Which dead letters are meant.
 #[derive(Clone, Debug, Default)]
 pub struct Which {
@@ -228,15 +237,19 @@ impl DeadLetters {
         }
     }
 
-    /// Removes the dead letter that is in the way of what came of this job: its delivery is not dead-lettered, so only another
-    /// program can have inserted it. `None` if there is no such dead letter.
+    /// Removes the dead letter that keeps a delivery from being dead-lettered. Its delivery is not dead-lettered, so only
+    /// another program can have inserted it. `None` if there is no such dead letter.
     ///
     /// # Errors
     /// When the database cannot be written.
-    pub async fn remove_conflict(&self, job: i64) -> Result<Option<DeadLetter>, Error> {
+    pub async fn remove_conflict(&self, of: LetterConflict) -> Result<Option<DeadLetter>, Error> {
+        let (delivery, job) = match of {
+            LetterConflict::OfDelivery(delivery) => (Some(delivery), None),
+            LetterConflict::OfJob(job) => (None, Some(job)),
+        };
         let remove = statement!("webhooks/remove_conflicting_letter");
         // The only role that may delete dead letters.
-        let rows = self.base.change(Part::Retention, remove, vec![job.into()]).await?;
+        let rows = self.base.change(Part::Retention, remove, vec![delivery.into(), job.into()]).await?;
         Ok(rows.first().map(DeadLetter::read).transpose()?)
     }
 

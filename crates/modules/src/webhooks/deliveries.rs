@@ -52,6 +52,17 @@ pub struct Saga {
     pub replay_id: Option<String>,
 }
 
+/// The delivery that has been due longest.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct OldestDue {
+    /// Since when it has been due.
+    pub due_at: Timestamp,
+    /// The delivery.
+    pub delivery: i64,
+    /// Its subscription.
+    pub subscription: i64,
+}
+
 impl Saga {
     fn read(row: &Record) -> Result<Self, store::Error> {
         let word = row.text(3)?;
@@ -243,15 +254,23 @@ impl Deliveries {
         Ok(rows.iter().map(Attempt::read).collect::<Result<_, _>>()?)
     }
 
-    /// Since when the delivery is due that has waited longest; nothing where none is.
+    /// The delivery that has been due longest; nothing where none is due.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn oldest_due(&self) -> Result<Option<Timestamp>, Error> {
+    pub async fn oldest_due(&self) -> Result<Option<OldestDue>, Error> {
         let rows =
             self.base.read(Part::Reading, statement!("webhooks/oldest_due"), self.base.now_in_file()).await?;
-        let due = rows.first().map_or(Ok(None), |row| row.optional_time(0))?;
-        Ok(due.filter(|due| *due <= self.base.now()))
+        let oldest = |row: &Record| {
+            Ok::<_, store::Error>(OldestDue {
+                due_at: row.time(0)?,
+                delivery: row.integer(1)?,
+                subscription: row.integer(2)?,
+            })
+        };
+        // One of each status. To order so few here keeps a sort out of the plan.
+        let oldest: Vec<OldestDue> = rows.iter().map(oldest).collect::<Result<_, _>>()?;
+        Ok(oldest.into_iter().min_by_key(|it| it.due_at).filter(|it| it.due_at <= self.base.now()))
     }
 
     /// An event; `None` when it was pruned, or never told.

@@ -1,7 +1,7 @@
 //! Writes which endpoints this node pauses, for people to see.
 //!
 //! The limiter in memory decides what is sent. The rows lag behind it by a moment, and no delivery waits for them: a write
-//! that fails is repeated, and what a crash leaves expires.
+//! that fails is repeated, also where the pause is over by then, and what a crash leaves expires.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -28,15 +28,31 @@ const ANSWERED_WITHIN: Duration = Duration::from_secs(2);
 /// Writes the pauses of a node for as long as it is run.
 pub struct PauseWriter {
     dispatch: Arc<Dispatch>,
-    /// What the rows of this node say.
-    written: HashMap<i64, LanePause>,
+    rows: HashMap<i64, PauseRow>,
+}
+
+/// What is known of the row of an endpoint.
+#[derive(Clone, Copy)]
+enum PauseRow {
+    /// It says this.
+    Written(LanePause),
+    /// The write of this failed. The database may still carry it out.
+    Unknown(LanePause),
+}
+
+impl PauseRow {
+    fn pause(self) -> LanePause {
+        match self {
+            Self::Written(pause) | Self::Unknown(pause) => pause,
+        }
+    }
 }
 
 impl PauseWriter {
     /// Writes what these lanes pause.
     #[must_use]
     pub fn of(dispatch: Arc<Dispatch>) -> Self {
-        Self { dispatch, written: HashMap::new() }
+        Self { dispatch, rows: HashMap::new() }
     }
 
     /// Writes for as long as it is polled.
@@ -60,24 +76,39 @@ impl PauseWriter {
     }
 
     async fn write_changes(&mut self, is_first: bool) -> Result<(), store::Error> {
-        let changed = self.dispatch.lanes.take_changed_pauses();
-        let (mut paused, mut ended) = (Vec::new(), Vec::new());
-        for (endpoint, pause) in &changed {
-            match (pause, self.written.get(endpoint)) {
-                (Some(pause), before) if before != Some(pause) => paused.push((*endpoint, *pause)),
-                (None, Some(_)) => ended.push(*endpoint),
-                _ => {}
+        let lanes = &self.dispatch.lanes;
+        let changed = lanes.take_changed_pauses();
+        let (mut paused, mut ended, mut overwritten) = (Vec::new(), Vec::new(), Vec::new());
+        for &(endpoint, pause) in &changed {
+            match (pause, self.rows.get(&endpoint)) {
+                (Some(pause), Some(PauseRow::Written(before))) if pause == *before => {}
+                (Some(pause), _) => paused.push((endpoint, pause)),
+                (None, Some(PauseRow::Written(_))) => ended.push(endpoint),
+                // The failed write may be under way still: a removal would miss its row, and an update waits for it.
+                (None, Some(PauseRow::Unknown(pause))) => {
+                    paused.push((endpoint, LanePause { until: Instant::now(), ..*pause }));
+                    overwritten.push(endpoint);
+                }
+                (None, None) => {}
             }
         }
         if paused.is_empty() && ended.is_empty() && !is_first {
             return Ok(());
         }
         if let Err(error) = self.write(&paused, &ended).await {
-            self.dispatch.lanes.put_back_pauses(changed.into_iter().map(|(endpoint, _)| endpoint));
+            self.rows
+                .extend(paused.into_iter().map(|(endpoint, pause)| (endpoint, PauseRow::Unknown(pause))));
+            for endpoint in ended {
+                self.rows.entry(endpoint).and_modify(|row| *row = PauseRow::Unknown(row.pause()));
+            }
+            lanes.put_back_pauses(changed.into_iter().map(|(endpoint, _)| endpoint));
             return Err(error);
         }
-        self.written.retain(|endpoint, _| !ended.contains(endpoint));
-        self.written.extend(paused);
+        self.rows.retain(|endpoint, _| !ended.contains(endpoint));
+        self.rows.extend(paused.into_iter().map(|(endpoint, pause)| (endpoint, PauseRow::Written(pause))));
+        if !overwritten.is_empty() {
+            lanes.put_back_pauses(overwritten);
+        }
         Ok(())
     }
 

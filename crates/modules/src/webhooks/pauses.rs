@@ -34,32 +34,24 @@ impl Pauses {
     /// # Errors
     /// When the database cannot be read.
     pub async fn of_subscriptions(&self, ids: &[i64]) -> Result<HashMap<i64, Pause>, Error> {
-        Ok(self.read(statement!("webhooks/paused_subscriptions"), chosen(ids)).await?.into_iter().collect())
+        self.read(statement!("webhooks/paused_subscriptions"), chosen(ids)).await
     }
 
-    /// Those of these deliveries that wait for a paused subscription.
+    /// Those of these deliveries that wait for a paused subscription: due before the pause ends, and with no worker.
     ///
     /// # Errors
     /// When the database cannot be read.
     pub async fn of_deliveries(&self, ids: &[i64]) -> Result<HashMap<i64, Pause>, Error> {
-        Ok(self.read(statement!("webhooks/paused_deliveries"), chosen(ids)).await?.into_iter().collect())
+        self.read(statement!("webhooks/paused_deliveries"), chosen(ids)).await
     }
 
-    /// Up to `limit` paused subscriptions for which deliveries wait.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn backlogs(&self, limit: usize) -> Result<Vec<(i64, Pause)>, Error> {
-        self.read(statement!("webhooks/paused_backlogs"), limit.into()).await
-    }
-
-    async fn read(&self, asked: Statement, first: Value) -> Result<Vec<(i64, Pause)>, Error> {
+    async fn read(&self, asked: Statement, ids: Value) -> Result<HashMap<i64, Pause>, Error> {
         // A server knows the time, and which nodes it has heard of. A file has one process.
-        let second = match self.base.side(Part::Reading)? {
+        let at = match self.base.side(Part::Reading)? {
             Side::Sqlite(_) => self.base.now().into(),
             Side::Postgres(_) => crew::Settings::default().gone_after_millis().into(),
         };
-        let rows = self.base.read(Part::Reading, asked, vec![first, second]).await?;
+        let rows = self.base.read(Part::Reading, asked, vec![ids, at]).await?;
         let pause = |row: &Record| {
             let pause = Pause { until: row.time(1)?, reason: row.text(2)? };
             Ok::<_, store::Error>((row.integer(0)?, pause))

@@ -53,6 +53,11 @@ pub static SCHEMA: Schema = Schema {
             postgres: include_str!("../../migrations/postgres/webhooks_0009.sql"),
         },
         Migration {
+            name: "requeued_dead_letters",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0010.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0010.sql"),
+        },
+        Migration {
             name: "cheaper_guards",
             sqlite: include_str!("../../migrations/sqlite/webhooks_0011.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0011.sql"),

@@ -4,16 +4,15 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use arc_swap::ArcSwap;
 use backstitch::Timestamp;
 use backstitch::clock::Clock;
 use backstitch::store::Error;
 use backstitch_modules::masked_url;
-use tokio::sync::Mutex;
-use tokio::time::Instant;
+use futures::FutureExt;
 
 use super::ended;
 use super::key;
+use super::key_cache::{KeyCache, Snapshot};
 use super::keys::{self, Kept, Standing};
 use super::leave::{LOOK_EVERY, Right};
 use super::role::Role;
@@ -28,18 +27,12 @@ const FRESH_FOR: Duration = Duration::from_secs(2);
 /// keep the database busy.
 const AGAIN_AFTER: Duration = Duration::from_millis(200);
 
-/// How long a look may take: everybody waits for it, also whoever wants to know what is wrong with the database.
-const ANSWER_WITHIN: Duration = Duration::from_secs(3);
-
-/// How long a route that reports on the database waits for a look. It then uses the keys that were read last.
-const REPORT_WITHIN: Duration = Duration::from_secs(1);
-
-/// Which keys count while the database does not answer.
+/// Which keys count while the database is unavailable.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Keys {
     /// None: the request fails.
     Current,
-    /// Those that were read last: for routes that report on the database.
+    /// Those that were read last, for a quarter of an hour: for routes that report on the database.
     LastRead,
 }
 
@@ -55,20 +48,11 @@ pub(crate) struct Keyring {
     database: Database,
     hasher: Hasher,
     clock: Arc<dyn Clock>,
-    seen: ArcSwap<Seen>,
-    /// Held while the keys are read; how the last look failed, if it did.
-    looking: Mutex<Option<FailedLook>>,
-}
-
-/// A look at the keys that failed.
-struct FailedLook {
-    at: Instant,
-    why: String,
+    cache: KeyCache<Seen>,
 }
 
 /// One look at the keys.
 struct Seen {
-    at: Instant,
     keys: HashMap<[u8; 32], Kept>,
     /// How they end.
     ends: HashSet<String>,
@@ -127,8 +111,15 @@ impl Keyring {
         hasher: Hasher,
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
-        let seen = ArcSwap::from_pointee(look(&database, clock.now()).await?);
-        Ok(Self { database, hasher, clock, seen, looking: Mutex::default() })
+        let read = {
+            let (database, clock) = (database.clone(), clock.clone());
+            move || {
+                let (database, now) = (database.clone(), clock.now());
+                async move { look(&database, now).await }.boxed()
+            }
+        };
+        let cache = KeyCache::open(read).await?;
+        Ok(Self { database, hasher, clock, cache })
     }
 
     /// Whether there has ever been a key. Revoked and expired ones count: taking the last key away opens nothing.
@@ -139,25 +130,24 @@ impl Keyring {
     /// Whether any key opens anything now.
     pub(crate) async fn has_good_key(&self) -> Result<bool, Error> {
         let now = self.clock.now();
-        let seen = self.seen_within(FRESH_FOR).await?;
+        let seen = self.cache.within(FRESH_FOR).await?;
         Ok(seen.keys.values().any(|key| key.standing(now) == Standing::Good))
     }
 
-    /// Whether what somebody was let in by holds still. Keys that cannot be read stand as they were seen last: one that
-    /// has expired meanwhile is known by the clock.
+    /// Whether what somebody was let in by holds still. While the database is unavailable, the keys that were read last count
+    /// for a while: one that has expired meanwhile is known by the clock. After that nothing holds.
     pub(super) async fn holds(&self) -> impl Fn(Right) -> bool + use<> {
-        let seen = match self.seen_within(LOOK_EVERY).await {
-            Ok(seen) => seen,
-            Err(error) => {
-                tracing::warn!(%error, "cannot reload API keys; keeping the cached ones");
-                self.seen.load_full()
-            }
-        };
+        let seen = self.cache.within_or_last(LOOK_EVERY).await;
+        if let Err(error) = &seen {
+            tracing::error!(%error, "API keys were last read too long ago; ending what they opened");
+        }
         let now = self.clock.now();
-        move |right| match right {
-            Right::Open => seen.keys.is_empty(),
-            Right::Key(id) => seen.good(id, now).is_some(),
-            Right::Session(session) => seen.good_by(session, now).is_some(),
+        move |right| {
+            seen.as_ref().is_ok_and(|seen| match right {
+                Right::Open => seen.keys.is_empty(),
+                Right::Key(id) => seen.good(id, now).is_some(),
+                Right::Session(session) => seen.good_by(session, now).is_some(),
+            })
         }
     }
 
@@ -196,7 +186,7 @@ impl Keyring {
     /// Ends a session, here at once and on other nodes with their next look.
     pub(crate) async fn sign_out(&self, session: Session) -> Result<(), Error> {
         ended::end(&self.database, session, self.clock.now()).await?;
-        self.seen_within(Duration::ZERO).await?;
+        self.cache.within(Duration::ZERO).await?;
         Ok(())
     }
 
@@ -208,63 +198,19 @@ impl Keyring {
         }
     }
 
-    /// A look that is not older than this, or, for reports on a database that does not answer, the last one.
-    async fn seen_by(&self, keys: Keys, age: Duration) -> Result<Arc<Seen>, Error> {
-        if keys == Keys::Current {
-            return self.seen_within(age).await;
-        }
-        if let Ok(Ok(seen)) = tokio::time::timeout(REPORT_WITHIN, self.seen_within(age)).await {
-            return Ok(seen);
-        }
-        tracing::warn!("cannot reload API keys; keeping the cached ones for a report");
-        Ok(self.seen.load_full())
-    }
-
-    /// A look that is not older than this; one that is too old is made anew, once for all who wait for it.
-    async fn seen_within(&self, age: Duration) -> Result<Arc<Seen>, Error> {
-        let fresh = |seen: &Seen| seen.at.elapsed() < age;
-        let seen = self.seen.load_full();
-        if fresh(&seen) {
-            return Ok(seen);
-        }
-        let waits_since = Instant::now();
-        let mut failed = self.looking.lock().await;
-        let seen = self.seen.load_full();
-        if fresh(&seen) {
-            return Ok(seen);
-        }
-        // Requests that waited share the failure. Otherwise each would wait for a silent database in turn.
-        if let Some(failed) = failed.as_ref().filter(|failed| failed.at > waits_since) {
-            return Err(Error::Unavailable(failed.why.clone()));
-        }
-        let looked = tokio::time::timeout(ANSWER_WITHIN, look(&self.database, self.clock.now())).await;
-        let silent =
-            |_| Error::Unavailable(format!("the API keys could not be read within {ANSWER_WITHIN:?}"));
-        match looked.map_err(silent).flatten() {
-            Ok(seen) => {
-                *failed = None;
-                let seen = Arc::new(seen);
-                self.seen.store(seen.clone());
-                Ok(seen)
-            }
-            Err(error) => {
-                let why = match &error {
-                    Error::Unavailable(why) => why.clone(),
-                    other => other.to_string(),
-                };
-                *failed = Some(FailedLook { at: Instant::now(), why });
-                Err(error)
-            }
+    /// The keys as they were no longer than this ago, or, for reports on a database that is unavailable, as they were read last.
+    async fn seen_by(&self, keys: Keys, age: Duration) -> Result<Arc<Snapshot<Seen>>, Error> {
+        match keys {
+            Keys::Current => self.cache.within(age).await,
+            Keys::LastRead => self.cache.within_or_last(age).await,
         }
     }
 }
 
 async fn look(database: &Database, now: Timestamp) -> Result<Seen, Error> {
-    // Before the question is asked: what is revoked while it is answered must not seem fresher than it is.
-    let at = Instant::now();
     let kept = keys::list(database).await?;
     let signed_out = ended::list(database, now).await?;
     let by_hash = |key: Kept| Some((key.hash.as_slice().try_into().ok()?, key));
     let ends = kept.iter().map(|key| key.last_four.clone()).collect();
-    Ok(Seen { at, ends, signed_out, keys: kept.into_iter().filter_map(by_hash).collect() })
+    Ok(Seen { ends, signed_out, keys: kept.into_iter().filter_map(by_hash).collect() })
 }

@@ -4,6 +4,7 @@ mod access;
 mod ended;
 mod gate;
 pub(crate) mod key;
+mod key_cache;
 mod keyring;
 pub(crate) mod keys;
 mod leave;

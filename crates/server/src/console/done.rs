@@ -49,6 +49,7 @@ done! {
     Disabled "disabled" "The endpoint is disabled: what comes is kept for it.";
     TriedAgain "tried-again" "It is tried again now. If the database rejects it again, it is listed again.";
     ConflictRemoved "conflict-removed" "The conflicting dead letter is removed and recorded in the audit. The item is tried again now.";
+    ConflictRemovedOnly "conflict-removed-only" "The conflicting dead letter is removed and recorded in the audit. The item could not be retried: retry it, or wait for its next try.";
     Replayed "replayed" "The events of that time are sent once more.";
 }
 

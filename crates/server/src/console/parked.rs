@@ -86,13 +86,14 @@ pub(super) async fn retry(
     Ok(Done::TriedAgain.and_back_to("/parked"))
 }
 
-/// Tries all of an area again, or all there are.
+/// Tries all again that the page lists by its filters, on its other pages too.
 pub(super) async fn retry_all(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    let area = form.filled("area");
-    let retried = app.engine.retry_parked(area, None).await?.len();
-    let place = address("/parked", &[("area", area)]);
-    let of_area = area.map(|area| format!(", area={area}")).unwrap_or_default();
-    Ok(said(Done::TriedAgain.and_back_to(&place), format!("retry: {retried} parked items{of_area}")))
+    // As they are, spaces too: the list takes them so.
+    let given = |name| Some(form.text(name)).filter(|text| !text.is_empty());
+    let (area, reason) = (given("area"), given("reason"));
+    let place = address("/parked", &[("area", area), ("reason", reason)]);
+    let (_, what) = parked::retry_all(&app, area.map(str::to_owned), reason.map(str::to_owned)).await?;
+    Ok(said(Done::TriedAgain.and_back_to(&place), what))
 }
 
 /// Removes the row that is in the way of one, and tries it again.
@@ -101,8 +102,9 @@ pub(super) async fn remove_conflict(
     ParkedInPath(id): ParkedInPath,
     _form: Form,
 ) -> Result<Response, Problem> {
-    let letter = parked::remove_conflict(&app, &id).await?;
-    Ok(said(Done::ConflictRemoved.and_back_to("/parked"), parked::removed_words(&letter)))
+    let removed = parked::remove_conflict(&app, &id).await?;
+    let done = if removed.retried { Done::ConflictRemoved } else { Done::ConflictRemovedOnly };
+    Ok(said(done.and_back_to("/parked"), parked::removed_words(&removed)))
 }
 
 impl Row {

@@ -8,6 +8,7 @@ use backstitch::store::survey::{Footing, SchemaVersion};
 use backstitch::{Cursor, Filter, Status, Summary, Timestamp};
 use backstitch_modules::alerts::undelivered;
 use backstitch_modules::lifecycles::Standing;
+use backstitch_modules::webhooks::OldestDue;
 use futures::FutureExt;
 use futures::future::{BoxFuture, join_all};
 
@@ -211,13 +212,21 @@ async fn alerts_of(app: &App) -> Found {
 
 async fn webhooks_of(app: &App) -> Found {
     let (parts, now) = (&app.webhooks.parts, app.engine.clock().now());
+    let oldest = parts.deliveries.oldest_due().await?;
+    let paused = match oldest {
+        Some(OldestDue { delivery, subscription, .. }) => {
+            let pause = parts.pauses.of_deliveries(&[delivery]).await?.remove(&delivery);
+            pause.map(|pause| (subscription, pause))
+        }
+        None => None,
+    };
     let facts = webhooks::Facts {
         now,
         growth: parts.dead_letters.growth(now.minus(2 * HOUR), now.minus(HOUR), LOOKED_AT).await?,
         unrequeued: parts.dead_letters.count_unrequeued().await?,
         backlogs: parts.subscriptions.disabled_backlogs(LOOKED_AT).await?,
-        paused: parts.pauses.backlogs(LOOKED_AT).await?,
-        oldest: parts.deliveries.oldest_due().await?.map(|due| now.since(due)),
+        oldest: oldest.map(|oldest| now.since(oldest.due_at)),
+        paused,
         sends: app.webhooks.sending.is_some() && app.config.webhooks.concurrency > 0,
         missing_roles: parts.missing_roles().to_vec(),
     };

@@ -19,10 +19,10 @@ pub(super) struct Facts {
     pub(super) unrequeued: u64,
     /// Subscriptions that are disabled while deliveries wait for them.
     pub(super) backlogs: Vec<Backlog>,
-    /// Subscriptions that are paused while deliveries wait for them.
-    pub(super) paused: Vec<(i64, Pause)>,
     /// How long the delivery has been due that has waited longest.
     pub(super) oldest: Option<Duration>,
+    /// The subscription that it waits for, where that is paused.
+    pub(super) paused: Option<(i64, Pause)>,
     /// Whether this server can send any.
     pub(super) sends: bool,
     /// Database roles of the parts that our user may not take.
@@ -93,16 +93,14 @@ fn disabled(backlog: &Backlog, now: Timestamp) -> Finding {
 
 fn late(oldest: Duration, facts: &Facts) -> Finding {
     let message = format!("a webhook has been due for {} and has not arrived", ago(oldest));
-    if !facts.paused.is_empty() {
-        let paused = facts.paused.iter().map(|(id, Pause { until, reason })| {
-            format!("subscription {id} until {} ({reason})", rfc3339(*until))
-        });
+    if let Some((id, Pause { until, reason })) = &facts.paused {
         return Check::Webhooks.warning(
             None,
-            format!("{message}; paused: {}", paused.collect::<Vec<_>>().join(", ")),
-            "see to the endpoints of these subscriptions; they are tried again when the pause ends, or at once after a change of \
-             the subscription; `GET /v1/webhooks/deliveries?status=InProgress` shows what else waits"
-                .to_owned(),
+            format!("{message}; paused: subscription {id} until {} ({reason})", rfc3339(*until)),
+            format!(
+                "see to the endpoint of subscription {id}; it is tried again when the pause ends, or at once after a change of \
+                 the subscription; `GET /v1/webhooks/deliveries?status=InProgress` shows what else waits"
+            ),
         );
     }
     if facts.sends {
@@ -136,8 +134,8 @@ mod tests {
             growth: Vec::new(),
             unrequeued: 0,
             backlogs: Vec::new(),
-            paused: Vec::new(),
             oldest: None,
+            paused: None,
             sends: true,
             missing_roles: Vec::new(),
         }
@@ -197,7 +195,7 @@ mod tests {
     fn late_webhook_of_paused_subscription_names_the_pause() {
         let reason = "circuit breaker open after 10 failures in a row".to_owned();
         let pause = Pause { until: Timestamp::from_micros(90_000_000), reason };
-        let paused = Facts { paused: vec![(4, pause)], ..facts() };
+        let paused = Facts { paused: Some((4, pause)), ..facts() };
         assert_eq!(judge(&paused, LIMIT), [], "a pause alone is no finding");
         let found = judge(&Facts { oldest: Some(Duration::from_secs(601)), ..paused }, LIMIT);
         assert_eq!((found.len(), found[0].check, found[0].severity), (1, Check::Webhooks, Severity::Warning));

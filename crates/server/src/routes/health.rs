@@ -328,7 +328,7 @@ pub(crate) async fn outbox_age(app: &App) -> Result<Option<OutboxAge>, Error> {
 
 /// How long the webhook has been due that has waited longest; `None` when none is.
 pub(crate) async fn delivery_age(app: &App) -> Result<Option<Duration>, webhooks::Error> {
-    Ok(app.webhooks.parts.deliveries.oldest_due().await?.map(|due| app.clock.now().since(due)))
+    Ok(app.webhooks.parts.deliveries.oldest_due().await?.map(|oldest| app.clock.now().since(oldest.due_at)))
 }
 
 /// Numbers for Prometheus.

@@ -9,9 +9,9 @@ use serde::{Deserialize, Serialize};
 
 use super::webhooks::dead_letters::within_reach;
 use crate::app::App;
-use crate::audit::{filtered, said};
+use crate::audit::said;
 use crate::http::{JsonOrNothing, ParkedInPath, Query, json};
-use crate::parked::{self, ParkedId};
+use crate::parked::{self, ParkedId, RemovedLetter};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
 
@@ -115,12 +115,13 @@ pub(crate) async fn page(
     Ok((found, next))
 }
 
-/// Try a parked item again now. Idempotent. The item is parked again, and listed, if the database rejects it again.
+/// Try a parked item again now. It is parked no longer, so a repetition is answered with 404. If the database rejects it
+/// again, it is parked and listed again.
 #[utoipa::path(post, path = "/v1/parked/{id}/retry", tag = "operations",
     params(("id" = String, Path, description = "The item", pattern = "^[^:]+:[\\s\\S]+$", example = "webhook_results:7")),
     responses(
         (status = 202, description = "Its next batch tries it", body = ParkedView),
-        (status = 404, description = "It is not parked", body = Described, content_type = "application/problem+json"),
+        (status = 404, description = "It is not parked, or is tried again already", body = Described, content_type = "application/problem+json"),
     ))]
 pub(super) async fn retry(
     State(app): State<App>,
@@ -132,7 +133,7 @@ pub(super) async fn retry(
     Ok(json(StatusCode::ACCEPTED, &ParkedView::from(retried)))
 }
 
-/// Which parked items are tried again: all of them, unless an area is named.
+/// Which parked items are tried again: those that meet all conditions, or all of them.
 #[derive(Default, Deserialize, utoipa::ToSchema)]
 #[serde(deny_unknown_fields)]
 #[schema(as = RetryParked)]
@@ -141,6 +142,10 @@ pub(super) struct RetryRequest {
     #[serde(default)]
     #[schema(example = "outbox")]
     area: Option<String>,
+    /// Those whose reason contains this text, in any case.
+    #[serde(default)]
+    #[schema(example = "duplicate key")]
+    reason: Option<String>,
 }
 
 /// How many are tried again.
@@ -150,17 +155,16 @@ pub(super) struct Retried {
     retried: usize,
 }
 
-/// Try all parked items, or those of an area, again now.
+/// Try all parked items, or those of an area or with a reason, again now.
 #[utoipa::path(post, path = "/v1/parked/retry", tag = "operations", request_body = Option<RetryRequest>,
     responses((status = 202, description = "Their next batches try them", body = Retried)))]
 pub(super) async fn retry_all(
     State(app): State<App>,
     query: Query,
-    JsonOrNothing(RetryRequest { area }): JsonOrNothing<RetryRequest>,
+    JsonOrNothing(RetryRequest { area, reason }): JsonOrNothing<RetryRequest>,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let retried = app.engine.retry_parked(area.as_deref(), None).await?.len();
-    let what = format!("retry: {retried} parked items{}", filtered([("area", area.unwrap_or_default())]));
+    let (retried, what) = parked::retry_all(&app, area, reason).await?;
     Ok(said(json(StatusCode::ACCEPTED, &Retried { retried }), what))
 }
 
@@ -171,6 +175,8 @@ pub(super) struct RemovedConflict {
     /// The table that it was in.
     table: &'static str,
     row: ConflictingLetter,
+    /// Whether the item is tried again now. Otherwise it is tried at its `retry_at`, or when it is retried.
+    retried: bool,
 }
 
 /// The dead letter of a delivery that is not dead-lettered.
@@ -201,8 +207,9 @@ impl From<DeadLetter> for ConflictingLetter {
     }
 }
 
-/// Remove the row that is in the way of a parked item, then try the item again. Only for `webhook_results`: another program has
-/// inserted the dead letter of a delivery that is not dead-lettered. The removed row is in the response, the log and the audit.
+/// Remove the row that is in the way of a parked item, then try the item again. Only for `webhook_results` and
+/// `webhook_deliveries`: another program has inserted the dead letter of a delivery that is not dead-lettered. The removed row
+/// is in the response, the log and the audit, also when the item cannot be retried at once.
 #[utoipa::path(post, path = "/v1/parked/{id}/remove-conflict", tag = "operations",
     params(("id" = String, Path, description = "The item", pattern = "^[^:]+:[\\s\\S]+$", example = "webhook_results:7")),
     responses(
@@ -216,7 +223,9 @@ pub(super) async fn remove_conflict(
     query: Query,
 ) -> Result<Response, Problem> {
     query.finish("")?;
-    let letter = parked::remove_conflict(&app, &id).await?;
-    let what = parked::removed_words(&letter);
-    Ok(said(json(StatusCode::OK, &RemovedConflict { table: "dead_letters", row: letter.into() }), what))
+    let removed = parked::remove_conflict(&app, &id).await?;
+    let what = parked::removed_words(&removed);
+    let RemovedLetter { letter, retried } = removed;
+    let removed = RemovedConflict { table: "dead_letters", row: letter.into(), retried };
+    Ok(said(json(StatusCode::OK, &removed), what))
 }

@@ -33,6 +33,7 @@ mod skewed_nodes;
 mod sqlite_store;
 mod stalled_stores;
 mod start_in_transaction;
+mod test_command;
 mod throwaway_nats;
 mod throwaway_postgres;
 mod tidy;

@@ -61,7 +61,7 @@ async fn rejected_end_of_a_send_is_parked_and_others_go_on() {
         eventually("others are sent", async || place.number(sent).await == 3).await;
 
         place.clear("outbox").await;
-        engine.retry_parked(None, None).await.unwrap();
+        engine.retry_parked(&ParkedFilter::default()).await.unwrap();
         eventually("it is sent once nothing is in its way", async || place.number(sent).await == 4).await;
         assert!(engine.store().parked(None, 10).await.unwrap().is_empty());
         engine.shutdown().await.unwrap();
@@ -82,7 +82,7 @@ async fn rejected_claim_of_a_message_is_parked_and_others_go_on() {
         let waiting = engine.store().waiting_topics().await.unwrap();
         assert_eq!(waiting, [], "it is not due before its time");
         place.clear("outbox").await;
-        engine.retry_parked(None, None).await.unwrap();
+        engine.retry_parked(&ParkedFilter::default()).await.unwrap();
         eventually("it is sent once nothing is in its way", async || place.number(sent).await == 3).await;
         engine.shutdown().await.unwrap();
     }
@@ -117,7 +117,7 @@ async fn rejected_end_of_a_hook_is_parked_and_others_go_on() {
         assert_eq!(calls.load(Ordering::SeqCst), 3, "a parked hook is not called again");
 
         place.clear("jobs").await;
-        engine.retry_parked(None, None).await.unwrap();
+        engine.retry_parked(&ParkedFilter::default()).await.unwrap();
         let over = async || place.number(called).await == 3;
         eventually("it is called again once nothing is in its way", over).await;
         assert_eq!(calls.load(Ordering::SeqCst), 4);
@@ -140,7 +140,7 @@ async fn rejected_lease_of_a_job_is_parked_and_others_go_on() {
         eventually("the others are called", async || place.number(called).await == 2).await;
         is_parked(&engine, parked::JOBS, "1").await;
         place.clear("jobs").await;
-        engine.retry_parked(None, None).await.unwrap();
+        engine.retry_parked(&ParkedFilter::default()).await.unwrap();
         let over = async || place.number(called).await == 3;
         eventually("it is called once nothing is in its way", over).await;
         engine.shutdown().await.unwrap();
@@ -174,7 +174,7 @@ async fn rejected_removal_is_parked_and_others_are_removed() {
 
         place.clear("sagas").await;
         place.clear("outbox").await;
-        engine.retry_parked(None, None).await.unwrap();
+        engine.retry_parked(&ParkedFilter::default()).await.unwrap();
         eventually("it is removed once nothing is in its way", async || {
             place.number(sagas).await == 0 && place.number("select count(*) from outbox").await == 0
         })
@@ -230,7 +230,7 @@ async fn rejected_adoption_keeps_no_other_from_being_taken_over(place: &Place, a
     assert_eq!(engine.log(rejected, 0, 10).await.unwrap().len(), 2, "nothing was appended");
 
     place.clear("sagas").await;
-    engine.retry_parked(None, None).await.unwrap();
+    engine.retry_parked(&ParkedFilter::default()).await.unwrap();
     if is_announced {
         engine.look_for_work();
     }
@@ -348,7 +348,7 @@ async fn rejected_removal_is_exported_once_each_time_it_is_tried() {
 
         place.clear("sagas").await;
         place.clear("outbox").await;
-        engine.retry_parked(None, None).await.unwrap();
+        engine.retry_parked(&ParkedFilter::default()).await.unwrap();
         eventually("they are removed once nothing is in the way", async || {
             place.number("select count(*) from sagas").await == 0
                 && place.number("select count(*) from outbox").await == 0
@@ -396,18 +396,41 @@ async fn parked_items_are_listed_by_filter_and_page() {
         let after = Some(("jobs".into(), "a:b/c".into()));
         assert_eq!(listed(ParkedFilter { after, ..none() }, 1).await, ["outbox:10"]);
 
-        let retried = engine.retry_parked(Some("jobs"), Some("9")).await.unwrap();
+        let retried = engine.retry_parked(&ParkedFilter::one("jobs", "9")).await.unwrap();
         assert_eq!((retried.len(), retried[0].attempts), (1, 2));
         assert_eq!(listed(none(), 10).await, all[1..], "it is parked no longer");
-        let again = engine.retry_parked(Some("jobs"), Some("9")).await.unwrap();
-        assert_eq!(again, retried, "a repetition changes nothing");
-        assert_eq!(engine.retry_parked(Some("jobs"), Some("7")).await.unwrap(), []);
-        assert_eq!(engine.retry_parked(Some("outbox"), None).await.unwrap().len(), 2);
+        let again = engine.retry_parked(&ParkedFilter::one("jobs", "9")).await.unwrap();
+        assert_eq!(again, [], "what is parked no longer is not retried");
+        assert_eq!(engine.retry_parked(&ParkedFilter::one("jobs", "7")).await.unwrap(), []);
+        let reason = Some("DUPLICATE".into());
+        let retried = engine.retry_parked(&ParkedFilter { reason, ..none() }).await.unwrap();
+        assert_eq!((retried.len(), &*retried[0].item), (1, "10"), "the others have another reason");
+        assert_eq!(engine.retry_parked(&ParkedFilter::of_area("outbox")).await.unwrap().len(), 1);
         assert_eq!(listed(none(), 10).await, ["jobs:a:b/c"]);
-        assert_eq!(engine.retry_parked(None, None).await.unwrap().len(), 1);
+        assert_eq!(engine.retry_parked(&ParkedFilter::default()).await.unwrap().len(), 1);
         store.park("jobs", &[rejection("9", "again")]).await.unwrap();
         let parked = store.parked(None, 10).await.unwrap();
         assert_eq!((parked.len(), parked[0].attempts), (1, 3), "it is known how often it was rejected");
+        engine.shutdown().await.unwrap();
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn longest_parked_items_come_first() {
+    for place in Place::each().await {
+        let engine = place.open(Retention::default()).await;
+        let store = engine.store();
+        for (area, item) in [("outbox", "1"), ("jobs", "2"), ("zones", "3"), ("zones", "3")] {
+            let rejected = parked::Rejection { item: item.to_owned(), reason: "no".to_owned() };
+            store.park(area, &[rejected]).await.unwrap();
+        }
+        let found = async |area, limit| {
+            let found = store.parked(area, limit).await.unwrap();
+            found.into_iter().map(|parked| parked.item).collect::<Vec<_>>()
+        };
+        assert_eq!(found(None, 10).await, ["3", "1", "2"], "what was rejected twice has waited longest");
+        assert_eq!(found(None, 2).await, ["3", "1"]);
+        assert_eq!(found(Some("jobs"), 10).await, ["2"]);
         engine.shutdown().await.unwrap();
     }
 }

@@ -3,7 +3,7 @@
 use crate::console::stage::{Stage, on_both_stores};
 
 /// Parks a made-up item for an hour.
-async fn park(stage: &Stage, area: &str, item: &str) {
+async fn park(stage: &Stage, area: &str, item: &str, reason: &str) {
     let (now, later) = if stage.place.is_shared() {
         ("now()", "now() + interval '1 hour'")
     } else {
@@ -11,7 +11,7 @@ async fn park(stage: &Stage, area: &str, item: &str) {
     };
     let park = format!(
         "insert into parked_items (area, item, reason, attempts, parked_at, retry_at)
-         values ('{area}', '{item}', '<b>duplicate key', 1, {now}, {later})"
+         values ('{area}', '{item}', '{reason}', 1, {now}, {later})"
     );
     stage.place.rows(&park).await;
 }
@@ -20,7 +20,7 @@ async fn park(stage: &Stage, area: &str, item: &str) {
 async fn parked_items_are_shown_and_retried() {
     on_both_stores(async |stage| {
         for (area, item) in [("outbox", "7"), ("outbox", "8"), ("webhook_results", "9")] {
-            park(&stage, area, item).await;
+            park(&stage, area, item, "<b>duplicate key").await;
         }
         let (viewer, operator) = (stage.as_role("viewer").await, stage.as_role("operator").await);
         let doctor = viewer.see("/doctor").await;
@@ -47,6 +47,25 @@ async fn parked_items_are_shown_and_retried() {
             "operator POST /parked/webhook%5Fresults%3A9/remove-conflict: 409",
         ];
         assert_eq!(stage.audited(3).await, expected);
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn retry_all_keeps_to_the_filters_of_the_page() {
+    on_both_stores(async |stage| {
+        for (area, item, reason) in
+            [("outbox", "7", "duplicate key"), ("outbox", "8", "a check"), ("jobs", "9", "duplicate key")]
+        {
+            park(&stage, area, item, reason).await;
+        }
+        let operator = stage.as_role("operator").await;
+        let page = operator.see("/parked?area=outbox&reason=duplicate+key").await;
+        assert!(page.has("outbox:7") && !page.has("outbox:8") && !page.has("jobs:9"), "{}", page.text);
+        let page = operator.submit(&page.must_form("/parked/retry"), &[]).await;
+        assert!(page.has("nothing is parked") && page.has("value=\"duplicate key\""), "{}", page.text);
+        let page = operator.see("/parked").await;
+        assert!(!page.has("outbox:7") && page.has("outbox:8") && page.has("jobs:9"), "{}", page.text);
     })
     .await;
 }

@@ -17,6 +17,12 @@ async fn parked_item_is_found_with_its_error_and_remedy() {
         let found = open.finds("parked_items", "error", "webhook_results:7").await;
         assert!(found["message"].as_str().unwrap().contains("duplicate key"), "{found}");
         assert_eq!(open.found("parked_items").await.len(), 1, "what is tried again is not parked");
+        place.rows("update parked_items set parked_at = retry_at where item = '7'").await;
+        park(&place, "zones", &["1"]).await;
+        // The doctor's last look may be a second old.
+        open.finds("parked_items", "error", "zones:1").await;
+        let found: Vec<String> = open.found("parked_items").await.into_iter().map(|(_, id)| id).collect();
+        assert_eq!(found, ["zones:1", "webhook_results:7"], "longest parked first");
         place.rows("delete from parked_items").await;
         open.is_well("parked_items").await;
     })
@@ -47,6 +53,38 @@ async fn follow(open: &Open, finding: &Value, verb: &str) -> String {
     let output = output_of(&arguments).await;
     assert!(output.status.success(), "{command}: {output:?}");
     String::from_utf8(output.stdout).unwrap()
+}
+
+/// Has the database reject an event of the rows of a table that meet a condition.
+async fn obstruct(place: &Place, table: &str, event: &str, condition: &str) {
+    let sql = if place.is_shared() {
+        obstacle::on_postgres(table, event, condition)
+    } else {
+        obstacle::on_sqlite(table, event, condition)
+    };
+    place.rows(&sql).await;
+}
+
+async fn clear(place: &Place, table: &str) {
+    let sql =
+        if place.is_shared() { obstacle::gone_on_postgres(table) } else { obstacle::gone_on_sqlite(table) };
+    place.rows(&sql).await;
+}
+
+/// Another program inserts the dead letter that the end of this delivery inserts.
+async fn insert_conflict(place: &Place, delivery: &Value) {
+    let conflict = format!(
+        "insert into dead_letters (saga_id, event_id, subscription_id, attempt_count, webhook_id, created_at)
+         select id, event_id, subscription_id, 4711, 'msg_foreign', created_at from webhook_delivery_sagas
+         where id = {delivery}"
+    );
+    place.rows(&conflict).await;
+}
+
+/// The words of the newest entry of the audit.
+async fn audited(open: &Open) -> String {
+    let audit = open.client.get("/v1/audit?limit=1").await.json();
+    audit["items"][0]["what"].as_str().unwrap_or_default().to_owned()
 }
 
 /// A subscription that is disabled, with a delivery that waits for it.
@@ -82,13 +120,7 @@ async fn remedy_of_a_conflicting_dead_letter_resolves_the_finding() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         let (subscription, delivery) = waiting_delivery(&open).await;
-        // Another program has inserted the dead letter that the end of this delivery inserts.
-        let conflict = format!(
-            "insert into dead_letters (saga_id, event_id, subscription_id, attempt_count, webhook_id, created_at)
-             select id, event_id, subscription_id, 4711, 'msg_foreign', created_at from webhook_delivery_sagas
-             where id = {delivery}"
-        );
-        place.rows(&conflict).await;
+        insert_conflict(&place, &delivery).await;
         enable(&open, &subscription).await;
         let job = crate::support::within(async {
             loop {
@@ -106,11 +138,81 @@ async fn remedy_of_a_conflicting_dead_letter_resolves_the_finding() {
         open.is_well("parked_items").await;
         let letter = open.client.get(&format!("/v1/webhooks/dead-letters/{delivery}")).await.json();
         assert_eq!(letter["attempt_count"], 1, "{letter}");
-        let audit = open.client.get("/v1/audit?limit=1").await.json();
-        let what = audit["items"][0]["what"].as_str().unwrap_or_default();
-        assert!(what.contains("4711 attempts") && what.contains("msg_foreign"), "{audit}");
+        let what = audited(&open).await;
+        assert!(what.contains("4711 attempts") && what.contains("msg_foreign"), "{what}");
         let refused = place.refusal(&format!("delete from dead_letters where saga_id = {delivery}")).await;
         assert!(refused.contains("only after its delivery"), "{refused}");
+    })
+    .await;
+}
+
+/// A delivery whose first attempt failed, and whose limit was lowered since: it is given up when its next attempt is due.
+async fn exhausted_delivery(open: &Open) -> Value {
+    let terms = json!({
+        "url": "http://127.0.0.1:1/", "event_types": ["*"], "max_retry_limit": 9, "base_delay": "1h", "max_delay": "1h",
+    });
+    let subscription = open.post("/v1/webhooks/subscriptions", &terms, 201).await["id"].clone();
+    open.post("/v1/webhooks/events", &json!({ "type": "order.created", "payload": {} }), 202).await;
+    let delivery = crate::support::within(async {
+        loop {
+            let waiting = open.client.get("/v1/webhooks/deliveries?status=PendingRetry").await.json();
+            if let Some(delivery) = waiting["items"].as_array().and_then(|items| items.first()) {
+                return delivery["id"].clone();
+            }
+        }
+    })
+    .await;
+    let path = format!("/v1/webhooks/subscriptions/{subscription}");
+    let change = json!({ "max_retry_limit": 1 }).to_string();
+    let answer = open.client.send(hyper::Method::PATCH, &path, &JSON, change).await;
+    assert_eq!(answer.status, 200, "{answer:?}");
+    delivery
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn remedy_of_a_conflict_at_a_due_delivery_resolves_it() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        let delivery = exhausted_delivery(&open).await;
+        insert_conflict(&place, &delivery).await;
+        let is_due = format!(
+            "update webhook_delivery_sagas set next_attempt_at = {} where id = {delivery}",
+            in_seconds(&place, 0)
+        );
+        place.unguarded("webhook_delivery_sagas", &is_due).await;
+        let id = format!("webhook_deliveries:{delivery}");
+        let finding = open.finds("parked_items", "error", &id).await;
+
+        let said = follow(&open, &finding, "remove-conflict").await;
+        assert!(said.contains(&format!("dead letter of delivery {delivery} is removed")), "{said}");
+        until_dead_lettered(&open, &delivery).await;
+        open.is_well("parked_items").await;
+        let letter = open.client.get(&format!("/v1/webhooks/dead-letters/{delivery}")).await.json();
+        assert_eq!(letter["attempt_count"], 1, "{letter}");
+        let what = audited(&open).await;
+        assert!(what.contains("4711 attempts") && what.contains("msg_foreign"), "{what}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn removed_conflict_is_audited_when_the_retry_fails() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        let (_, delivery) = waiting_delivery(&open).await;
+        insert_conflict(&place, &delivery).await;
+        park(&place, "webhook_deliveries", &[&delivery.to_string()]).await;
+        obstruct(&place, "parked_items", "update", "new.retry_at < old.retry_at").await;
+        let path = format!("/v1/parked/webhook_deliveries:{delivery}");
+        let removed = open.client.post(&format!("{path}/remove-conflict"), &json!({})).await;
+        assert_eq!((removed.status, &removed.json()["retried"]), (200, &json!(false)), "{removed:?}");
+        assert_eq!(removed.json()["row"]["attempt_count"], 4711, "{removed:?}");
+        let what = audited(&open).await;
+        assert!(what.contains("4711 attempts") && what.ends_with("could not be retried at once"), "{what}");
+
+        clear(&place, "parked_items").await;
+        let retried = open.client.post(&format!("{path}/retry"), &json!({})).await;
+        assert_eq!(retried.status, 202, "{retried:?}");
     })
     .await;
 }
@@ -119,15 +221,7 @@ async fn remedy_of_a_conflicting_dead_letter_resolves_the_finding() {
 async fn remedy_of_a_rejected_item_resolves_the_finding() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
-        let in_the_way = ("jobs", "insert", "new.delivery_id is not null");
-        let (table, event, condition) = in_the_way;
-        place
-            .rows(&if place.is_shared() {
-                obstacle::on_postgres(table, event, condition)
-            } else {
-                obstacle::on_sqlite(table, event, condition)
-            })
-            .await;
+        obstruct(&place, "jobs", "insert", "new.delivery_id is not null").await;
         let (subscription, delivery) = waiting_delivery(&open).await;
         enable(&open, &subscription).await;
         let id = format!("webhook_deliveries:{delivery}");
@@ -146,13 +240,7 @@ async fn remedy_of_a_rejected_item_resolves_the_finding() {
         })
         .await;
         assert_eq!((&again["id"], &again["area"]), (&json!(id), &json!("webhook_deliveries")));
-        place
-            .rows(&if place.is_shared() {
-                obstacle::gone_on_postgres(table)
-            } else {
-                obstacle::gone_on_sqlite(table)
-            })
-            .await;
+        clear(&place, "jobs").await;
         follow(&open, &finding, "retry").await;
         until_dead_lettered(&open, &delivery).await;
         open.is_well("parked_items").await;
@@ -200,7 +288,8 @@ async fn parked_items_are_listed_and_retried_over_http() {
         let escaped = "key_retention:%60a%3Ab%2Fc%3Fd%60%20of%20saga%2Forder";
         let retried = post(&format!("{escaped}/retry")).await;
         assert_eq!((retried.status, &retried.json()["id"]), (202, &json!(key)), "{retried:?}");
-        assert_eq!(post(&format!("{escaped}/retry")).await.status, 202, "a repetition changes nothing");
+        let again = post(&format!("{escaped}/retry")).await;
+        assert_eq!((again.status, again.problem().as_str()), (404, "parked-item-not-found"), "{again:?}");
         assert_eq!(ids(&get("").await), ["outbox:1", "outbox:2"]);
         let none = post("outbox:1/remove-conflict").await;
         assert_eq!((none.status, none.problem().as_str()), (409, "no-conflict"));
@@ -211,11 +300,15 @@ async fn parked_items_are_listed_and_retried_over_http() {
         assert_eq!(post("outbox/retry").await.problem(), "bad-id");
         let some = open.client.post("/v1/parked/retry", &json!({ "area": "jobs" })).await;
         assert_eq!((some.status, &some.json()["retried"]), (202, &json!(0)));
+        place.rows("update parked_items set reason = 'a check' where item = '1'").await;
+        let some = open.client.post("/v1/parked/retry", &json!({ "reason": "CHECK" })).await;
+        assert_eq!((some.status, &some.json()["retried"]), (202, &json!(1)));
+        assert_eq!(audited(&open).await, "retry: 1 parked items, reason=CHECK");
+        assert_eq!(ids(&get("").await), ["outbox:2"], "it has another reason");
         let all = post("retry").await;
-        assert_eq!((all.status, &all.json()["retried"]), (202, &json!(2)));
+        assert_eq!((all.status, &all.json()["retried"]), (202, &json!(1)));
         open.is_well("parked_items").await;
-        let audit = open.client.get("/v1/audit?limit=1").await.json();
-        assert_eq!(audit["items"][0]["what"], "retry: 2 parked items", "{audit}");
+        assert_eq!(audited(&open).await, "retry: 1 parked items");
     })
     .await;
 }

@@ -160,6 +160,36 @@ async fn late_webhook_of_a_paused_endpoint_names_the_pause() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn pause_is_not_named_where_another_webhook_is_late() {
+    on_both(async |place: Place| {
+        let open = open(&place, &[]).await;
+        let subscribe = async |kind: &str, enabled: bool| {
+            let terms = json!({
+                "url": "http://127.0.0.1:1/", "event_types": [kind], "enabled": enabled,
+                "max_retry_limit": 900, "base_delay": "1ms", "max_delay": "1ms",
+            });
+            open.post("/v1/webhooks/subscriptions", &terms, 201).await["id"].clone()
+        };
+        let tell = async |kind: &str| {
+            open.post("/v1/webhooks/events", &json!({ "type": kind, "payload": {} }), 202).await
+        };
+        subscribe("is.late", false).await;
+        tell("is.late").await;
+        let paused = subscribe("is.paused", true).await;
+        tell("is.paused").await;
+        let path = format!("/v1/webhooks/subscriptions/{paused}");
+        crate::support::within(async {
+            while open.client.get(&path).await.json()["paused_until"].is_null() {}
+        })
+        .await;
+        let finding = open.finds("webhooks", "warning", "").await;
+        let message = finding["message"].as_str().unwrap();
+        assert!(message.ends_with("has not arrived"), "the late one waits for no pause: {finding}");
+    })
+    .await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn requests_that_nobody_understood_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;

@@ -122,6 +122,32 @@ async fn requests_need_exactly_one_host() {
 }
 
 #[tokio::test]
+async fn target_that_names_another_host_is_refused() {
+    let server = Running::start().await;
+    let ask = async |target: &str, host: &str| {
+        let request = format!("GET {target} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n");
+        answer_to(&server, request.as_bytes()).await
+    };
+    for (target, host) in [
+        ("http://localhost/health/live", "evil.example"),
+        ("http://evil.example/health/live", "localhost"),
+        ("http://localhost:1/health/live", "localhost:2"),
+        ("http://evil.example@localhost/health/live", "localhost"),
+    ] {
+        let answer = ask(target, host).await;
+        assert_problem(&answer, 400, "bad-header");
+        assert!(answer.contains("name different hosts"), "{answer}");
+    }
+    for (target, host) in [
+        ("http://localhost/health/live", "LOCALHOST:80"),
+        ("http://localhost:7420/health/live", "localhost:7420"),
+    ] {
+        let answer = ask(target, host).await;
+        assert!(answer.contains(" 200 OK"), "{answer}");
+    }
+}
+
+#[tokio::test]
 async fn every_response_forbids_sniffing() {
     let server = Running::start().await;
     for path in ["/health/live", "/v1/sagas", "/v1/sagas/none", "/nowhere", "/metrics", "/docs", "/"] {

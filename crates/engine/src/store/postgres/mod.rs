@@ -365,8 +365,12 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| parked::list(session, filter, limit))
     }
 
-    async fn retry_parked(&self, area: Option<&str>, item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
-        change!(self.sessions.to_ask(), |session| parked::retry(session, area, item))
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        read!(self.sessions, |session| parked::longest(session, area, limit))
+    }
+
+    async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
+        change!(self.sessions.to_ask(), |session| parked::retry(session, filter))
     }
 
     async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {

@@ -39,13 +39,29 @@ pub(super) async fn list(
     rows.iter().map(read).collect()
 }
 
-pub(super) async fn retry(
+pub(super) async fn longest(
     session: &Session,
     area: Option<&str>,
-    item: Option<&str>,
+    at_most: usize,
 ) -> Result<Vec<ParkedItem>, Error> {
-    let (area, item) = (area.map(readable), item.map(readable));
-    let rows = session.query(sql!("retry_parked_items"), &[&area, &item]).await?;
+    let area = area.map(readable);
+    let rows = session.query(sql!("longest_parked_items"), &[&area, &limit(at_most)]).await?;
+    rows.iter().map(read).collect()
+}
+
+pub(super) async fn retry(session: &Session, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
+    let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
+    let text = |text: &Option<String>| text.as_deref().map(readable);
+    let (area, item, reason) = (text(area), text(item), text(reason));
+    let (since, retry_before) = (since.map(time), retry_before.map(time));
+    let (after_area, after_item) =
+        after.as_ref().map(|(area, item)| (readable(area), readable(item))).unzip();
+    let rows = session
+        .query(
+            sql!("retry_parked_items"),
+            &[&area, &item, &reason, &since, &retry_before, &after_area, &after_item],
+        )
+        .await?;
     rows.iter().map(read).collect()
 }
 

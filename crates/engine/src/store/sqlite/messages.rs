@@ -2,9 +2,7 @@
 
 use backstitch_kernel::Timestamp;
 use backstitch_kernel::idempotency::{self, Digest};
-use rusqlite::{
-    Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params, params_from_iter,
-};
+use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params, params_from_iter};
 
 use super::claim_rows::{ClaimRow, insert_claims};
 use super::fault::{Fault, is_inserted};

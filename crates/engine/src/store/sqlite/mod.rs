@@ -386,12 +386,16 @@ impl Store for SqliteStore {
         self.connections.read(move |connection| parked::list(connection, &filter, limit, now)).await
     }
 
-    async fn retry_parked(&self, area: Option<&str>, item: Option<&str>) -> Result<Vec<ParkedItem>, Error> {
-        let (area, item, now) = (area.map(str::to_owned), item.map(str::to_owned), self.clock.now());
-        let retry = move |connection: &rusqlite::Connection| {
-            parked::retry(connection, area.as_deref(), item.as_deref(), now)
-        };
-        self.connections.write(retry).await
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        let (area, now) = (area.map(str::to_owned), self.clock.now());
+        self.connections
+            .read(move |connection| parked::longest(connection, area.as_deref(), limit, now))
+            .await
+    }
+
+    async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.connections.write(move |connection| parked::retry(connection, &filter, now)).await
     }
 
     async fn old_sagas(

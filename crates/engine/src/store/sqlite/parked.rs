@@ -49,14 +49,35 @@ pub(super) fn list(
     read(rows)
 }
 
-pub(super) fn retry(
+pub(super) fn longest(
     connection: &Connection,
     area: Option<&str>,
-    item: Option<&str>,
+    at_most: usize,
     now: Timestamp,
 ) -> Result<Vec<ParkedItem>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("longest_parked_items"))?;
+    read(statement.query(params![now.as_micros(), area, limit(at_most)])?)
+}
+
+pub(super) fn retry(
+    connection: &Connection,
+    filter: &ParkedFilter,
+    now: Timestamp,
+) -> Result<Vec<ParkedItem>, Fault> {
+    let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
+    let (after_area, after_item) = after.as_ref().map(|(area, item)| (area, item)).unzip();
     let mut statement = connection.prepare_cached(sql!("retry_parked_items"))?;
-    read(statement.query(params![now.as_micros(), area, item])?)
+    let rows = statement.query(params![
+        now.as_micros(),
+        area,
+        item,
+        reason,
+        since.map(Timestamp::as_micros),
+        retry_before.map(Timestamp::as_micros),
+        after_area,
+        after_item,
+    ])?;
+    read(rows)
 }
 
 fn read(mut rows: Rows<'_>) -> Result<Vec<ParkedItem>, Fault> {

@@ -1,7 +1,8 @@
--- Removes the dead letter of a delivery that is not dead-lettered, found by the delivery's job. Only another program inserts one.
+-- Removes the dead letter of a delivery that is not dead-lettered. The delivery is named, or one of its jobs. Only another program
+-- inserts such a dead letter.
 delete from dead_letters
 where
-    saga_id = (select delivery_id from jobs where id = $1)
+    saga_id = coalesce($1::bigint, (select delivery_id from jobs where id = $2::bigint))
     and not exists (
         select 1
         from webhook_delivery_sagas as s

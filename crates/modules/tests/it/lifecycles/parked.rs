@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use backstitch::store::parked::ParkedFilter;
 use backstitch_testkit::obstacle::IN_THE_WAY;
 
 use crate::lifecycles::stage::Stage;
@@ -25,7 +26,8 @@ async fn is_parked(stage: &Stage, key: &str) {
 
 async fn release(stage: &Stage) {
     stage.clear("lifecycles").await;
-    assert_eq!(stage.engine.retry_parked(Some("lifecycle_actions"), None).await.unwrap().len(), 1);
+    let actions = ParkedFilter::of_area("lifecycle_actions");
+    assert_eq!(stage.engine.retry_parked(&actions).await.unwrap().len(), 1);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -3,7 +3,8 @@
 use std::time::Duration;
 
 use backstitch::kernel::delivery::Status;
-use backstitch_modules::webhooks::{Ages, Expired};
+use backstitch::store::parked::ParkedFilter;
+use backstitch_modules::webhooks::{Ages, Expired, LetterConflict, Which};
 
 use crate::webhooks::stage::{LEASE, Stage};
 
@@ -95,21 +96,109 @@ async fn conflicting_dead_letter_is_removed_and_result_applied() {
         assert_eq!(parked(&stage).await, one("webhook_results", job));
 
         let letters = &stage.webhooks.dead_letters;
-        let removed = letters.remove_conflict(job).await.unwrap().unwrap();
+        let removed = letters.remove_conflict(LetterConflict::OfJob(job)).await.unwrap().unwrap();
         assert_eq!((removed.saga_id, removed.attempt_count), (bad, 4711), "it is told what was removed");
-        assert_eq!(letters.remove_conflict(job).await.unwrap(), None);
-        stage.engine.retry_parked(Some("webhook_results"), Some(&job.to_string())).await.unwrap();
+        assert_eq!(letters.remove_conflict(LetterConflict::OfJob(job)).await.unwrap(), None);
+        stage.engine.retry_parked(&ParkedFilter::one("webhook_results", &job.to_string())).await.unwrap();
         assert_eq!(stage.decide().await.dead_lettered, 1);
         assert_eq!(stage.saga(bad).await.status, Status::DeadLettered);
         assert_eq!(letters.get(bad).await.unwrap().attempt_count, 1);
         assert_eq!(parked(&stage).await, []);
 
         // Its own dead letter is history, like those of the others.
-        assert_eq!(letters.remove_conflict(job).await.unwrap(), None);
+        assert_eq!(letters.remove_conflict(LetterConflict::OfJob(job)).await.unwrap(), None);
         for leased in &leased {
             let delete = format!("delete from dead_letters where saga_id = {}", leased.delivery);
             stage.execute(&delete).await.unwrap_err();
         }
+    }
+}
+
+/// Another program inserts the dead letter that the end of this delivery inserts.
+async fn insert_conflict(stage: &Stage, delivery: i64) {
+    let conflict = format!(
+        "insert into dead_letters (saga_id, event_id, subscription_id, attempt_count, webhook_id, created_at)
+         select id, event_id, subscription_id, 4711, webhook_id, created_at from webhook_delivery_sagas
+         where id = {delivery}"
+    );
+    stage.execute(&conflict).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn conflicting_dead_letter_is_removed_and_delivery_given_up() {
+    for stage in Stage::each().await {
+        let subscription = stage.subscribe(&["order.*"], 8).await.id;
+        let mut deliveries = Vec::new();
+        for id in ["o-1", "o-2"] {
+            deliveries.push(stage.saga_of(stage.tell(id).await.event).await.id);
+        }
+        stage.decide().await;
+        for leased in stage.lease().await {
+            stage.failed(&leased, "http_500").await;
+        }
+        stage.decide().await;
+        // With the limit lowered, they are given up when their next attempts are due.
+        let lower = format!("update webhook_subscriptions set max_retry_limit = 1 where id = {subscription}");
+        stage.execute(&lower).await.unwrap();
+        let [bad, other] = deliveries[..] else { panic!("{deliveries:?}") };
+        insert_conflict(&stage, bad).await;
+        stage.advance(Duration::from_secs(3600)).await;
+        assert_eq!(stage.decide().await.dead_lettered, 1);
+        assert_eq!(stage.saga(other).await.status, Status::DeadLettered);
+        assert_eq!(parked(&stage).await, one("webhook_deliveries", bad));
+
+        let letters = &stage.webhooks.dead_letters;
+        let conflict = LetterConflict::OfDelivery(bad);
+        let removed = letters.remove_conflict(conflict).await.unwrap().unwrap();
+        assert_eq!((removed.saga_id, removed.attempt_count), (bad, 4711));
+        assert_eq!(letters.remove_conflict(LetterConflict::OfDelivery(other)).await.unwrap(), None);
+        let retry = ParkedFilter::one("webhook_deliveries", &bad.to_string());
+        stage.engine.retry_parked(&retry).await.unwrap();
+        assert_eq!(stage.decide().await.dead_lettered, 1);
+        assert_eq!(letters.get(bad).await.unwrap().attempt_count, 1);
+        assert_eq!(parked(&stage).await, []);
+        assert_eq!(letters.remove_conflict(conflict).await.unwrap(), None, "its own dead letter stays");
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn letter_requeued_before_its_removal_is_listed_as_requeued() {
+    for stage in Stage::each().await {
+        let [_, bad, _] = three_deliveries(&stage).await;
+        stage.decide().await;
+        let leased = stage.lease().await;
+        let job = leased.iter().find(|leased| leased.delivery == bad).unwrap().job;
+        insert_conflict(&stage, bad).await;
+        let letters = &stage.webhooks.dead_letters;
+        let requeued = letters.requeue(bad).await.unwrap().delivery;
+        for leased in &leased {
+            stage.failed(leased, "http_500").await;
+        }
+        stage.decide().await;
+        letters.remove_conflict(LetterConflict::OfJob(job)).await.unwrap().unwrap();
+        stage.engine.retry_parked(&ParkedFilter::one("webhook_results", &job.to_string())).await.unwrap();
+        assert_eq!(stage.decide().await.dead_lettered, 1);
+        assert_eq!(letters.get(bad).await.unwrap().requeued_as, Some(requeued));
+        let waiting = Which { not_requeued: true, ..Which::default() };
+        let waiting = letters.list(&waiting, 10, None).await.unwrap().items;
+        let waiting: Vec<i64> = waiting.iter().map(|letter| letter.saga_id).collect();
+        assert!(waiting.len() == 2 && !waiting.contains(&bad), "{waiting:?}");
+        assert_eq!(letters.count_unrequeued().await.unwrap(), 2);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn only_a_dead_letter_that_exists_can_wait() {
+    for stage in Stage::each().await {
+        let dead = stage.dead_letter("o-1").await.id;
+        let insert = format!(
+            "insert into waiting_dead_letters
+                (saga_id, event_id, subscription_id, attempt_count, webhook_id, created_at)
+             select saga_id + 1, event_id, subscription_id, attempt_count, webhook_id, created_at
+             from dead_letters where saga_id = {dead}"
+        );
+        let refused = stage.execute(&insert).await.unwrap_err();
+        assert!(refused.contains("only a new dead letter waits"), "{refused}");
     }
 }
 

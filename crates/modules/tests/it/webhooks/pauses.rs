@@ -8,16 +8,19 @@ use backstitch::Desk as _;
 use backstitch::kernel::delivery::Status;
 use backstitch_modules::webhooks::crew::{Crew, Settings};
 use backstitch_modules::webhooks::lanes::{self, Lanes, Verdict};
-use backstitch_modules::webhooks::{Counter, Nobody, Pause, PauseWriter, Webhooks};
+use backstitch_modules::webhooks::{Counter, Nobody, Pause, PauseWriter, Report, Webhooks};
 use backstitch_testkit::service::{Reply, Service};
+use tokio::time::Instant;
 use tokio_util::task::AbortOnDropHandle;
 
 use crate::webhooks::couriers::{subscribe, until, work};
-use crate::webhooks::stage::Stage;
+use crate::webhooks::stage::{Place, Stage, failure, session};
 
 const MINUTE: Duration = Duration::from_secs(60);
 /// Longer than a node counts that is not heard of.
 const SILENCE: Duration = Duration::from_secs(11);
+/// How long a test waits for a pause to be shown, or not to be.
+const SHOWN_WITHIN: Duration = Duration::from_secs(30);
 const FAILURES: u32 = 2;
 const BROKEN: &str = "circuit breaker open after 2 failures in a row";
 const RETRY_AFTER: &str = "receiver sent Retry-After";
@@ -61,11 +64,13 @@ async fn pause_of(stage: &Stage, subscription: i64) -> Option<Pause> {
 
 /// Waits until the pause of a subscription meets a condition.
 async fn becomes(stage: &Stage, subscription: i64, meets: impl Fn(Option<&Pause>) -> bool) -> Option<Pause> {
+    let end = Instant::now() + SHOWN_WITHIN;
     loop {
         let pause = pause_of(stage, subscription).await;
         if meets(pause.as_ref()) {
             return pause;
         }
+        assert!(Instant::now() < end, "subscription {subscription} is still shown with {pause:?}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -80,7 +85,13 @@ async fn rows(stage: &Stage) -> i64 {
 
 /// Waits until so many rows are there.
 async fn has_rows(stage: &Stage, count: i64) {
-    while rows(stage).await != count {
+    let end = Instant::now() + SHOWN_WITHIN;
+    loop {
+        let found = rows(stage).await;
+        if found == count {
+            return;
+        }
+        assert!(Instant::now() < end, "there are {found} pauses instead of {count}");
         tokio::time::sleep(Duration::from_millis(5)).await;
     }
 }
@@ -101,8 +112,7 @@ async fn open_breaker_is_shown_with_its_reason_until_it_closes() {
         assert_eq!(pause.reason, BROKEN);
         assert!(pause.until > stage.now() && pause.until <= stage.now().plus(MINUTE), "{pause:?}");
         let both = stage.webhooks.pauses.of_subscriptions(&[subscription, other]).await.unwrap();
-        assert_eq!(both, HashMap::from([(subscription, pause.clone())]));
-        assert_eq!(stage.webhooks.pauses.backlogs(10).await.unwrap(), [(subscription, pause)]);
+        assert_eq!(both, HashMap::from([(subscription, pause)]));
         node.lanes.as_of(subscription, stage.now().plus(MINUTE));
         assert_eq!(becomes(&stage, subscription, |pause| pause.is_none()).await, None);
         has_rows(&stage, 0).await;
@@ -114,13 +124,15 @@ async fn only_a_delivery_that_waits_shows_the_pause() {
     for stage in Stage::each().await {
         let subscription = stage.subscribe(&["order.*"], 8).await.id;
         let mut deliveries = Vec::new();
-        for id in ["arrives", "fails", "is sent"] {
+        for id in ["arrives", "fails", "is sent", "is due later"] {
             deliveries.push(stage.saga_of(stage.tell(id).await.event).await.id);
         }
         stage.decide().await;
         let leased = stage.lease().await;
         stage.arrived(&leased[0]).await;
         stage.failed(&leased[1], "http_500").await;
+        let later = Report { retry_after: Some(60 * MINUTE), ..failure(&leased[3], "http_503") };
+        stage.webhooks.jobs.report(later).await.unwrap();
         stage.decide().await;
         deliveries.push(stage.saga_of(stage.tell("has a job").await.event).await.id);
         stage.decide().await;
@@ -130,13 +142,15 @@ async fn only_a_delivery_that_waits_shows_the_pause() {
             statuses.push(stage.saga(*id).await.status);
         }
         let (begun, waits) = (Status::InProgress, Status::PendingRetry);
-        assert_eq!(statuses, [Status::Completed, waits, begun, begun, Status::Pending]);
+        assert_eq!(statuses, [Status::Completed, waits, begun, waits, begun, Status::Pending]);
         let node = Node::on(&stage, &stage.webhooks).await;
         node.retry_after(subscription, MINUTE);
         let pause = is_paused(&stage, subscription).await;
         assert_eq!(pause.reason, RETRY_AFTER);
         let waiting = stage.webhooks.pauses.of_deliveries(&deliveries).await.unwrap();
-        let expected = [1, 3, 4].map(|place: usize| (deliveries[place], pause.clone()));
+        let due = stage.saga(deliveries[3]).await.next_attempt_at;
+        assert!(due > pause.until, "its own backoff lasts longer than the pause");
+        let expected = [1, 4, 5].map(|place: usize| (deliveries[place], pause.clone()));
         assert_eq!(waiting, HashMap::from(expected));
     }
 }
@@ -158,12 +172,13 @@ async fn expired_pause_is_not_shown() {
 async fn pause_of_a_node_that_is_gone_is_not_shown() {
     let stage = Stage::postgres().await;
     let subscription = stage.subscribe(&["order.*"], 8).await.id;
+    let delivery = stage.saga_of(stage.tell("o-1").await.event).await.id;
     let node = Node::on(&stage, &stage.webhooks).await;
     node.fail(subscription);
     is_paused(&stage, subscription).await;
     stage.advance(SILENCE).await;
     assert_eq!(pause_of(&stage, subscription).await, None);
-    assert_eq!(stage.webhooks.pauses.backlogs(10).await.unwrap(), []);
+    assert_eq!(stage.webhooks.pauses.of_deliveries(&[delivery]).await.unwrap(), HashMap::new());
     node.counter.get_ready().await.unwrap();
     assert_eq!(pause_of(&stage, subscription).await.unwrap().reason, BROKEN, "it is heard of again");
 }
@@ -199,7 +214,7 @@ async fn next_write_on_a_server_removes_what_a_crash_left() {
 async fn latest_pause_of_several_nodes_is_shown() {
     let stage = Stage::postgres().await;
     let subscription = stage.subscribe(&["order.*"], 8).await.id;
-    stage.tell("o-1").await;
+    let delivery = stage.saga_of(stage.tell("o-1").await.event).await.id;
     stage.decide().await;
     let (here, there) = (stage.another().await, stage.another().await);
     let (here, there) = (Node::on(&stage, &here).await, Node::on(&stage, &there).await);
@@ -208,7 +223,8 @@ async fn latest_pause_of_several_nodes_is_shown() {
     there.retry_after(subscription, 2 * MINUTE);
     let later = becomes(&stage, subscription, |pause| pause.is_some_and(|it| it.reason == RETRY_AFTER)).await;
     assert!(later.as_ref().unwrap().until > first.until, "{later:?} {first:?}");
-    assert_eq!(stage.webhooks.pauses.backlogs(10).await.unwrap(), [(subscription, later.unwrap())]);
+    let waiting = stage.webhooks.pauses.of_deliveries(&[delivery]).await.unwrap();
+    assert_eq!(waiting, HashMap::from([(delivery, later.unwrap())]));
     has_rows(&stage, 2).await;
     stage.advance(SILENCE).await;
     here.counter.get_ready().await.unwrap();
@@ -259,4 +275,45 @@ async fn rejected_pause_write_holds_up_no_delivery() {
         stage.clear("webhook_pauses").await;
         assert_eq!(is_paused(&stage, broken).await.reason, "circuit breaker open after 1 failure");
     }
+}
+
+/// Holds up every insert of a pause until the lock of this number is free.
+const HOLD_UP: &str = "
+    create function backstitch.held_up() returns trigger language plpgsql as $$
+    begin
+        perform pg_advisory_xact_lock(4711);
+        return new;
+    end $$;
+    create trigger held_up before insert on backstitch.webhook_pauses
+        for each row execute function backstitch.held_up();
+    select pg_advisory_lock(4711)";
+const HELD_UP: &str = "select count(*) from pg_locks where locktype = 'advisory' and not granted";
+
+#[tokio::test(flavor = "multi_thread")]
+async fn pause_that_ended_during_a_lost_write_is_not_shown() {
+    let stage = Stage::postgres().await;
+    let subscription = stage.subscribe(&["order.*"], 8).await.id;
+    let other = stage.subscribe(&["order.*"], 8).await.id;
+    let Place::Postgres { address, .. } = &stage.place else { return };
+    let holding = session(address).await;
+    let node = Node::on(&stage, &stage.webhooks).await;
+    holding.batch_execute(HOLD_UP).await.unwrap();
+    node.lanes.as_of(subscription, stage.now());
+    node.fail(subscription);
+    let held_up = async |count| {
+        let end = Instant::now() + SHOWN_WITHIN;
+        while stage.number(HELD_UP).await < count {
+            assert!(Instant::now() < end, "fewer than {count} writes wait");
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        }
+    };
+    held_up(1).await;
+    node.lanes.as_of(subscription, stage.now().plus(MINUTE));
+    node.fail(other);
+    // The next write begins once the first one is given up. The server carries both out.
+    held_up(2).await;
+    holding.batch_execute("select pg_advisory_unlock(4711)").await.unwrap();
+    is_paused(&stage, other).await;
+    becomes(&stage, subscription, |pause| pause.is_none()).await;
+    has_rows(&stage, 1).await;
 }
