@@ -45,6 +45,3 @@ begin
     select raise(fail, 'what a delivery was made from never changes') where new.id <> old.id;
     select raise(fail, 'no such step leads from there: only results count, each once');
 end;
-
--- Only Backstitch inserts jobs, and it looks at the delivery first.
-drop trigger jobs_refuse_ended_delivery;

@@ -4,6 +4,7 @@ use std::panic::{AssertUnwindSafe, resume_unwind};
 use std::sync::Arc;
 
 use backstitch::clock::{Clock, SystemClock};
+use backstitch::store::sqlite::allow_guarded_writes;
 use backstitch_server::{Config, admin};
 use backstitch_testkit::unguarded;
 use futures::FutureExt;
@@ -60,18 +61,22 @@ impl Place {
         matches!(self, Self::Postgres(_))
     }
 
-    /// Asks the database itself.
+    /// Asks the database itself, as Backstitch would.
     pub(crate) async fn rows(&self, sql: &str) -> Vec<Vec<Option<String>>> {
         match self {
-            Self::Sqlite(_) => self.sqlite_rows(sql).unwrap(),
+            Self::Sqlite(_) => {
+                let connection = self.sqlite().unwrap();
+                allow_guarded_writes(&connection).unwrap();
+                sqlite_rows(&connection, sql).unwrap()
+            }
             Self::Postgres(address) => postgres_rows(address, sql).await.unwrap(),
         }
     }
 
-    /// Asks the database itself for what it has to refuse, and gives its reason.
+    /// Asks the database itself for what it has to refuse to other programs, and gives its reason.
     pub(crate) async fn refusal(&self, sql: &str) -> String {
         match self {
-            Self::Sqlite(_) => self.sqlite_rows(sql).unwrap_err().to_string(),
+            Self::Sqlite(_) => sqlite_rows(&self.sqlite().unwrap(), sql).unwrap_err().to_string(),
             Self::Postgres(address) => {
                 let refused = postgres_rows(address, sql).await.unwrap_err();
                 refused.as_db_error().unwrap().message().to_owned()
@@ -106,17 +111,16 @@ impl Place {
         connection.busy_timeout(backstitch_testkit::PATIENCE)?;
         Ok(connection)
     }
+}
 
-    fn sqlite_rows(&self, sql: &str) -> rusqlite::Result<Vec<Vec<Option<String>>>> {
-        let connection = self.sqlite()?;
-        let mut statement = connection.prepare(sql)?;
-        let columns = statement.column_count();
-        let read = |row: &rusqlite::Row<'_>| {
-            let texts = (0..columns).map(|column| row.get_ref(column).map(as_text));
-            texts.collect::<rusqlite::Result<Vec<_>>>()
-        };
-        statement.query_map([], read)?.collect()
-    }
+fn sqlite_rows(connection: &rusqlite::Connection, sql: &str) -> rusqlite::Result<Vec<Vec<Option<String>>>> {
+    let mut statement = connection.prepare(sql)?;
+    let columns = statement.column_count();
+    let read = |row: &rusqlite::Row<'_>| {
+        let texts = (0..columns).map(|column| row.get_ref(column).map(as_text));
+        texts.collect::<rusqlite::Result<Vec<_>>>()
+    };
+    statement.query_map([], read)?.collect()
 }
 
 fn as_text(value: ValueRef<'_>) -> Option<String> {

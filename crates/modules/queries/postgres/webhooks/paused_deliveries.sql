@@ -1,5 +1,5 @@
 -- Of the chosen deliveries those that wait for a paused subscription: until when, and why. One that a worker has does not wait, nor does
--- one that is not due before the pause ends.
+-- one that is not due before the pause ends. The delivery whose `Retry-After` began the pause is due about when it ends.
 -- The deliveries are found first: a server that took a paused subscription for a rare one would go through all of its deliveries.
 with chosen as materialized (
     select s.id, s.subscription_id, s.job_id, s.status, s.next_attempt_at
@@ -13,7 +13,7 @@ from chosen as s
 where
     s.status in ('Pending', 'InProgress', 'PendingRetry')
     and p.paused_until > clock()
-    and s.next_attempt_at <= p.paused_until
+    and s.next_attempt_at <= p.paused_until + interval '1 second'
     and n.seen_at > clock() - $2::bigint * interval '1 millisecond'
     and not exists (select from jobs as j where j.id = s.job_id and j.status = 'Leased')
 order by s.id, p.paused_until desc

@@ -101,7 +101,7 @@ async fn a_mail_that_comes_twice_is_recognised_by_its_id() {
     // As if the process had died after the mail was out and before that was written.
     stage.change("drop trigger alert_notices_refuse_delete").await.unwrap();
     stage.change("delete from alert_notices").await.unwrap();
-    stage.change("drop trigger outbox_settled_never_changes").await.unwrap();
+    stage.change("drop trigger outbox_refuse_update").await.unwrap();
     stage.change("update outbox set status = 'pending', due_at = 0").await.unwrap();
     let again = server.next_mail().await;
     assert_eq!(first.header("Message-ID"), again.header("Message-ID"));

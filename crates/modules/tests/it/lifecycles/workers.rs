@@ -312,22 +312,29 @@ async fn migration_ends_claims_on_the_wait_for_a_worker() {
             stage.lifecycles.start("parcel", key, Given::default()).await.unwrap();
         }
         // As the migration before left them, and one that has moved since.
-        let (migrations, later) = match &stage.place {
-            Place::Sqlite(_) => ("backstitch_product_migrations", "updated_at + 1000000"),
-            Place::Postgres { .. } => ("product_migrations", "updated_at + interval '1 s'"),
+        let (migrations, later, migration) = match &stage.place {
+            Place::Sqlite(_) => (
+                "backstitch_product_migrations",
+                "updated_at + 1000000",
+                include_str!("../../../migrations/sqlite/lifecycles_0006.sql"),
+            ),
+            Place::Postgres { .. } => (
+                "product_migrations",
+                "updated_at + interval '1 s'",
+                include_str!("../../../migrations/postgres/lifecycles_0006.sql"),
+            ),
         };
         for statement in [
-            format!("delete from {migrations} where product = 'lifecycles' and version > 5"),
-            format!(
+            &format!(
                 "update {migrations} set applied_at = (select max(updated_at) from lifecycles)
                  where product = 'lifecycles' and version = 5"
             ),
-            "update lifecycles set holder = 'gone', due_at = entered_at, token = token + 1".to_owned(),
-            format!("update lifecycles set updated_at = {later} where key = 'moved'"),
+            "update lifecycles set holder = 'gone', due_at = entered_at, token = token + 1",
+            &format!("update lifecycles set updated_at = {later} where key = 'moved'"),
+            migration,
         ] {
-            stage.execute(&statement).await.unwrap();
+            stage.execute(statement).await.unwrap();
         }
-        let stage = stage.crash().await;
         let held = stage.lifecycles.get("parcel", "held").await.unwrap();
         assert_eq!((held.holder(), held.instance.due_at, held.instance.token), (None, None, 2));
         let moved = stage.lifecycles.get("parcel", "moved").await.unwrap();

@@ -8,7 +8,7 @@ use backstitch::kernel::delivery::Status;
 use backstitch::retention::Retention;
 use backstitch::store::Store;
 use backstitch::store::postgres::PostgresStore;
-use backstitch::store::sqlite::SqliteStore;
+use backstitch::store::sqlite::{SqliteStore, allow_guarded_writes};
 use backstitch::{Engine, Options, Payload, Timestamp};
 use backstitch_modules::randomness::SystemRandomness;
 use backstitch_modules::webhooks::crew::{self, Crew};
@@ -132,12 +132,14 @@ impl Stage {
         }
     }
 
-    /// Runs a statement that both dialects understand, with all rights; how many rows it changed, or why it was refused.
+    /// Runs a statement that both dialects understand, with all rights and as Backstitch itself would; how many rows it
+    /// changed, or why it was refused.
     pub(crate) async fn execute(&self, statement: &str) -> Result<u64, String> {
         match &self.place {
             Place::Sqlite(folder) => {
                 let connection = rusqlite::Connection::open(folder.path().join("hooks.db")).unwrap();
                 connection.busy_timeout(backstitch_testkit::PATIENCE).unwrap();
+                allow_guarded_writes(&connection).unwrap();
                 connection.execute(statement, []).map(|rows| rows as u64).map_err(|why| why.to_string())
             }
             Place::Postgres { session, .. } => {

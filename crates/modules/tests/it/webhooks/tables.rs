@@ -89,7 +89,8 @@ async fn s2_3_the_database_refuses_a_second_saga_of_the_same_pair() {
             from webhook_delivery_sagas";
         let refused = stage.execute(again).await.unwrap_err();
         assert!(
-            refused.contains("uniq_saga_event_subscription") || refused.contains("the delivery exists"),
+            refused.contains("uniq_saga_event_subscription")
+                || refused.contains("webhook_delivery_sagas.event_id"),
             "{refused}"
         );
     }

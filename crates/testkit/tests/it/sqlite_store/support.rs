@@ -6,7 +6,7 @@ use std::sync::Arc;
 use backstitch::clock::ManualClock;
 use backstitch::kernel::Timestamp;
 use backstitch::store::Error;
-use backstitch::store::sqlite::SqliteStore;
+use backstitch::store::sqlite::{SqliteStore, allow_guarded_writes};
 use rusqlite::Connection;
 use tempfile::TempDir;
 
@@ -32,9 +32,11 @@ impl Place {
         open(&self.path()).unwrap()
     }
 
-    /// A connection beside the store's.
+    /// A connection beside the store's, which may write what the store may.
     pub(crate) fn beside(&self) -> Connection {
-        Connection::open(self.path()).unwrap()
+        let connection = Connection::open(self.path()).unwrap();
+        allow_guarded_writes(&connection).unwrap();
+        connection
     }
 }
 
