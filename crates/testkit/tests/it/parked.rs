@@ -343,7 +343,7 @@ async fn rejected_removal_is_exported_once_each_time_it_is_tried() {
             messages
         };
         let sagas = shelf.sagas();
-        assert_eq!((sagas.len(), sagas.values().max()), (5, Some(&1)), "{sagas:?}");
+        assert_eq!((sagas.len(), sagas.values().max()), (5, Some(&1)), "{sagas:?}: {:?}", engine.removed());
         assert_eq!(messages(), [1, 2, 3, 4, 5]);
 
         place.clear("sagas").await;

@@ -11,7 +11,7 @@ use uuid::Uuid;
 use super::nodes::columns;
 use super::parked::{claimed, park_item};
 use super::read::recorded;
-use super::session::Session;
+use super::session::{Session, conclude};
 use super::value::{get, limit, time, timestamp};
 use crate::outbox::Announced;
 use crate::store::Error;
@@ -102,9 +102,19 @@ async fn adopt_and_tell(
     announced: &Announced,
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let transaction = session.transaction().await?;
+    let adopted = adopt_and_tell_on(&transaction, values, event, announced).await;
+    conclude(transaction, adopted).await
+}
+
+async fn adopt_and_tell_on(
+    transaction: &Transaction<'_>,
+    values: &[&(dyn ToSql + Sync)],
+    event: &Event,
+    announced: &Announced,
+) -> Result<Vec<Row>, tokio_postgres::Error> {
     let statement = transaction.prepare_cached(ADOPT).await?;
     let adopted = transaction.query(&statement, values).await?;
-    let mut said = starts(&transaction, &adopted, announced).await?;
+    let mut said = starts(transaction, &adopted, announced).await?;
     for row in &adopted {
         // Only the adoption of an orphaned saga is an event.
         let Some(seq) = row.get::<_, Option<i32>>("seq") else { continue };
@@ -114,9 +124,8 @@ async fn adopt_and_tell(
         said.extend(message.map(|message| (recorded.at, message)));
     }
     if !said.is_empty() {
-        write(&transaction, &said).await?;
+        write(transaction, &said).await?;
     }
-    transaction.commit().await?;
     Ok(adopted)
 }
 

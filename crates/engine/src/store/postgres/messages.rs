@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row, Transaction};
 
 use super::outbox::{message, payload};
-use super::session::Session;
+use super::session::{Session, conclude};
 use super::sql;
 use super::value::{get, get_time, is_text, limit, micros, time, timestamp};
 use super::{durability, fault};
@@ -62,9 +62,8 @@ async fn try_publish(
 ) -> Result<Vec<Published>, tokio_postgres::Error> {
     let transaction = session.transaction().await?;
     transaction.batch_execute("set local lock_timeout = '500ms'").await?;
-    let published = publish_on(&*transaction, batch, true, at).await?;
-    transaction.commit().await?;
-    Ok(published)
+    let published = publish_on(&*transaction, batch, true, at).await;
+    conclude(transaction, published).await
 }
 
 /// Whoever knows that they stand counts them.

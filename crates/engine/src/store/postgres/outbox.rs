@@ -3,12 +3,13 @@
 use std::time::{Duration, SystemTime};
 
 use backstitch_kernel::{Payload, delivery};
+use deadpool_postgres::Transaction;
 use tokio::sync::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::parked::{claimed, ids, park_item};
-use super::session::Session;
+use super::session::{Session, conclude};
 use super::sql;
 use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
 use crate::outbox::sink::Undelivered;
@@ -152,6 +153,15 @@ async fn end(
     values: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Row>, tokio_postgres::Error> {
     let transaction = session.transaction().await?;
+    let ended = end_on(&transaction, how, values).await;
+    conclude(transaction, ended).await
+}
+
+async fn end_on(
+    transaction: &Transaction<'_>,
+    how: &str,
+    values: &[&(dyn ToSql + Sync)],
+) -> Result<Vec<Row>, tokio_postgres::Error> {
     let statement = transaction.prepare_cached(how).await?;
     let ended = transaction.query(&statement, values).await?;
     let ordered =
@@ -161,7 +171,6 @@ async fn end(
         let statement = transaction.prepare_cached(sql!("let_next_go")).await?;
         transaction.query(&statement, &[&scopes, &keys]).await?;
     }
-    transaction.commit().await?;
     Ok(ended)
 }
 

@@ -8,7 +8,7 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::session::Session;
+use super::session::{Session, conclude};
 use super::sql;
 use super::value::{get, get_time, limit, millis, time};
 use crate::store::retention::{Bulk, Gone, Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages, OldSagas};
@@ -72,13 +72,16 @@ pub(super) async fn remove_sagas(
     let (sagas, age) = (ids(sagas), millis(age));
     let removal = async {
         let transaction = session.transaction().await?;
-        let rows = transaction.prepare_cached(sql!("remove_sagas")).await?;
-        let removed = transaction.query(&rows, &[&sagas, &status.as_str(), &age]).await?;
-        let removed: Vec<Uuid> = removed.iter().map(|row| row.try_get("id")).collect::<Result<_, _>>()?;
-        let belongings = transaction.prepare_cached(include_str!("remove_belongings.sql")).await?;
-        let counts = transaction.query_one(&belongings, &[&removed]).await?;
-        transaction.commit().await?;
-        Ok((removed.len() as u64, counts))
+        let removal = async {
+            let rows = transaction.prepare_cached(sql!("remove_sagas")).await?;
+            let removed = transaction.query(&rows, &[&sagas, &status.as_str(), &age]).await?;
+            let removed: Vec<Uuid> = removed.iter().map(|row| row.try_get("id")).collect::<Result<_, _>>()?;
+            let belongings = transaction.prepare_cached(include_str!("remove_belongings.sql")).await?;
+            let counts = transaction.query_one(&belongings, &[&removed]).await?;
+            Ok((removed.len() as u64, counts))
+        };
+        let outcome = removal.await;
+        conclude(transaction, outcome).await
     };
     let removal = removal.await.map_err(|why| session.told(&why));
     let (sagas, counts) = removal?;

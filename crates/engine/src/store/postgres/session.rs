@@ -184,6 +184,19 @@ impl From<Unanswered> for Error {
     }
 }
 
+/// Commits a transaction whose work went well. Otherwise it is rolled back before this returns: whoever tries a part of the work
+/// again passes over what is still locked.
+pub(super) async fn conclude<T>(
+    transaction: Transaction<'_>,
+    outcome: Result<T, tokio_postgres::Error>,
+) -> Result<T, tokio_postgres::Error> {
+    match outcome {
+        Ok(_) => transaction.commit().await?,
+        Err(_) => transaction.rollback().await?,
+    }
+    outcome
+}
+
 impl Session {
     pub(super) async fn lent_by(pool: &Pool, lent_within: Duration, within: Duration) -> Result<Self, Error> {
         let lent = timeout(lent_within, pool.get()).await.map_err(|_| late(lent_within))?;
