@@ -10,6 +10,7 @@ pub mod obstacle;
 pub mod oracle;
 pub mod pgbouncer;
 pub mod postgres;
+mod reopen;
 pub mod scale;
 pub mod service;
 pub mod shelf;
@@ -18,6 +19,8 @@ pub mod smtp;
 mod throwaway;
 pub mod unguarded;
 pub mod webhook;
+
+pub use reopen::reopen;
 
 /// How long a test waits for something that must happen, however busy the machine is. Only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(120);

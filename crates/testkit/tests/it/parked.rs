@@ -9,9 +9,9 @@ use backstitch::retention::Retention;
 use backstitch::store::nodes::{Known, Node};
 use backstitch::store::parked::{self, ParkedFilter, ParkedItem};
 use backstitch::{Announced, Context, Engine, Options, Saga, SagaId, Step};
-use backstitch_testkit::PATIENCE;
 use backstitch_testkit::obstacle::IN_THE_WAY;
 use backstitch_testkit::shelf::Shelf;
+use backstitch_testkit::{PATIENCE, reopen};
 use futures::future::join_all;
 use serde_json::{Value, json};
 use tokio::sync::Semaphore;
@@ -219,7 +219,7 @@ async fn rejected_adoption_keeps_no_other_from_being_taken_over(place: &Place, a
     let rejected = sagas.remove(2);
     place.obstruct("sagas", "update", &format!("new.id = {}", place.literal(rejected))).await;
 
-    let engine = Engine::open_with(&place.address(), options()).await.unwrap();
+    let engine = reopen(async || Engine::open_with(&place.address(), options()).await).await;
     engine.register(gated(&gate)).unwrap();
     gate.add_permits(5);
     let end = async |saga| engine.find(saga).await.unwrap().outcome().await.unwrap();
@@ -257,7 +257,8 @@ async fn batch_that_parked_a_saga_says_that_more_may_wait() {
         sagas.sort_unstable();
         place.obstruct("sagas", "update", &format!("new.id = {}", place.literal(sagas[0]))).await;
         // It knows no definition, so it takes nothing over by itself.
-        let engine = Engine::open_with(&place.address(), options(Retention::default())).await.unwrap();
+        let engine =
+            reopen(async || Engine::open_with(&place.address(), options(Retention::default())).await).await;
         let store = engine.store();
         let node = Node { name: "heir".to_owned(), lease: PATIENCE, announced: Announced::default() };
         let epoch = store.join(&node).await.unwrap();
@@ -294,7 +295,8 @@ async fn unreadable_saga_is_parked_and_others_are_taken_over() {
     let cut = format!("{unchecked} sagas set id = substr(id, 1, 15) where id = {}", place.literal(bad_id));
     place.scribble("sagas", &cut).await;
 
-    let engine = Engine::open_with(&place.address(), options(Retention::default())).await.unwrap();
+    let engine =
+        reopen(async || Engine::open_with(&place.address(), options(Retention::default())).await).await;
     engine.register(gated(&gate)).unwrap();
     gate.add_permits(5);
     for saga in sagas {

@@ -219,6 +219,9 @@ async fn a_server_that_is_killed_after_the_export_and_before_the_removal_exports
 
         let_go(&place).await;
         let program = Program::serve(&place.db(), &variables).await;
+        // Rejected removals are parked for a minute.
+        let retried = program.client.post("/v1/parked/retry", &json!({})).await;
+        assert_eq!(retried.status, 202, "{retried:?}");
         for (id, before) in sagas.iter().zip(before) {
             until(&program.client, &format!("/v1/sagas/{id}"), |answer| answer.status == 404).await;
             assert!(times(id) > before, "{id} was not exported again before it went");

@@ -6,14 +6,14 @@ use std::time::Duration;
 
 use backstitch::clock::SystemClock;
 use backstitch::outbox::Routes;
+use backstitch::store::Store;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::sqlite::SqliteStore;
-use backstitch::store::{self, Store};
 use backstitch::{Engine, Options, Retry};
 use backstitch_modules::lifecycles::nats::{Config, Consumer};
 use backstitch_modules::lifecycles::sites::{self, Endpoints};
 use backstitch_modules::lifecycles::{self, Calls, Draft, Lifecycles, Settings, Standing};
-use backstitch_testkit::postgres;
+use backstitch_testkit::{postgres, reopen};
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{Instant, sleep};
@@ -94,15 +94,13 @@ impl Stage {
 
     async fn store(&self) -> Arc<dyn Store> {
         match &self.place {
-            Place::Sqlite(folder) => loop {
+            Place::Sqlite(folder) => {
                 let path = folder.path().join("lives.db");
-                match SqliteStore::open_with(&path, Arc::new(SystemClock), &[&lifecycles::SCHEMA]) {
-                    Ok(store) => return Arc::new(store),
-                    // The process before may be closing it still.
-                    Err(store::Error::InUse(_)) => tokio::task::yield_now().await,
-                    Err(why) => panic!("{why}"),
-                }
-            },
+                let open = async || {
+                    Ok(SqliteStore::open_with(&path, Arc::new(SystemClock), &[&lifecycles::SCHEMA])?)
+                };
+                Arc::new(reopen(open).await)
+            }
             Place::Postgres { address, .. } => {
                 Arc::new(PostgresStore::connect_with(address, &[&lifecycles::SCHEMA]).await.unwrap())
             }

@@ -14,7 +14,7 @@ use backstitch_modules::lifecycles::sites::{self, Endpoints};
 use backstitch_modules::lifecycles::{
     self, Calls, Draft, Error, Given, Lifecycles, Moved, Recorded, Refused, Settings, Standing,
 };
-use backstitch_testkit::{obstacle, postgres};
+use backstitch_testkit::{obstacle, postgres, reopen};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 use tokio_postgres::{Client, NoTls};
@@ -70,7 +70,8 @@ impl Stage {
     /// The same with somewhere for messages to go.
     pub(crate) async fn each_sending(routes: &Routes) -> [Self; 2] {
         let folder = tempfile::tempdir().unwrap();
-        let file = Self::sending(open_file(&folder), Place::Sqlite(folder), LEASE, routes.clone()).await;
+        let file =
+            Self::sending(open_file(&folder).await, Place::Sqlite(folder), LEASE, routes.clone()).await;
         let address = postgres::migrated_database(&[&lifecycles::SCHEMA]).await;
         let store = PostgresStore::connect_with(&address, &[&lifecycles::SCHEMA]).await.unwrap();
         let place = Place::Postgres { session: session(&address).await, address };
@@ -79,7 +80,7 @@ impl Stage {
 
     pub(crate) async fn sqlite() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let store = open_file(&folder);
+        let store = open_file(&folder).await;
         Self::on(store, Place::Sqlite(folder), LEASE).await
     }
 
@@ -116,7 +117,7 @@ impl Stage {
             tokio::task::yield_now().await;
         }
         let store: Arc<dyn Store> = match &place {
-            Place::Sqlite(folder) => reopen_file(folder).await,
+            Place::Sqlite(folder) => open_file(folder).await,
             Place::Postgres { address, .. } => {
                 Arc::new(PostgresStore::connect_with(address, &[&lifecycles::SCHEMA]).await.unwrap())
             }
@@ -329,22 +330,8 @@ async fn session(address: &str) -> Client {
     session
 }
 
-fn open_file(folder: &tempfile::TempDir) -> Arc<dyn Store> {
-    Arc::new(try_to_open(folder).unwrap())
-}
-
-/// The one before may be closing it still.
-async fn reopen_file(folder: &tempfile::TempDir) -> Arc<dyn Store> {
-    loop {
-        match try_to_open(folder) {
-            Ok(store) => return Arc::new(store),
-            Err(backstitch::store::Error::InUse(_)) => tokio::task::yield_now().await,
-            Err(why) => panic!("{why}"),
-        }
-    }
-}
-
-fn try_to_open(folder: &tempfile::TempDir) -> Result<SqliteStore, backstitch::store::Error> {
+async fn open_file(folder: &tempfile::TempDir) -> Arc<dyn Store> {
     let path = folder.path().join("lives.db");
-    SqliteStore::open_with(&path, Arc::new(SystemClock), &[&lifecycles::SCHEMA])
+    let open = async || Ok(SqliteStore::open_with(&path, Arc::new(SystemClock), &[&lifecycles::SCHEMA])?);
+    Arc::new(reopen(open).await)
 }

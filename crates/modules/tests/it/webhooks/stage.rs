@@ -20,7 +20,7 @@ use backstitch_modules::webhooks::{
     Webhooks,
 };
 use backstitch_testkit::shelf::Shelf;
-use backstitch_testkit::{obstacle, postgres, unguarded};
+use backstitch_testkit::{obstacle, postgres, reopen, unguarded};
 use tokio_postgres::{Client, NoTls};
 
 pub(crate) const LEASE: Duration = Duration::from_secs(30);
@@ -63,7 +63,7 @@ impl Stage {
     pub(crate) async fn sqlite() -> Self {
         let clock = some_day();
         let folder = tempfile::tempdir().unwrap();
-        let store = open_file(&folder, &clock);
+        let store = open_file(&folder, &clock).await;
         Self::on(store, clock, Place::Sqlite(folder)).await
     }
 
@@ -101,7 +101,7 @@ impl Stage {
         }
         match place {
             Place::Sqlite(folder) => {
-                let store = open_file(&folder, &clock);
+                let store = open_file(&folder, &clock).await;
                 Self::on(store, clock, Place::Sqlite(folder)).await
             }
             Place::Postgres { address, session } => {
@@ -307,9 +307,9 @@ async fn show_time(session: &Client, clock: &ManualClock) {
     session.execute("update backstitch.test_clock set micros = $1", &[&now]).await.unwrap();
 }
 
-fn open_file(folder: &tempfile::TempDir, clock: &Arc<ManualClock>) -> Arc<dyn Store> {
+async fn open_file(folder: &tempfile::TempDir, clock: &Arc<ManualClock>) -> Arc<dyn Store> {
     let path = folder.path().join("hooks.db");
-    Arc::new(SqliteStore::open_with(&path, clock.clone(), &[&webhooks::SCHEMA]).unwrap())
+    Arc::new(reopen(async || Ok(SqliteStore::open_with(&path, clock.clone(), &[&webhooks::SCHEMA])?)).await)
 }
 
 fn some_day() -> Arc<ManualClock> {

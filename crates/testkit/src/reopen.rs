@@ -1,0 +1,26 @@
+//! Opens a SQLite file that an engine of the same process had until now.
+
+use backstitch::Error;
+use backstitch::store;
+use tokio::time::timeout;
+
+use crate::PATIENCE;
+
+/// Opens it as soon as its lock is free. Reads on other threads hold the lock until they return, also after everything that
+/// waits for them was dropped.
+///
+/// # Panics
+/// When the lock is never released, or the file cannot be opened for another reason.
+pub async fn reopen<T>(open: impl AsyncFn() -> Result<T, Error>) -> T {
+    let opened = async {
+        loop {
+            match open().await {
+                Err(Error::Store(why)) if matches!(&*why, store::Error::InUse(_)) => {
+                    tokio::task::yield_now().await;
+                }
+                opened => break opened,
+            }
+        }
+    };
+    timeout(PATIENCE, opened).await.expect("the lock of the file is released").expect("the file is opened")
+}
