@@ -1,5 +1,7 @@
 //! Opens a SQLite file that an engine of the same process had until now.
 
+#![expect(clippy::expect_used, reason = "a test fails by panicking")]
+
 use backstitch::Error;
 use backstitch::store;
 use tokio::time::timeout;
