@@ -9,6 +9,7 @@ use backstitch_kernel::lease::{self, Refused};
 use backstitch_kernel::saga::{Phase, State, Status};
 use backstitch_kernel::{Payload, SagaId, StepError, StepId, Timestamp};
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 use tokio::sync::Notify;
 use tokio::time::Instant;
 
@@ -52,6 +53,12 @@ impl Offered {
         let (phase, attempt) = attempt.split_once('@')?;
         let phase = [Phase::Do, Phase::Undo].into_iter().find(|known| known.as_str() == phase)?;
         Some(Self { step: StepId::from(step), phase, attempt: attempt.parse().ok()? })
+    }
+
+    /// The payload of its job.
+    pub(crate) fn payload(&self) -> Payload {
+        let Self { step, phase, attempt } = self;
+        json!({"step": step, "phase": phase, "attempt": attempt}).into()
     }
 
     /// What the saga is told when it is taken back.

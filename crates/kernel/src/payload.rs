@@ -98,6 +98,13 @@ impl Payload {
     }
 }
 
+impl From<serde_json::Value> for Payload {
+    /// Unlike the other ways to encode, this one cannot fail.
+    fn from(document: serde_json::Value) -> Self {
+        Self::parsed(document.to_string().into())
+    }
+}
+
 impl Default for Payload {
     fn default() -> Self {
         Self::null()

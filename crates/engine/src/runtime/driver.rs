@@ -180,7 +180,7 @@ impl Driver {
         effects: Vec<Effect>,
         inbox_seen: u64,
     ) {
-        if self.look_whether_applied(&events).await == Some(Some(Verdict::Applied)) {
+        if self.look_up_commit(&events).await == LoggedCommit::Applied {
             self.shared.announce(self.saga, &self.definition, &self.state, events, self.seat.live());
             self.go_on(effects, inbox_seen).await;
         }
@@ -640,24 +640,27 @@ impl Driver {
                 Err(error) => self.tell("a decision is not on disk yet", &error),
             }
             in_doubt = true;
-            if let Some(verdict) = self.look_whether_applied(&commit.events).await? {
-                return Some((commit, verdict));
+            match self.look_up_commit(&commit.events).await {
+                LoggedCommit::Applied => return Some((commit, Verdict::Applied)),
+                LoggedCommit::Fenced => return Some((commit, Verdict::Fenced)),
+                LoggedCommit::Absent => {}
+                LoggedCommit::NotRead => return None,
             }
         }
     }
 
-    /// What the log says about a commit whose answer was lost: applied, overtaken, or `None` if it is not there.
-    async fn look_whether_applied(&mut self, events: &[Recorded]) -> Option<Option<Verdict>> {
+    /// Looks in the log for a commit whose outcome is unknown.
+    async fn look_up_commit(&mut self, events: &[Recorded]) -> LoggedCommit {
         let fence = events.first().map_or(1, |event| event.seq) - 1;
         loop {
             self.patience.wait(&self.shared).await;
             if self.shared.is_stopped() || self.epoch != self.shared.epoch() {
-                return None;
+                return LoggedCommit::NotRead;
             }
             match self.shared.answer(self.shared.store.durable_log(self.saga, fence, events.len())).await {
-                Ok(found) if found.is_empty() => return Some(None),
-                Ok(found) if found == events => return Some(Some(Verdict::Applied)),
-                Ok(_) => return Some(Some(Verdict::Fenced)),
+                Ok(found) if found.is_empty() => return LoggedCommit::Absent,
+                Ok(found) if found == events => return LoggedCommit::Applied,
+                Ok(_) => return LoggedCommit::Fenced,
                 Err(error) => self.tell("the log cannot be read", &error),
             }
         }
@@ -789,6 +792,18 @@ impl Driver {
         let found = self.reserved.iter().position(|it| it.is_for(position, phase))?;
         Some(self.reserved.swap_remove(found).permits)
     }
+}
+
+/// What the log says about a commit whose outcome is unknown.
+#[derive(PartialEq, Eq)]
+enum LoggedCommit {
+    Applied,
+    /// Another owner has appended at this position.
+    Fenced,
+    /// It was not written, and can be written again.
+    Absent,
+    /// The engine stops, or this node was declared dead, before the log could be read.
+    NotRead,
 }
 
 /// An answer that the store cannot hold counts as one that cannot be used; only an answer can be replaced so.

@@ -74,7 +74,7 @@ pub(crate) fn plan(
                 "error": error,
                 "at": recorded.at,
             });
-            messages.extend(alert(format!("{}:{}", on.saga, recorded.seq), &body));
+            messages.push(alert(format!("{}:{}", on.saga, recorded.seq), body));
         }
         messages.extend(on.announced.message(on.saga, &on.definition.name, recorded));
         jobs.extend(hook(on, recorded));
@@ -196,10 +196,10 @@ fn hook(on: &Circumstances<'_>, recorded: &Recorded) -> Option<NewJob> {
         "definition": &*on.definition.name,
         "hook": hook,
     });
-    let alert = Payload::encode(&alert).ok();
+    let alert = Some(Payload::from(alert));
     // A saga can come to an end twice, the second time while somebody is still being told of the first.
     let subject = format!("{hook}@{}", recorded.seq);
-    let payload = Payload::encode(&recorded.seq).ok()?;
+    let payload = Payload::from(json!(recorded.seq));
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert })
 }
 
@@ -213,8 +213,7 @@ fn offer(recorded: &Recorded) -> Option<NewJob> {
         _ => return None,
     };
     let offered = Offered { step: step.clone(), phase, attempt };
-    let (queue, subject, payload) =
-        (work::queue(&outside.queue), offered.subject(), Payload::encode(&offered).ok()?);
+    let (queue, subject, payload) = (work::queue(&outside.queue), offered.subject(), offered.payload());
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert: None })
 }
 
@@ -238,13 +237,12 @@ fn withdrawn(on: &Circumstances<'_>, before: &State, after: &State) -> Vec<Strin
 }
 
 /// A message to whoever looks after this installation.
-pub(crate) fn alert(key: String, body: &serde_json::Value) -> Option<NewMessage> {
-    let payload = Payload::encode(body).ok()?;
-    Some(NewMessage {
+fn alert(key: String, body: serde_json::Value) -> NewMessage {
+    NewMessage {
         topic: ALERTS.to_owned(),
         idempotency_key: key,
         ordering_key: None,
-        payload,
+        payload: body.into(),
         expires_at: None,
-    })
+    }
 }
