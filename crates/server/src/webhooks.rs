@@ -96,7 +96,7 @@ impl Hooks {
             );
         }
         let jobs = parts.jobs.clone();
-        tasks.closer = Some(tokio::spawn(async move { jobs.close_lanes().await }));
+        tasks.closer = Some(tokio::spawn(async move { jobs.maintain().await }));
         let orchestrator = parts.orchestrator.clone();
         tasks.orchestrator = Some(tokio::spawn(async move { orchestrator.run(&*observer).await }));
         engine.prune_with(parts.retention.at(config.retention.of_webhooks()));

@@ -16,6 +16,8 @@ struct Transitioned {
     from: Arc<str>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     data: Option<Payload>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    unparsed: bool,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     error: Option<Failure>,
 }
@@ -49,6 +51,7 @@ pub fn data(event: &Event) -> Option<String> {
         Event::Transitioned { from, data, error, .. } => serde_json::to_string(&Transitioned {
             from: from.clone(),
             data: data.clone(),
+            unparsed: data.as_ref().is_some_and(Payload::is_unparsed),
             error: error.clone(),
         }),
         Event::Failed { from, failure, .. } => {
@@ -84,7 +87,9 @@ pub fn event(
             Event::Restarted { attempt, given }
         }
         "lifecycle.transitioned" => {
-            let Transitioned { from, data, error } = row.json()?;
+            let Transitioned { from, data, unparsed, error } = row.json()?;
+            // A binary response stands in the row as `null`, which is read as none.
+            let data = if unparsed { Some(data.unwrap_or_default().marked_unparsed(true)) } else { data };
             Event::Transitioned { from, to: row.present("step", state)?.into(), attempt, data, error }
         }
         "lifecycle.failed" => {

@@ -374,7 +374,7 @@ impl<'m> Course<'m> {
     fn answered(&mut self, action: &DraftAction, attempt: u32, outcome: Result<Payload, StepError>) {
         let error = match outcome {
             Ok(result) => {
-                let data = Some(result).filter(|result| !result.is_null());
+                let data = Some(result).filter(|result| !result.is_null() || result.is_unparsed());
                 return self.go(after_success(action), data, None);
             }
             Err(error) => error,

@@ -12,7 +12,7 @@ use crate::question::Record;
 pub(super) struct Claim {
     /// At most so many.
     pub(super) limit: usize,
-    /// What this process has already. On a file whatever is held is held by it.
+    /// What this process has already.
     pub(super) held: Vec<SagaId>,
     /// Of no machine of these.
     pub(super) but: Vec<Arc<str>>,

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::lifecycle::{Input, Refused};
-use backstitch::store::isolation::{Isolable as _, isolate_picked};
+use backstitch::store::isolation::{Isolable as _, PickedBatch, isolate_picked};
 use backstitch::store::parked::{park, park_item};
 use backstitch::{ErrorKind, Payload, Performer, SagaId, StepError, store};
 use futures::FutureExt;
@@ -22,6 +22,7 @@ use super::claim::Claim;
 use super::errand::{Calls, Errand};
 use super::holding::Holding;
 use super::parked::ACTIONS;
+use super::retention::listed;
 use super::standing::Standing;
 use super::writer::Writer;
 use super::{looking, on_file, on_server};
@@ -99,9 +100,13 @@ impl Driver {
         mut handed: mpsc::UnboundedReceiver<Held>,
         closing: impl Future<Output = ()>,
     ) {
-        self.take_over().await;
-        self.base.seats.open(self.concurrency);
         let mut closing = std::pin::pin!(closing);
+        tokio::select! {
+            biased;
+            () = &mut closing => return,
+            () = self.take_over() => {}
+        }
+        self.base.seats.open(self.concurrency);
         let mut under_way = JoinSet::new();
         // Both end with this, also where somebody gives it up.
         let (mut renewing, mut looking) = (JoinSet::new(), JoinSet::new());
@@ -179,7 +184,7 @@ impl Driver {
             }
         }
         // Others may have room for it; it is not met again at once.
-        self.holding.let_go(&left, TICK).await;
+        self.holding.let_go(left, TICK).await;
         let wait = match found {
             0 => self.until_next().await.max(SOON),
             _ => Duration::ZERO,
@@ -246,12 +251,16 @@ impl Driver {
         if let Err(error) = park(&**self.base.store(), ACTIONS, &[(id, error)]).await {
             tracing::warn!(%id, %error, "an action whose answer is rejected cannot be parked");
         }
-        self.holding.let_go(&[(id, token)], Duration::ZERO).await;
+        self.holding.let_parked_go(id, token).await;
     }
 
     /// How long until something may be due.
     async fn until_next(&self) -> Duration {
-        let values = if self.base.is_shared() { Vec::new() } else { vec![self.base.now().into()] };
+        let values = if self.base.is_shared() {
+            Vec::new()
+        } else {
+            vec![self.base.now().into(), listed(&self.holding.ids()).into()]
+        };
         let micros = match self.base.read(NEXT_DUE, values).await {
             Ok(rows) => rows.first().and_then(|row| row.optional_integer(0).ok().flatten()),
             Err(_) => return STORE_RETRY,
@@ -370,10 +379,19 @@ impl Driver {
 
     /// Makes due what the process before this one held; on a server others may live, and their claims run out.
     async fn take_over(&self) {
+        let Ok(Side::Sqlite(file)) = self.base.side() else { return };
         loop {
-            let Ok(Side::Sqlite(file)) = self.base.side() else { return };
             let now = self.base.now();
-            match file.write_product(move |transaction| on_file::take_over(transaction, now)).await {
+            let taken_over = isolate_picked(
+                || file.read_product(on_file::held),
+                |only| {
+                    file.write_product(move |transaction| {
+                        on_file::take_over(transaction, only.as_deref(), now)
+                    })
+                },
+                |id, reason| park_item(&**self.base.store(), ACTIONS, id, reason),
+            );
+            match taken_over.await.and_then(PickedBatch::whole) {
                 Ok(_) => return,
                 Err(error) => tracing::warn!(%error, "actions that were under way cannot be taken up yet"),
             }

@@ -9,7 +9,8 @@ use backstitch::kernel::lifecycle::{Recorded, codec};
 use backstitch::store;
 use backstitch::store::sqlite::{EventRow, MessageRow, append_events, insert_messages};
 use backstitch::{SagaId, Timestamp};
-use rusqlite::{OptionalExtension, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Transaction, params};
+use uuid::Uuid;
 
 use super::announcement::Message;
 use super::base::Base;
@@ -256,16 +257,28 @@ pub(super) fn claim(
     let until = now.plus(lease).as_micros();
     // Names have a JSON form.
     let but = serde_json::to_string(&ask.but).unwrap_or_default();
-    let only = ask.only.as_deref().map(listed);
-    let rows =
-        claim.query_map(params![now.as_micros(), limit, node, until, but, only], Record::of_file_row)?;
+    let (only, held) = (ask.only.as_deref().map(listed), listed(&ask.held));
+    let values = params![now.as_micros(), limit, node, until, but, only, held];
+    let rows = claim.query_map(values, Record::of_file_row)?;
     let rows = rows.collect::<rusqlite::Result<Vec<_>>>()?;
     Ok(super::claim::readable(&rows))
 }
 
-/// Makes due what a process held that is gone.
-pub(super) fn take_over(transaction: &Transaction<'_>, now: Timestamp) -> rusqlite::Result<usize> {
-    transaction.prepare_cached(include_str!("sqlite/take_over.sql"))?.execute([now.as_micros()])
+/// The instances whose actions a process holds.
+pub(super) fn held(connection: &Connection) -> rusqlite::Result<Vec<SagaId>> {
+    let mut held = connection
+        .prepare_cached("select id from lifecycles where due_at is not null and holder is not null")?;
+    held.query_map([], |row| row.get(0).map(|id| SagaId(Uuid::from_bytes(id))))?.collect()
+}
+
+/// Makes due what a process held that is gone: these, or all.
+pub(super) fn take_over(
+    transaction: &Transaction<'_>,
+    only: Option<&[SagaId]>,
+    now: Timestamp,
+) -> rusqlite::Result<usize> {
+    let values = params![now.as_micros(), only.map(listed)];
+    transaction.prepare_cached(include_str!("sqlite/take_over.sql"))?.execute(values)
 }
 
 fn bytes(id: &SagaId) -> &[u8] {

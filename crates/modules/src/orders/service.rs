@@ -199,12 +199,22 @@ fn retry(mistakes: &mut Mistakes, place: &str, new: Option<&Value>, known: Optio
     if policy.as_ref().is_ok_and(|policy| policy.within.is_some()) {
         mistakes.add(format!("{place}.retry.within"), "is the service's timeout: leave it out");
     }
+    if policy.is_ok() && !says_how_often(written) {
+        let missing = "is missing: write how often the service is called again; `0` turns retries off";
+        mistakes.add(format!("{place}.retry.count"), missing);
+    }
     policy.unwrap_or_else(|Problems(found)| {
         for problem in found {
             mistakes.add(problem.place, problem.message);
         }
         Retry::none()
     })
+}
+
+/// Services have no usual number of retries. A list has one for each wait.
+fn says_how_often(policy: &Value) -> bool {
+    let says = |field| policy.get(field).is_some_and(|value| !value.is_null());
+    policy.is_number() || says("count") || says("delays")
 }
 
 /// How long each service may take before its order is rolled back.
@@ -360,6 +370,9 @@ mod tests {
             (json!({"cuont": 1}), "endpoints.payment.retry.cuont"),
             (json!(1001), "endpoints.payment.retry.count"),
             (json!({"count": 1, "within": "5s"}), "endpoints.payment.retry.within"),
+            (json!({"backoff": "fixed", "delay": "1s"}), "endpoints.payment.retry.count"),
+            (json!({"delay": "1s"}), "endpoints.payment.retry.count"),
+            (json!({"count": null}), "endpoints.payment.retry.count"),
         ] {
             assert_eq!(places(change(retry).over(Some(&first)).unwrap_err()), [place]);
         }

@@ -12,9 +12,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::kernel::lease::{Lease, Refused, Status};
-use backstitch::store::isolation::isolate_picked;
+use backstitch::store::isolation::{Isolable as _, PickedBatch, isolate_picked};
 use backstitch::store::parked::park_item;
 use backstitch::{Timestamp, store};
+use serde::{Deserialize, Serialize};
 use tokio::sync::futures::Notified;
 
 use super::base::{Base, Part, Side};
@@ -22,7 +23,7 @@ use super::error::Error;
 use super::parked::JOBS;
 use super::sealed_headers::SealedHeaders;
 use super::subscription::{Secrets, Subscription};
-use crate::batcher::Batcher;
+use crate::batcher::{Batcher, NotWritten};
 use crate::job_words::job_status;
 use crate::question::{Record, Value, chosen, statement, tidied};
 
@@ -39,8 +40,8 @@ const MAYBE_SENT: &str = "the subscription was deleted while this attempt waited
                           never came back, so a request may have been made";
 /// Error codes longer than this are cut.
 const LONGEST_CODE: usize = 100;
-/// How often is looked for what waits for deleted subscriptions.
-const CLOSED_EVERY: Duration = Duration::from_secs(5);
+/// Poll interval for jobs of deleted subscriptions and for rejected reports.
+const MAINTAINED_EVERY: Duration = Duration::from_secs(5);
 /// Jobs that [`Jobs::expire`] picks, in both dialects.
 const EXPIRED: [&str; 2] = [
     "select id from jobs where status = 'Leased' and queue = ?1 and until <= ?2 order by until limit 256",
@@ -52,7 +53,7 @@ const WAITING: [&str; 2] = [
     "select id from jobs where status = 'Pending' and lane = $1 order by id limit 256",
 ];
 /// Jobs put back or given up in one transaction at most.
-const BATCH: u32 = 256;
+pub(super) const BATCH: u32 = 256;
 /// What is kept of an answer's body, and of what people read about an error.
 const LONGEST_BODY: usize = 4096;
 const LONGEST_ERROR: usize = 500;
@@ -60,7 +61,7 @@ const LONGEST_ERROR: usize = 500;
 /// The jobs of deliveries.
 pub struct Jobs {
     pub(super) base: Arc<Base>,
-    batcher: Batcher<Report, Answered>,
+    pub(super) batcher: Batcher<Arc<Report>, Answered>,
 }
 
 /// A lane in which jobs wait, and how its endpoint is to be called.
@@ -184,7 +185,7 @@ pub struct Leased {
 }
 
 /// What came of an attempt.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct Report {
     /// The job.
     pub job: i64,
@@ -216,7 +217,7 @@ impl Report {
 }
 
 /// What of a request is kept: not what its headers say, which may be secret.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
     /// Where to.
     pub url: String,
@@ -308,9 +309,12 @@ enum Keep {
 impl Jobs {
     pub(super) fn on(base: Arc<Base>) -> Self {
         let writer = base.clone();
-        let batcher = Batcher::start(base.writers(), base.between_looks(), Report::bytes, move |batch| {
-            write(writer.clone(), batch)
-        });
+        let batcher = Batcher::start(
+            base.writers(),
+            base.between_looks(),
+            |report: &Arc<Report>| report.bytes(),
+            move |batch| write(writer.clone(), batch),
+        );
         Self { base, batcher }
     }
 
@@ -325,7 +329,7 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be read.
     pub async fn lanes(&self, after: i64, limit: usize) -> Result<Lanes, Error> {
-        let values = vec![after.into(), limit.into()];
+        let values = [after.into(), limit.into()].into_iter().chain(self.base.now_in_file()).collect();
         let rows = self.base.read(Part::Worker, statement!("webhooks/lanes"), values).await?;
         let mut lanes = Lanes::of(&rows)?;
         lanes.next = lanes.next.filter(|_| rows.len() >= limit);
@@ -337,8 +341,8 @@ impl Jobs {
     /// # Errors
     /// When the database cannot be read.
     pub(super) async fn chosen_lanes(&self, lanes: &[i64]) -> Result<Lanes, Error> {
-        let rows =
-            self.base.read(Part::Worker, statement!("webhooks/chosen_lanes"), vec![chosen(lanes)]).await?;
+        let values = std::iter::once(chosen(lanes)).chain(self.base.now_in_file()).collect();
+        let rows = self.base.read(Part::Worker, statement!("webhooks/chosen_lanes"), values).await?;
         Lanes::of(&rows)
     }
 
@@ -364,19 +368,55 @@ impl Jobs {
         if asks.is_empty() {
             return Ok(Vec::new());
         }
-        Ok(match self.base.side(Part::Worker)? {
+        let asks: Arc<[Ask]> = asks.into();
+        let leased = isolate_picked(
+            || self.leasable(asks.clone()),
+            |only| self.lease_those(asks.clone(), handed_out_by, only),
+            |job, reason| self.park(job, reason),
+        );
+        let PickedBatch { written, failed, .. } = leased.await?;
+        match failed {
+            Some(error) if written.is_empty() => Err(error.into()),
+            Some(error) => {
+                // The jobs that are leased already are sent all the same.
+                tracing::warn!(%error, "webhook jobs not leased; leased again with the next look");
+                Ok(written.into_iter().flatten().collect())
+            }
+            None => Ok(written.into_iter().flatten().collect()),
+        }
+    }
+
+    /// The jobs that a lease picks.
+    async fn leasable(&self, asks: Arc<[Ask]>) -> Result<Vec<i64>, store::Error> {
+        match self.base.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let now = self.base.now();
+                file.read_product(move |connection| on_file::leasable(connection, &asks, now)).await
+            }
+            Side::Postgres(server) => on_server::leasable(server, &asks).await,
+        }
+    }
+
+    async fn lease_those(
+        &self,
+        asks: Arc<[Ask]>,
+        handed_out_by: Option<&str>,
+        only: Option<Vec<i64>>,
+    ) -> Result<Vec<Leased>, store::Error> {
+        match self.base.side(Part::Worker)? {
             Side::Sqlite(file) => {
                 let (now, handed_out_by) = (self.base.now(), handed_out_by.map(str::to_owned));
                 file.write_product(move |transaction| {
-                    on_file::lease(transaction, &asks, handed_out_by.as_deref(), now)
+                    on_file::lease(transaction, &asks, handed_out_by.as_deref(), only.as_deref(), now)
                 })
-                .await?
+                .await
             }
-            Side::Postgres(server) => on_server::lease(server, &asks, handed_out_by).await?,
-        })
+            Side::Postgres(server) => on_server::lease(server, &asks, handed_out_by, only.as_deref()).await,
+        }
     }
 
-    /// Takes a report; when this returns, what it says is on disk, or was before. Many at once share transactions.
+    /// Takes a report; when this returns, what it says is on disk, or was before. Many at once share transactions. One that the
+    /// database rejects is kept until it is taken: see [`Self::settle_rejected`].
     ///
     /// # Errors
     /// When the database cannot be written; nobody knows then whether it counts, and reporting again is safe.
@@ -385,7 +425,13 @@ impl Jobs {
         let cut = |text: &str, longest| tidied(text).chars().take(longest).collect();
         report.error = report.error.as_deref().map(|error| cut(error, LONGEST_ERROR));
         report.body = report.body.as_deref().map(|body| cut(body, LONGEST_BODY));
-        let answered = self.batcher.write(report).await?;
+        let report = Arc::new(report);
+        let answered = match self.batcher.write(report.clone()).await {
+            Err(NotWritten::Store(why)) if why.is_about_an_item() => {
+                return self.keep_rejected(&report, why).await;
+            }
+            answered => answered?,
+        };
         if answered == Answered::Now {
             self.base.take_in_soon();
         }
@@ -512,14 +558,17 @@ impl Jobs {
         Ok(over)
     }
 
-    /// Gives up what waits for deleted subscriptions, for as long as it is polled. Whoever leases does so too, and at once; but
-    /// nobody may be leasing.
-    pub async fn close_lanes(&self) {
+    /// Gives up what waits for deleted subscriptions, and writes reports that were rejected, for as long as it is polled. Each
+    /// lease closes deleted subscriptions too, and at once; but a node may lease nothing.
+    pub async fn maintain(&self) {
         loop {
             if let Err(error) = self.close_deleted().await {
                 tracing::warn!(%error, "what waits for deleted subscriptions cannot be given up yet");
             }
-            tokio::time::sleep(CLOSED_EVERY).await;
+            if let Err(error) = self.settle_rejected().await {
+                tracing::warn!(%error, "rejected reports of webhooks not written; tried again");
+            }
+            tokio::time::sleep(MAINTAINED_EVERY).await;
         }
     }
 
@@ -553,7 +602,7 @@ impl Jobs {
         Ok(closed + parked)
     }
 
-    async fn park(&self, job: i64, reason: String) -> Result<(), store::Error> {
+    pub(super) async fn park(&self, job: i64, reason: String) -> Result<(), store::Error> {
         park_item(self.base.store(), JOBS, job, reason).await
     }
 
@@ -571,7 +620,7 @@ impl Jobs {
     }
 }
 
-async fn write(base: Arc<Base>, batch: Vec<Report>) -> Result<Vec<Answered>, store::Error> {
+async fn write(base: Arc<Base>, batch: Vec<Arc<Report>>) -> Result<Vec<Answered>, store::Error> {
     match base.side(Part::Worker)? {
         Side::Sqlite(file) => {
             let now = base.now();

@@ -54,6 +54,7 @@ pub mod parked;
 mod pause_writer;
 mod pauses;
 mod registrar;
+mod rejected_reports;
 mod replay;
 mod retention;
 mod schema;

@@ -4,7 +4,7 @@
 pub const RESULTS: &str = "webhook_results";
 /// Deliveries whose next attempt is due.
 pub const DELIVERIES: &str = "webhook_deliveries";
-/// Jobs whose lease is over, or whose subscription is deleted.
+/// Jobs that are leased, reported about, whose lease is over, or whose subscription is deleted.
 pub const JOBS: &str = "webhook_jobs";
 /// Deliveries that are old enough to be removed.
 pub const DELIVERY_RETENTION: &str = "webhook_delivery_retention";

@@ -62,5 +62,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0011.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0011.sql"),
         },
+        Migration {
+            name: "rejected_reports",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0012.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0012.sql"),
+        },
     ],
 };

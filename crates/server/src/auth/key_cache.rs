@@ -1,4 +1,4 @@
-//! What was read last about the keys, and the one read of them that is under way.
+//! What was read last about the keys, and the reads of them that are running.
 
 use std::ops::Deref;
 use std::sync::{Arc, Mutex, PoisonError};
@@ -11,7 +11,8 @@ use futures::future::{BoxFuture, Shared};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, timeout, timeout_at};
 
-/// How long requests wait for a read. A store that takes longer counts as unavailable.
+/// How long requests wait for a read. A store that takes longer counts as unavailable, and the next request begins another read:
+/// only the connection of the first may be dead.
 const ANSWER_WITHIN: Duration = Duration::from_secs(3);
 
 /// How long a read may take. It goes on when all who wait for it have given up, so that what a slow store says counts in the end.
@@ -106,10 +107,12 @@ impl<T: Send + Sync + 'static> KeyCache<T> {
         Ok(last)
     }
 
-    /// The read that is under way, or a new one, and whether it is new.
+    /// The read that may still answer in time, or a new one, and whether it is new.
     fn join_or_begin(&self) -> (Read<T>, bool) {
         let mut newest = self.newest.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(read) = newest.as_ref().filter(|read| !read.task.is_finished()) {
+        let may_answer =
+            |read: &&Read<T>| !read.task.is_finished() && read.asked_at.elapsed() < ANSWER_WITHIN;
+        if let Some(read) = newest.as_ref().filter(may_answer) {
             return (read.clone(), false);
         }
         let (asked_at, reading, last) = (Instant::now(), (self.read)(), self.last.clone());
@@ -122,7 +125,8 @@ impl<T: Send + Sync + 'static> KeyCache<T> {
                 other => other.to_string(),
             })?;
             let snapshot = Arc::new(Snapshot { asked_at, keys });
-            last.store(snapshot.clone());
+            // An earlier read may answer later.
+            last.rcu(|last| if last.asked_at > asked_at { last.clone() } else { snapshot.clone() });
             Ok(snapshot)
         });
         let read = Read {
@@ -145,10 +149,18 @@ mod tests {
 
     /// Holds the number of the read. All but the first take this long.
     async fn cache(takes: Duration) -> (KeyCache<usize>, Arc<AtomicUsize>) {
+        cache_of(move |_| takes).await
+    }
+
+    /// The same by the number of the read.
+    async fn cache_of(
+        takes: impl Fn(usize) -> Duration + Send + Sync + 'static,
+    ) -> (KeyCache<usize>, Arc<AtomicUsize>) {
         let reads = Arc::new(AtomicUsize::new(0));
         let counted = reads.clone();
         let read = move || {
             let number = counted.fetch_add(1, Ordering::SeqCst);
+            let takes = takes(number);
             async move {
                 if number > 0 {
                     tokio::time::sleep(takes).await;
@@ -174,11 +186,19 @@ mod tests {
         let refused = cache.within(FRESH_FOR).await.map(|_| ()).unwrap_err();
         assert!(matches!(refused, Error::Unavailable(_)), "{refused}");
         assert_eq!(**cache.within_or_last(FRESH_FOR).await.unwrap(), 0, "the last one meanwhile");
-        tokio::time::advance(Duration::from_secs(6)).await;
-        for _ in 0..10 {
-            tokio::task::yield_now().await;
-        }
-        assert_eq!(**cache.within_or_last(FRESH_FOR).await.unwrap(), 1, "what it said in the end");
+        tokio::time::sleep(Duration::from_millis(2500)).await;
+        assert_eq!(**cache.last.load_full(), 1, "what it said in the end");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn request_after_a_read_that_hangs_begins_another() {
+        // The first read hangs on a dead connection, the next one answers at once.
+        let (cache, reads) = cache_of(|number| Duration::from_secs(if number == 1 { 8 } else { 0 })).await;
+        cache.within(FRESH_FOR).await.map(|_| ()).unwrap_err();
+        assert_eq!(**cache.within(FRESH_FOR).await.unwrap(), 2);
+        tokio::time::sleep(Duration::from_secs(7)).await;
+        assert_eq!(**cache.last.load_full(), 2, "the hanging read began before");
+        assert_eq!(reads.load(Ordering::SeqCst), 3);
     }
 
     #[tokio::test(start_paused = true)]

@@ -62,19 +62,27 @@ impl RetryPolicies {
             .description(Some(self.about))
             .item(count(MAX_RETRIES))
             .item(
-                self.shape("The same wait each time.", FIXED)
+                self.counted("The same wait each time.", FIXED)
                     .property("delay", described::<WaitText>("The wait.")),
             )
             .item(
-                self.shape("Waits that double.", EXPONENTIAL)
+                self.counted("Waits that double.", EXPONENTIAL)
                     .property("delay", described::<WaitText>("The first wait."))
                     .property("max_delay", described::<WaitText>("The longest wait.")),
             )
-            .item(self.list(
-                "These waits in turn; the last one serves whatever comes after.",
-                waits().min_items(Some(1)),
-            ))
+            .item(
+                self.list(
+                    "These waits in turn; the last one serves whatever comes after.",
+                    waits().min_items(Some(1)),
+                )
+                .property("count", count(MAX_RETRIES))
+                .required("count"),
+            )
             // As many retries as there are waits.
+            .item(self.list(
+                "A retry after each of these waits.",
+                waits().min_items(Some(1)).max_items(usize::try_from(MAX_RETRIES).ok()),
+            ))
             .item(self.list("No retries.", waits().max_items(Some(0))).property("count", count(0)))
             .examples([
                 serde_json::json!({ "count": 2, "delay": "1s", "backoff": EXPONENTIAL, "max_delay": "30s" }),
@@ -88,11 +96,15 @@ impl RetryPolicies {
         self.shape(about, LIST).property("delays", waits).required("delays")
     }
 
+    /// A shape that has a usual count.
+    fn counted(&self, about: &str, backoff: &str) -> ObjectBuilder {
+        self.shape(about, backoff).property("count", count(MAX_RETRIES))
+    }
+
     /// What policies of every shape may say.
     fn shape(&self, about: &str, backoff: &str) -> ObjectBuilder {
         let jitter = "Waits are longer by up to this many percent.";
         let shape = closed(about)
-            .property("count", count(MAX_RETRIES))
             .property("backoff", ObjectBuilder::new().schema_type(Type::String).enum_values(Some([backoff])))
             .property("jitter", whole_number(jitter, 0, MAX_JITTER.into()));
         let shape = if self.bounded {

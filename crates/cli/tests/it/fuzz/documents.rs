@@ -103,6 +103,8 @@ fn good_definitions() -> Vec<Value> {
         retried(&json!({ "backoff": "list", "delays": ["1s"], "count": 4 })),
         retried(&json!({ "delays": [], "count": 0 })),
         retried(&json!({ "delays": [] })),
+        retried(&json!({ "delays": vec!["1s"; 1000] })),
+        retried(&json!({ "delays": vec!["1s"; 1001], "count": 1000 })),
         undone_again(&json!({ "max_delay": "5s" })),
         undone_again(&json!({ "backoff": "fixed", "delay": "5s" })),
         calling(&json!({ "method": "DELETE", "headers": {} })),
@@ -190,6 +192,7 @@ fn bad_definitions() -> Vec<Value> {
         retried(&json!({ "backoff": "list" })),
         retried(&json!({ "delays": [], "count": 1 })),
         retried(&json!({ "delays": ["1s"], "delay": "1s" })),
+        retried(&json!({ "delays": vec!["1s"; 1001] })),
         retried(&json!({ "jitter": 101 })),
         retried(&json!({ "within": "0s" })),
         calling(&json!({ "method": "HEAD" })),
@@ -347,6 +350,32 @@ async fn description_allows_the_declarations_that_are_accepted() {
         }
     }
     assert!(differences.is_empty(), "{}", differences.join("\n"));
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn description_requires_the_count_of_a_service_retry() {
+    let folder = tempfile::tempdir().unwrap();
+    let server = server(folder.path()).await;
+    let endpoint =
+        |retry: &Value| json!({ "url": "http://a/do", "rollback_url": "http://a/undo", "retry": retry });
+    for (retry, is_good) in [
+        (json!(2), true),
+        (json!({ "count": 2, "backoff": "fixed", "delay": "1s" }), true),
+        (json!({ "count": 0 }), true),
+        (json!({ "delays": ["1s"] }), true),
+        (json!({ "backoff": "fixed", "delay": "1s" }), false),
+        (json!({ "delay": "1s", "max_delay": "5s" }), false),
+        (json!({}), false),
+    ] {
+        let endpoint = endpoint(&retry);
+        let change =
+            json!({ "endpoints": { "payment": endpoint, "inventory": endpoint, "logistics": endpoint } });
+        let is_allowed = allowed(&server.client, &[("ServicesChange", change.clone())]).await[0];
+        let json = [("content-type", "application/json")];
+        let path = "/v1/admin/config/services";
+        let answer = server.client.send(Method::PUT, path, &json, change.to_string()).await;
+        assert_eq!((answer.status < 300, is_allowed), (is_good, is_good), "{retry}: {answer:?}");
+    }
 }
 
 /// The definitions and machines that the pages show.

@@ -192,6 +192,7 @@ pub(crate) const TABLES: &[Table] = &[
     history("waiting_dead_letters", &[frozen("saga_id = 6")]),
     history("webhook_attempts", &[frozen("saga_id = 2"), frozen("saga_id = 3")]),
     free("webhook_senders", "it lists the nodes that send"),
+    free("webhook_rejected_reports", "it holds reports until the database takes them"),
     free("webhook_pauses", "it shows what nodes hold in memory, until it expires"),
     history(
         "lifecycle_machines",

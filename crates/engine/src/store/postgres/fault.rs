@@ -121,9 +121,12 @@ fn class(code: &SqlState) -> &str {
     code.code().get(..2).unwrap_or_default()
 }
 
+/// Details of rejected rows and values repeat what they contain, such as payloads and tokens; those of keys name the key.
 fn in_words(error: &DbError) -> String {
+    let code = error.code();
+    let names_a_key = [&SqlState::UNIQUE_VIOLATION, &SqlState::FOREIGN_KEY_VIOLATION].contains(&code);
     let mut words = error.message().to_owned();
-    if let Some(detail) = error.detail() {
+    if let Some(detail) = error.detail().filter(|_| names_a_key || !blames_the_data(class(code))) {
         words.push_str(": ");
         words.push_str(detail);
     }

@@ -2,7 +2,7 @@
 
 use std::collections::HashSet;
 
-use backstitch_kernel::lifecycle::{Event, Failure, Given, Input, codec};
+use backstitch_kernel::lifecycle::{Event, Failure, Given, Input, Instance, codec};
 use backstitch_kernel::{Payload, StepError};
 
 use crate::lifecycle::support::{Life, abandon, driven, expiring, fail, start, start_as};
@@ -46,6 +46,26 @@ fn every_event_is_read_as_it_was_written() {
         }
     }
     assert_eq!(seen, Event::NAMES.into_iter().collect(), "every kind was tried");
+}
+
+#[test]
+fn unparsed_response_keeps_its_mark() {
+    for (body, text) in [(b"<p>linked</p>".as_slice(), "\"<p>linked</p>\""), (b"\xff", "null")] {
+        let mut life = Life::of(driven());
+        life.tell(start()).unwrap();
+        let Instance { entry, failures, token, .. } = *life.stands();
+        let outcome = Ok(Payload::from_unparsed(body));
+        life.tell(Input::Answered { entry, attempt: failures + 1, token: Some(token), outcome }).unwrap();
+        let event = life
+            .log
+            .iter()
+            .map(|recorded| &recorded.event)
+            .find(|event| matches!(event, Event::Transitioned { data: Some(_), .. }));
+        let row = codec::data(event.unwrap());
+        let again = codec::event("lifecycle.transitioned", Some("b"), Some(1), row.as_deref()).unwrap();
+        let Event::Transitioned { data: Some(data), .. } = again else { panic!("{again:?}") };
+        assert_eq!((data.as_str(), data.is_unparsed()), (text, true));
+    }
 }
 
 #[test]

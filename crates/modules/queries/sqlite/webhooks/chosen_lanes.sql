@@ -5,5 +5,11 @@ select
 from webhook_subscriptions as p
 where
     p.id in (select value from json_each(?1))
-    and exists (select 1 from jobs indexed by jobs_due_in_lane where status = 'Pending' and lane = p.id)
+    and exists (
+        select 1
+        from jobs indexed by jobs_due_in_lane
+        where
+            status = 'Pending' and lane = p.id
+            and id not in (select cast(item as integer) from parked_items where area = 'webhook_jobs' and retry_at > ?2)
+    )
 order by p.id

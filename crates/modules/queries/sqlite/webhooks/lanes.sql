@@ -2,13 +2,21 @@
 with recursive
 found (lane) as (
     select (
-        select lane from jobs where status = 'Pending' and lane is not null and lane > ?1 order by lane limit 1
+        select lane
+        from jobs
+        where
+            status = 'Pending' and lane is not null and lane > ?1
+            and id not in (select cast(item as integer) from parked_items where area = 'webhook_jobs' and retry_at > ?3)
+        order by lane
+        limit 1
     )
     union all
     select (
         select lane
         from jobs
-        where status = 'Pending' and lane is not null and lane > found.lane
+        where
+            status = 'Pending' and lane is not null and lane > found.lane
+            and id not in (select cast(item as integer) from parked_items where area = 'webhook_jobs' and retry_at > ?3)
         order by lane
         limit 1
     )

@@ -1,8 +1,10 @@
 //! Jobs in a file. What a lease becomes is the kernel's to say; here it is read and written back.
 
+use std::sync::Arc;
+
 use backstitch::Timestamp;
 use backstitch::kernel::lease::{Lease, Status};
-use rusqlite::{OptionalExtension, Params, Row, Transaction, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, params};
 
 use super::{
     Answered, Ask, BATCH, Expired, Found, Keep, LEASE_EXPIRED, Leased, MAYBE_SENT, NEVER_SENT, QUEUE, Report,
@@ -17,10 +19,24 @@ struct Job {
     found: Found,
 }
 
+/// The jobs that a lease picks.
+pub(super) fn leasable(connection: &Connection, asks: &[Ask], now: Timestamp) -> rusqlite::Result<Vec<i64>> {
+    let mut due = connection.prepare_cached(include_str!("../sqlite/due_in_lane.sql"))?;
+    let mut jobs = Vec::new();
+    for ask in asks {
+        let most = i64::try_from(ask.most).unwrap_or(i64::MAX);
+        let rows = due.query_map(params![ask.lane, now.as_micros(), most], |row| row.get(6))?;
+        jobs.extend(rows.collect::<rusqlite::Result<Vec<i64>>>()?);
+    }
+    Ok(jobs)
+}
+
+/// Leases jobs: these, or all.
 pub(super) fn lease(
     transaction: &Transaction<'_>,
     asks: &[Ask],
     handed_out_by: Option<&str>,
+    only: Option<&[i64]>,
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Leased>> {
     let mut is_open = transaction.prepare_cached(include_str!("../sqlite/is_open.sql"))?;
@@ -36,6 +52,9 @@ pub(super) fn lease(
         let mut jobs = Vec::new();
         while let Some(row) = rows.next()? {
             let job = read(row)?;
+            if only.is_some_and(|only| !only.contains(&job.id)) {
+                continue;
+            }
             let Ok(lease) = job.found.lease.lease(duration, now) else { continue };
             let got = Leased {
                 job: job.id,
@@ -64,7 +83,7 @@ pub(super) fn lease(
 
 pub(super) fn report(
     transaction: &Transaction<'_>,
-    batch: &[Report],
+    batch: &[Arc<Report>],
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Answered>> {
     batch.iter().map(|report| report_one(transaction, report, now)).collect()

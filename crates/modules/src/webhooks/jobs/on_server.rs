@@ -1,6 +1,7 @@
 //! Jobs on a server, by its own clock: one statement a batch.
 
 use std::collections::{HashMap, HashSet};
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use backstitch::kernel::lease::{Lease, MAX_EXPIRIES};
@@ -16,16 +17,28 @@ use super::{
 use crate::job_words::{job_status, job_word};
 use crate::question::column_unreadable;
 
+/// The jobs that a lease picks.
+pub(super) async fn leasable(server: &Acting, asks: &[Ask]) -> Result<Vec<i64>, store::Error> {
+    let (lanes, most) = lanes_and_most(asks);
+    let rows = server.query(include_str!("../postgres/due_in_lanes.sql"), &[&lanes, &most]).await?;
+    rows.iter().map(|row| row.try_get("id").map_err(|why| column_unreadable(&why))).collect()
+}
+
+fn lanes_and_most(asks: &[Ask]) -> (Vec<i64>, Vec<i64>) {
+    asks.iter().map(|ask| (ask.lane, i64::try_from(ask.most).unwrap_or(i64::MAX))).unzip()
+}
+
+/// Leases jobs: these, or all.
 pub(super) async fn lease(
     server: &Acting,
     asks: &[Ask],
     handed_out_by: Option<&str>,
+    only: Option<&[i64]>,
 ) -> Result<Vec<Leased>, store::Error> {
-    let lanes: Vec<i64> = asks.iter().map(|ask| ask.lane).collect();
-    let most: Vec<i64> = asks.iter().map(|ask| i64::try_from(ask.most).unwrap_or(i64::MAX)).collect();
+    let (lanes, most) = lanes_and_most(asks);
     let millis: Vec<i64> = asks.iter().map(|ask| millis(ask.lease)).collect();
     let as_of: Vec<SystemTime> = asks.iter().map(|ask| time(ask.as_of)).collect();
-    let values: [&(dyn ToSql + Sync); 5] = [&lanes, &most, &millis, &as_of, &handed_out_by];
+    let values: [&(dyn ToSql + Sync); 6] = [&lanes, &most, &millis, &as_of, &handed_out_by, &only];
     let rows = server.query(include_str!("../postgres/lease.sql"), &values).await?;
     let leased = |row: &Row| {
         Ok(Leased {
@@ -48,15 +61,15 @@ pub(super) async fn lease(
 }
 
 /// In the order asked. One statement takes one report of each job, so a job's second report waits for the next.
-pub(super) async fn report(server: &Acting, batch: &[Report]) -> Result<Vec<Answered>, store::Error> {
+pub(super) async fn report(server: &Acting, batch: &[Arc<Report>]) -> Result<Vec<Answered>, store::Error> {
     let mut answers: Vec<Option<Answered>> = vec![None; batch.len()];
     while answers.iter().any(Option::is_none) {
         let mut jobs = HashSet::new();
         let open = (0..batch.len()).filter(|index| answers[*index].is_none());
         let wave: Vec<usize> = open.filter(|index| jobs.insert(batch[*index].job)).collect();
-        let found = report_once(server, wave.iter().map(|index| &batch[*index])).await?;
+        let found = report_once(server, wave.iter().map(|index| &*batch[*index])).await?;
         for index in wave {
-            let Report { job, token, .. } = batch[index];
+            let Report { job, token, .. } = *batch[index];
             answers[index] = Some(found.get(&job).map_or(Answered::Unknown, |found| found.takes(token)));
         }
     }

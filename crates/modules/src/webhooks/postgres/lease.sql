@@ -13,7 +13,10 @@ due as (
         cross join lateral (
             select id
             from jobs
-            where status = 'Pending' and lane = open.lane and until <= clock()
+            where
+                status = 'Pending' and lane = open.lane and until <= clock()
+                and id <> all (array(select item::bigint from parked_items where area = 'webhook_jobs' and retry_at > clock()))
+                and ($6::bigint[] is null or id = any ($6))
             order by id
             limit open.most
             for update skip locked

@@ -5,6 +5,8 @@ select
 from jobs as j indexed by jobs_due_in_lane
     cross join webhook_delivery_sagas as s on s.id = j.delivery_id
     cross join webhook_events as e on e.id = s.event_id
-where j.status = 'Pending' and j.lane = ?1 and j.until <= ?2
+where
+    j.status = 'Pending' and j.lane = ?1 and j.until <= ?2
+    and j.id not in (select cast(item as integer) from parked_items where area = 'webhook_jobs' and retry_at > ?2)
 order by j.id
 limit ?3

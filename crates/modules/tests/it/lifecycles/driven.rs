@@ -41,6 +41,24 @@ async fn a_site_is_driven_from_its_start_to_its_end() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn unparsed_response_is_marked_in_the_log() {
+    for stage in Stage::each().await {
+        stage.provide_driven_sites().await;
+        stage.services.will("source_resolving", Answer::GivesText("<p>found</p>"));
+        let driving = stage.drive();
+        stage.start("s").await;
+        stage.until("s", "live").await;
+        let log = stage.log("s").await;
+        let data = log.iter().find_map(|recorded| match &recorded.event {
+            Event::Transitioned { data: Some(data), .. } => Some(data),
+            _ => None,
+        });
+        assert_eq!(data.map(|data| (data.as_str(), data.is_unparsed())), Some(("\"<p>found</p>\"", true)));
+        driving.stop().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn a_site_waits_for_its_link_and_goes_on_when_it_is_started_again() {
     for stage in Stage::each().await {
         stage.provide_driven_sites().await;

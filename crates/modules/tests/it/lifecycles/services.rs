@@ -11,6 +11,8 @@ use tokio::sync::Semaphore;
 /// What a service does when it is asked.
 pub(crate) enum Answer {
     Gives(&'static str),
+    /// Answers what is not JSON.
+    GivesText(&'static str),
     Fails(StepError),
     /// Takes effect, and never says so.
     Hangs,
@@ -104,6 +106,7 @@ impl Calls for Services {
         self.asked.add_permits(1);
         match answer {
             Answer::Gives(result) => Ok(Payload::parse(result).unwrap()),
+            Answer::GivesText(body) => Ok(Payload::from_unparsed(body.as_bytes())),
             Answer::Fails(error) => Err(error),
             Answer::Hangs => std::future::pending().await,
         }

@@ -90,6 +90,34 @@ async fn s4_1_an_event_is_sent_reported_and_completed() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn webhook_whose_report_is_rejected_is_sent_once() {
+    for stage in Stage::each().await {
+        let service = Service::always(|| Reply::http(200, "thanks")).await;
+        subscribe(&stage, service.url(), |_| ()).await;
+        stage.obstruct("webhook_attempts", "insert", "true").await;
+        let working = work(&stage, stage.dispatch());
+        let event = stage.tell("o-1").await.event;
+        let parked = loop {
+            let parked = stage.engine.store().parked(None, 10).await.unwrap();
+            if !parked.is_empty() {
+                break parked;
+            }
+            tokio::time::sleep(Duration::from_millis(5)).await;
+        };
+        assert_eq!((parked.len(), &*parked[0].area), (1, "webhook_jobs"));
+        // The lease has run out, and nothing is parked any more.
+        stage.advance(Duration::from_secs(3600)).await;
+        stage.webhooks.jobs.expire().await.unwrap();
+        drop(working);
+        stage.clear("webhook_attempts").await;
+        let _working = work(&stage, stage.dispatch());
+        assert_eq!(stage.webhooks.jobs.settle_rejected().await.unwrap(), 1);
+        until(&stage, event, Status::Completed).await;
+        assert_eq!(service.heard().len(), 1);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn s6_a_failure_is_kept_with_its_answer_and_tried_again_when_it_is_due() {
     for stage in Stage::each().await {
         let reply = |nth: usize| if nth == 1 { Reply::http(500, "not today") } else { Reply::http(204, "") };

@@ -1,12 +1,16 @@
 //! Items that the database rejects are parked, and their batches go on without them.
 
+use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::Desk as _;
 use backstitch::kernel::delivery::Status;
 use backstitch::store::parked::ParkedFilter;
-use backstitch_modules::webhooks::{Ages, Expired, LetterConflict, Which};
+use backstitch_modules::webhooks::{
+    Ages, Answered, Counter, Expired, LetterConflict, Nobody, Report, Which, Won,
+};
 
-use crate::webhooks::stage::{LEASE, Stage};
+use crate::webhooks::stage::{LEASE, Place, Stage, success};
 
 /// For how long an item is parked that was rejected once.
 const PARKED: Duration = Duration::from_secs(60);
@@ -252,6 +256,111 @@ async fn rejected_attempt_is_parked_and_others_begin() {
         stage.advance(PARKED).await;
         assert_eq!(stage.decide().await.begun, 1);
         assert_eq!(parked(&stage).await, []);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_lease_is_parked_and_others_are_leased() {
+    for stage in Stage::each().await {
+        for _ in 0..2 {
+            stage.subscribe(&["order.*"], 8).await;
+        }
+        stage.tell("o-1").await;
+        stage.tell("o-2").await;
+        stage.decide().await;
+        let job = stage.number("select min(id) from jobs").await;
+        stage.obstruct("jobs", "update", &format!("new.id = {job} and new.status = 'Leased'")).await;
+        let leased = stage.lease().await;
+        assert_eq!(leased.len(), 3);
+        assert!(leased.iter().all(|leased| leased.job != job));
+        assert_eq!(parked(&stage).await, one("webhook_jobs", job));
+        assert!(stage.webhooks.jobs.lanes(0, 10).await.unwrap().open.is_empty(), "its lane has nothing else");
+        assert_eq!(stage.lease().await.len(), 0);
+
+        stage.clear("jobs").await;
+        stage.advance(PARKED).await;
+        assert_eq!(stage.lease_one().await.job, job);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn workers_get_other_deliveries_when_a_lease_is_rejected() {
+    for stage in Stage::each().await {
+        for _ in 0..2 {
+            stage.subscribe(&["order.*"], 8).await;
+        }
+        stage.tell("o-1").await;
+        stage.decide().await;
+        let job = stage.number("select min(id) from jobs").await;
+        stage.obstruct("jobs", "update", &format!("new.id = {job} and new.status = 'Leased'")).await;
+        let counter = Counter::of(stage.dispatch(), stage.webhooks.subscriptions.clone(), Arc::new(Nobody));
+        let work = counter.lease(&["webhooks"], 10, LEASE).await.unwrap();
+        assert_eq!(work.len(), 1);
+        assert_ne!(work[0].job, job);
+        assert_eq!(parked(&stage).await, one("webhook_jobs", job));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn rejected_report_counts_once_the_database_takes_it() {
+    for table in ["webhook_attempts", "job_results"] {
+        for stage in Stage::each().await {
+            let [_, bad, _] = three_deliveries(&stage).await;
+            stage.decide().await;
+            let leased = stage.lease().await;
+            let rejected = leased.iter().find(|leased| leased.delivery == bad).unwrap();
+            let job = rejected.job;
+            stage.obstruct(table, "insert", &format!("new.job_id = {job}")).await;
+            for leased in &leased {
+                assert_eq!(stage.arrived(leased).await, Answered::Now);
+            }
+            assert_eq!(stage.arrived(rejected).await, Answered::Before(Won::Completed), "its first report");
+            assert_eq!(stage.decide().await.completed, 2);
+            assert_eq!(parked(&stage).await, one("webhook_jobs", job));
+
+            let jobs = &stage.webhooks.jobs;
+            for _ in 0..2 {
+                // However long it takes, the webhook is not sent again.
+                stage.advance(PARKED * 2).await;
+                assert_eq!(jobs.expire().await.unwrap(), Expired::default());
+                assert_eq!(jobs.settle_rejected().await.unwrap(), 0);
+                assert_eq!(parked(&stage).await, one("webhook_jobs", job));
+            }
+            assert_eq!(stage.lease().await.len(), 0);
+
+            stage.clear(table).await;
+            stage.engine.retry_parked(&ParkedFilter::one("webhook_jobs", &job.to_string())).await.unwrap();
+            assert_eq!(jobs.settle_rejected().await.unwrap(), 1);
+            assert_eq!(stage.decide().await.completed, 1);
+            assert_eq!(stage.webhooks.deliveries.attempts(bad).await.unwrap().len(), 1);
+            assert_eq!(jobs.settle_rejected().await.unwrap(), 0, "it is forgotten");
+            assert_eq!(parked(&stage).await, []);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn reason_of_a_rejected_row_has_none_of_its_values() {
+    for stage in Stage::each().await {
+        let mut constraints = vec!["add column extra text check (body is null)"];
+        if matches!(stage.place, Place::Postgres { .. }) {
+            constraints.push("drop column extra, alter column url set not null");
+        }
+        stage.subscribe(&["order.*"], 8).await;
+        for (nth, constraint) in constraints.into_iter().enumerate() {
+            stage.execute(&format!("alter table webhook_attempts {constraint}")).await.unwrap();
+            stage.tell(&format!("o-{nth}")).await;
+            stage.decide().await;
+            let leased = stage.lease_one().await;
+            let report = Report { body: Some("token=s3cret".to_owned()), ..success(&leased) };
+            stage.webhooks.jobs.report(report).await.unwrap();
+            let parked = stage.engine.store().parked(None, 10).await.unwrap();
+            assert_eq!(parked.len(), nth + 1);
+            for parked in parked {
+                assert!(parked.reason.contains("constraint"), "{parked:?}");
+                assert!(!parked.reason.contains("s3cret"), "{parked:?}");
+            }
+        }
     }
 }
 

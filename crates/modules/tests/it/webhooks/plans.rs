@@ -149,9 +149,9 @@ fn asked_of_a_file() -> Vec<((&'static str, &'static str), Values, &'static str)
         ),
         (sqlite!("results"), vec![number(100), number(LATER)], "INTEGER PRIMARY KEY"),
         (sqlite!("due_in_lane"), vec![number(4), number(LATER), number(100)], "jobs_due_in_lane"),
-        (both!("sqlite", "lanes"), vec![number(0), number(100)], "jobs_due_in_lane"),
+        (both!("sqlite", "lanes"), vec![number(0), number(100), number(LATER)], "jobs_due_in_lane"),
         (both!("sqlite", "deleted_lanes"), vec![], "jobs_due_in_lane"),
-        (both!("sqlite", "chosen_lanes"), vec![text("[1,2]")], "jobs_due_in_lane"),
+        (both!("sqlite", "chosen_lanes"), vec![text("[1,2]"), number(LATER)], "jobs_due_in_lane"),
         (both!("sqlite", "with_workers"), vec![text("x")], "jobs_handed_out"),
         (sqlite!("expired"), vec![text("deliver/webhooks"), number(LATER), number(100)], "jobs_leased"),
         (sqlite!("known_event"), vec![text("e-7")], "uniq_saga_event_subscription"),
@@ -274,7 +274,7 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_sqlite() {
 }
 
 /// Queries about rows whose numbers they are given, about subscriptions and their pauses, and about the few nodes that send.
-const BY_NUMBER: [&str; 30] = [
+const BY_NUMBER: [&str; 34] = [
     "attempts",
     "beat",
     "bulk_of_events",
@@ -285,11 +285,13 @@ const BY_NUMBER: [&str; 30] = [
     "export_attempts",
     "export_deliveries",
     "export_events",
+    "forget_rejected_report",
     "gone_subscription",
     "ingest",
     "insert_subscription",
     "jobs_standing",
     "keep",
+    "keep_rejected_report",
     "lane_of_job",
     "leave",
     "list_subscriptions",
@@ -301,6 +303,8 @@ const BY_NUMBER: [&str; 30] = [
     "prunable_deliveries",
     "prune_attempts",
     "prune_jobs",
+    "rejected_report",
+    "rejected_reports",
     "remove_conflicting_letter",
     "report",
     "rotate_secret",
@@ -360,9 +364,10 @@ async fn s10_1_queries_by_status_and_time_use_their_index_on_postgres() {
         (server!("results"), vec![&hundred], &["webhook_delivery_sagas_pkey"]),
         (
             server!("lease"),
-            vec![&ids, &ids, &ids, &times, &code],
+            vec![&ids, &ids, &ids, &times, &code, &all],
             &["jobs_due_in_lane", "webhook_delivery_sagas_pkey"],
         ),
+        (server!("due_in_lanes"), vec![&ids, &ids], &["jobs_due_in_lane"]),
         (both!("postgres", "lanes"), vec![&none, &hundred], &["jobs_due_in_lane"]),
         (both!("postgres", "chosen_lanes"), vec![&chosen], &["jobs_due_in_lane"]),
         (server!("expire"), vec![&queue, &hundred, &fifth, &code, &all], &["jobs_leased"]),

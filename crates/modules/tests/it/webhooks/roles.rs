@@ -66,6 +66,17 @@ const CHANGES: &[(&str, &[&str])] = &[
         "insert into jobs (delivery_id, lane, queue, until, created_at) values (77, 77, 'x', now(), now())",
         &["backstitch_orchestrator"],
     ),
+    // With what belongs to sagas it would be work in any queue.
+    (
+        "insert into jobs (saga_id, queue, until, created_at)
+         values ('00000000-0000-0000-0000-000000000077', 'x', now(), now())",
+        &[],
+    ),
+    (
+        "insert into jobs (delivery_id, lane, queue, until, created_at, payload)
+         values (77, 77, 'x', now(), now(), '{}')",
+        &[],
+    ),
     ("update jobs set status = 'Leased', token = 1 where false", &["backstitch_worker"]),
     ("update jobs set delivery_id = 7 where false", &[]),
     ("delete from jobs where false", &["backstitch_retention"]),
@@ -107,6 +118,12 @@ const CHANGES: &[(&str, &[&str])] = &[
     ("update webhook_pauses set node = 'x' where false", &[]),
     ("delete from webhook_pauses where false", &["backstitch_worker"]),
     ("truncate webhook_pauses", &[]),
+    (
+        "insert into webhook_rejected_reports (job_id, token, report) values (77, 1, '{}')",
+        &["backstitch_worker"],
+    ),
+    ("update webhook_rejected_reports set report = '{}' where false", &[]),
+    ("delete from webhook_rejected_reports where false", &["backstitch_worker"]),
     ("delete from sagas where false", &[]),
     ("insert into outbox (topic, idempotency_key, payload, due_at, created_at) values ('x', 'x', '', now(), now())", &[]),
     ("truncate webhook_delivery_sagas", &[]),
@@ -138,6 +155,35 @@ async fn s9_each_role_may_change_what_is_its_own_and_nothing_else() {
             assert_eq!(may(&session, role, statement).await, allowed.contains(&role), "{role}: {statement}");
         }
     }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn roles_of_webhooks_cannot_change_jobs_of_sagas() {
+    let stage = Stage::postgres().await;
+    let Place::Postgres { address, .. } = &stage.place else { return };
+    let session = session(address).await;
+    for status in ["Pending", "Failed"] {
+        let job = format!(
+            "insert into jobs (saga_id, status, queue, until, created_at)
+             values ('00000000-0000-0000-0000-000000000077', '{status}', 'x', now(), now())"
+        );
+        session.batch_execute(&job).await.unwrap();
+    }
+    for (role, change) in [
+        ("backstitch_worker", "update jobs set status = 'Completed' where status = 'Pending'"),
+        (
+            "backstitch_worker",
+            "update jobs set token = token + 1, status = 'Leased' where status = 'Pending'",
+        ),
+        ("backstitch_retention", "delete from jobs where status = 'Failed'"),
+    ] {
+        session.batch_execute(&format!("begin; set local role {role}")).await.unwrap();
+        let refused = session.batch_execute(change).await.unwrap_err();
+        let refused = refused.as_db_error().unwrap().message().to_owned();
+        assert_eq!(refused, "the roles of webhooks change only jobs of deliveries", "{role}: {change}");
+        session.batch_execute("rollback").await.unwrap();
+    }
+    session.batch_execute("update jobs set status = 'Completed' where status = 'Pending'").await.unwrap();
 }
 
 #[tokio::test(flavor = "multi_thread")]

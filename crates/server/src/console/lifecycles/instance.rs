@@ -164,7 +164,9 @@ pub(super) fn told_of(event: &Event) -> (String, String) {
         Event::Restarted { given, .. } => (format!("start {}", event.attempt()), text(given.input.as_ref())),
         Event::Transitioned { from, to, data, error, .. } => {
             let error = error.as_ref().map(|it| format!("after {}: {} ", it.kind, it.message));
-            (format!("{from} → {to}"), error.unwrap_or_default() + &text(data.as_ref()))
+            let mark = data.as_ref().filter(|data| data.is_unparsed()).map(|_| " unparsed: true");
+            let data = text(data.as_ref()) + mark.unwrap_or_default();
+            (format!("{from} → {to}"), error.unwrap_or_default() + &data)
         }
         Event::Failed { from, failure, .. } => {
             (format!("{from} → {state}"), format!("{}: {}", failure.kind, failure.message))

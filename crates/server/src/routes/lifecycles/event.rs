@@ -49,6 +49,9 @@ pub(in crate::routes) struct LifecycleEvent<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     #[schema(value_type = Value, required = false)]
     data: Option<&'a Payload>,
+    /// `true` if the service's response was not JSON. `data` is then its text, or null if it was binary.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    unparsed: bool,
     /// The kind of error that led there.
     #[serde(skip_serializing_if = "Option::is_none")]
     error_kind: Option<&'a str>,
@@ -113,7 +116,9 @@ impl<'a> LifecycleEvent<'a> {
                 Self { correlation_id: correlation_id.as_deref(), input: input.as_ref(), ..self }
             }
             Event::Transitioned { from, to, data, error, .. } => {
-                Self { from: Some(from), to: Some(to), data: data.as_ref(), ..self }.after(error.as_ref())
+                let unparsed = data.as_ref().is_some_and(Payload::is_unparsed);
+                Self { from: Some(from), to: Some(to), data: data.as_ref(), unparsed, ..self }
+                    .after(error.as_ref())
             }
             Event::Failed { from, failure, .. } => {
                 Self { from: Some(from), to: self.state, ..self }.after(Some(failure))

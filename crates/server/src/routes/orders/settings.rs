@@ -155,8 +155,8 @@ pub(in crate::routes) mod described {
     #[schema(as = ServiceExponentialRetry, example = json!({ "count": 3, "delay": "1s" }))]
     struct ExponentialRetry {
         /// Attempts after the first.
-        #[schema(value_type = u32, required = false, maximum = 1000)]
-        count: Option<u32>,
+        #[schema(maximum = 1000)]
+        count: u32,
         /// The first wait; `1s` unless given.
         #[schema(value_type = WaitText, required = false)]
         delay: Option<String>,
@@ -176,8 +176,8 @@ pub(in crate::routes) mod described {
     #[schema(as = ServiceFixedRetry, example = json!({ "count": 3, "delay": "1s", "backoff": "fixed" }))]
     struct FixedRetry {
         /// Attempts after the first.
-        #[schema(value_type = u32, required = false, maximum = 1000)]
-        count: Option<u32>,
+        #[schema(maximum = 1000)]
+        count: u32,
         /// The wait; `1s` unless given.
         #[schema(value_type = WaitText, required = false)]
         delay: Option<String>,

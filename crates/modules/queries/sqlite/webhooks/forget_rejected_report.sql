@@ -1,0 +1,2 @@
+delete from webhook_rejected_reports
+where job_id = ?1

@@ -1,0 +1,89 @@
+//! Reports that the database rejects, kept until it takes them: a webhook that was sent is not sent again.
+
+use std::sync::Arc;
+
+use backstitch::store;
+use backstitch::store::isolation::Isolable as _;
+
+use super::base::Part;
+use super::error::Error;
+use super::jobs::{Answered, BATCH, Jobs, Report, Won};
+use crate::batcher::NotWritten;
+use crate::question::{Record, statement};
+
+impl Jobs {
+    /// Keeps a rejected report and parks its job. The job stays leased until the report is written.
+    pub(super) async fn keep_rejected(
+        &self,
+        report: &Report,
+        why: Arc<store::Error>,
+    ) -> Result<Answered, Error> {
+        let text = serde_json::to_string(report).map_err(|error| store::Error::Refused(error.to_string()))?;
+        let values = vec![report.job.into(), report.token.into(), text.into()];
+        let kept =
+            self.base.change(Part::Worker, statement!("webhooks/keep_rejected_report"), values).await?;
+        if !kept.is_empty() {
+            self.park(report.job, why.to_string()).await?;
+            return Ok(Answered::Now);
+        }
+        let values = vec![report.job.into(), report.token.into()];
+        let first =
+            self.base.read_durably(Part::Worker, statement!("webhooks/rejected_report"), values).await?;
+        match first.first() {
+            Some(row) => {
+                let Report { error_code, .. } = parsed(report.job, row, 0)?;
+                Ok(Answered::Before(error_code.map_or(Won::Completed, Won::Failed)))
+            }
+            None => Err(Error::Batch(why)),
+        }
+    }
+
+    /// Writes reports that were rejected and whose jobs are no longer parked; how many there were. Those that are rejected again
+    /// stay parked.
+    ///
+    /// # Errors
+    /// When the database cannot be read or written.
+    pub async fn settle_rejected(&self) -> Result<usize, Error> {
+        let (mut after, mut settled) = (0, 0);
+        loop {
+            let values = [after.into(), BATCH.into()].into_iter().chain(self.base.now_in_file()).collect();
+            let rows = self.base.read(Part::Worker, statement!("webhooks/rejected_reports"), values).await?;
+            let Some(last) = rows.last() else { return Ok(settled) };
+            after = last.integer(0)?;
+            for row in &rows {
+                let job = row.integer(0)?;
+                match parsed(job, row, 1) {
+                    Ok(report) => settled += usize::from(self.settle(report).await?),
+                    Err(error) => tracing::error!(job, %error, "rejected report of a webhook cannot be read"),
+                }
+            }
+        }
+    }
+
+    /// Whether the report is written, or counts no more.
+    async fn settle(&self, report: Report) -> Result<bool, Error> {
+        let job = report.job;
+        match self.batcher.write(Arc::new(report)).await {
+            Ok(answered) => {
+                self.base
+                    .change(Part::Worker, statement!("webhooks/forget_rejected_report"), vec![job.into()])
+                    .await?;
+                if answered == Answered::Now {
+                    self.base.take_in_soon();
+                }
+                Ok(true)
+            }
+            Err(NotWritten::Store(why)) if why.is_about_an_item() => {
+                self.park(job, why.to_string()).await?;
+                Ok(false)
+            }
+            Err(why) => Err(why.into()),
+        }
+    }
+}
+
+fn parsed(job: i64, row: &Record, column: usize) -> Result<Report, store::Error> {
+    serde_json::from_str(&row.text(column)?).map_err(|why| {
+        store::Error::Refused(format!("`webhook_rejected_reports.report` of job {job} cannot be read: {why}"))
+    })
+}
