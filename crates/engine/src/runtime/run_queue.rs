@@ -77,8 +77,9 @@ struct Record {
 }
 
 impl Record {
-    fn waiting_for(&self, wait: Wait) -> Option<&Waiting> {
-        self.waits.iter().find(|known| known.wait == wait)
+    /// An entry of a lane that this is not in any more is stale: the saga waits for the same in another lane.
+    fn waiting_in(&self, lane: &LaneKey, wait: Wait) -> Option<&Waiting> {
+        self.waits.iter().find(|known| known.wait == wait && known.lane == *lane)
     }
 }
 
@@ -301,11 +302,11 @@ impl RunQueue {
     pub(crate) fn full_limits(&self) -> Vec<FullLimit> {
         let queue = self.queue();
         let mut full: BTreeMap<LimitScope, FullLimit> = BTreeMap::new();
-        for lane in queue.lanes.values() {
+        for (key, lane) in &queue.lanes {
             let blocking = if lane.needs_only_a_slot() { None } else { lane.limits.blocking() };
             let scope = blocking.unwrap_or(&LimitScope::Slots);
             let entries = lane.rollbacks.iter().chain(&lane.others);
-            let since = entries.filter_map(|(saga, wait)| queue.waits_since(*saga, *wait)).min();
+            let since = entries.filter_map(|(saga, wait)| queue.waits_since(key, *saga, *wait)).min();
             let Some(since) = since else { continue };
             let found = full.entry(scope.clone()).or_insert_with(|| FullLimit {
                 scope: scope.clone(),
@@ -328,8 +329,8 @@ impl RunQueue {
 pub(super) struct QueueLane(LaneKey);
 
 impl Queue {
-    fn waits_since(&self, saga: SagaId, wait: Wait) -> Option<Timestamp> {
-        self.sagas.get(&saga)?.waiting_for(wait).map(|waiting| waiting.since)
+    fn waits_since(&self, lane: &LaneKey, saga: SagaId, wait: Wait) -> Option<Timestamp> {
+        self.sagas.get(&saga)?.waiting_in(lane, wait).map(|waiting| waiting.since)
     }
 
     /// Queues a saga that is known here for a slot.
@@ -361,7 +362,7 @@ impl Queue {
         let is_rollback = waiter.is_rollback;
         record.waiter = Waiter { adoption, ..waiter };
         let lane = self.lanes.entry(key.clone()).or_insert_with(|| {
-            self.turns.push_back(key);
+            self.turns.push_back(key.clone());
             Lane { limits, ..Lane::default() }
         });
         lane.waiting += 1;
@@ -370,7 +371,7 @@ impl Queue {
             for class in [&mut lane.rollbacks, &mut lane.others] {
                 let mut kept = HashSet::new();
                 class.retain(|(saga, wait)| {
-                    !is_stale(&self.sagas, *saga, *wait) && kept.insert((*saga, *wait))
+                    !is_stale(&self.sagas, &key, *saga, *wait) && kept.insert((*saga, *wait))
                 });
             }
         }
@@ -386,7 +387,7 @@ impl Queue {
             let key = self.turns.pop_front()?;
             let Some(lane) = self.lanes.get_mut(&key) else { continue };
             for class in [&mut lane.rollbacks, &mut lane.others] {
-                while class.front().is_some_and(|(saga, wait)| is_stale(&self.sagas, *saga, *wait)) {
+                while class.front().is_some_and(|(saga, wait)| is_stale(&self.sagas, &key, *saga, *wait)) {
                     class.pop_front();
                 }
             }
@@ -457,9 +458,9 @@ impl Queue {
     }
 }
 
-/// Whether this saga does not wait for this any more.
-fn is_stale(sagas: &HashMap<SagaId, Record>, saga: SagaId, wait: Wait) -> bool {
-    sagas.get(&saga).is_none_or(|record| record.waiting_for(wait).is_none())
+/// Whether this saga does not wait for this in this lane any more.
+fn is_stale(sagas: &HashMap<SagaId, Record>, lane: &LaneKey, saga: SagaId, wait: Wait) -> bool {
+    sagas.get(&saga).is_none_or(|record| record.waiting_in(lane, wait).is_none())
 }
 
 #[cfg(test)]
@@ -487,6 +488,19 @@ mod tests {
         queue.push(saga(3), waiter(true));
         let order = std::iter::from_fn(|| queue.take().map(|taken| taken.saga));
         assert_eq!(order.collect::<Vec<_>>(), [saga(3), saga(1), saga(2)]);
+    }
+
+    #[test]
+    fn saga_queued_again_in_another_lane_leaves_its_old_one() {
+        let queue = RunQueue::new(Arc::new(ManualClock::default()));
+        queue.push(saga(1), waiter(false));
+        queue.push(saga(2), waiter(false));
+        queue.push(saga(1), waiter(true));
+        assert_eq!(queue.take().map(|taken| taken.saga), Some(saga(1)));
+        queue.push(saga(1), Waiter::default());
+        let order = std::iter::from_fn(|| queue.take().map(|taken| taken.saga));
+        assert_eq!(order.take(3).collect::<Vec<_>>(), [saga(2), saga(1)]);
+        assert!(!queue.is_ready(), "nothing is left");
     }
 
     fn limited(limit: &Limit) -> AttemptLimits {

@@ -117,6 +117,27 @@ pub(super) fn rejections<T: Display, E: Display>(area: &'static str, rejected: &
     rejected.iter().map(rejection).collect()
 }
 
+/// What a batch claimed, also where the rest of it was not written: claims that nobody hears of would wait for the end of their
+/// leases, or for the next start.
+///
+/// # Errors
+/// When nothing was claimed, for a reason that is no item's.
+pub fn claimed<T, R>(area: &'static str, batch: PickedBatch<R, Error>) -> Result<Vec<T>, Error>
+where
+    R: IntoIterator<Item = T>,
+{
+    let PickedBatch { written, failed, .. } = batch;
+    let claimed: Vec<T> = written.into_iter().flatten().collect();
+    match failed {
+        Some(error) if claimed.is_empty() => Err(error),
+        Some(error) => {
+            tracing::warn!(area, %error, "the rest of a batch was not written");
+            Ok(claimed)
+        }
+        None => Ok(claimed),
+    }
+}
+
 impl<R> PickedBatch<R, Error> {
     /// What the writes gave.
     ///

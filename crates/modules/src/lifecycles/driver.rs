@@ -9,7 +9,7 @@ use std::time::Duration;
 
 use backstitch::kernel::lifecycle::{Input, Refused};
 use backstitch::store::isolation::{Isolable as _, PickedBatch, isolate_picked};
-use backstitch::store::parked::{park, park_item};
+use backstitch::store::parked::{claimed, park, park_item};
 use backstitch::{ErrorKind, Payload, Performer, SagaId, StepError, store};
 use futures::FutureExt;
 use tokio::sync::mpsc;
@@ -203,12 +203,12 @@ impl Driver {
 
     async fn claim(&self, limit: usize) -> Result<Vec<Standing>, store::Error> {
         let ask = Claim { limit, held: self.holding.ids(), but: self.base.seats.full_machines(), only: None };
-        let claimed = isolate_picked(
+        let batch = isolate_picked(
             || self.due(&ask),
             |only| self.claim_those(Claim { only, ..ask.clone() }),
             |id: SagaId, reason| park_item(&**self.base.store(), ACTIONS, id, reason),
         );
-        Ok(claimed.await?.whole()?.into_iter().flatten().collect())
+        claimed(ACTIONS, batch.await?)
     }
 
     async fn claim_those(&self, ask: Claim) -> Result<Vec<Standing>, store::Error> {

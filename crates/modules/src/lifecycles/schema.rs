@@ -42,5 +42,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0007.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0007.sql"),
         },
+        Migration {
+            name: "atomic_refusals",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0008.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0008.sql"),
+        },
     ],
 };

@@ -67,5 +67,10 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/webhooks_0012.sql"),
             postgres: include_str!("../../migrations/postgres/webhooks_0012.sql"),
         },
+        Migration {
+            name: "atomic_refusals",
+            sqlite: include_str!("../../migrations/sqlite/webhooks_0013.sql"),
+            postgres: include_str!("../../migrations/postgres/webhooks_0013.sql"),
+        },
     ],
 };

@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
-use backstitch::store::Store;
+use backstitch::store::{Commit, Store};
 use backstitch_kernel::saga::Status;
 
 use super::SqlFixture;
-use super::make::{apply, ended, loaded, saga, seqs, started, updated};
+use super::make::{apply, claim, ended, loaded, saga, seqs, started, updated};
 
 async fn refused(fixture: &dyn SqlFixture, statement: &str) {
     let answer = fixture.execute(statement).await;
@@ -86,4 +86,18 @@ pub async fn an_active_saga_is_never_deleted(fixture: &dyn SqlFixture) {
 pub async fn a_status_that_does_not_exist_is_refused(fixture: &dyn SqlFixture) {
     one(fixture, Status::Running).await;
     refused(fixture, "update sagas set status = 'done'").await;
+}
+
+/// A repeated start is answered with the saga of its key.
+pub async fn a_key_of_a_start_names_its_saga(fixture: &dyn SqlFixture) {
+    let start = Commit { claim: Some(claim("k", 1)), ..started(saga(1), fixture.now()) };
+    apply(&*fixture.store(), start).await;
+    let insert = |scope: &str| {
+        format!(
+            "insert into idempotency_ledger (scope, key, digest, at)
+             select '{scope}', 'other', digest, at from idempotency_ledger where key = 'k'"
+        )
+    };
+    refused(fixture, &insert("saga/deploy")).await;
+    allowed(fixture, &insert("outbox/topic")).await;
 }

@@ -2,13 +2,13 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use backstitch::store::Commit;
 use backstitch::store::jobs::{Job, OF_PRODUCTS};
 use backstitch::store::outbox::{NewMessage, Report, Sent};
+use backstitch::store::{Commit, Verdict};
 use backstitch_kernel::Payload;
 
 use super::SqlFixture;
-use super::make::{A_MOMENT, LEASE, apply, claim_messages, job, message, saga, started};
+use super::make::{A_MOMENT, LEASE, apply, claim, claim_messages, job, load, message, saga, started};
 
 async fn damaged(fixture: &dyn SqlFixture, table: &str, change: &str) {
     let statement = format!("update {table} set {change}");
@@ -77,4 +77,23 @@ pub async fn a_products_job_that_cannot_be_read_is_left_to_the_product(fixture: 
     }
     let left = "update jobs set until = until where subject = 'a' and status = 'Leased' and expiries = 4";
     assert_eq!(fixture.execute(left).await, Ok(1));
+}
+
+/// The start that repeats it is told what is wrong, and the others of its batch are applied.
+pub async fn a_key_that_cannot_be_read_holds_up_no_other_start(fixture: &dyn SqlFixture) {
+    let (store, now) = (fixture.store(), fixture.now());
+    let keyed = |number, key| Commit { claim: Some(claim(key, 1)), ..started(saga(number), now) };
+    apply(&*store, keyed(1, "whole")).await;
+    // Of SQLite it is a trigger that refuses such a row.
+    let constraint = "alter table idempotency_ledger drop constraint idempotency_key_of_start_names_its_saga";
+    drop(fixture.execute(constraint).await);
+    let insert = "insert into idempotency_ledger (scope, key, digest, at)
+        select scope, 'torn', digest, at from idempotency_ledger";
+    assert_eq!(fixture.execute_unguarded("idempotency_ledger", insert).await, Ok(1));
+    let verdicts = store.commit(&[keyed(2, "torn"), keyed(3, "new"), started(saga(4), now)]).await.unwrap();
+    let [Verdict::Refused(why), Verdict::Applied, Verdict::Applied] = &verdicts[..] else {
+        panic!("{verdicts:?}");
+    };
+    assert!(why.contains("idempotency_ledger.saga_id of torn cannot be read"), "{why}");
+    assert!(load(&*store, saga(2)).await.is_none());
 }

@@ -271,11 +271,13 @@ macro_rules! sql_store {
                 a_failed_saga_can_only_be_taken_up_again
                 an_active_saga_is_never_deleted
                 a_status_that_does_not_exist_is_refused
+                a_key_of_a_start_names_its_saga
             }
             unreadable {
                 a_message_that_cannot_be_read_holds_up_no_other
                 a_job_that_cannot_be_read_holds_up_no_other
                 a_products_job_that_cannot_be_read_is_left_to_the_product
+                a_key_that_cannot_be_read_holds_up_no_other_start
             }
         }
     };

@@ -111,6 +111,7 @@ const ACTIVE_LIFECYCLE: &[&str] = &[
 const DECLARED: &[&str] = &["active", "staged", "changed_at"];
 
 const MIGRATIONS: &str = "the migration runner reads it, and nothing refers to it";
+const EMPTY: &str = "its constraints refuse every row";
 const DERIVED: &str = "triggers derive it from another table";
 
 /// Every table of SQLite and PostgreSQL. A table that is missing here fails the test.
@@ -120,6 +121,7 @@ pub(crate) const TABLES: &[Table] = &[
     free("nodes", "it lists the processes that are alive"),
     free("parked_items", "it lists what is passed over for now"),
     free("turns", "it holds leases of maintenance work"),
+    free("refusals", EMPTY),
     history(
         "sagas",
         &[
@@ -191,6 +193,7 @@ pub(crate) const TABLES: &[Table] = &[
     history("dead_letters", &[frozen("saga_id = 3"), frozen("saga_id = 6")]),
     history("waiting_dead_letters", &[frozen("saga_id = 6")]),
     history("webhook_attempts", &[frozen("saga_id = 2"), frozen("saga_id = 3")]),
+    free("webhook_refusals", EMPTY),
     free("webhook_senders", "it lists the nodes that send"),
     free("webhook_rejected_reports", "it holds reports until the database takes them"),
     free("webhook_pauses", "it shows what nodes hold in memory, until it expires"),

@@ -9,7 +9,7 @@ use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
 use super::nodes::columns;
-use super::parked::{claimed, park_item};
+use super::parked::park_item;
 use super::read::recorded;
 use super::session::{Session, conclude};
 use super::value::{get, limit, time, timestamp};
@@ -18,7 +18,7 @@ use crate::store::Error;
 use crate::store::isolation::isolate_picked;
 use crate::store::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Known, Node};
 use crate::store::outbox::NewMessage;
-use crate::store::parked::ADOPTION;
+use crate::store::parked::{ADOPTION, claimed};
 
 /// Whoever is struck off can never come back, so from then on its sagas can be taken. Until when its life
 /// was its turn is kept, for longer than anybody waits before they call its sagas stuck.

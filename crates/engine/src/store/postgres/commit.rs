@@ -17,7 +17,7 @@ use super::fault::{self, Fault};
 use super::session::Sessions;
 use super::value::{time, timestamp};
 use crate::store::product::RowKind;
-use crate::store::{Claim, Commit, Error, Verdict};
+use crate::store::{Claim, Commit, Corrupt, Error, Verdict};
 
 const COMMIT: &str = include_str!("commit.sql");
 const FIND_CLAIM: &str = super::sql!("find_claim");
@@ -198,15 +198,21 @@ async fn used(
     find_claim: &Statement,
     claim: &Claim,
 ) -> Result<Option<Verdict>, tokio_postgres::Error> {
-    let Some(row) = client.query_opt(find_claim, &[&claim.scope, &claim.key]).await? else {
-        return Ok(None);
-    };
-    let saga = SagaId(row.try_get("saga_id")?);
-    let digest = Digest(row.try_get::<_, &[u8]>("digest")?.try_into().unwrap_or_default());
-    Ok(Some(match idempotency::judge(Some(&digest), &claim.digest) {
-        idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Verdict::Replay(saga),
-        idempotency::Verdict::Conflict => {
-            Verdict::Conflict { saga, digest, at: timestamp(row.try_get("at")?) }
-        }
-    }))
+    let row = client.query_opt(find_claim, &[&claim.scope, &claim.key]).await?;
+    // A row that cannot be read is about this decision alone.
+    Ok(row.map(|row| judged(&row, claim).unwrap_or_else(|corrupt| Verdict::Refused(corrupt.to_string()))))
+}
+
+fn judged(row: &Row, claim: &Claim) -> Result<Verdict, Corrupt> {
+    let corrupt =
+        |column, why: String| Corrupt { table: "idempotency_ledger", column, id: claim.key.clone(), why };
+    let saga = row.try_get("saga_id").map_err(|why| corrupt("saga_id", fault::told(&why)))?;
+    let digest: &[u8] = row.try_get("digest").map_err(|why| corrupt("digest", fault::told(&why)))?;
+    let wrong_length = |_| corrupt("digest", format!("{} bytes are no digest", digest.len()));
+    let digest = Digest(digest.try_into().map_err(wrong_length)?);
+    let at = row.try_get("at").map_err(|why| corrupt("at", fault::told(&why)))?;
+    Ok(match idempotency::judge(Some(&digest), &claim.digest) {
+        idempotency::Verdict::Fresh | idempotency::Verdict::Replay => Verdict::Replay(SagaId(saga)),
+        idempotency::Verdict::Conflict => Verdict::Conflict { saga: SagaId(saga), digest, at: timestamp(at) },
+    })
 }

@@ -134,6 +134,6 @@ fn in_words(error: &DbError) -> String {
 }
 
 /// The driver says what it did, its cause says what happened.
-fn told(error: &tokio_postgres::Error) -> String {
+pub(super) fn told(error: &tokio_postgres::Error) -> String {
     error.source().map_or_else(|| error.to_string(), |cause| format!("{error}: {cause}"))
 }

@@ -8,7 +8,7 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::parked::{claimed, ids, park_item};
+use super::parked::{ids, park_item};
 use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, is_text, limit, micros, millis, readable, time};
@@ -17,7 +17,7 @@ use crate::store::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, OUTSIDE, Report, Settled, Settlement,
     Withdrawal, loss, unreadable,
 };
-use crate::store::parked::JOBS;
+use crate::store::parked::{JOBS, claimed};
 use crate::store::{Corrupt, Error};
 
 /// Jobs whose lease is over.

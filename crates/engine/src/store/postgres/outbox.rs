@@ -8,7 +8,7 @@ use tokio::sync::Mutex;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::parked::{claimed, ids, park_item};
+use super::parked::{ids, park_item};
 use super::session::{Session, conclude};
 use super::sql;
 use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
@@ -18,7 +18,7 @@ use crate::store::outbox::{
     Ages, Expired, LOOK_AHEAD, NewMessage, Outgoing, Report, Rescued, Sent, Share, TOO_LATE, Waiting,
     unreadable,
 };
-use crate::store::parked::OUTBOX;
+use crate::store::parked::{OUTBOX, claimed};
 use crate::store::{Corrupt, Error};
 
 /// Messages that are due, so many of each topic.

@@ -8,7 +8,6 @@ use super::session::Session;
 use super::sql;
 use super::value::{get, get_time, limit, readable, time};
 use crate::store::Error;
-use crate::store::isolation::PickedBatch;
 use crate::store::parked::{ParkedFilter, ParkedItem, Rejection, rejections};
 
 pub(super) async fn park(session: &Session, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
@@ -84,21 +83,6 @@ pub(super) async fn park_item<T: Display>(
     reason: String,
 ) -> Result<(), Error> {
     park(session, area, &rejections(area, &[(item, reason)])).await
-}
-
-/// The rows of a batch.
-pub(super) fn claimed(area: &'static str, batch: PickedBatch<Vec<Row>, Error>) -> Result<Vec<Row>, Error> {
-    let PickedBatch { written, failed, .. } = batch;
-    let rows: Vec<Row> = written.into_iter().flatten().collect();
-    match failed {
-        // These are claimed: without an answer they would wait for the end of their leases, or for the sweep.
-        Some(error) if !rows.is_empty() => {
-            tracing::warn!(area, %error, "the rest of a batch was not written");
-            Ok(rows)
-        }
-        Some(error) => Err(error),
-        None => Ok(rows),
-    }
 }
 
 /// The numbers of rows.

@@ -43,10 +43,13 @@ const MIGRATIONS: &[Migration] = &[
     breaking("mixed_versions", include_str!("../../../migrations/postgres/0010_mixed_versions.sql")),
     migration("cheaper_guards", include_str!("../../../migrations/postgres/0011_cheaper_guards.sql")),
     migration("product_versions", include_str!("../../../migrations/postgres/0012_product_versions.sql")),
+    migration("atomic_refusals", include_str!("../../../migrations/postgres/0013_atomic_refusals.sql")),
 ];
 
 const IS_THERE: &str = "select to_regclass('backstitch.schema_migrations') is not null as there";
 const VERSION: &str = "select coalesce(max(version), 0) as version from backstitch.schema_migrations";
+
+const HAS_NODES: &str = "select to_regclass('backstitch.nodes') is not null as there";
 
 const HAS_PRODUCTS: &str = "select to_regclass('backstitch.product_migrations') is not null as there";
 const PRODUCT_VERSION: &str =
@@ -158,6 +161,18 @@ fn shut_out_before(version: i64) -> String {
     )
 }
 
+/// The newest of these migrations whose data nodes with an earlier version of the product cannot read. There are no such nodes
+/// where no version was found, or where no node has ever been.
+async fn breaking_for_nodes(
+    transaction: &Transaction<'_>,
+    schema: &Schema,
+    found: i64,
+) -> Result<Option<i64>, Error> {
+    let Some(version) = schema.breaking_after(found).filter(|_| found > 0) else { return Ok(None) };
+    let has_nodes = transaction.query_one(HAS_NODES, &[]).await.map_err(told)?;
+    Ok(get::<bool>(&has_nodes, "there")?.then_some(version))
+}
+
 /// Prepares for migrations of a product from a version that is found. If one of them brings data that older nodes cannot
 /// read, no node registers until the transaction ends, and it is an error that nodes with the product are alive. Nodes of
 /// earlier versions do not say which products they have.
@@ -169,7 +184,7 @@ pub async fn before_product_migrations(
     schema: &Schema,
     found: i64,
 ) -> Result<(), Error> {
-    if found == 0 || schema.breaking_after(found).is_none() {
+    if breaking_for_nodes(transaction, schema, found).await?.is_none() {
         return Ok(());
     }
     keep_nodes_from_joining(transaction).await?;
@@ -188,7 +203,7 @@ pub async fn after_product_migrations(
     schema: &Schema,
     found: i64,
 ) -> Result<(), Error> {
-    let Some(version) = schema.breaking_after(found) else { return Ok(()) };
+    let Some(version) = breaking_for_nodes(transaction, schema, found).await? else { return Ok(()) };
     let product = schema.product;
     let shut_out = format!(
         "create or replace function backstitch.refuse_older_product() returns trigger

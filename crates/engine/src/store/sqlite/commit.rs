@@ -38,7 +38,7 @@ pub fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result<Verdi
 pub(super) fn write<'c>(connection: &'c Connection, batch: &'c [Commit]) -> Result<Vec<Verdict>, Fault> {
     match write_each(connection, batch, Writer::apply) {
         // Once more with a savepoint around each. It is too dear to have one around those that do no harm.
-        Err(fault) if fault.blames_the_data() => write_each(connection, batch, Writer::apply_on_its_own),
+        Err(fault) if fault.is_about_an_item() => write_each(connection, batch, Writer::apply_on_its_own),
         written => written,
     }
 }
@@ -85,7 +85,7 @@ impl<'c> Writer<'c> {
 
     /// Applies a decision; one that the database cannot hold leaves nothing behind and harms no other.
     fn apply_on_its_own(&mut self, commit: &'c Commit) -> Result<Verdict, Fault> {
-        let applied = on_its_own(self.connection, Fault::blames_the_data, || {
+        let applied = on_its_own(self.connection, || {
             let verdict = self.apply(commit)?;
             self.append_pending()?;
             Ok(verdict)

@@ -140,7 +140,7 @@ impl Isolation<'_> {
             return work().map(Some);
         }
         let Self { connection, area, now, .. } = *self;
-        match on_its_own(connection, Fault::is_about_an_item, work)? {
+        match on_its_own(connection, work)? {
             Ok(done) => Ok(Some(done)),
             Err(rejected) => {
                 park(connection, area, &rejections(area, &[(item, Error::from(rejected))]), now)?;
@@ -153,7 +153,6 @@ impl Isolation<'_> {
 /// Works within a savepoint. What is about one item is undone, and harms nothing else of the transaction.
 pub(super) fn on_its_own<R>(
     connection: &Connection,
-    is_about_an_item: fn(&Fault) -> bool,
     work: impl FnOnce() -> Result<R, Fault>,
 ) -> Result<Result<R, Fault>, Fault> {
     connection.execute_batch("savepoint one_item")?;
@@ -165,5 +164,5 @@ pub(super) fn on_its_own<R>(
         Err(fault) => fault,
     };
     let undone = connection.execute_batch("rollback to one_item; release one_item");
-    if undone.is_ok() && is_about_an_item(&fault) { Ok(Err(fault)) } else { Err(fault) }
+    if undone.is_ok() && fault.is_about_an_item() { Ok(Err(fault)) } else { Err(fault) }
 }

@@ -41,6 +41,10 @@ const MIGRATIONS: &[Migration] = &[
         name: "product_versions",
         sql: include_str!("../../../migrations/sqlite/0012_product_versions.sql"),
     },
+    Migration {
+        name: "atomic_refusals",
+        sql: include_str!("../../../migrations/sqlite/0013_atomic_refusals.sql"),
+    },
 ];
 
 /// Brings the file to the newest schema, whole or not at all.

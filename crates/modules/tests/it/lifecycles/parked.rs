@@ -191,3 +191,24 @@ async fn action_whose_release_was_rejected_runs_after_its_claim_expires() {
         driving.stop().await;
     }
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn actions_claimed_before_their_batch_failed_are_performed() {
+    for stage in Stage::each().await {
+        stage.provide_driven_sites().await;
+        for key in ["a", "b", "bad", "c"] {
+            stage.start(key).await;
+        }
+        stage.obstruct("lifecycles", "update", "new.key = 'bad'").await;
+        stage.obstruct("parked_items", "insert", "new.area = 'lifecycle_actions'").await;
+        let driving = stage.drive();
+        stage.until("a", "live").await;
+        stage.until("b", "live").await;
+        stage.clear("parked_items").await;
+        stage.until("c", "live").await;
+        is_parked(&stage, "bad").await;
+        release(&stage).await;
+        stage.until("bad", "live").await;
+        driving.stop().await;
+    }
+}

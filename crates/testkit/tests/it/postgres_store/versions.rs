@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::store::nodes::Node;
-use backstitch::store::postgres::PostgresStore;
+use backstitch::store::postgres::{PostgresStore, after_product_migrations, before_product_migrations};
 use backstitch::store::product::{Migration, Schema};
 use backstitch::store::{Error, Store};
 use backstitch::{Announced, Context, Engine, Options, Saga, Step};
@@ -154,6 +154,36 @@ async fn breaking_product_migration_shuts_older_nodes_out() {
     let earlier = "insert into nodes (name, lease_ms, schema_version) values ('earlier', 1000, 99)";
     let refused = client.batch_execute(earlier).await.unwrap_err();
     assert!(refused.as_db_error().unwrap().message().contains("the data of parcels"), "{refused}");
+}
+
+static BREAKING_FROM_THE_START: Schema =
+    Schema { product: "parcels", breaking: &[1], migrations: &[PARCELS] };
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_product_that_breaks_shuts_no_node_out() {
+    let fresh = empty_database().await;
+    let store = PostgresStore::connect_with(&fresh, &[&BREAKING_FROM_THE_START]).await.unwrap();
+    store.join(&node("first")).await.unwrap();
+
+    let shared = fresh_database().await;
+    let client = session(&shared).await;
+    // As nodes join that do not say which products they have.
+    let join =
+        "insert into backstitch.nodes (name, lease_ms, schema_version) values ('earlier', 3600000, 99)";
+    client.batch_execute(join).await.unwrap();
+    PostgresStore::connect_with(&shared, &[&BREAKING_FROM_THE_START]).await.unwrap();
+    client.batch_execute("update backstitch.nodes set heartbeat_at = backstitch.clock()").await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn breaking_migration_needs_no_nodes_table() {
+    let pool = backstitch::store::postgres::pool_at(&empty_database().await, 1).unwrap();
+    let mut client = pool.get().await.unwrap();
+    let mut transaction = client.transaction().await.unwrap();
+    for found in [0, 1] {
+        before_product_migrations(&mut transaction, &NEWER, found).await.unwrap();
+        after_product_migrations(&mut transaction, &NEWER, found).await.unwrap();
+    }
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -1,0 +1,1 @@
+-- Guards here need no collation, and a refusal undoes the whole statement: see the other dialect.
