@@ -7,7 +7,7 @@ use std::error::Error;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use backstitch::{
-    Context, Engine, FeedEvent, Saga, SagaState, Step, StepError, StepId, StepResult, Undo, secs,
+    Context, Engine, Saga, SagaEvent, SagaState, Step, StepError, StepId, StepResult, Undo, secs,
 };
 use serde::{Deserialize, Serialize};
 use tokio::sync::Notify;
@@ -86,17 +86,17 @@ async fn execute_phase_5(
     Ok(Answer { success: false, error: result.error.map(|error| error.to_string()) })
 }
 
-async fn saga_started(event: Arc<FeedEvent>) {
+async fn saga_started(event: Arc<SagaEvent>) {
     println!("[Phase 5] Saga {} started", event.record().definition);
 }
 
-async fn step_succeeded(event: Arc<FeedEvent>) {
+async fn step_succeeded(event: Arc<SagaEvent>) {
     if let Some(step) = event.recorded.event.step() {
         println!("[Phase 5] Step {step} completed");
     }
 }
 
-async fn saga_compensating(event: Arc<FeedEvent>) {
+async fn saga_compensating(event: Arc<SagaEvent>) {
     println!("[Phase 5] Saga {} compensating...", event.record().definition);
 }
 

@@ -13,7 +13,6 @@ use crate::clock::{Clock, Ids, NeverBack};
 use crate::definitions;
 use crate::error::Error;
 use crate::event_handlers::{self, EventSubscription};
-use crate::feed::{Feed, FeedEvent, Gap};
 use crate::inbox::{Message, Posted};
 use crate::insight::{self, Insight};
 use crate::inspect;
@@ -33,6 +32,7 @@ use crate::store::product::Database;
 use crate::store::{self, Counts, Cursor, Filter, Health, Page, Store, Summary};
 use crate::stuck_steps;
 use crate::view::SagaState;
+use crate::watch::{EventReaders, Gap, LogEvent, SagaEvent, Watchers};
 
 /// Sagas active for longer than this with nothing due are called stuck, unless another threshold is given.
 pub const STUCK_AFTER: Duration = Duration::from_secs(600);
@@ -362,7 +362,7 @@ impl Engine {
 
     /// Everything that happens in this process, as it happens, with the record of its saga. A reader that falls behind gets
     /// what it missed from the log, in order and none of it twice.
-    pub fn events(&self) -> impl Stream<Item = Arc<FeedEvent>> + Send + use<> {
+    pub fn events(&self) -> impl Stream<Item = Arc<SagaEvent>> + Send + use<> {
         self.events_and_gaps().filter_map(|event| {
             let event = event.inspect_err(|gap| {
                 tracing::warn!(missed = gap.missed, "events are gone before their reader came to them");
@@ -372,17 +372,23 @@ impl Engine {
     }
 
     /// The same for a reader that wants to know of events that it cannot get any more.
-    pub fn events_and_gaps(&self) -> impl Stream<Item = Result<Arc<FeedEvent>, Gap>> + Send + use<> {
-        let reader = Feed::reader(self.shared(), Announced::all(), false);
+    pub fn events_and_gaps(&self) -> impl Stream<Item = Result<Arc<SagaEvent>, Gap>> + Send + use<> {
+        let reader = EventReaders::reader(self.shared(), Announced::all(), false);
         futures::stream::unfold(reader, |mut reader| async move {
             let next = reader.next().await?;
             Some((next, reader))
         })
     }
 
+    /// Readers of logs that a product keeps in this engine's store. The engine polls for what other nodes append to them.
+    #[must_use]
+    pub fn watchers<E: LogEvent>(&self) -> Arc<Watchers<E>> {
+        self.shared().polls.add()
+    }
+
     /// Calls a handler for every event of this name that happens in this process from now on: a name as in
     /// [`Event::name`](crate::Event::name), or its beginning and a `*`. It gets the event with the
-    /// [record](FeedEvent::record) of its saga.
+    /// [record](SagaEvent::record) of its saga.
     ///
     /// Calls of one handler follow each other in the order of the events; a handler that is slow misses nothing and holds up
     /// neither sagas nor other handlers. One that panics, or takes longer than a minute, is called again for the next event.
@@ -417,7 +423,7 @@ impl Engine {
     /// When no event has such a name.
     pub fn on<F, Fut>(&self, name: &str, handler: F) -> Result<EventSubscription, NoSuchEvent>
     where
-        F: Fn(Arc<FeedEvent>) -> Fut + Send + Sync + 'static,
+        F: Fn(Arc<SagaEvent>) -> Fut + Send + Sync + 'static,
         Fut: Future<Output = ()> + Send + 'static,
     {
         Ok(event_handlers::subscribe(self.shared(), Announced::matching([name])?, handler))
@@ -549,7 +555,9 @@ impl Engine {
         let shared = self.shared();
         shared.drain();
         let over = tokio::time::Instant::now() + shared.options.grace;
-        while (shared.is_busy() || shared.feed.holds_up_shutdown()) && tokio::time::Instant::now() < over {
+        while (shared.is_busy() || shared.event_readers.holds_up_shutdown())
+            && tokio::time::Instant::now() < over
+        {
             tokio::time::sleep(Duration::from_millis(2)).await;
         }
         shared.stop();

@@ -3,17 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::feed::{Feed, FeedEvent, FeedReader, Queue};
 use crate::outbox::Announced;
 use crate::runtime::Shared;
 use crate::runtime::guarded::{self, Ended};
+use crate::watch::{EventQueue, EventReader, EventReaders, SagaEvent};
 
 /// How long one call of a handler may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
 
 /// A handler that was registered with [`Engine::on`](crate::Engine::on). Dropping this leaves the handler registered.
 pub struct EventSubscription {
-    queue: Arc<Queue>,
+    queue: Arc<EventQueue>,
 }
 
 impl EventSubscription {
@@ -26,19 +26,19 @@ impl EventSubscription {
 /// Calls the handler for every event of these names from now on, one after the other, in a task of its own.
 pub(crate) fn subscribe<F, Fut>(shared: &Arc<Shared>, names: Announced, handler: F) -> EventSubscription
 where
-    F: Fn(Arc<FeedEvent>) -> Fut + Send + Sync + 'static,
+    F: Fn(Arc<SagaEvent>) -> Fut + Send + Sync + 'static,
     Fut: Future<Output = ()> + Send + 'static,
 {
-    let reader = Feed::reader(shared, names, true);
+    let reader = EventReaders::reader(shared, names, true);
     let queue = reader.queue().clone();
     // Not among the tasks that an engine waits for: a shutdown asks the queues instead.
     tokio::spawn(call_for_each(reader, handler));
     EventSubscription { queue }
 }
 
-async fn call_for_each<F, Fut>(mut reader: FeedReader, handler: F)
+async fn call_for_each<F, Fut>(mut reader: EventReader, handler: F)
 where
-    F: Fn(Arc<FeedEvent>) -> Fut,
+    F: Fn(Arc<SagaEvent>) -> Fut,
     Fut: Future<Output = ()>,
 {
     while let Some(next) = reader.next().await {

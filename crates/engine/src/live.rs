@@ -11,19 +11,10 @@ use tokio::sync::{Notify, watch};
 use crate::limit::LimitScope;
 use crate::registry::Registered;
 use crate::runtime::{AttemptLimits, Grant};
-use crate::tail::Tail;
+use crate::watch::{LogWriter, Watchers};
 
 /// Sagas hash to one of these, so that starts do not queue for one lock.
 const SHARDS: usize = 16;
-
-/// How far a saga has come.
-#[derive(Clone, Default)]
-pub(crate) struct Progress {
-    /// Its newest event that is on disk.
-    pub(crate) seq: u64,
-    /// Set when this process is done with it.
-    pub(crate) end: Option<End>,
-}
 
 /// How this process came to be done with a saga.
 #[derive(Clone)]
@@ -40,8 +31,9 @@ pub(crate) struct Live {
     mail: AtomicBool,
     /// The newest message that was looked at.
     mail_seen: AtomicU64,
-    progress: watch::Sender<Progress>,
-    tail: Tail,
+    /// Set when this process is done with it.
+    end: watch::Sender<Option<End>>,
+    log: LogWriter<Recorded>,
     /// Since when nothing has happened, in microseconds.
     still_since: AtomicI64,
     /// Until when something is bound to happen, in microseconds.
@@ -54,14 +46,14 @@ pub(crate) struct Live {
     grants: Mutex<Option<Vec<Grant>>>,
 }
 
-impl Default for Live {
-    fn default() -> Self {
+impl Live {
+    fn new(log: LogWriter<Recorded>) -> Self {
         Self {
             wake: Notify::default(),
             mail: AtomicBool::default(),
             mail_seen: AtomicU64::default(),
-            progress: watch::Sender::default(),
-            tail: Tail::default(),
+            end: watch::Sender::default(),
+            log,
             // Nobody has said yet what it waits for.
             still_since: AtomicI64::new(i64::MAX),
             due: AtomicI64::new(i64::MIN),
@@ -70,9 +62,7 @@ impl Default for Live {
             grants: Mutex::new(Some(Vec::new())),
         }
     }
-}
 
-impl Live {
     /// It waits, and nothing has happened since; something will by `due`, be it that an attempt has run out of time.
     pub(crate) fn waits(&self, since: Timestamp, due: Option<Timestamp>) {
         self.still_since.store(since.as_micros(), Ordering::Relaxed);
@@ -173,40 +163,27 @@ impl Live {
         self.mail.swap(false, Ordering::AcqRel)
     }
 
-    pub(crate) fn advanced_to(&self, seq: u64) {
-        self.progress.send_modify(|progress| progress.seq = seq);
+    /// Its log, which this process writes.
+    pub(crate) fn log(&self) -> &LogWriter<Recorded> {
+        &self.log
     }
 
-    /// These events are on disk.
-    pub(crate) fn wrote(&self, events: Vec<Recorded>) {
-        let Some(newest) = events.last().map(|newest| newest.seq) else { return };
-        // First: whoever is woken looks for them there.
-        self.tail.push(events);
-        self.advanced_to(newest);
-    }
-
-    /// Its newest events.
-    pub(crate) fn tail(&self) -> &Tail {
-        &self.tail
-    }
-
-    pub(crate) fn watch(&self) -> watch::Receiver<Progress> {
-        self.progress.subscribe()
+    pub(crate) fn end(&self) -> watch::Receiver<Option<End>> {
+        self.end.subscribe()
     }
 }
 
 /// All sagas under way.
 pub(crate) struct LiveSagas {
     shards: Vec<Mutex<HashMap<SagaId, Arc<Live>>>>,
-}
-
-impl Default for LiveSagas {
-    fn default() -> Self {
-        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect() }
-    }
+    watchers: Arc<Watchers<Recorded>>,
 }
 
 impl LiveSagas {
+    pub(crate) fn new(watchers: Arc<Watchers<Recorded>>) -> Self {
+        Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), watchers }
+    }
+
     fn shard(&self, saga: SagaId) -> std::sync::MutexGuard<'_, HashMap<SagaId, Arc<Live>>> {
         // The last byte of a UUIDv7 is random, so it spreads sagas that start together.
         let index = usize::from(saga.0.as_bytes()[15]) % SHARDS;
@@ -219,15 +196,18 @@ impl LiveSagas {
         if shard.contains_key(&saga) {
             return None;
         }
-        let live = Arc::new(Live::default());
+        let live = Arc::new(Live::new(self.watchers.write(saga)));
         shard.insert(saga, live.clone());
         Some(live)
     }
 
     /// Strikes a saga off and tells whoever waits for it.
     pub(crate) fn leave(&self, saga: SagaId, end: End) {
-        if let Some(live) = self.shard(saga).remove(&saga) {
-            live.progress.send_modify(|progress| progress.end = Some(end));
+        // Under the lock of the shard: the next driver of this saga writes its log after this one has released it.
+        let mut shard = self.shard(saga);
+        if let Some(live) = shard.remove(&saga) {
+            live.log.release(matches!(end, End::Final(..)));
+            live.end.send_replace(Some(end));
         }
     }
 

@@ -35,9 +35,9 @@ async fn fill(store: &dyn Store, sagas: &mut [Summary]) -> Result<(), Error> {
     }
     // The last event of a failed saga names the step and the error.
     let heads = store.heads(&failed).await?;
-    let last = |head: crate::store::Head| async move {
-        let events = store.log(head.saga, head.seq.saturating_sub(1), 1).await?;
-        Ok::<_, Error>((head.saga, events.into_iter().next()))
+    let last = |head: crate::store::LogHead| async move {
+        let events = store.log(head.log, head.seq.saturating_sub(1), 1).await?;
+        Ok::<_, Error>((head.log, events.into_iter().next()))
     };
     let ends: Vec<_> = stream::iter(heads).map(last).buffer_unordered(AT_ONCE).try_collect().await?;
     for (saga, end) in ends {

@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use backstitch::clock::Clock;
 use backstitch::outbox::Routes;
+use backstitch::watch::Broadcast;
 use backstitch::{Caller, Engine};
 use backstitch_modules::http_call::HeaderStorage;
 use backstitch_modules::orders::Orders;
 use bytes::Bytes;
 use tokio_util::sync::CancellationToken;
 
-use crate::audience::Audience;
 use crate::auth::{Gate, Leaves, Table};
 use crate::config::Config;
 use crate::console::{Outcomes, Pulse};
@@ -55,8 +55,8 @@ pub(crate) struct Parts {
     pub(crate) probes: Probes,
     /// Looks for what is wrong.
     pub(crate) doctor: Doctor,
-    /// Whoever listens to everything.
-    pub(crate) audience: Audience,
+    /// Every event, encoded once for all subscribers.
+    pub(crate) events: Broadcast<Bytes>,
     /// What `/openapi.json` answers.
     pub(crate) description: Bytes,
     /// Set when the server shuts down: streams and long waits end.

@@ -26,15 +26,12 @@
 
 pub mod admin;
 mod app;
-mod audience;
 mod audit;
 mod auth;
 pub mod config;
 mod console;
 mod database;
 mod doctor;
-mod feed;
-mod followers;
 mod http;
 mod lifecycles;
 mod parked;
@@ -42,6 +39,7 @@ mod problem;
 mod routes;
 mod server;
 pub mod telemetry;
+mod watch;
 mod webhooks;
 
 pub use config::Config;

@@ -12,7 +12,6 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
 use crate::config::Config;
-use crate::followers::Followers;
 
 /// Why lifecycles cannot be run.
 #[derive(Debug, thiserror::Error)]
@@ -25,10 +24,9 @@ pub enum Error {
     Nats(#[from] BadConfig),
 }
 
-/// Lifecycles, what performs their actions and takes requests, and whoever follows one of them.
+/// Lifecycles, what performs their actions, and what takes requests.
 pub(crate) struct Courses {
     pub(crate) parts: Lifecycles,
-    pub(crate) followers: Followers,
     /// Whether this process performs actions.
     drives: bool,
     /// Where requests come from besides HTTP.
@@ -54,7 +52,7 @@ impl Courses {
         let drives = config.concurrency > 0;
         let consumer =
             config.nats.clone().map(|nats| Consumer::new(&parts, nats).map(Arc::new)).transpose()?;
-        Ok(Self { parts, followers: Followers::default(), drives, consumer, tasks: Mutex::default() })
+        Ok(Self { parts, drives, consumer, tasks: Mutex::default() })
     }
 
     /// Performs actions and takes requests until `closing`.

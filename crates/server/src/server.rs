@@ -9,6 +9,7 @@ use backstitch::outbox::{Route, Routes};
 use backstitch::retention::{Archive, NotKept};
 use backstitch::store::outbox::ALERTS;
 use backstitch::store::product::Schema;
+use backstitch::watch::Broadcast;
 use backstitch::{Caller, Engine, Options, store};
 use backstitch_modules::alerts::{self, AlertSink};
 use backstitch_modules::archive::Files;
@@ -20,17 +21,16 @@ use tokio::net::TcpListener;
 use tokio_util::sync::CancellationToken;
 
 use crate::app::{App, Parts};
-use crate::audience::Audience;
 use crate::auth::{Gate, Hasher, Keyring, Keys, Leaves, Rates, server_secret, watch_leaves};
 use crate::config::{CappedCalls, Config};
 use crate::console::{Outcomes, Pulse};
 use crate::database::{Database, migrations};
 use crate::doctor::{self, Doctor};
-use crate::feed::pass_on_events;
 use crate::http::Acceptor;
 use crate::lifecycles::{self, Courses};
 use crate::routes;
 use crate::telemetry::Metrics;
+use crate::watch::{BUFFERED_EVENTS, watch_events};
 use crate::webhooks::{self, Hooks};
 
 /// Everything on the engine that has tables of its own.
@@ -182,13 +182,13 @@ impl Server {
             readiness: routes::Readiness::default(),
             probes: crate::http::Probes::default(),
             doctor: Doctor::default(),
-            audience: Audience::default(),
+            events: Broadcast::new(BUFFERED_EVENTS),
             description: assembled.description.clone().into(),
             closing: closing.clone(),
             config,
         });
         let acceptor = Acceptor::new(assembled.into_router(&app), &app.config.limits, closing.clone());
-        tokio::spawn(pass_on_events(app.clone()));
+        tokio::spawn(watch_events(app.clone()));
         // Not before somebody listens to what comes of it.
         app.lifecycles.drive(closing).await;
         tokio::spawn(watch_leaves(app.clone()));

@@ -1,7 +1,6 @@
--- One look into the index for each saga, however long its log is.
-select s.id, s.status, h.seq
-from sagas s
+-- One look into the index for each log, however long it is.
+select log.id, newest.seq
+from unnest($1::uuid[]) as log (id)
     cross join lateral (
-        select e.seq from saga_events e where e.saga_id = s.id order by e.seq desc limit 1
-    ) as h
-where s.id = any ($1)
+        select e.seq from saga_events e where e.saga_id = log.id order by e.seq desc limit 1
+    ) as newest

@@ -1,3 +1,1 @@
-select s.status, (select max(e.seq) from saga_events e where e.saga_id = s.id)
-from sagas s
-where s.id = ?1
+select max(seq) from saga_events where saga_id = ?1

@@ -330,7 +330,7 @@ fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
         Some(adopted) if place.waiter.adoption == Some(adopted.seq) => {
             shared.announce(row.id, &definition, &state, vec![adopted.clone()], place.seat.live());
         }
-        _ => place.seat.live().advanced_to(state.seq),
+        _ => place.seat.live().log().advanced_to(state.seq),
     }
     let reserved = place.reservation.into_iter().collect();
     let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.slot, reserved);

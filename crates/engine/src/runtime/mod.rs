@@ -35,10 +35,8 @@ use uuid::Uuid;
 
 use crate::clock::NeverBack;
 use crate::committer::Committer;
-use crate::feed::Feed;
 use crate::limit::LimitScope;
 use crate::live::{Live, LiveSagas};
-use crate::onlookers::Onlookers;
 use crate::options::Options;
 use crate::outbox::Publisher;
 use crate::registry::{Registered, Registry};
@@ -46,6 +44,7 @@ use crate::retention::Pruners;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
+use crate::watch::{EventReaders, Polls, Watchers};
 use crate::work::Desks;
 
 pub(crate) use driver::Driver;
@@ -75,10 +74,11 @@ pub(crate) struct Shared {
     pub(crate) clock: Arc<NeverBack>,
     pub(crate) registry: Registry,
     pub(crate) live: LiveSagas,
-    /// Who watches sagas that nobody here runs.
-    pub(crate) onlookers: Onlookers,
-    /// Who reads every event that this process writes.
-    pub(crate) feed: Feed,
+    /// Readers of the logs of sagas.
+    pub(crate) watchers: Arc<Watchers<Recorded>>,
+    pub(crate) polls: Polls,
+    /// Readers of every event that this process writes.
+    pub(crate) event_readers: EventReaders,
     /// Slots of sagas whose attempts run here.
     pub(crate) slots: Arc<Semaphore>,
     /// Places of sagas that wait in memory; those beyond leave a record in the run queue.
@@ -145,16 +145,19 @@ impl Shared {
         let committer = Committer::start(&store)?;
         // Before anything runs, so that a failure here leaves nothing running.
         let notices = store.listen().await?;
+        let polls = Polls::default();
+        let watchers = polls.add();
         let shared = Arc::new(Self {
             liveness: Liveness::new(store.is_shared().then_some(options.lease), joined),
             slots: Arc::new(Semaphore::new(options.max_active)),
             resting: Arc::new(Semaphore::new(options.max_active)),
             run_queue: RunQueue::new(options.clock.clone()),
-            feed: Feed::default(),
+            event_readers: EventReaders::default(),
             registry: Registry::new(options.host_share()),
-            live: LiveSagas::default(),
+            live: LiveSagas::new(watchers.clone()),
+            watchers,
+            polls,
             undriven: UndrivenSagas::default(),
-            onlookers: Onlookers::default(),
             adoption: Signal::default(),
             jobs: Signal::default(),
             outbox: Arc::default(),
@@ -185,7 +188,7 @@ impl Shared {
         keep_going(self, "relay", crate::outbox::relay);
         keep_going(self, "publisher", crate::outbox::keep_publishing);
         keep_going(self, "retention", crate::retention::keep_pruning);
-        keep_going(self, "onlookers", crate::onlookers::keep_looking);
+        keep_going(self, "watch", crate::watch::poll_idle_logs);
         // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
         keep_going(self, "definitions", crate::definitions::keep_following);
         keep_going(self, "mail", adoption::fetch_mail);
@@ -241,6 +244,7 @@ impl Shared {
             later
         });
         self.live.nudge_all();
+        self.polls.close();
         self.adoption.nudge();
         self.jobs.nudge();
         self.outbox.nudge();
@@ -358,9 +362,7 @@ impl Shared {
         events: Vec<Recorded>,
         live: &Live,
     ) {
-        self.feed.publish(saga, definition, state, &events);
-        let newest = events.last().map_or(0, |newest| newest.seq);
-        live.wrote(events);
-        self.onlookers.tell(saga, newest);
+        self.event_readers.publish(saga, definition, state, &events);
+        live.log().wrote(events);
     }
 }

@@ -26,7 +26,7 @@ use super::outbox::{
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas};
 use super::survey::Survey;
 use super::{
-    COUNTED, Claim, Commit, Counts, Cursor, Error, Filter, Head, NewRow, Page, RowWrite, Store, Stored,
+    COUNTED, Claim, Commit, Counts, Cursor, Error, Filter, LogHead, NewRow, Page, RowWrite, Store, Stored,
     Summary, Unregistered, Verdict, Writers,
 };
 use crate::clock::Clock;
@@ -343,12 +343,11 @@ impl Store for MemoryStore {
         self.log(saga, after, limit).await
     }
 
-    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
+    async fn heads(&self, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
         let tables = self.tables();
-        let found = sagas.iter().filter_map(|id| tables.sagas.get(id).map(|saga| (*id, saga)));
-        let heads = found.map(|(id, saga)| {
-            let status = saga.summary.status;
-            Head { saga: id, seq: saga.log.len() as u64, status }
+        let heads = logs.iter().filter_map(|id| {
+            let saga = tables.sagas.get(id)?;
+            Some(LogHead { log: *id, seq: saga.log.len() as u64 })
         });
         Ok(heads.collect())
     }

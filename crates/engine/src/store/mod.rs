@@ -29,7 +29,7 @@ use async_trait::async_trait;
 pub use commit::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 pub use error::{Corrupt, Error};
 pub use query::{
-    COUNTED, Counts, Cursor, Filter, Head, Health, Page, Stored, StuckStep, Summary, Unregistered,
+    COUNTED, Counts, Cursor, Filter, Health, LogHead, Page, Stored, StuckStep, Summary, Unregistered,
 };
 
 use crate::inbox::{Message, Posted};
@@ -107,11 +107,11 @@ pub trait Store: Send + Sync + 'static {
     /// When the store cannot be read or cannot be written.
     async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error>;
 
-    /// How far the logs of these sagas go, for those that exist.
+    /// How far these logs go, for those that exist: of sagas, or of what a product keeps.
     ///
     /// # Errors
     /// When the store cannot be read.
-    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error>;
+    async fn heads(&self, logs: &[SagaId]) -> Result<Vec<LogHead>, Error>;
 
     /// Sagas that match, newest first, a page at a time, found by index.
     ///

@@ -132,13 +132,11 @@ pub struct Unregistered {
     pub sagas: u64,
 }
 
-/// How far a saga's log goes.
+/// How far a log goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Head {
-    /// The saga.
-    pub saga: SagaId,
+pub struct LogHead {
+    /// Whose log it is.
+    pub log: SagaId,
     /// The number of its newest event.
     pub seq: u64,
-    /// Where it stands.
-    pub status: Status,
 }

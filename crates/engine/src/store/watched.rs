@@ -20,7 +20,7 @@ use super::parked::{ParkedFilter, ParkedItem, Rejection};
 use super::product::Database;
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
-use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
+use super::{Commit, Counts, Cursor, Error, Filter, LogHead, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 
 /// Who watches a store.
@@ -146,9 +146,9 @@ impl<W: Watch> Store for Watched<W> {
         self.store.durable_log(saga, after, limit).await
     }
 
-    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
+    async fn heads(&self, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
         self.watch.at(Moment::BeforeHeads).await?;
-        self.store.heads(sagas).await
+        self.store.heads(logs).await
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {

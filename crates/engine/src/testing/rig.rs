@@ -15,12 +15,12 @@ use crate::call::Handler;
 use crate::clock::TokioClock;
 use crate::defaults::Unsaid;
 use crate::engine::Engine;
-use crate::feed::FeedEvent;
 use crate::options::Options;
 use crate::saga::Saga;
 use crate::store::memory::MemoryStore;
 use crate::store::{Cursor, Filter, Store};
 use crate::view::SagaState;
+use crate::watch::SagaEvent;
 
 /// Runs the saga to its end, in two lives if the scenario has a crash; says whether the first one died.
 pub(super) async fn run(
@@ -165,7 +165,7 @@ enum Sabotage {
 async fn end_of(
     engine: &Engine,
     saga: SagaId,
-    events: impl Stream<Item = Arc<FeedEvent>>,
+    events: impl Stream<Item = Arc<SagaEvent>>,
 ) -> Result<SagaState, String> {
     let mut events = std::pin::pin!(events);
     loop {

@@ -5,24 +5,25 @@ use std::collections::HashMap;
 use std::sync::{Arc, PoisonError, RwLock};
 
 use backstitch::clock::{Clock, Ids};
-use backstitch::kernel::lifecycle::{Draft, Machine};
+use backstitch::kernel::lifecycle::{Draft, Machine, Recorded};
 use backstitch::outbox::Routes;
 use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{self, Store};
+use backstitch::watch::{Broadcast, Watchers};
 use backstitch::{Engine, Offers, Timestamp};
-use tokio::sync::broadcast;
 
 use super::error::Error;
-use super::happened::Happened;
+use super::instance_event::InstanceEvent;
 use super::seats::Seats;
+use super::standing::{Moved, Standing};
 use crate::question::{Record, Statement, Value, answered, borrowed, on_file};
 
 /// Batches that a server works on at the same time: one while another waits for the disk.
 const WRITERS: usize = 2;
-/// Changes that whoever listens may be behind.
-const HEARD: usize = 4096;
+/// How many events a subscriber of everything can be behind.
+const BUFFERED_EVENTS: usize = 4096;
 
 /// What the parts share.
 pub(super) struct Base {
@@ -37,7 +38,9 @@ pub(super) struct Base {
     pub(super) seats: Seats,
     /// Where its messages go.
     pub(super) routes: Routes,
-    happened: broadcast::Sender<Arc<Happened>>,
+    /// Readers of the logs of instances.
+    pub(super) watchers: Arc<Watchers<Recorded>>,
+    pub(super) events: Broadcast<Arc<InstanceEvent>>,
     told: Told,
 }
 
@@ -68,7 +71,8 @@ impl Base {
             known: Known::default(),
             seats: Seats::default(),
             routes: engine.routes().clone(),
-            happened: broadcast::channel(HEARD).0,
+            watchers: engine.watchers(),
+            events: Broadcast::new(BUFFERED_EVENTS),
             told: Told { offers: engine.offers(), relay: engine.relay() },
         })
     }
@@ -175,17 +179,20 @@ impl Base {
         }
     }
 
-    /// Everything that happens from now on, in this process.
-    pub(super) fn listen(&self) -> broadcast::Receiver<Arc<Happened>> {
-        self.happened.subscribe()
+    /// Passes on events that are on disk.
+    pub(super) fn publish(&self, moved: &Moved) {
+        let Standing { id, machine, key, .. } = &moved.standing;
+        self.watchers.notify(*id, &moved.events);
+        for recorded in &moved.events {
+            self.events.publish(machine, recorded.event.name(), || {
+                let (machine, key) = (machine.clone(), key.clone());
+                Some(Arc::new(InstanceEvent { id: *id, machine, key, recorded: recorded.clone() }))
+            });
+        }
     }
 
-    /// Tells whoever listens, and whoever has something to do now.
-    pub(super) fn tell(&self, happened: Vec<Happened>, has_messages: bool, has_jobs: bool) {
-        for one in happened {
-            // Nobody listening is no mistake.
-            let _ = self.happened.send(Arc::new(one));
-        }
+    /// Wakes the relay for messages, and workers for jobs.
+    pub(super) fn wake(&self, has_messages: bool, has_jobs: bool) {
         if has_messages {
             self.told.relay.tell();
         }

@@ -15,7 +15,6 @@ use tokio::time::Instant;
 
 use super::announcement::{self, Message};
 use super::base::Known;
-use super::happened::Happened;
 use super::seats::{Seat, Seats};
 use super::standing::{Moved, Standing};
 use crate::question::tidied;
@@ -307,23 +306,6 @@ impl Course<'_> {
         let held =
             Held { standing: standing.clone(), machine: machine.clone(), seat, since: self.decider.since };
         self.held.insert(standing.id, held);
-    }
-}
-
-impl Decided {
-    /// What has happened, for whoever listens.
-    pub(super) fn happened(&self) -> Vec<Happened> {
-        let moved = self.answers.iter().flatten();
-        let told = moved.flat_map(|moved| {
-            let Standing { id, machine, key, .. } = &moved.standing;
-            moved.events.iter().map(|recorded| Happened {
-                id: *id,
-                machine: machine.clone(),
-                key: key.clone(),
-                recorded: recorded.clone(),
-            })
-        });
-        told.collect()
     }
 }
 

@@ -41,8 +41,9 @@ mod desk;
 mod driver;
 mod errand;
 mod error;
-mod happened;
 mod holding;
+mod instance_event;
+mod instance_log;
 mod key;
 mod looking;
 mod machines;
@@ -61,8 +62,9 @@ mod writer;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use backstitch::kernel::lifecycle::Input;
+use backstitch::watch::Subscription;
 use backstitch::{Engine, MAX_LABEL, Payload};
-use tokio::sync::{broadcast, mpsc};
+use tokio::sync::mpsc;
 
 pub use backstitch::kernel::lifecycle::draft::MAX_MESSAGE;
 pub use backstitch::kernel::lifecycle::{
@@ -73,7 +75,7 @@ pub use dead_letters::DeadLetter;
 pub use driver::Settings;
 pub use errand::{Calls, Errand};
 pub use error::Error;
-pub use happened::Happened;
+pub use instance_event::InstanceEvent;
 pub use key::{MAX_KEY, key_mistake, key_pattern};
 pub use looking::{Count, Filter, Page, Stuck};
 pub use machines::{Declared, Machines, Version, subject_pattern};
@@ -214,16 +216,10 @@ impl Lifecycles {
         self.tell(machine, key, input, Some(seq)).await
     }
 
-    /// Everything that happens from now on in this process.
+    /// All events of this process from now on.
     #[must_use]
-    pub fn listen(&self) -> broadcast::Receiver<Arc<Happened>> {
-        self.base.listen()
-    }
-
-    /// Whether other processes may change the same instances.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        self.base.is_shared()
+    pub fn events(&self) -> Subscription<Arc<InstanceEvent>> {
+        self.base.events.subscribe_to_all()
     }
 
     async fn tell(&self, machine: &str, key: &str, input: Input, after: Option<u64>) -> Result<Moved, Error> {

@@ -67,9 +67,9 @@ async fn write(
             }
         }
     };
-    let happened = decided.happened();
     let Decided { writes, answers, held: kept } = decided;
-    base.tell(happened, !writes.messages.is_empty(), !writes.jobs.is_empty());
+    answers.iter().flatten().for_each(|moved| base.publish(moved));
+    base.wake(!writes.messages.is_empty(), !writes.jobs.is_empty());
     for one in kept {
         // Whoever performs actions may have gone: its claim runs out, and somebody else does.
         let _ = held.send(one);

@@ -7,15 +7,13 @@ use std::time::Duration;
 
 use axum::extract::State;
 use axum::response::Response;
+use backstitch::watch::{EventFilter, Subscription};
 use bytes::Bytes;
 use futures::stream::{self, BoxStream};
 use futures::{Stream, StreamExt};
-use tokio::sync::broadcast::Receiver;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::time::Instant;
 
 use crate::app::App;
-use crate::audience::Wish;
 use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
 use crate::problem::{Kind, Problem};
@@ -23,14 +21,14 @@ use crate::routes::event_stream;
 
 /// However much happens, a page is not asked to look more often.
 const AT_MOST_EVERY: Duration = Duration::from_millis(500);
-/// What other nodes do is not told here, and some things are told by nobody: they are looked for now and then.
+/// Events of other nodes are not published here, and some changes have no event: the page looks for them at this interval.
 const AT_LEAST_EVERY: Duration = Duration::from_secs(5);
 
 const CHANGED: Bytes = Bytes::from_static(b"event: changed\ndata: \n\n");
 const OVER: Bytes = Bytes::from_static(b"event: over\ndata: \n\n");
 
-/// That something has happened anywhere, or to sagas and lifecycles of one name. What happened before somebody listened is nobody's
-/// to tell, so that the first word is always that there may be something new.
+/// Changes anywhere, or of sagas and lifecycles of one name. Events before the subscription are not sent, so the first item is
+/// always that there may be something new.
 pub(super) async fn anything(
     State(app): State<App>,
     leave: Leave,
@@ -38,23 +36,20 @@ pub(super) async fn anything(
 ) -> Result<Response, Problem> {
     let definition = query.text("definition").map(Arc::from);
     query.finish("definition")?;
-    let told = app.audience.listen(Wish { definition, name: None }).ok_or_else(|| {
+    let events = app.events.subscribe(EventFilter { definition, name: None }).ok_or_else(|| {
         Problem::new(Kind::TooManyRequests, "too many others listen for different things: try again later")
     })?;
     let first = stream::iter([()]);
-    Ok(event_stream(leave, paced(first.chain(news(told))).map(|()| CHANGED)))
+    Ok(event_stream(leave, paced(first.chain(news(events))).map(|()| CHANGED)))
 }
 
-/// What is told, and a look now and then. Whoever has missed something has all the more reason to look; it ends when nobody is
-/// told anything any more, so that they come back.
-fn news(told: Receiver<Bytes>) -> impl Stream<Item = ()> + Send {
-    stream::unfold(told, |mut told| async move {
+/// One item per event or [`Gap`](backstitch::Gap), and one per interval without any. Ends when the subscription does, so that the page
+/// connects again.
+fn news(events: Subscription<Bytes>) -> impl Stream<Item = ()> + Send {
+    stream::unfold(events, |mut events| async move {
         tokio::select! {
-            heard = told.recv() => match heard {
-                Ok(_) | Err(RecvError::Lagged(_)) => Some(((), told)),
-                Err(RecvError::Closed) => None,
-            },
-            () = tokio::time::sleep(AT_LEAST_EVERY) => Some(((), told)),
+            event = events.next() => event.map(|_| ((), events)),
+            () = tokio::time::sleep(AT_LEAST_EVERY) => Some(((), events)),
         }
     })
 }
@@ -69,13 +64,12 @@ pub(super) async fn saga(
     let seen = query.number("after", 0, i64::MAX.unsigned_abs())?;
     query.finish("after")?;
     let run = app.engine.find(id).await?;
-    let head = app.engine.store().heads(&[id]).await.map_err(|why| Problem::of_store(&why))?;
-    let newest = head.first().map_or(0, |head| head.seq);
-    if head.first().is_some_and(|head| head.status.is_terminal()) {
+    let newest = run.newest_event().await?;
+    if newest.event.is_terminal() {
         return Ok(event_stream(leave, stream::iter([OVER])));
     }
-    // A number that is still to come would never be told of.
-    let events = run.events_after(seen.unwrap_or(newest).min(newest));
+    // After a number that is still to come, nothing would be sent.
+    let events = run.events_after(seen.unwrap_or(newest.seq).min(newest.seq));
     Ok(event_stream(
         leave,
         until_the_end(events.map(|event| event.map(|recorded| recorded.event.is_terminal()))),
@@ -96,7 +90,7 @@ fn until_the_end<E: Send + 'static>(
     paced(events).map(|()| CHANGED).chain(over.filter_map(ready)).boxed()
 }
 
-/// The same events, those that come in quick succession told once, after a moment.
+/// The same items; those in quick succession become one, after a moment.
 fn paced(events: impl Stream<Item = ()> + Send + 'static) -> BoxStream<'static, ()> {
     let paced = stream::unfold(Some(Box::pin(events)), |events| async {
         let mut events = events?;
@@ -114,10 +108,12 @@ fn paced(events: impl Stream<Item = ()> + Send + 'static) -> BoxStream<'static, 
 
 #[cfg(test)]
 mod tests {
+    use backstitch::watch::Broadcast;
+
     use super::*;
 
     #[tokio::test(start_paused = true)]
-    async fn what_comes_in_quick_succession_is_told_once() {
+    async fn events_in_quick_succession_are_sent_once() {
         let at = |millis: u64| async move { tokio::time::sleep(Duration::from_millis(millis)).await };
         let events = stream::iter([0, 10, 10, 2000, 10]).then(at);
         let begun = Instant::now();
@@ -137,23 +133,22 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn whoever_falls_behind_is_told_to_look_and_goes_on_to_hear() {
-        let (tell, told) = tokio::sync::broadcast::channel(1);
-        let mut news = Box::pin(news(told));
-        for _ in 0..3 {
-            tell.send(Bytes::new()).unwrap();
-        }
+    async fn slow_page_is_sent_a_change_and_goes_on() {
+        let broadcast = Broadcast::new(1);
+        let mut news = Box::pin(news(broadcast.subscribe(EventFilter::default()).unwrap()));
+        let publish = || broadcast.publish(&"orders".into(), "saga.started", || Some(Bytes::new()));
+        (0..3).for_each(|_| publish());
         let begun = Instant::now();
         // That something was missed, and what was not.
         for _ in 0..2 {
             assert_eq!(news.next().await, Some(()));
         }
-        tell.send(Bytes::new()).unwrap();
+        publish();
         assert_eq!(news.next().await, Some(()));
         assert_eq!(begun.elapsed(), Duration::ZERO, "without waiting for the next look");
         assert_eq!(news.next().await, Some(()), "now and then");
         assert_eq!(begun.elapsed(), AT_LEAST_EVERY);
-        drop(tell);
+        broadcast.disconnect_all();
         assert_eq!(news.next().await, None, "they come back");
     }
 }

@@ -42,7 +42,6 @@ pub(crate) use alerts::acknowledged as acknowledge_alert;
 pub(crate) use definitions::refuse_the_servers_own as refuse_the_servers_own_definition;
 pub(crate) use definitions::show::version_for as definition_for;
 pub(crate) use health::{NotReady, Readiness, delivery_age, outbox_age};
-pub(crate) use lifecycles::live_frame as lifecycle_frame;
 pub(crate) use lifecycles::written_for as machine_for;
 pub(crate) use lifecycles::{
     refuse_the_servers_own as refuse_the_servers_own_machine, told as told_of_lifecycle,
@@ -50,7 +49,7 @@ pub(crate) use lifecycles::{
 pub(crate) use operations::resolution_word;
 pub(crate) use outbox::message::not_found as message_not_found;
 pub(crate) use parked::page as parked_page;
-pub(crate) use streams::live::live_frame;
+pub(crate) use streams::all::{encode_event, encode_instance_event};
 pub(crate) use streams::sse::stream as event_stream;
 pub(crate) use table::Routes;
 pub(crate) use webhooks::dead_letters::within_reach;
@@ -73,7 +72,7 @@ fn all() -> Routes {
         .needs(Role::Viewer, routes!(sagas::log::log))
         .needs_or_token(Role::Viewer, routes!(streams::sse::saga_events))
         .needs_or_token(Role::Viewer, routes!(streams::ws::saga_socket))
-        .needs(Role::Viewer, routes!(streams::live::all_events))
+        .needs(Role::Viewer, routes!(streams::all::all_events))
         .audited(Role::Client, routes!(operations::cancel))
         .audited(Role::Operator, routes!(operations::pause))
         .audited(Role::Operator, routes!(operations::resume))

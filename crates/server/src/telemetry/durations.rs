@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::time::Duration;
 
-use backstitch::{Event, FeedEvent, Phase, SagaId, StepId, Timestamp};
+use backstitch::{Event, Phase, SagaEvent, SagaId, StepId, Timestamp};
 use metrics::Label;
 
 use super::metrics::{Metrics, SAGA_DURATION, STEP_DURATION};
@@ -20,7 +20,7 @@ pub(crate) struct Durations {
 
 impl Durations {
     /// Takes note of an event.
-    pub(crate) fn count(&mut self, event: &FeedEvent, metrics: &Metrics) {
+    pub(crate) fn count(&mut self, event: &SagaEvent, metrics: &Metrics) {
         let (saga, at) = (event.saga, event.recorded.at);
         match &event.recorded.event {
             Event::StepStarted { step, .. } => self.start(saga, step, Phase::Do, at),
@@ -75,7 +75,7 @@ impl Durations {
     }
 }
 
-fn ended(metrics: &Metrics, event: &FeedEvent, end: &'static str) {
+fn ended(metrics: &Metrics, event: &SagaEvent, end: &'static str) {
     let Some(took) = since_start(event.saga, event.recorded.at) else { return };
     metrics.record(SAGA_DURATION, vec![Label::from_static_parts("end", end)], took);
 }

@@ -2,7 +2,7 @@
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
-use backstitch::store::{Cursor, Filter, Head};
+use backstitch::store::{Cursor, Filter, LogHead};
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Status;
 
@@ -153,8 +153,8 @@ pub async fn heads_tell_how_far_logs_go(fixture: &dyn Fixture) {
     let before = store.heads(&[saga(1)]).await.unwrap()[0];
     apply(&*store, updated(saga(2), before.seq + 1, now, |row| row.status = Status::Compensating)).await;
     let mut heads = store.heads(&[saga(2), saga(1), saga(9)]).await.unwrap();
-    heads.sort_by_key(|head| head.saga);
-    let further = Head { saga: saga(2), seq: before.seq + 1, status: Status::Compensating };
+    heads.sort_by_key(|head| head.log);
+    let further = LogHead { log: saga(2), seq: before.seq + 1 };
     assert_eq!(heads, [before, further], "and nobody hears of others");
     assert_eq!(store.heads(&[]).await.unwrap(), []);
 }

@@ -52,7 +52,7 @@ use super::parked::{ParkedFilter, ParkedItem, Rejection};
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas};
 use super::survey::{Footing, Survey};
-use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
+use super::{Commit, Counts, Cursor, Error, Filter, LogHead, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::inbox::{Message, Posted};
 use nodes::KnownProducts;
 use session::{Sessions, change, read};
@@ -180,8 +180,8 @@ impl Store for PostgresStore {
         read!(self.sessions, |session| read::durable_log(session, saga, after, limit))
     }
 
-    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
-        read!(self.sessions, |session| read::heads(session, sagas))
+    async fn heads(&self, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
+        read!(self.sessions, |session| read::heads(session, logs))
     }
 
     async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {

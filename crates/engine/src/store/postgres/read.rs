@@ -16,7 +16,7 @@ use super::value::{get, get_count, get_time, limit, time, timestamp};
 use crate::inbox::Received;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Corrupt, Counts, Error, Head, Stored, Summary, Unregistered};
+use crate::store::{COUNTED, Corrupt, Counts, Error, LogHead, Stored, Summary, Unregistered};
 
 /// Rows, logs and inboxes of the same moment.
 pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
@@ -61,14 +61,13 @@ pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<
     stored.collect()
 }
 
-/// How far the logs of these sagas go.
-pub(super) async fn heads(session: &Session, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
-    let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
+/// How far these logs go.
+pub(super) async fn heads(session: &Session, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
+    let ids: Vec<Uuid> = logs.iter().map(|log| log.0).collect();
     let rows = session.query(sql!("head"), &[&ids]).await?;
     let heads = rows.iter().map(|row| {
-        let saga = SagaId(get(row, "id")?);
         let seq = get::<i32>(row, "seq")?.unsigned_abs().into();
-        Ok(Head { saga, seq, status: status(row, Some(saga))? })
+        Ok(LogHead { log: SagaId(get(row, "id")?), seq })
     });
     heads.collect()
 }

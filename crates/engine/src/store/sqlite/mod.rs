@@ -58,7 +58,7 @@ use super::parked::{ParkedFilter, ParkedItem, Rejection};
 use super::product::{Database, Schema};
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::survey::{Footing, Survey};
-use super::{Commit, Counts, Cursor, Error, Filter, Head, Page, Store, Stored, Summary, Verdict, Writers};
+use super::{Commit, Counts, Cursor, Error, Filter, LogHead, Page, Store, Stored, Summary, Verdict, Writers};
 use crate::clock::Clock;
 use crate::inbox::{Message, Posted};
 use connections::Connections;
@@ -160,8 +160,8 @@ impl Store for SqliteStore {
         self.log(saga, after, limit).await
     }
 
-    async fn heads(&self, sagas: &[SagaId]) -> Result<Vec<Head>, Error> {
-        let ids = sagas.to_vec();
+    async fn heads(&self, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
+        let ids = logs.to_vec();
         self.connections.read(move |connection| sagas::heads(connection, &ids)).await
     }
 

@@ -8,7 +8,7 @@ use super::fault::Fault;
 use super::sql;
 use super::values::{Reading, integer, limit};
 use crate::inbox::Received;
-use crate::store::{Corrupt, Head, Stored, Summary};
+use crate::store::{Corrupt, LogHead, Stored, Summary};
 
 /// The columns that [`summary`] reads, in its order.
 pub(super) const SUMMARY: &str = "sagas.id, definition, version, status, paused, failed_step, owner, wake_at, \
@@ -119,16 +119,13 @@ fn inbox(connection: &Connection, saga: SagaId) -> Result<Vec<Received>, Fault> 
     Ok(inbox)
 }
 
-/// How far the logs of these sagas go.
-pub(super) fn heads(connection: &Connection, ids: &[SagaId]) -> Result<Vec<Head>, Fault> {
+/// How far these logs go.
+pub(super) fn heads(connection: &Connection, ids: &[SagaId]) -> Result<Vec<LogHead>, Fault> {
     let mut statement = connection.prepare_cached(sql!("head"))?;
     let mut heads = Vec::with_capacity(ids.len());
     for id in ids {
-        let mut rows = statement.query([id.0.as_bytes()])?;
-        if let Some(row) = rows.next()? {
-            let row = Reading::of("sagas", id, row);
-            heads.push(Head { saga: *id, status: row.status(0)?, seq: row.count(1, "seq")? });
-        }
+        let seq: Option<u32> = statement.query_one([id.0.as_bytes()], |row| row.get(0))?;
+        heads.extend(seq.map(|seq| LogHead { log: *id, seq: seq.into() }));
     }
     Ok(heads)
 }

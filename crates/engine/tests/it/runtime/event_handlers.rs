@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::{Engine, Event, FeedEvent, Saga, secs};
+use backstitch::{Engine, Event, Saga, SagaEvent, secs};
 use futures::StreamExt;
 
 use crate::runtime::support::*;
@@ -20,7 +20,7 @@ fn short(trace: &Trace) -> Saga {
 /// Notes the names of the events it is called for.
 fn listening(engine: &Engine, names: &str, trace: &Trace) {
     let heard = trace.clone();
-    let handler = move |event: Arc<FeedEvent>| {
+    let handler = move |event: Arc<SagaEvent>| {
         heard.say(event.recorded.event.name());
         async {}
     };
@@ -54,7 +54,7 @@ async fn panicking_handler_is_called_for_the_next_event() {
     let engine = engine_with(short(&Trace::default())).await;
     let calls = Arc::new(AtomicUsize::new(0));
     let counted = calls.clone();
-    let handler = move |_: Arc<FeedEvent>| {
+    let handler = move |_: Arc<SagaEvent>| {
         let call = counted.fetch_add(1, Ordering::SeqCst);
         // Before there is a future, and while it runs.
         assert!(call != 0, "the first call panics");
@@ -70,7 +70,7 @@ async fn hanging_handler_delays_neither_sagas_nor_other_handlers() {
     let engine = engine_with(short(&Trace::default())).await;
     let (begun, other) = (Trace::default(), Trace::default());
     let noted = begun.clone();
-    let handler = move |event: Arc<FeedEvent>| {
+    let handler = move |event: Arc<SagaEvent>| {
         noted.say(event.recorded.event.name());
         explode_when_dropped()
     };
@@ -106,7 +106,7 @@ async fn shutdown_waits_for_event_handlers() {
     let engine = engine_with(short(&Trace::default())).await;
     let heard = Trace::default();
     let noted = heard.clone();
-    let handler = move |event: Arc<FeedEvent>| {
+    let handler = move |event: Arc<SagaEvent>| {
         let noted = noted.clone();
         async move {
             tokio::time::sleep(secs(1)).await;
@@ -125,7 +125,7 @@ async fn slow_handler_misses_nothing() {
     let heard = Trace::default();
     let (noted, gate) = (heard.clone(), Arc::new(tokio::sync::Semaphore::new(0)));
     let opened = gate.clone();
-    let handler = move |event: Arc<FeedEvent>| {
+    let handler = move |event: Arc<SagaEvent>| {
         let (noted, gate) = (noted.clone(), opened.clone());
         async move {
             gate.acquire().await.unwrap().forget();

@@ -7,7 +7,6 @@ use std::time::Duration;
 use async_nats::jetstream::{self, AckKind, Message};
 use backstitch::Retry;
 use futures::StreamExt as _;
-use tokio::sync::broadcast::error::RecvError;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 use tokio::time::{sleep, timeout};
@@ -16,7 +15,6 @@ use super::config::{BadConfig, Config};
 use super::delivery::{Delivery, Verdict};
 use super::durable::{self, Durable};
 use super::line::Line;
-use super::places::Places;
 use crate::lifecycles::Lifecycles;
 
 /// How long the broker remembers that messages are wanted. One that forgets sooner, without a word, is asked again then.
@@ -37,7 +35,6 @@ pub(super) struct Inner {
     pub(super) lifecycles: Lifecycles,
     pub(super) config: Config,
     pub(super) line: Line,
-    pub(super) places: Arc<Places>,
     /// The numbers of those under way: the broker may be impatient, and deliver one twice.
     under_way: Mutex<HashSet<u64>>,
     /// What the operator was told last: the same is not told again.
@@ -55,7 +52,6 @@ impl Consumer {
             lifecycles: lifecycles.clone(),
             line: Line::to(&config)?,
             config,
-            places: Arc::default(),
             under_way: Mutex::default(),
             told: Mutex::default(),
         };
@@ -70,7 +66,6 @@ impl Consumer {
         tokio::select! {
             biased;
             () = closing => {}
-            () = self.inner.hear() => {}
             () = self.inner.take(&mut tasks, &leaving) => {}
         }
         leave.send_replace(true);
@@ -85,19 +80,6 @@ impl Consumer {
 }
 
 impl Inner {
-    /// Tells whoever waits for something that it has happened.
-    async fn hear(&self) {
-        let mut happening = self.lifecycles.listen();
-        loop {
-            match happening.recv().await {
-                Ok(happened) if *happened.machine == *self.config.machine => self.places.tell(&happened),
-                // Whoever misses something looks for itself before long.
-                Ok(_) | Err(RecvError::Lagged(_)) => {}
-                Err(RecvError::Closed) => return std::future::pending().await,
-            }
-        }
-    }
-
     /// Takes messages, over one connection after another.
     async fn take(self: &Arc<Self>, tasks: &mut JoinSet<()>, leaving: &watch::Receiver<bool>) {
         let retry = Retry::exponential(u32::MAX, AGAIN).with_cap(AGAIN_AT_MOST);

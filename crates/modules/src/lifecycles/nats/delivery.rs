@@ -1,5 +1,6 @@
 //! One message, from its arrival until the broker is told what became of it.
 
+use std::pin::pin;
 use std::time::Duration;
 
 use async_nats::Subject;
@@ -7,16 +8,16 @@ use async_nats::jetstream::{AckKind, Message};
 use backstitch::Retry;
 use backstitch::kernel::lifecycle::{Kind, Machine, Refused};
 use bytes::Bytes;
-use tokio::time::{Instant, interval_at};
+use futures::StreamExt as _;
+use tokio::time::{Instant, interval_at, sleep};
 
 use super::consumer::Inner;
-use super::places::Watching;
 use super::request::Request;
 use crate::lifecycles::dead_letters::Unreadable;
 use crate::lifecycles::{Error, Standing};
 
-/// How often the row is looked at: another node may drive it, and this one does not hear of that.
-const LOOK: Duration = Duration::from_secs(1);
+/// After how long a log that cannot be read is tried again.
+const READ_AGAIN: Duration = Duration::from_secs(1);
 /// After how long a message comes again that could not be dealt with, at first and at most.
 const AGAIN: Duration = Duration::from_secs(1);
 const AGAIN_AT_MOST: Duration = Duration::from_secs(30);
@@ -66,10 +67,8 @@ impl Delivery {
             Ok(request) => request,
             Err(reason) => return self.bury(inner, reason).await,
         };
-        // Before it is started, so that nothing is missed.
-        let watching = inner.places.watch(&key);
         match inner.lifecycles.start(machine, &key, given).await {
-            Ok(moved) => match until_it_rests(inner, &moved.standing, watching).await {
+            Ok(moved) => match until_it_rests(inner, &moved.standing).await {
                 Ok(()) => Verdict::Done,
                 Err(error) => Verdict::Later { why: error.to_string() },
             },
@@ -130,29 +129,30 @@ impl Delivery {
 }
 
 /// Waits until the engine has nothing left to do for what was started.
-async fn until_it_rests(inner: &Inner, started: &Standing, mut watching: Watching) -> Result<(), Error> {
+async fn until_it_rests(inner: &Inner, started: &Standing) -> Result<(), Error> {
     let machine = inner.lifecycles.machines.machine(&started.machine, started.version).await?;
     if rests(&machine, &started.instance.state) {
         return Ok(());
     }
-    let mut looks = interval_at(Instant::now() + LOOK, LOOK);
+    let mut seen = started.instance.seq;
     loop {
-        tokio::select! {
-            place = watching.next() => {
-                if place.seq > started.instance.seq && rests(&machine, &place.state) {
-                    return Ok(());
+        let mut events = pin!(inner.lifecycles.follow(started, seen).await?);
+        let error = loop {
+            match events.next().await {
+                // It has ended, and may have been cleared away.
+                None | Some(Err(backstitch::Error::NotFound(_))) => return Ok(()),
+                Some(Ok(recorded)) => {
+                    if recorded.event.state().is_some_and(|state| rests(&machine, state)) {
+                        return Ok(());
+                    }
+                    seen = recorded.seq;
                 }
+                Some(Err(error)) => break error,
             }
-            _ = looks.tick() => match inner.lifecycles.get(&started.machine, &started.key).await {
-                Ok(now) if now.id != started.id || now.ended || rests(&machine, &now.instance.state) => {
-                    return Ok(());
-                }
-                Ok(_) => {}
-                // It has ended, and was cleared away.
-                Err(Error::UnknownKey { .. }) => return Ok(()),
-                Err(error) => tracing::debug!(%error, "what was started cannot be looked at"),
-            },
-        }
+        };
+        // Not started again: that would be another attempt.
+        tracing::debug!(%error, "what was started cannot be followed; retrying");
+        sleep(READ_AGAIN).await;
     }
 }
 

@@ -25,7 +25,6 @@ mod consumer;
 mod delivery;
 mod durable;
 mod line;
-mod places;
 mod request;
 
 pub use config::{BadConfig, Config};

@@ -1,11 +1,9 @@
 //! An event of a lifecycle as it is answered and streamed.
 
 use backstitch::{ErrorView, Payload, SagaId};
-use backstitch_modules::lifecycles::{Event, Failure, Given, Happened, Recorded};
-use bytes::Bytes;
+use backstitch_modules::lifecycles::{Event, Failure, Given, InstanceEvent, Recorded};
 use serde::Serialize;
 
-use super::super::streams::sse::frame;
 use super::super::vocabulary;
 use backstitch_api::time::{Time, rfc3339};
 
@@ -93,12 +91,12 @@ impl<'a> LifecycleEvent<'a> {
     }
 
     /// An event among those of all lifecycles.
-    fn among_all(happened: &'a Happened) -> Self {
+    pub(in crate::routes) fn among_all(among: &'a InstanceEvent) -> Self {
         Self {
-            lifecycle_id: Some(happened.id),
-            machine: Some(&happened.machine),
-            key: Some(&happened.key),
-            ..Self::of(&happened.recorded)
+            lifecycle_id: Some(among.id),
+            machine: Some(&among.machine),
+            key: Some(&among.key),
+            ..Self::of(&among.recorded)
         }
     }
 
@@ -140,9 +138,4 @@ impl<'a> LifecycleEvent<'a> {
         let Some(Failure { kind, message }) = failure else { return self };
         Self { error_kind: Some(kind), message: Some(message), ..self }
     }
-}
-
-/// An event among all others, as it is sent.
-pub(crate) fn live_frame(happened: &Happened) -> Option<Bytes> {
-    frame(None, happened.recorded.event.name(), &LifecycleEvent::among_all(happened))
 }

@@ -20,7 +20,7 @@ use backstitch_modules::lifecycles::{Error, sites};
 
 use crate::problem::Problem;
 
-pub(crate) use event::live_frame;
+pub(super) use event::LifecycleEvent;
 pub(crate) use problems::told;
 pub(crate) use show::written_for;
 pub(super) use stuck::StuckLifecycles;

@@ -6,7 +6,7 @@ use axum::extract::ws::rejection::WebSocketUpgradeRejection;
 use axum::http::HeaderMap;
 use axum::response::Response;
 
-use super::super::streams::{SentEvent, Told, sse, ws};
+use super::super::streams::{Position, SentEvent, Wording, of_saga, sse, ws};
 use super::super::vocabulary;
 use crate::app::App;
 use crate::auth::Leave;
@@ -40,7 +40,8 @@ pub(in crate::routes) async fn order_events(
     query.text("token");
     query.finish("token")?;
     let run = super::followed(&app, id).await?;
-    sse::answer(&app, leave, &run, &headers, Told::OfOrder(app.clone(), id)).await
+    let position = Position::of_header(&headers)?;
+    Ok(sse::response(leave, of_saga(&run, position, Wording::Order(app)).await?))
 }
 
 /// The same over WebSocket: one text message an event.
@@ -63,5 +64,5 @@ pub(in crate::routes) async fn order_socket(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let run = super::followed(&app, id).await?;
-    ws::answer(&app, leave, run, query, upgrade, Told::OfOrder(app.clone(), id)).await
+    ws::response(leave, &run, query, upgrade, Wording::Order(app)).await
 }

@@ -1,20 +1,18 @@
 //! `GET /v1/sagas/{id}/events`: server-sent events.
 
 use std::convert::Infallible;
-use std::sync::Arc;
+use std::future::ready;
 
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::header::{CACHE_CONTROL, CONTENT_TYPE};
 use axum::http::{HeaderMap, HeaderValue, StatusCode};
 use axum::response::{IntoResponse, Response};
-use backstitch::Run;
 use bytes::Bytes;
 use futures::{Stream, StreamExt};
-use serde::Serialize;
 use tokio::time::Instant;
 
-use super::{HEARTBEAT, SentEvent, Since, Told};
+use super::{EventStream, HEARTBEAT, Position, SentEvent, StreamedEvent, Wording};
 use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
@@ -50,35 +48,14 @@ pub(in crate::routes) async fn saga_events(
     query.text("token");
     query.finish("token")?;
     let run = app.engine.find(id).await?;
-    answer(&app, leave, &run, &headers, Told::OfSaga).await
+    let position = Position::of_header(&headers)?;
+    Ok(response(leave, super::of_saga(&run, position, Wording::Saga).await?))
 }
 
-/// The events that a reader has missed and those to come, in these words.
-pub(in crate::routes) async fn answer(
-    app: &App,
-    leave: Leave,
-    run: &Run,
-    headers: &HeaderMap,
-    told: Told,
-) -> Result<Response, Problem> {
-    let Some(events) = super::events_after(app, run, Since::of_header(headers)?).await? else {
-        return Ok(StatusCode::NO_CONTENT.into_response());
-    };
-    let told = Arc::new(told);
-    let frames = events.filter_map(move |event| {
-        let told = told.clone();
-        async move {
-            match event {
-                Ok(recorded) => frame(Some(recorded.seq), recorded.event.name(), &told.view(&recorded).await),
-                Err(error) => {
-                    // The reader sees no end of the saga, and comes back with its last number.
-                    tracing::debug!(%error, "a stream ends early");
-                    None
-                }
-            }
-        }
-    });
-    Ok(stream(leave, frames))
+/// The events of a log; 204 when the reader has them all.
+pub(in crate::routes) fn response(leave: Leave, events: Option<EventStream>) -> Response {
+    let Some(events) = events else { return StatusCode::NO_CONTENT.into_response() };
+    stream(leave, events.scan((), |(), event| ready(event.ok().map(|event| event.to_sse()))))
 }
 
 /// An answer that goes on for as long as there are frames and leave, with heartbeats between them.
@@ -105,21 +82,11 @@ pub(crate) fn stream(leave: Leave, frames: impl Stream<Item = Bytes> + Send + 's
     (headers, Body::from_stream(beaten)).into_response()
 }
 
-/// One event on the wire.
-pub(in crate::routes) fn frame<T: Serialize>(id: Option<u64>, name: &str, event: &T) -> Option<Bytes> {
-    let mut data = serde_json::to_vec(event).ok()?;
-    // A line break would end the line of data. Inside JSON it can only be a blank between values: texts escape theirs.
-    for byte in &mut data {
-        if matches!(byte, b'\n' | b'\r') {
-            *byte = b' ';
-        }
+impl StreamedEvent {
+    pub(super) fn to_sse(&self) -> Bytes {
+        let id = self.seq.map(|seq| format!("id: {seq}\n")).unwrap_or_default();
+        // A line break would end the line of data. Inside JSON it can only be a blank between values: texts escape theirs.
+        let data = self.json.replace(['\n', '\r'], " ");
+        format!("{id}event: {}\ndata: {data}\n\n", self.name).into()
     }
-    let mut frame = Vec::with_capacity(data.len() + 64);
-    if let Some(id) = id {
-        frame.extend_from_slice(format!("id: {id}\n").as_bytes());
-    }
-    frame.extend_from_slice(format!("event: {name}\ndata: ").as_bytes());
-    frame.extend_from_slice(&data);
-    frame.extend_from_slice(b"\n\n");
-    Some(frame.into())
 }

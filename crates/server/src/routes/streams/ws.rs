@@ -9,7 +9,7 @@ use futures::StreamExt;
 use tokio::time::{Instant, sleep_until};
 
 use super::super::vocabulary;
-use super::{Events, HEARTBEAT, Since, Told};
+use super::{EventStream, HEARTBEAT, Interrupted, Position, Wording};
 use crate::app::App;
 use crate::auth::Leave;
 use crate::http::{Query, SagaInPath};
@@ -38,22 +38,21 @@ pub(in crate::routes) async fn saga_socket(
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
 ) -> Result<Response, Problem> {
     let run = app.engine.find(id).await?;
-    answer(&app, leave, run, query, upgrade, Told::OfSaga).await
+    response(leave, &run, query, upgrade, Wording::Saga).await
 }
 
-/// The events that a reader has missed and those to come, in these words.
-pub(in crate::routes) async fn answer(
-    app: &App,
+/// The events of a saga after the position in the query.
+pub(in crate::routes) async fn response(
     leave: Leave,
-    run: Run,
+    run: &Run,
     mut query: Query,
     upgrade: Result<WebSocketUpgrade, WebSocketUpgradeRejection>,
-    told: Told,
+    wording: Wording,
 ) -> Result<Response, Problem> {
-    let since = Since::of_parameter(&mut query)?;
+    let position = Position::of_parameter(&mut query)?;
     query.text("token");
     query.finish("after or token")?;
-    let events = super::events_after(app, &run, since).await?;
+    let events = super::of_saga(run, position, wording).await?;
     let upgrade = upgrade.map_err(|_| {
         Problem::new(
             Kind::BadHeader,
@@ -61,23 +60,22 @@ pub(in crate::routes) async fn answer(
         )
     })?;
     let upgrade = upgrade.max_message_size(LARGEST_MESSAGE).max_frame_size(LARGEST_MESSAGE);
-    Ok(upgrade.on_upgrade(move |socket| tell(leave, socket, events, told)))
+    Ok(upgrade.on_upgrade(move |socket| send(leave, socket, events)))
 }
 
-async fn tell(leave: Leave, mut socket: WebSocket, events: Option<Events>, told: Told) {
-    let mut events = events.unwrap_or_else(|| Box::pin(futures::stream::empty()));
+async fn send(leave: Leave, mut socket: WebSocket, events: Option<EventStream>) {
+    let mut events = events.unwrap_or_else(|| futures::stream::empty().boxed());
     let mut beat = Instant::now() + HEARTBEAT;
     let mut unanswered = false;
     let ending = loop {
         tokio::select! {
             event = events.next() => match event {
-                Some(Ok(recorded)) => {
-                    let Ok(text) = serde_json::to_string(&told.view(&recorded).await) else { break INTERNAL };
-                    if socket.send(Message::Text(text.into())).await.is_err() {
+                Some(Ok(event)) => {
+                    if socket.send(Message::Text(event.json.into())).await.is_err() {
                         return;
                     }
                 }
-                Some(Err(_)) => break RESTART,
+                Some(Err(Interrupted)) => break RESTART,
                 None => break ENDED,
             },
             message = socket.recv() => match message {
@@ -86,7 +84,7 @@ async fn tell(leave: Leave, mut socket: WebSocket, events: Option<Events>, told:
                 Some(Err(_)) | None => return,
             },
             () = sleep_until(beat) => {
-                // Whoever lives answers a ping before the next one.
+                // A live client answers a ping before the next one.
                 if unanswered || socket.send(Message::Ping(bytes::Bytes::new())).await.is_err() {
                     return;
                 }
@@ -96,11 +94,10 @@ async fn tell(leave: Leave, mut socket: WebSocket, events: Option<Events>, told:
             () = leave.over() => break if leave.is_withdrawn() { WITHDRAWN } else { RESTART },
         }
     };
-    // Whoever does not wait for the farewell has gone already.
+    // Fails if the client has gone already.
     let _ = socket.send(Message::Close(Some(CloseFrame { code: ending.0, reason: ending.1.into() }))).await;
 }
 
 const ENDED: (u16, &str) = (close_code::NORMAL, "the saga is at its end");
 const RESTART: (u16, &str) = (close_code::RESTART, "come back with after=SEQ");
 const WITHDRAWN: (u16, &str) = (close_code::POLICY, "the API key has expired or was revoked");
-const INTERNAL: (u16, &str) = (close_code::ERROR, "an event cannot be told");

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
 
 use backstitch::{
-    Context, Event, EventView, FeedEvent, Retry, Saga, SagaId, Status, Step, StepError, StepStatus, Undo,
+    Context, Event, EventView, Retry, Saga, SagaEvent, SagaId, Status, Step, StepError, StepStatus, Undo,
 };
 use futures::StreamExt;
 use serde_json::{Value, json};
@@ -182,7 +182,7 @@ async fn s002_on_calls_a_handler_with_event_and_record() {
         for name in ["saga.started", "step.succeeded", "step.failed", "saga.compensating", "saga.compensated"]
         {
             let heard = heard.clone();
-            let handler = move |event: Arc<FeedEvent>| {
+            let handler = move |event: Arc<SagaEvent>| {
                 let step = event.recorded.event.step().map(ToString::to_string).unwrap_or_default();
                 heard.say(format!("{name} {step} {}", event.record().seq >= event.recorded.seq));
                 async {}

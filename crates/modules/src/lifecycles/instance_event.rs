@@ -1,4 +1,4 @@
-//! What has just happened, for whoever listens.
+//! An event of any instance, for subscribers of everything.
 
 use std::sync::Arc;
 
@@ -7,7 +7,7 @@ use backstitch::kernel::lifecycle::Recorded;
 
 /// An event and whose it is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Happened {
+pub struct InstanceEvent {
     /// Whose log it is in.
     pub id: SagaId,
     /// The machine.

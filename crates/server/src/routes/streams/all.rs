@@ -5,14 +5,16 @@ use std::sync::Arc;
 
 use axum::extract::State;
 use axum::response::Response;
-use backstitch::{EventView, FeedEvent};
+use backstitch::watch::EventFilter;
+use backstitch::{EventView, SagaEvent};
+use backstitch_modules::lifecycles::InstanceEvent;
 use bytes::Bytes;
-use tokio::sync::broadcast::error::RecvError;
+use serde::Serialize;
 
-use super::SentEventOfAll;
-use super::sse::{frame, stream};
+use super::super::lifecycles::LifecycleEvent;
+use super::sse::stream;
+use super::{SentEventOfAll, StreamedEvent};
 use crate::app::App;
-use crate::audience::Wish;
 use crate::auth::Leave;
 use crate::http::Query;
 use crate::problem::{Described, Kind, Problem};
@@ -33,33 +35,39 @@ pub(in crate::routes) async fn all_events(
     leave: Leave,
     mut query: Query,
 ) -> Result<Response, Problem> {
-    let wish = Wish {
+    let filter = EventFilter {
         definition: query.text("definition").map(Arc::from),
         name: query.text("type").map(Cow::Owned),
     };
     query.finish("definition or type")?;
-    let told = app.audience.listen(wish).ok_or_else(|| {
+    let events = app.events.subscribe(filter).ok_or_else(|| {
         Problem::new(
             Kind::TooManyRequests,
             "others listen for too many different things already: listen to everything, or try again later",
         )
     })?;
-    let frames = futures::stream::unfold(told, |mut told| async move {
-        match told.recv().await {
-            Ok(frame) => Some((frame, told)),
-            // A stream that ends is better than a gap that nobody sees.
-            Err(RecvError::Lagged(missed)) => {
-                tracing::warn!(missed, "a reader of all events is too slow: its stream ends");
-                None
-            }
-            Err(RecvError::Closed) => None,
-        }
+    let frames = futures::stream::unfold(events, |mut events| async move {
+        // A stream that ends is better than an unnoticed gap.
+        let frame = events.next().await?.inspect_err(|gap| {
+            tracing::warn!(missed = gap.missed, "a reader of all events is too slow; its stream ends");
+        });
+        Some((frame.ok()?, events))
     });
     Ok(stream(leave, frames))
 }
 
-/// An event among all others, as it is sent.
-pub(crate) fn live_frame(event: &FeedEvent) -> Option<Bytes> {
+/// An event of a saga among those of all logs.
+pub(crate) fn encode_event(event: &SagaEvent) -> Option<Bytes> {
     let recorded = &event.recorded;
-    frame(None, recorded.event.name(), &EventView::among_all(event.saga, &event.definition, recorded))
+    let view = EventView::among_all(event.saga, &event.definition, recorded);
+    encode(recorded.event.name(), &view)
+}
+
+/// An event of a lifecycle among those of all logs.
+pub(crate) fn encode_instance_event(event: &InstanceEvent) -> Option<Bytes> {
+    encode(event.recorded.event.name(), &LifecycleEvent::among_all(event))
+}
+
+fn encode<T: Serialize>(name: &'static str, view: &T) -> Option<Bytes> {
+    StreamedEvent::of(None, name, view).ok().map(|event| event.to_sse())
 }

@@ -1,4 +1,4 @@
-//! How far a reader has come.
+//! Where in a log a stream begins.
 
 use axum::http::HeaderMap;
 
@@ -8,14 +8,14 @@ use crate::problem::{Kind, Problem};
 
 /// The number of the last event that a reader has, and where it says so; 0 for one that has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(in crate::routes) enum Since {
+pub(in crate::routes) enum Position {
     /// `Last-Event-ID`.
     Header(u64),
     /// `after`.
     Parameter(u64),
 }
 
-impl Since {
+impl Position {
     pub(in crate::routes) fn of_header(headers: &HeaderMap) -> Result<Self, Problem> {
         let Some(header) = headers.get("last-event-id") else { return Ok(Self::Header(0)) };
         let number = header.to_str().ok().and_then(|text| text.trim().parse().ok());
@@ -37,7 +37,7 @@ impl Since {
         }
     }
 
-    /// Refuses a number that no event has yet: whoever gives it reads another log, and would wait for ever.
+    /// Refuses a number that no event has yet: it is of another log, and its reader would wait for ever.
     pub(in crate::routes) fn refuse_beyond(self, newest: u64) -> Result<(), Problem> {
         let refused = match self {
             _ if self.seq() <= newest => return Ok(()),
