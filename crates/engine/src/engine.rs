@@ -24,7 +24,6 @@ use crate::run::Run;
 use crate::runtime::{FullLimit, Shared, Undriven};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
-use crate::store::memory::MemoryStore;
 use crate::store::nodes::Known;
 use crate::store::outbox::Ages;
 use crate::store::parked::{ParkedFilter, ParkedItem};
@@ -91,10 +90,11 @@ impl Engine {
         Self::run_on(store, options, clock).await
     }
 
-    /// An engine that keeps everything in memory: fast, and gone with the process.
+    /// An engine on a `SQLite` database in memory: fast, and gone with the process.
     ///
     /// # Errors
-    /// Never in practice; the signature is that of the other ways to open one.
+    /// When there is not enough memory.
+    #[cfg(feature = "sqlite")]
     pub async fn in_memory() -> Result<Self, Error> {
         Self::in_memory_with(Options::default()).await
     }
@@ -102,15 +102,16 @@ impl Engine {
     /// The same with settings.
     ///
     /// # Errors
-    /// Never in practice.
+    /// When the options are wrong, or the tables of a product cannot be made.
+    #[cfg(feature = "sqlite")]
     pub async fn in_memory_with(mut options: Options) -> Result<Self, Error> {
         let clock = NeverBack::over(options.clock);
         options.clock = clock.clone();
-        let store = Arc::new(MemoryStore::new(clock.clone()));
-        Self::run_on(store, options, clock).await
+        let store = store::sqlite::SqliteStore::in_memory_with(clock.clone(), &options.products)?;
+        Self::run_on(Arc::new(store), options, clock).await
     }
 
-    /// An engine on a store of your own making.
+    /// An engine on a store that is open already.
     ///
     /// # Errors
     /// When the store cannot be written.
@@ -133,9 +134,9 @@ impl Engine {
     }
 
     /// The database behind this engine, for products that keep tables of their own there
-    /// ([`Options::products`](crate::Options::products)); `None` for an engine in memory.
+    /// ([`Options::products`](crate::Options::products)).
     #[must_use]
-    pub fn database(&self) -> Option<Database<'_>> {
+    pub fn database(&self) -> Database<'_> {
         self.shared().store.database()
     }
 

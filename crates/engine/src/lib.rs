@@ -77,6 +77,7 @@ mod start;
 mod step_failure;
 pub mod store;
 mod stuck_steps;
+#[cfg(feature = "sqlite")]
 pub mod testing;
 mod view;
 pub mod watch;

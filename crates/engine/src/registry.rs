@@ -374,10 +374,10 @@ mod tests {
     use crate::clock::TokioClock;
     use crate::context::Context;
     use crate::saga::Step;
-    use crate::store::memory::MemoryStore;
+    use crate::store::sqlite::SqliteStore;
 
     /// The queues that a node asks which has these hooks, where the first one had others.
-    async fn queues(store: &MemoryStore, on_success: bool, on_failure: bool) -> Vec<String> {
+    async fn queues(store: &SqliteStore, on_success: bool, on_failure: bool) -> Vec<String> {
         let step = Step::new("a", |_: Context<()>| async { Ok(()) });
         let mut saga = Saga::builder("s").step(step);
         if on_success {
@@ -395,19 +395,19 @@ mod tests {
 
     #[tokio::test]
     async fn a_node_asks_for_the_hooks_it_has_and_for_those_of_old_if_it_has_them_all() {
-        let store = MemoryStore::new(Arc::new(TokioClock::default()));
+        let store = SqliteStore::in_memory(Arc::new(TokioClock::default())).unwrap();
         let all = ["hook/s/1/on_success", "hook/s/1/on_failure", "hook/s/1"];
         assert_eq!(queues(&store, true, true).await, all);
         assert_eq!(queues(&store, true, false).await, all[..1]);
         assert_eq!(queues(&store, false, true).await, all[1..2]);
         assert!(queues(&store, false, false).await.is_empty());
-        let store = MemoryStore::new(Arc::new(TokioClock::default()));
+        let store = SqliteStore::in_memory(Arc::new(TokioClock::default())).unwrap();
         assert_eq!(queues(&store, false, true).await, all[1..], "it is all there is");
     }
 
     #[tokio::test(start_paused = true)]
     async fn a_version_that_is_somebody_elses_is_asked_about_now_and_then_only() {
-        let store = MemoryStore::new(Arc::new(TokioClock::default()));
+        let store = SqliteStore::in_memory(Arc::new(TokioClock::default())).unwrap();
         let saga = |step: &str| {
             let step = Step::new(step, |_: Context<()>| async { Ok(()) });
             Saga::builder("s").step(step).build().unwrap()

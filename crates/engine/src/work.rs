@@ -20,10 +20,10 @@ use crate::inbox::{Answer, Message};
 use crate::inspect::{self, Found};
 use crate::runtime::attempt::bounded;
 use crate::runtime::{Patience, Shared};
+use crate::store::diagnostics::Queue;
 use crate::store::jobs::{
     self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal, name_for_workers,
 };
-use crate::store::survey::Queue;
 
 /// The queue of jobs that workers of `queue` take; hooks have queues of their own.
 pub(crate) fn queue(queue: &str) -> String {

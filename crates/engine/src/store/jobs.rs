@@ -1,11 +1,53 @@
 //! Work that outlives the process that asked for it.
 
+use std::time::Duration;
+
+use async_trait::async_trait;
 use backstitch_kernel::lease::{Lease, Refused};
 use backstitch_kernel::{Payload, SagaId, StepError, Timestamp};
 use serde_json::{Value, json};
 
+use super::Error;
+use super::sealed::Sealed;
 use crate::inbox::{self, Message};
 use crate::work::Offered;
+
+/// The job queue.
+#[async_trait]
+pub trait JobStore: Sealed {
+    /// Leases up to `limit` due jobs of these queues, oldest first; expired leases are returned to the queue
+    /// first. The store's clock decides. A job whose last lease expires fails, and its saga is notified in the same transaction
+    /// ([`Job::lost`]); a job [of a product](Job::is_of_a_product) is left to the product.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error>;
+
+    /// Settles leased jobs, each only if its token is the newest.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error>;
+
+    /// Records an outside worker's result: ends the job and notifies its saga in one transaction.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error>;
+
+    /// Withdraws a job that is pending or whose lease has expired: ends the job and notifies its saga in one transaction.
+    /// `false`: a worker holds it, or it has ended.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error>;
+
+    /// A job by its number.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn job(&self, id: i64) -> Result<Option<Job>, Error>;
+}
 
 /// Queues of attempts that are left to outside workers begin with this. A job there says by `step`, `phase` and `attempt`
 /// what its saga waits for.

@@ -1,11 +1,51 @@
-//! Processes that share the work.
+//! Nodes that share the work, and their leases.
 
 use std::sync::Arc;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 
+use super::Error;
+use super::sealed::Sealed;
 use crate::outbox::Announced;
+
+/// The nodes of a cluster and their heartbeats.
+#[async_trait]
+pub trait NodeStore: Sealed {
+    /// Up to `limit` nodes that have joined and not left, the newest first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error>;
+
+    /// Registers this process as a new incarnation.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn join(&self, node: &Node) -> Result<Epoch, Error>;
+
+    /// Renews the lease of this incarnation. `false`: it was declared dead and must not act any more.
+    ///
+    /// # Errors
+    /// When the store cannot be written. The caller must stop acting once its lease has expired.
+    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error>;
+
+    /// Checks that decisions can be written, by a write that is rolled back; `false` if this node is not registered. Where
+    /// there is only one connection that writes, the heartbeat shows it.
+    ///
+    /// # Errors
+    /// Why decisions cannot be written.
+    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
+        self.heartbeat(epoch).await
+    }
+
+    /// Releases all sagas of this incarnation, due at once, and removes its registration.
+    ///
+    /// # Errors
+    /// When the store cannot be written. The same happens when the lease expires.
+    async fn leave(&self, epoch: Epoch) -> Result<(), Error>;
+}
 
 /// One life of a process: every start gets a higher number than all before it.
 pub type Epoch = i64;

@@ -3,10 +3,49 @@
 use std::borrow::Cow;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::{Payload, Timestamp};
 
+use super::Error;
+use super::sealed::Sealed;
 use crate::outbox::sink::Undelivered;
+
+/// The queue of outbox messages that the relay sends.
+#[async_trait]
+pub trait OutboxStore: Sealed {
+    /// The topics that have messages to send, now or later.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error>;
+
+    /// Claims due messages, as many of each topic as its share, oldest first; `sender` is the node that sends them. A message
+    /// behind another of its ordering key is not claimed.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error>;
+
+    /// Records the results of claimed messages, each only if its lock is still the newest, and settles the idempotency keys
+    /// of those that are final.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error>;
+
+    /// Requeues up to `limit` messages whose lease has expired, and aborts as many that are too old to be sent.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error>;
+
+    /// How long messages that are not sent yet have been waiting.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn outbox_ages(&self) -> Result<Ages, Error>;
+}
 
 /// The topic of messages to whoever looks after this installation.
 pub const ALERTS: &str = "backstitch.alerts";

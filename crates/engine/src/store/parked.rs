@@ -2,10 +2,41 @@
 
 use std::fmt::Display;
 
+use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
 
 use super::isolation::PickedBatch;
+use super::sealed::Sealed;
 use super::{Error, Store};
+
+/// Items that the database rejected and that their batches skip for a while.
+#[async_trait]
+pub trait ParkedStore: Sealed {
+    /// Parks items of an area that the database rejected. Their batches skip them, longer after each rejection.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn park(&self, area: &str, rejected: &[Rejection]) -> Result<(), Error>;
+
+    /// Up to `limit` of these items that are parked, by area and item.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn list_parked(&self, filter: &ParkedFilter, limit: usize) -> Result<Vec<ParkedItem>, Error>;
+
+    /// Up to `limit` parked items of this area, or of all areas, longest parked first.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error>;
+
+    /// Makes their next batch retry those of these items that are parked, and returns these. An item that is retried already
+    /// is not parked any more.
+    ///
+    /// # Errors
+    /// When the store cannot be written.
+    async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error>;
+}
 
 /// Ends of sends that are recorded, and messages whose sender is gone.
 pub const OUTBOX: &str = "outbox";

@@ -51,7 +51,7 @@ pub struct RowKind {
     pub postgres: &'static str,
 }
 
-/// A row of a product, written with a decision: both are on disk, or neither. The store in memory keeps none.
+/// A row of a product, written with a decision: both are on disk, or neither.
 #[derive(Clone, Debug)]
 pub struct ProductRow {
     /// How it is written.

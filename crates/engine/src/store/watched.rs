@@ -11,6 +11,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
 use super::declared::{Declared, InFlight};
+use super::diagnostics::{Footing, Survey};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
 use super::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
 use super::outbox::{
@@ -19,8 +20,12 @@ use super::outbox::{
 use super::parked::{ParkedFilter, ParkedItem, Rejection};
 use super::product::Database;
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
-use super::survey::{Footing, Survey};
-use super::{Commit, Counts, Cursor, Error, Filter, LogHead, Page, Store, Stored, Summary, Verdict, Writers};
+use super::sealed::Sealed;
+use super::{
+    Backend, Commit, Counts, Cursor, DefinitionStore, DiagnosticsStore, Error, Filter, InboxStore, JobStore,
+    LogHead, MessageStore, NodeStore, OutboxStore, OwnershipStore, Page, ParkedStore, RetentionStore,
+    SagaStore, Store, Stored, Summary, Verdict, Writers,
+};
 use crate::inbox::{Message, Posted};
 
 /// Who watches a store.
@@ -101,25 +106,41 @@ impl<W> Deref for Watched<W> {
     }
 }
 
+impl<W: Watch> Sealed for Watched<W> {}
+
 #[async_trait]
-impl<W: Watch> Store for Watched<W> {
+impl<W: Watch> Backend for Watched<W> {
     fn is_shared(&self) -> bool {
         self.store.is_shared()
     }
 
-    fn database(&self) -> Option<Database<'_>> {
+    fn database(&self) -> Database<'_> {
         self.store.database()
-    }
-
-    async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {
-        self.watch.at(Moment::BeforeListening).await?;
-        self.store.listen().await
     }
 
     fn writers(&self) -> Writers {
         self.store.writers()
     }
 
+    async fn clock(&self) -> Result<Option<Timestamp>, Error> {
+        self.admitted().await?.clock().await
+    }
+
+    fn check_identity(&self) -> Result<(), Error> {
+        self.store.check_identity()
+    }
+
+    async fn probe(&self, commits: bool) -> Result<(), Error> {
+        self.admitted().await?.probe(commits).await
+    }
+
+    async fn put_away(&self) {
+        self.store.put_away().await;
+    }
+}
+
+#[async_trait]
+impl<W: Watch> SagaStore for Watched<W> {
     async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {
         let mut verdicts = Vec::with_capacity(batch.len());
         for commit in batch {
@@ -158,59 +179,10 @@ impl<W: Watch> Store for Watched<W> {
     async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
         self.admitted().await?.rows(sagas).await
     }
+}
 
-    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
-        self.admitted().await?.counts(known).await
-    }
-
-    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
-        self.admitted().await?.stuck(since, limit).await
-    }
-
-    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
-        self.admitted().await?.survey(limit).await
-    }
-
-    async fn footing(&self) -> Result<Option<Footing>, Error> {
-        self.admitted().await?.footing().await
-    }
-
-    async fn clock(&self) -> Result<Option<Timestamp>, Error> {
-        self.admitted().await?.clock().await
-    }
-
-    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
-        self.admitted().await?.nodes(limit).await
-    }
-
-    async fn join(&self, node: &Node) -> Result<Epoch, Error> {
-        self.admitted().await?.join(node).await
-    }
-
-    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
-        self.admitted().await?.heartbeat(epoch).await
-    }
-
-    fn check_identity(&self) -> Result<(), Error> {
-        self.store.check_identity()
-    }
-
-    async fn probe(&self, commits: bool) -> Result<(), Error> {
-        self.admitted().await?.probe(commits).await
-    }
-
-    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
-        self.admitted().await?.try_writing(epoch).await
-    }
-
-    async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
-        self.admitted().await?.leave(epoch).await
-    }
-
-    async fn put_away(&self) {
-        self.store.put_away().await;
-    }
-
+#[async_trait]
+impl<W: Watch> OwnershipStore for Watched<W> {
     async fn adopt(
         &self,
         node: &Node,
@@ -246,7 +218,33 @@ impl<W: Watch> Store for Watched<W> {
     async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
         self.admitted().await?.next_wake(known).await
     }
+}
 
+#[async_trait]
+impl<W: Watch> NodeStore for Watched<W> {
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        self.admitted().await?.nodes(limit).await
+    }
+
+    async fn join(&self, node: &Node) -> Result<Epoch, Error> {
+        self.admitted().await?.join(node).await
+    }
+
+    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
+        self.admitted().await?.heartbeat(epoch).await
+    }
+
+    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
+        self.admitted().await?.try_writing(epoch).await
+    }
+
+    async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
+        self.admitted().await?.leave(epoch).await
+    }
+}
+
+#[async_trait]
+impl<W: Watch> InboxStore for Watched<W> {
     async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
         self.admitted().await?.post(saga, message, at).await
     }
@@ -255,6 +253,14 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.mail(epoch).await
     }
 
+    async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {
+        self.watch.at(Moment::BeforeListening).await?;
+        self.store.listen().await
+    }
+}
+
+#[async_trait]
+impl<W: Watch> DefinitionStore for Watched<W> {
     async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
         self.admitted().await?.register(definition).await
     }
@@ -293,7 +299,10 @@ impl<W: Watch> Store for Watched<W> {
     async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
         self.admitted().await?.in_flight(definition).await
     }
+}
 
+#[async_trait]
+impl<W: Watch> JobStore for Watched<W> {
     async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         self.admitted().await?.lease_jobs(queues, lease, limit).await
     }
@@ -316,11 +325,33 @@ impl<W: Watch> Store for Watched<W> {
     async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
         self.admitted().await?.job(id).await
     }
+}
 
+#[async_trait]
+impl<W: Watch> MessageStore for Watched<W> {
     async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
         self.admitted().await?.publish(batch, at).await
     }
 
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
+        self.admitted().await?.message(id).await
+    }
+
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+        self.admitted().await?.message_of(topic, key).await
+    }
+
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
+        self.admitted().await?.messages(listing, limit).await
+    }
+
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
+        self.admitted().await?.retry_message(id, at).await
+    }
+}
+
+#[async_trait]
+impl<W: Watch> OutboxStore for Watched<W> {
     async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
         self.admitted().await?.waiting_topics().await
     }
@@ -339,6 +370,13 @@ impl<W: Watch> Store for Watched<W> {
         self.admitted().await?.rescue_outbox(limit).await
     }
 
+    async fn outbox_ages(&self) -> Result<Ages, Error> {
+        self.admitted().await?.outbox_ages().await
+    }
+}
+
+#[async_trait]
+impl<W: Watch> ParkedStore for Watched<W> {
     async fn park(&self, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
         self.admitted().await?.park(area, rejected).await
     }
@@ -354,7 +392,10 @@ impl<W: Watch> Store for Watched<W> {
     async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
         self.admitted().await?.retry_parked(filter).await
     }
+}
 
+#[async_trait]
+impl<W: Watch> RetentionStore for Watched<W> {
     async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {
         self.admitted().await?.take_turn(holder, lease).await
     }
@@ -408,24 +449,23 @@ impl<W: Watch> Store for Watched<W> {
     async fn shrink(&self, pages: u32) -> Result<Shrunk, Error> {
         self.admitted().await?.shrink(pages).await
     }
+}
 
-    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
-        self.admitted().await?.message(id).await
+#[async_trait]
+impl<W: Watch> DiagnosticsStore for Watched<W> {
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
+        self.admitted().await?.counts(known).await
     }
 
-    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
-        self.admitted().await?.message_of(topic, key).await
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        self.admitted().await?.stuck(since, limit).await
     }
 
-    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
-        self.admitted().await?.messages(listing, limit).await
+    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
+        self.admitted().await?.survey(limit).await
     }
 
-    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
-        self.admitted().await?.retry_message(id, at).await
-    }
-
-    async fn outbox_ages(&self) -> Result<Ages, Error> {
-        self.admitted().await?.outbox_ages().await
+    async fn footing(&self) -> Result<Option<Footing>, Error> {
+        self.admitted().await?.footing().await
     }
 }

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use tokio::sync::Notify;
 
 use super::scenario::{self, Crash};
-use crate::store::memory::MemoryStore;
 use crate::store::watched::{Moment, Watch, Watched};
 use crate::store::{Error, Store};
 
@@ -19,8 +18,7 @@ pub(super) struct Halting {
 }
 
 impl Halting {
-    pub(super) fn on(store: Arc<MemoryStore>, crash: Option<Crash>) -> Watched<Self> {
-        let store: Arc<dyn Store> = store;
+    pub(super) fn on(store: Arc<dyn Store>, crash: Option<Crash>) -> Watched<Self> {
         Watched::new(store, Self { crash, halted: AtomicBool::new(false), halt: Notify::new() })
     }
 

@@ -17,7 +17,7 @@ use crate::defaults::Unsaid;
 use crate::engine::Engine;
 use crate::options::Options;
 use crate::saga::Saga;
-use crate::store::memory::MemoryStore;
+use crate::store::sqlite::SqliteStore;
 use crate::store::{Cursor, Filter, Store};
 use crate::view::SagaState;
 use crate::watch::SagaEvent;
@@ -28,7 +28,7 @@ pub(super) async fn run(
     input: &Payload,
     scenario: &Scenario,
 ) -> Result<(Report, bool), String> {
-    let stage = Stage::new(scenario);
+    let stage = Stage::new(scenario)?;
     let rigged = stage.rig(saga())?;
     let limit = longest(&rigged.definition);
     let name = rigged.definition.name().to_owned();
@@ -64,20 +64,21 @@ pub(super) async fn run(
 /// What outlives the process.
 struct Stage {
     plot: Plot,
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     calls: Calls,
     options: Options,
 }
 
 impl Stage {
-    fn new(scenario: &Scenario) -> Self {
+    fn new(scenario: &Scenario) -> Result<Self, String> {
         let clock = Arc::new(TokioClock::default());
-        Self {
+        let store = SqliteStore::in_memory(clock.clone()).map_err(|error| error.to_string())?;
+        Ok(Self {
             plot: scenario.plot.clone(),
-            store: Arc::new(MemoryStore::new(clock.clone())),
+            store: Arc::new(store),
             calls: Calls::default(),
             options: Options { clock, node: "test".to_owned(), ..Options::default() },
-        }
+        })
     }
 
     async fn engine(&self, store: Arc<dyn Store>, saga: Saga) -> Result<Engine, String> {

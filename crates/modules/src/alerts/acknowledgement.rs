@@ -4,7 +4,7 @@ use backstitch::store::product::Database;
 use backstitch::{Engine, Error, Timestamp};
 use rusqlite::params;
 
-use super::notices::{database, sql, unreadable};
+use super::notices::{sql, unreadable};
 use crate::question::tidied;
 
 /// Who has taken an alert upon them.
@@ -43,10 +43,10 @@ pub enum Acknowledged {
 /// Acknowledges the alert of this number. The first who does so is kept, for good.
 ///
 /// # Errors
-/// When the database cannot be written, or there is none: an engine in memory keeps no alerts.
+/// When the database cannot be written.
 pub async fn acknowledge(engine: &Engine, id: i64, by: &str, note: &str) -> Result<Acknowledged, Error> {
     let (by, note, at) = (tidied(by), tidied(note), engine.clock().now().as_micros());
-    let (known, new) = match database(&**engine.store())? {
+    let (known, new) = match engine.database() {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
                 let known = sql!("sqlite", "is_alert");

@@ -9,7 +9,7 @@ use backstitch::{Engine, Error, Payload, Timestamp};
 
 use super::acknowledgement::{Acknowledgement, kept};
 use super::alert::Alert;
-use super::notices::{database, sql, unreadable};
+use super::notices::{sql, unreadable};
 
 /// Most alerts of one page.
 const LONGEST_PAGE: usize = 1_000;
@@ -77,7 +77,7 @@ impl FromStr for Cursor {
 /// Alerts, newest first, a page at a time: at most `limit`, and only those beyond the cursor.
 ///
 /// # Errors
-/// When the database cannot be read, or there is none: an engine in memory keeps no alerts.
+/// When the database cannot be read.
 pub async fn list(engine: &Engine, limit: usize, cursor: Option<Cursor>) -> Result<Page, Error> {
     let limit = limit.min(LONGEST_PAGE);
     let before = cursor.map_or(i64::MAX, |cursor| cursor.0);
@@ -100,7 +100,7 @@ pub async fn list(engine: &Engine, limit: usize, cursor: Option<Cursor>) -> Resu
 }
 
 async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, StoreError> {
-    match database(&**engine.store())? {
+    match engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 let mut statement = connection.prepare_cached(sql!("sqlite", "list_alerts"))?;
@@ -119,7 +119,7 @@ async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, Stor
 /// for every notice of it, and once at least.
 pub(super) async fn old(store: &dyn Store, before: Timestamp, limit: usize) -> Result<Vec<Row>, StoreError> {
     let (before, limit) = (before.as_micros(), i64::try_from(limit).unwrap_or(i64::MAX));
-    match database(store)? {
+    match store.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 let mut statement = connection.prepare_cached(sql!("sqlite", "old_alerts"))?;

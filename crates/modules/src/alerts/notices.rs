@@ -45,7 +45,7 @@ impl Notices {
 
     pub(super) async fn so_far(&self, key: &str) -> Result<SoFar, Error> {
         let store = self.store()?;
-        let rows = match database(&*store)? {
+        let rows = match store.database() {
             Database::Sqlite(file) => {
                 let key = key.to_owned();
                 let read = move |connection: &rusqlite::Connection| {
@@ -70,7 +70,7 @@ impl Notices {
     /// Records the recipients of an alert before the first delivery.
     pub(super) async fn plan(&self, key: &str, recipients: &[(&'static str, String)]) -> Result<(), Error> {
         let store = self.store()?;
-        match database(&*store)? {
+        match store.database() {
             Database::Sqlite(file) => {
                 let (key, recipients) = (key.to_owned(), recipients.to_vec());
                 let write = move |transaction: &rusqlite::Transaction<'_>| {
@@ -98,7 +98,7 @@ impl Notices {
         let Try { channel, recipient, error } = tried;
         let now = self.clock.now().as_micros();
         let notified_at = error.is_none().then_some(now);
-        match database(&*store)? {
+        match store.database() {
             Database::Sqlite(file) => {
                 let key = key.to_owned();
                 let write = move |transaction: &rusqlite::Transaction<'_>| {
@@ -118,12 +118,6 @@ impl Notices {
     fn store(&self) -> Result<Arc<dyn Store>, Error> {
         self.store.upgrade().ok_or_else(|| Error::Unavailable("the engine is closed".to_owned()))
     }
-}
-
-/// The database of a store; one in memory has none.
-pub(super) fn database(store: &dyn Store) -> Result<Database<'_>, Error> {
-    let in_memory = "an engine in memory keeps no alerts: open one on SQLite or PostgreSQL";
-    store.database().ok_or_else(|| Error::Refused(in_memory.to_owned()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error it is given")]

@@ -4,7 +4,7 @@ use backstitch::store::Error as StoreError;
 use backstitch::store::product::Database;
 use backstitch::{Engine, Error, Timestamp};
 
-use super::notices::{database, sql, unreadable};
+use super::notices::{sql, unreadable};
 
 /// An alert that has not reached everybody.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -35,7 +35,7 @@ pub struct Missed {
 /// Up to `limit` alerts that were raised before this time and have not reached everybody, oldest first.
 ///
 /// # Errors
-/// When the database cannot be read, or there is none: an engine in memory keeps no alerts.
+/// When the database cannot be read.
 pub async fn undelivered(
     engine: &Engine,
     raised_before: Timestamp,
@@ -90,7 +90,7 @@ macro_rules! row {
 }
 
 async fn read(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Row>, StoreError> {
-    match database(&**engine.store())? {
+    match engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 let mut statement = connection.prepare_cached(sql!("sqlite", "undelivered"))?;

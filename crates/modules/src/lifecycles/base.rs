@@ -58,7 +58,7 @@ pub(super) enum Side<'a> {
 
 impl Base {
     pub(super) fn of(engine: &Engine) -> Result<Self, Error> {
-        let acting = match engine.database().ok_or(Error::NoDatabase)? {
+        let acting = match engine.database() {
             Database::Sqlite(_) => None,
             Database::Postgres(server) => Some(server.acting_as(None, WRITERS + 1)?),
         };
@@ -79,8 +79,8 @@ impl Base {
 
     pub(super) fn side(&self) -> Result<Side<'_>, store::Error> {
         match (self.store.database(), &self.acting) {
-            (Some(Database::Sqlite(file)), _) => Ok(Side::Sqlite(file)),
-            (Some(Database::Postgres(server)), Some(acting)) => Ok(Side::Postgres(server, acting)),
+            (Database::Sqlite(file), _) => Ok(Side::Sqlite(file)),
+            (Database::Postgres(server), Some(acting)) => Ok(Side::Postgres(server, acting)),
             _ => Err(store::Error::Refused("lifecycles have no database".to_owned())),
         }
     }

@@ -12,9 +12,6 @@ use crate::batcher::NotWritten;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine keeps everything in memory.
-    #[error("an engine in memory keeps no lifecycles: open one on SQLite or PostgreSQL")]
-    NoDatabase,
     /// The database could not do its part.
     #[error(transparent)]
     Store(#[from] store::Error),

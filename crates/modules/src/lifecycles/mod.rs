@@ -131,7 +131,7 @@ impl Lifecycles {
     /// [runs](Self::run) it.
     ///
     /// # Errors
-    /// When the engine keeps everything in memory.
+    /// When no connections to the database can be set up.
     pub fn open(engine: &Engine, calls: Arc<dyn Calls>, settings: &Settings) -> Result<Self, Error> {
         let base = Arc::new(Base::of(engine)?);
         let (held, handed) = mpsc::unbounded_channel();

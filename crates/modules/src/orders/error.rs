@@ -32,9 +32,6 @@ pub enum Error {
     /// What is kept cannot be read.
     #[error("what is kept about orders cannot be read: {0}")]
     Unreadable(String),
-    /// The engine keeps everything in memory.
-    #[error("orders need a database: open the engine on a file or a server")]
-    NoDatabase,
 }
 
 impl From<backstitch::store::Error> for Error {

@@ -49,7 +49,7 @@ pub(super) async fn load<T: DeserializeOwned>(
     kind: Kind,
 ) -> Result<Option<Staged<T>>, Error> {
     let kind = kind.name();
-    let text: Option<String> = match engine.database().ok_or(Error::NoDatabase)? {
+    let text: Option<String> = match engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 let mut statement =
@@ -84,7 +84,7 @@ pub(super) async fn store<T: Serialize>(
     let kind = kind.name();
     let text = serde_json::to_string(&change).map_err(|why| Error::Unreadable(why.to_string()))?;
     let staged = Staged { change, text: text.clone() };
-    match engine.database().ok_or(Error::NoDatabase)? {
+    match engine.database() {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
                 transaction.execute(
@@ -107,7 +107,7 @@ pub(super) async fn store<T: Serialize>(
 /// Forgets what is staged, or only this text if it still is; whether there was anything.
 pub(super) async fn forget(engine: &Engine, kind: Kind, only: Option<&str>) -> Result<bool, Error> {
     let kind = kind.name();
-    Ok(match engine.database().ok_or(Error::NoDatabase)? {
+    Ok(match engine.database() {
         Database::Sqlite(file) => {
             let only = only.map(str::to_owned);
             let delete = move |transaction: &rusqlite::Transaction<'_>| {

@@ -109,7 +109,7 @@ pub(super) enum Side<'a> {
 impl Base {
     pub(super) async fn of(engine: &Engine, defaults: RetryDefaults) -> Result<Self, Error> {
         let (mut acting, mut missing_roles) = (Vec::new(), Vec::new());
-        match engine.database().ok_or(Error::NoDatabase)? {
+        match engine.database() {
             Database::Sqlite(_) => {}
             Database::Postgres(server) => {
                 for part in Part::ALL {
@@ -143,8 +143,8 @@ impl Base {
     /// The database, as this part may use it.
     pub(super) fn side(&self, part: Part) -> Result<Side<'_>, store::Error> {
         match self.store.database() {
-            Some(Database::Sqlite(file)) => Ok(Side::Sqlite(file)),
-            _ => self
+            Database::Sqlite(file) => Ok(Side::Sqlite(file)),
+            Database::Postgres(_) => self
                 .acting
                 .get(part as usize)
                 .map(Side::Postgres)

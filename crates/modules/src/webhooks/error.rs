@@ -32,9 +32,6 @@ impl fmt::Display for BadTerms {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Error {
-    /// The engine keeps everything in memory.
-    #[error("an engine in memory delivers no webhooks: open one on SQLite or PostgreSQL")]
-    NoDatabase,
     /// The database could not do its part.
     #[error(transparent)]
     Store(#[from] store::Error),

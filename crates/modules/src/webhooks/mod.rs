@@ -129,7 +129,7 @@ impl Webhooks {
     /// Takes up webhooks.
     ///
     /// # Errors
-    /// When the engine keeps everything in memory, or its database cannot be read.
+    /// When the database cannot be read.
     pub async fn open(engine: &Engine) -> Result<Self, Error> {
         Self::open_with(engine, RetryDefaults::default()).await
     }

@@ -44,7 +44,7 @@ pub(crate) struct Recorded {
 pub(super) async fn asked(engine: &Engine, asked: Asked) -> Result<i64, Error> {
     let at = engine.clock().now().as_micros();
     let Asked { key_id, key_name, role, peer, method, path, subject } = asked;
-    match database(engine)? {
+    match engine.database() {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
                 let values = params![at, key_id, key_name, role, peer, method, path, subject];
@@ -72,7 +72,7 @@ pub(super) async fn answered(
     what: Option<String>,
 ) -> Result<(), Error> {
     let (at, status) = (engine.clock().now().as_micros(), i32::from(status));
-    match database(engine)? {
+    match engine.database() {
         Database::Sqlite(file) => {
             let write = move |transaction: &rusqlite::Transaction<'_>| {
                 let mut statement = transaction.prepare_cached(sql!("sqlite", "insert_audit_answer"))?;
@@ -89,7 +89,7 @@ pub(super) async fn answered(
 
 /// Requests before this number, newest first.
 pub(crate) async fn list(engine: &Engine, before: i64, limit: i64) -> Result<Vec<Recorded>, Error> {
-    match database(engine)? {
+    match engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 let mut statement = connection.prepare_cached(sql!("sqlite", "list_audit"))?;
@@ -129,10 +129,6 @@ fn of_sqlite(row: &rusqlite::Row<'_>) -> rusqlite::Result<Recorded> {
 
 fn of_postgres(row: &tokio_postgres::Row) -> Result<Recorded, tokio_postgres::Error> {
     read!(row.try_get)
-}
-
-fn database(engine: &Engine) -> Result<Database<'_>, Error> {
-    engine.database().ok_or_else(|| Error::Refused("an engine in memory keeps no audit".to_owned()))
 }
 
 #[expect(clippy::needless_pass_by_value, reason = "it is the end of the error it is given")]

@@ -3,8 +3,8 @@
 use std::fmt::Display;
 use std::time::Duration;
 
+use backstitch::store::diagnostics::{Footing, SchemaVersion};
 use backstitch::store::outbox::{Listing, Status as MessageStatus};
-use backstitch::store::survey::{Footing, SchemaVersion};
 use backstitch::{Cursor, Filter, Status, Summary, Timestamp};
 use backstitch_modules::alerts::undelivered;
 use backstitch_modules::lifecycles::Standing;

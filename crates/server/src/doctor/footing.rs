@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use backstitch::store::survey::{SchemaVersion, Software};
+use backstitch::store::diagnostics::{SchemaVersion, Software};
 
 use super::check::Check;
 use super::finding::Finding;

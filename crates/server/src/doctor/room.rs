@@ -1,6 +1,6 @@
 //! The room that a database in a file has.
 
-use backstitch::store::survey::DatabaseFile;
+use backstitch::store::diagnostics::DatabaseFile;
 
 use super::check::Check;
 use super::finding::Finding;

@@ -3,8 +3,8 @@
 use std::time::Duration;
 
 use backstitch::Summary;
+use backstitch::store::diagnostics::{Owner, Waiting};
 use backstitch::store::nodes::{Epoch, Known};
-use backstitch::store::survey::{Owner, Waiting};
 
 use super::check::Check;
 use super::finding::Finding;
@@ -145,7 +145,7 @@ fn named(definition: &str, version: u32) -> String {
 #[cfg(test)]
 mod tests {
     use backstitch::kernel::SagaId;
-    use backstitch::store::survey::Heard;
+    use backstitch::store::diagnostics::Heard;
     use backstitch::{Status, Timestamp};
 
     use super::*;

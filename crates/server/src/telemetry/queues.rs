@@ -20,11 +20,10 @@ pub(crate) struct QueueDepth {
 /// A row of the query: queue, pending, leased, due.
 type Row = (String, i64, i64, Option<i64>);
 
-/// Every queue that has jobs; none where the engine keeps everything in memory.
+/// Every queue that has jobs.
 pub(crate) async fn queue_depths(engine: &Engine) -> Result<BTreeMap<String, QueueDepth>, Error> {
     let rows: Vec<Row> = match engine.database() {
-        None => Vec::new(),
-        Some(Database::Sqlite(file)) => {
+        Database::Sqlite(file) => {
             let read = |connection: &rusqlite::Connection| {
                 let sql = include_str!("../../queries/sqlite/job_queues.sql");
                 let mut statement = connection.prepare_cached(sql)?;
@@ -34,7 +33,7 @@ pub(crate) async fn queue_depths(engine: &Engine) -> Result<BTreeMap<String, Que
             };
             file.read_product(read).await?
         }
-        Some(Database::Postgres(server)) => {
+        Database::Postgres(server) => {
             let rows =
                 server.read_product(include_str!("../../queries/postgres/job_queues.sql"), &[]).await?;
             let row = |row: &tokio_postgres::Row| {

@@ -9,7 +9,6 @@ use std::time::Duration;
 use async_trait::async_trait;
 use backstitch::clock::{Clock, ManualClock};
 use backstitch::store::Store;
-use backstitch::store::memory::MemoryStore;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch_kernel::Timestamp;
 use tempfile::TempDir;
@@ -22,8 +21,7 @@ pub trait Fixture: Send + Sync {
     /// The store.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Closes the store and opens it again, as a new process would; a store that dies with its process stays as it is.
-    /// Nobody may hold on to the store meanwhile.
+    /// Closes the store and opens it again, as a new process would. Nobody may hold on to the store meanwhile.
     async fn reopen(&self);
 
     /// The store's time.
@@ -46,38 +44,6 @@ pub trait SqlFixture: Fixture {
 
 pub(super) fn some_day() -> Arc<ManualClock> {
     Arc::new(ManualClock::at(Timestamp::from_micros(1_767_225_600_000_000)))
-}
-
-/// The store in memory.
-pub struct MemoryFixture {
-    clock: Arc<ManualClock>,
-    store: Arc<MemoryStore>,
-}
-
-impl MemoryFixture {
-    /// An empty store.
-    #[expect(clippy::unused_async, reason = "fixtures are opened alike, and others must wait for a server")]
-    pub async fn open() -> Self {
-        let clock = some_day();
-        Self { store: Arc::new(MemoryStore::new(clock.clone())), clock }
-    }
-}
-
-#[async_trait]
-impl Fixture for MemoryFixture {
-    fn store(&self) -> Arc<dyn Store> {
-        self.store.clone()
-    }
-
-    async fn reopen(&self) {}
-
-    fn now(&self) -> Timestamp {
-        self.clock.now()
-    }
-
-    async fn advance(&self, by: Duration) {
-        self.clock.advance(by);
-    }
 }
 
 /// The store in a file.

@@ -28,5 +28,5 @@ pub mod survey;
 pub mod unreadable;
 pub mod work;
 
-pub use fixture::{Fixture, MemoryFixture, SqlFixture, SqliteFixture};
+pub use fixture::{Fixture, SqlFixture, SqliteFixture};
 pub use postgres_fixture::PostgresFixture;

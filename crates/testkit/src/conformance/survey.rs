@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use backstitch::store::Commit;
-use backstitch::store::survey::{Owner, Queue, Survey, Waiting};
+use backstitch::store::diagnostics::{Owner, Queue, Survey, Waiting};
 use backstitch_kernel::saga::Status;
 
 use super::Fixture;

@@ -1,4 +1,4 @@
-//! A real store as a journal, so that the same seeds run over memory, SQLite and PostgreSQL.
+//! A real store as a journal, so that the same seeds run over SQLite and PostgreSQL.
 
 use std::sync::Arc;
 

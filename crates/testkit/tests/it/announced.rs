@@ -8,8 +8,8 @@ use async_trait::async_trait;
 use backstitch::clock::SystemClock;
 use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
-use backstitch::store::memory::MemoryStore;
 use backstitch::store::outbox::{Listing, SAGAS};
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::{
     Announced, Context, Cursor, Engine, EventView, Filter, Options, Resolution, Retry, Saga, SagaId, Status,
     Step, StepError, StepResult, Undo,
@@ -37,7 +37,7 @@ impl Sink for Post {
 }
 
 enum Place {
-    Memory(Arc<MemoryStore>),
+    Memory(Arc<SqliteStore>),
     Sqlite(tempfile::TempDir),
     Postgres(String),
 }
@@ -247,8 +247,8 @@ macro_rules! on_each_store {
         mod memory {
             $(#[tokio::test(flavor = "multi_thread")]
             async fn $case() {
-                let store = std::sync::Arc::new(super::MemoryStore::new(std::sync::Arc::new(super::SystemClock)));
-                super::$case(super::Place::Memory(store)).await;
+                let store = super::SqliteStore::in_memory(std::sync::Arc::new(super::SystemClock)).unwrap();
+                super::$case(super::Place::Memory(std::sync::Arc::new(store))).await;
             })+
         }
         mod sqlite {

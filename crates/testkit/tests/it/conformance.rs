@@ -283,7 +283,6 @@ macro_rules! sql_store {
     };
 }
 
-suite!(memory: backstitch_testkit::conformance::MemoryFixture, every_store);
 suite!(sqlite: backstitch_testkit::conformance::SqliteFixture, every_store, sql_store);
 suite!(postgres: backstitch_testkit::conformance::PostgresFixture, every_store, sql_store);
 

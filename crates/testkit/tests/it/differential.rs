@@ -1,10 +1,9 @@
-//! One seed, equal logs: whatever happens to a saga, memory, SQLite and PostgreSQL keep the same of it.
+//! One seed, equal logs: whatever happens to a saga, SQLite and PostgreSQL store the same.
 
 use std::sync::Arc;
 
 use backstitch::clock::SystemClock;
 use backstitch::store::Store;
-use backstitch::store::memory::MemoryStore;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch_testkit::postgres;
@@ -24,13 +23,6 @@ fn assert_equal_logs(runtime: &Runtime, store: &Arc<dyn Store>) {
         compared += found.log.len();
     }
     assert!(compared > 1_000, "only {compared} events were compared");
-}
-
-#[test]
-fn memory_keeps_the_same_logs() {
-    let runtime = Runtime::new().unwrap();
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
-    assert_equal_logs(&runtime, &store);
 }
 
 #[test]

@@ -9,8 +9,8 @@ use std::time::Duration;
 use backstitch::clock::TokioClock;
 use backstitch::outbox::Routes;
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
-use backstitch::store::memory::MemoryStore;
 use backstitch::store::outbox::Listing;
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::store::{self, Store};
 use backstitch::{
@@ -30,7 +30,7 @@ const FOUND: Duration = secs(15);
 
 /// A store that engines can be opened on, one after the other.
 struct Bench {
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     options: Options,
 }
 
@@ -38,7 +38,7 @@ impl Bench {
     fn new() -> Self {
         let clock = Arc::new(TokioClock::default());
         let options = Options { clock: clock.clone(), ..Options::default() };
-        Self { store: Arc::new(MemoryStore::new(clock)), options }
+        Self { store: Arc::new(SqliteStore::in_memory(clock).unwrap()), options }
     }
 
     async fn open_on(&self, store: Arc<dyn Store>) -> Engine {

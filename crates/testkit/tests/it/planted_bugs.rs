@@ -10,7 +10,7 @@ use backstitch::clock::{Clock as _, SystemClock};
 use backstitch::inbox::Message;
 use backstitch::planted::{self, Bug};
 use backstitch::store::Store;
-use backstitch::store::memory::MemoryStore;
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::{Engine, Status};
 use backstitch_testkit::chaos::check::{Acknowledged, Report, Terms, check};
 use backstitch_testkit::chaos::faulty::{Fault, Faulty};
@@ -47,7 +47,7 @@ impl Drop for Planted {
 }
 
 fn memory() -> Arc<dyn Store> {
-    Arc::new(MemoryStore::new(Arc::new(SystemClock)))
+    Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap())
 }
 
 /// Starts some of each kind; gives those that were acknowledged.

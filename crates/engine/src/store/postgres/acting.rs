@@ -10,7 +10,7 @@ use tokio_postgres::types::ToSql;
 
 use super::PostgresStore;
 use super::session::{Session, change, late};
-use super::value::get;
+use super::values::get;
 use crate::store::Error;
 
 /// On servers of version 16 and later a member of a role may lack the right to become it.

@@ -7,7 +7,7 @@ use backstitch_kernel::{Payload, StepId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::value::{is_text, time};
+use super::values::{is_text, time};
 use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 
 /// Why a decision need not be sent at all.

@@ -15,7 +15,7 @@ use super::batch::{Batch, judged_unsent};
 use super::durability;
 use super::fault::{self, Fault};
 use super::session::Sessions;
-use super::value::{time, timestamp};
+use super::values::{time, timestamp};
 use crate::store::product::RowKind;
 use crate::store::{Claim, Commit, Corrupt, Error, Verdict};
 

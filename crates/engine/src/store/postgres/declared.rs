@@ -5,7 +5,7 @@ use tokio_postgres::types::ToSql;
 
 use super::session::Session;
 use super::sql;
-use super::value::{get, get_time, is_text, limit};
+use super::values::{get, get_time, is_text, limit};
 use crate::store::declared::{Collected, Declared, InFlight, Version};
 use crate::store::nodes::Registered;
 use crate::store::query::ENOUGH;

@@ -2,16 +2,57 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use backstitch_kernel::Payload;
 use tokio_postgres::Row;
 
-use super::session::Session;
-use super::sql;
-use super::value::{get, is_text};
+use super::session::{Session, change, read};
+use super::values::{get, is_text};
+use super::{PostgresStore, declared, sql};
+use crate::store::declared::{Declared, InFlight};
 use crate::store::nodes::Registered;
-use crate::store::{Corrupt, Error};
+use crate::store::{Corrupt, DefinitionStore, Error};
 
-pub(super) async fn register(session: &Session, definition: &Registered) -> Result<Registered, Error> {
+#[async_trait]
+impl DefinitionStore for PostgresStore {
+    async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
+        change!(self.sessions.to_ask(), |session| register(session, definition))
+    }
+
+    async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
+        read!(self.sessions, |session| load(session, name, version))
+    }
+
+    async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| declared::keep(session, definition, false))
+    }
+
+    async fn activate(&self, definition: &Registered) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| declared::keep(session, definition, true))
+    }
+
+    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        change!(self.sessions.to_ask(), |session| declared::apply(session, name, expected))
+    }
+
+    async fn discard_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
+        change!(self.sessions.to_ask(), |session| declared::discard(session, name, expected))
+    }
+
+    async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
+        read!(self.sessions, |session| declared::list(session, name))
+    }
+
+    async fn durably_declared(&self, name: &str) -> Result<Option<Declared>, Error> {
+        read!(self.sessions, |session| declared::durably_declared(session, name))
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        read!(self.sessions, |session| declared::in_flight(session, definition))
+    }
+}
+
+async fn register(session: &Session, definition: &Registered) -> Result<Registered, Error> {
     let name = &*definition.name;
     if !is_text(name) {
         return Err(Error::Refused(format!("the name {name:?} contains a NUL character")));
@@ -28,11 +69,7 @@ pub(super) async fn register(session: &Session, definition: &Registered) -> Resu
     kept.first().map(registered).ok_or_else(gone)?
 }
 
-pub(super) async fn load(
-    session: &Session,
-    name: &str,
-    version: Option<u32>,
-) -> Result<Option<Registered>, Error> {
+async fn load(session: &Session, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
     let version = version.map(i32::try_from).transpose();
     let (true, Ok(version)) = (is_text(name), version) else { return Ok(None) };
     let kept = session.query(sql!("load_definition"), &[&name, &version]).await?;

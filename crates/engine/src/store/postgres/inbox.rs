@@ -3,21 +3,32 @@
 use backstitch_kernel::saga::Status;
 use backstitch_kernel::{SagaId, Timestamp};
 
-use tokio_postgres::types::ToSql;
+use async_trait::async_trait;
+use tokio::sync::mpsc;
 
-use super::session::Session;
-use super::sql;
-use super::value::{get, time};
+use super::session::{Session, change, read};
+use super::values::{get, time};
+use super::{PostgresStore, listen, sql};
 use crate::inbox::{Message, Posted};
-use crate::store::nodes::Epoch;
-use crate::store::{Corrupt, Error};
+use crate::store::nodes::{Epoch, Notice};
+use crate::store::{Corrupt, Error, InboxStore};
 
-pub(super) async fn post(
-    session: &Session,
-    saga: SagaId,
-    message: &Message,
-    at: Timestamp,
-) -> Result<Posted, Error> {
+#[async_trait]
+impl InboxStore for PostgresStore {
+    async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
+        change!(self.sessions.to_ask(), |session| post(session, saga, message, at))
+    }
+
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
+        read!(self.sessions, |session| mail(session, epoch))
+    }
+
+    async fn listen(&self) -> Result<Option<mpsc::Receiver<Notice>>, Error> {
+        listen::listen(self.sessions.dialler().clone()).await.map(Some)
+    }
+}
+
+async fn post(session: &Session, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
     let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
     let rows = session.query(sql!("post_message"), &[&saga.0, &time(at), &body]).await?;
     let Some(row) = rows.first() else {
@@ -29,21 +40,7 @@ pub(super) async fn post(
     Ok(if status.is_terminal() { Posted::Ended(status) } else { Posted::Accepted })
 }
 
-pub(super) async fn let_go(
-    session: &Session,
-    saga: SagaId,
-    epoch: Epoch,
-    seq: u64,
-    wake_at: Option<Timestamp>,
-    inbox_seen: u64,
-) -> Result<bool, Error> {
-    let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
-    let (seq, seen) = (number(seq), number(inbox_seen));
-    let values: [&(dyn ToSql + Sync); 5] = [&saga.0, &epoch, &wake_at.map(time), &seen, &seq];
-    Ok(!session.query(sql!("let_go"), &values).await?.is_empty())
-}
-
-pub(super) async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
+async fn mail(session: &Session, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
     let rows = session.query(sql!("mail"), &[&epoch]).await?;
     rows.iter()
         .map(|row| Ok((SagaId(get(row, "saga_id")?), u64::from(get::<i32>(row, "newest")?.unsigned_abs()))))

@@ -3,22 +3,46 @@
 use std::collections::{HashMap, HashSet};
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::parked::{ids, park_item};
-use super::session::Session;
-use super::sql;
-use super::value::{get, get_time, is_text, limit, micros, millis, readable, time};
+use super::session::{Session, change, read};
+use super::values::{get, get_time, is_text, limit, micros, millis, readable, time};
+use super::{PostgresStore, sql};
 use crate::store::isolation::isolate_picked;
 use crate::store::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, OUTSIDE, Report, Settled, Settlement,
     Withdrawal, loss, unreadable,
 };
 use crate::store::parked::{JOBS, claimed};
-use crate::store::{Corrupt, Error};
+use crate::store::{Corrupt, Error, JobStore};
+
+#[async_trait]
+impl JobStore for PostgresStore {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
+        change!(self.sessions.to_ask(), |session| lease_due(session, queues, lease, limit))
+    }
+
+    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+        change!(self.sessions.to_ask(), |session| settle(session, settlements))
+    }
+
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+        change!(self.sessions.to_ask(), |session| record_answer(session, answer, at))
+    }
+
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| withdraw(session, withdrawal, at))
+    }
+
+    async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
+        read!(self.sessions, |session| load(session, id))
+    }
+}
 
 /// Jobs whose lease is over.
 const EXPIRED: &str = "
@@ -52,7 +76,7 @@ const DUE: &str = "
     order by oldest.until, oldest.id
     limit $2";
 
-pub(super) async fn lease(
+async fn lease_due(
     session: &Session,
     queues: &[String],
     lease: Duration,
@@ -111,13 +135,13 @@ async fn readable_jobs(session: &Session, rows: &[Row]) -> Result<Vec<Leased>, E
     Ok(leased)
 }
 
-pub(super) async fn load(session: &Session, id: i64) -> Result<Option<Job>, Error> {
+async fn load(session: &Session, id: i64) -> Result<Option<Job>, Error> {
     let rows = session.query(sql!("load_job"), &[&id]).await?;
     rows.first().map(job).transpose()
 }
 
 /// In the order asked. One statement takes one report of each job, so a job's second report waits for the next.
-pub(super) async fn settle(session: &Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+async fn settle(session: &Session, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
     let mut settled: Vec<Option<Settled>> = vec![None; settlements.len()];
     loop {
         let mut jobs = HashSet::new();
@@ -140,7 +164,7 @@ pub(super) async fn settle(session: &Session, settlements: &[Settlement]) -> Res
 }
 
 /// Takes an outside worker's answer and tells the saga of it.
-pub(super) async fn answer(session: &Session, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+async fn record_answer(session: &Session, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
     let Answer { id, token, error, message } = answer;
     let body = serde_json::to_string(message).map_err(|why| Error::Refused(why.to_string()))?;
     let error = error.as_deref().map(readable);
@@ -151,11 +175,7 @@ pub(super) async fn answer(session: &Session, answer: &Answer, at: Timestamp) ->
 }
 
 /// Takes back what no worker has and tells the saga of it.
-pub(super) async fn withdraw(
-    session: &Session,
-    withdrawal: &Withdrawal,
-    at: Timestamp,
-) -> Result<bool, Error> {
+async fn withdraw(session: &Session, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
     let Withdrawal { saga, subject, never_leased, leased_before } = withdrawal;
     let body = |message| {
         serde_json::to_string(message).map_err(|why: serde_json::Error| Error::Refused(why.to_string()))

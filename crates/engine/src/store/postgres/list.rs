@@ -8,9 +8,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::read::summary;
+use super::sagas::summary;
 use super::session::Session;
-use super::value::{get, is_text, limit};
+use super::values::{get, is_text, limit};
 use crate::store::stretch::{By, STRETCH};
 use crate::store::{Cursor, Error, Filter, Page};
 

@@ -3,19 +3,42 @@
 use std::collections::HashMap;
 use std::time::SystemTime;
 
+use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
 use backstitch_kernel::idempotency::{self, Digest};
 use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row, Transaction};
 
 use super::outbox::{message, payload};
-use super::session::{Session, conclude};
-use super::sql;
-use super::value::{get, get_time, is_text, limit, micros, time, timestamp};
-use super::{durability, fault};
+use super::session::{Session, change, conclude, read};
+use super::values::{get, get_time, is_text, limit, micros, time, timestamp};
+use super::{PostgresStore, durability, fault, sql};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{Kept, Listing, Publication, Published, REMOVED, Retried, Status, reading};
-use crate::store::{Corrupt, Error};
+use crate::store::{Corrupt, Error, MessageStore};
+
+#[async_trait]
+impl MessageStore for PostgresStore {
+    async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
+        change!(self.sessions.to_ask(), |session| publish(session, batch, at))
+    }
+
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
+        read!(self.sessions, |session| message_numbered(session, id))
+    }
+
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+        read!(self.sessions, |session| message_of(session, topic, key))
+    }
+
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
+        read!(self.sessions, |session| list(session, listing, limit))
+    }
+
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
+        change!(self.sessions.to_ask(), |session| retry(session, id, at))
+    }
+}
 
 /// Writes a message inside the caller's own transaction, and its key into the ledger: both stand or fall with that
 /// transaction. The caller's `search_path` does not matter.
@@ -35,7 +58,7 @@ pub async fn publish_in(
 
 /// As one transaction. A key that somebody's open transaction holds is not waited for: those beside it go on, and it is
 /// told.
-pub(super) async fn publish(
+async fn publish(
     session: &mut Session,
     batch: &[Publication],
     at: Timestamp,
@@ -163,18 +186,18 @@ impl<'a> Rows<'a> {
     }
 }
 
-pub(super) async fn message_numbered(session: &Session, id: i64) -> Result<Option<Kept>, Error> {
+async fn message_numbered(session: &Session, id: i64) -> Result<Option<Kept>, Error> {
     first(&session.query(&reading::by_number(), &[&id]).await?)
 }
 
-pub(super) async fn message_of(session: &Session, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+async fn message_of(session: &Session, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
     if !is_text(topic) || !is_text(key) {
         return Ok(None);
     }
     first(&session.query(&reading::by_key(), &[&topic, &key]).await?)
 }
 
-pub(super) async fn list(session: &Session, listing: &Listing, rows: usize) -> Result<Vec<Kept>, Error> {
+async fn list(session: &Session, listing: &Listing, rows: usize) -> Result<Vec<Kept>, Error> {
     if let Some(topic) = &listing.topic {
         return list_topic(session, topic, listing, rows).await;
     }
@@ -241,7 +264,7 @@ fn kept(row: &Row) -> Result<Kept, Error> {
     })
 }
 
-pub(super) async fn retry(session: &Session, id: i64, at: Timestamp) -> Result<Retried, Error> {
+async fn retry(session: &Session, id: i64, at: Timestamp) -> Result<Retried, Error> {
     match retry_once(session, id, at).await? {
         Some(retried) => Ok(retried),
         // Whoever was a moment faster is there to be seen by now.

@@ -1,17 +1,46 @@
-//! Who lives, and who runs what. Only the database's clock decides.
+//! Nodes and their heartbeats. Only the database's clock decides.
 
 use std::collections::BTreeMap;
 
-use backstitch_kernel::{SagaId, Timestamp};
+use async_trait::async_trait;
+use backstitch_kernel::Timestamp;
 use serde_json::json;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
-use super::session::Session;
-use super::value::{get, get_time, millis, readable, timestamp};
-use super::{schema, sql};
-use crate::store::Error;
-use crate::store::nodes::{Epoch, Joined, Known, Node};
+use super::session::{Session, change, read};
+use super::values::{get, get_time, millis, readable};
+use super::{PostgresStore, schema, sql, trial};
+use crate::store::nodes::{Epoch, Joined, Node};
+use crate::store::{Error, NodeStore};
+
+#[async_trait]
+impl NodeStore for PostgresStore {
+    async fn nodes(&self, limit: usize) -> Result<Vec<Joined>, Error> {
+        read!(self.sessions, |session| joined(session, limit))
+    }
+
+    async fn join(&self, node: &Node) -> Result<Epoch, Error> {
+        self.sessions.live_by(node.lease);
+        change!(self.sessions.to_join(), |session| join(session, node, &self.products))
+    }
+
+    async fn heartbeat(&self, epoch: Epoch) -> Result<bool, Error> {
+        change!(self.sessions.to_beat(), |session| heartbeat(session, epoch, &self.products))
+    }
+
+    async fn try_writing(&self, epoch: Epoch) -> Result<bool, Error> {
+        let lives = self.heartbeat(epoch).await?;
+        if lives {
+            trial::write_in_vain(&self.sessions, epoch).await?;
+        }
+        Ok(lives)
+    }
+
+    async fn leave(&self, epoch: Epoch) -> Result<(), Error> {
+        change!(self.sessions.to_ask(), |session| leave(session, epoch))
+    }
+}
 
 const JOIN: &str = "insert into nodes (name, lease_ms, schema_version, products)
     values ($1, $2, $3, $4::text::jsonb) returning epoch";
@@ -23,7 +52,7 @@ pub(super) type KnownProducts = BTreeMap<&'static str, i64>;
 const BEAT: &str = "update nodes set heartbeat_at = clock()
     where epoch = $1 and heartbeat_at + lease_ms * interval '1 ms' > clock() returning epoch";
 
-pub(super) async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
+async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
     let name = readable(&node.name);
     let said = json!(products).to_string();
     let values: [&(dyn ToSql + Sync); 4] = [&name, &millis(node.lease), &schema::newest(), &said];
@@ -32,7 +61,7 @@ pub(super) async fn join(session: &Session, node: &Node, products: &KnownProduct
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
 }
 
-pub(super) async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined>, Error> {
+async fn joined(session: &Session, limit: usize) -> Result<Vec<Joined>, Error> {
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rows = session.query(sql!("nodes"), &[&limit]).await?;
     let joined = |row| {
@@ -51,11 +80,7 @@ pub(super) async fn clock(session: &Session) -> Result<Timestamp, Error> {
     get_time(&session.query_one("select clock() as clock").await?, "clock")
 }
 
-pub(super) async fn heartbeat(
-    session: &Session,
-    epoch: Epoch,
-    products: &KnownProducts,
-) -> Result<bool, Error> {
+async fn heartbeat(session: &Session, epoch: Epoch, products: &KnownProducts) -> Result<bool, Error> {
     Ok(!write_row(session, products, BEAT, &[&epoch]).await?.is_empty())
 }
 
@@ -79,25 +104,6 @@ async fn write_row(
     written
 }
 
-pub(super) async fn leave(session: &Session, epoch: Epoch) -> Result<(), Error> {
+async fn leave(session: &Session, epoch: Epoch) -> Result<(), Error> {
     session.query(sql!("release_sagas"), &[&epoch]).await.map(|_| ())
-}
-
-pub(super) async fn next_wake(session: &Session, known: &[Known]) -> Result<Option<Timestamp>, Error> {
-    let (names, versions) = columns(known);
-    let rows = session.query(sql!("next_wake"), &[&names, &versions]).await?;
-    let wake_at = rows.first().map(|row| get::<Option<_>>(row, "wake_at")).transpose()?;
-    Ok(wake_at.flatten().map(timestamp))
-}
-
-/// A version that no column can hold is the version of no saga.
-pub(super) fn columns(known: &[Known]) -> (Vec<&str>, Vec<i32>) {
-    let holdable = known.iter().filter_map(|it| Some((&*it.name, i32::try_from(it.version).ok()?)));
-    holdable.filter(|(name, _)| super::value::is_text(name)).unzip()
-}
-
-/// The active sagas of this incarnation: only those have an owner.
-pub(super) async fn owned(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
-    let rows = session.query("select id from sagas where owner = $1", &[&epoch]).await?;
-    rows.iter().map(|row| get(row, "id").map(SagaId)).collect()
 }

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, SystemTime};
 
+use async_trait::async_trait;
 use backstitch_kernel::{Payload, delivery};
 use deadpool_postgres::Transaction;
 use tokio::sync::Mutex;
@@ -9,9 +10,9 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
 use super::parked::{ids, park_item};
-use super::session::{Session, conclude};
-use super::sql;
-use super::value::{get, get_time, limit, micros, millis, readable, timestamp};
+use super::session::{Session, change, conclude, read};
+use super::values::{get, get_time, limit, micros, millis, readable, timestamp};
+use super::{PostgresStore, sql};
 use crate::outbox::sink::Undelivered;
 use crate::store::isolation::isolate_picked;
 use crate::store::outbox::{
@@ -19,7 +20,30 @@ use crate::store::outbox::{
     unreadable,
 };
 use crate::store::parked::{OUTBOX, claimed};
-use crate::store::{Corrupt, Error};
+use crate::store::{Corrupt, Error, OutboxStore};
+
+#[async_trait]
+impl OutboxStore for PostgresStore {
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
+        read!(self.sessions, |session| waiting(session))
+    }
+
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
+        change!(self.sessions.to_ask(), |session| claim(session, shares, sender))
+    }
+
+    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
+        change!(self.sessions.to_ask(), |session| settle(session, sent))
+    }
+
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
+        change!(self.sessions.to_ask(), |session| rescue(session, limit))
+    }
+
+    async fn outbox_ages(&self) -> Result<Ages, Error> {
+        read!(self.sessions, |session| ages(session))
+    }
+}
 
 /// Messages that are due, so many of each topic.
 const DUE: &str = "
@@ -51,7 +75,7 @@ const LATE: &str = "
     order by expires_at
     limit $1";
 
-pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
+async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
     let rows = session.query(sql!("waiting_topics"), &[]).await?;
     let waiting = |row| {
         let micros: i64 = get(row, "due_in")?;
@@ -63,11 +87,7 @@ pub(super) async fn waiting(session: &Session) -> Result<Vec<Waiting>, Error> {
 
 /// Claims what is due. Where messages behind others took more than half of a share, it puts more of them aside and looks again
 /// for some that can go.
-pub(super) async fn claim(
-    session: &mut Session,
-    shares: &[Share],
-    sender: &str,
-) -> Result<Vec<Outgoing>, Error> {
+async fn claim(session: &mut Session, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
     let (mut claimed, behind) = claim_among(session, shares, sender, 0).await?;
     if behind == 0 {
         return Ok(claimed);
@@ -140,7 +160,7 @@ async fn claim_among(
     Ok((claimed, behind))
 }
 
-pub(super) async fn settle(session: &mut Session, sent: &[Sent]) -> Result<(), Error> {
+async fn settle(session: &mut Session, sent: &[Sent]) -> Result<(), Error> {
     let reports = Reports::of(sent);
     end(session, sql!("settle_outbox"), &reports.values()).await.map(|_| ()).map_err(|why| session.told(&why))
 }
@@ -215,7 +235,7 @@ impl Reports {
     }
 }
 
-pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued, Error> {
+async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued, Error> {
     let rows = &limit(rows);
     let abandoned = {
         let session: &Session = session;
@@ -258,7 +278,7 @@ pub(super) async fn rescue(session: &mut Session, rows: usize) -> Result<Rescued
     Ok(Rescued { abandoned: abandoned as u64, expired: expired.collect::<Result<_, Error>>()? })
 }
 
-pub(super) async fn ages(session: &Session) -> Result<Ages, Error> {
+async fn ages(session: &Session) -> Result<Ages, Error> {
     let rows = session.query(sql!("outbox_ages"), &[]).await?;
     let Some(row) = rows.first() else { return Ok(Ages::default()) };
     let written = |column| Ok::<_, Error>(get::<Option<SystemTime>>(row, column)?.map(timestamp));

@@ -2,15 +2,35 @@
 
 use std::fmt::Display;
 
+use async_trait::async_trait;
 use tokio_postgres::Row;
 
-use super::session::Session;
-use super::sql;
-use super::value::{get, get_time, limit, readable, time};
-use crate::store::Error;
+use super::session::{Session, change, read};
+use super::values::{get, get_time, limit, readable, time};
+use super::{PostgresStore, sql};
 use crate::store::parked::{ParkedFilter, ParkedItem, Rejection, rejections};
+use crate::store::{Error, ParkedStore};
 
-pub(super) async fn park(session: &Session, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
+#[async_trait]
+impl ParkedStore for PostgresStore {
+    async fn park(&self, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
+        change!(self.sessions.to_ask(), |session| park(session, area, rejected))
+    }
+
+    async fn list_parked(&self, filter: &ParkedFilter, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        read!(self.sessions, |session| list(session, filter, limit))
+    }
+
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        read!(self.sessions, |session| longest(session, area, limit))
+    }
+
+    async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
+        change!(self.sessions.to_ask(), |session| retry(session, filter))
+    }
+}
+
+async fn park(session: &Session, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
     session.query(sql!("forget_parked_items"), &[]).await?;
     for Rejection { item, reason } in rejected {
         session.query(sql!("park_item"), &[&area, &readable(item), &readable(reason)]).await?;
@@ -18,11 +38,7 @@ pub(super) async fn park(session: &Session, area: &str, rejected: &[Rejection]) 
     Ok(())
 }
 
-pub(super) async fn list(
-    session: &Session,
-    filter: &ParkedFilter,
-    at_most: usize,
-) -> Result<Vec<ParkedItem>, Error> {
+async fn list(session: &Session, filter: &ParkedFilter, at_most: usize) -> Result<Vec<ParkedItem>, Error> {
     let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
     let text = |text: &Option<String>| text.as_deref().map(readable);
     let (area, item, reason) = (text(area), text(item), text(reason));
@@ -38,17 +54,13 @@ pub(super) async fn list(
     rows.iter().map(read).collect()
 }
 
-pub(super) async fn longest(
-    session: &Session,
-    area: Option<&str>,
-    at_most: usize,
-) -> Result<Vec<ParkedItem>, Error> {
+async fn longest(session: &Session, area: Option<&str>, at_most: usize) -> Result<Vec<ParkedItem>, Error> {
     let area = area.map(readable);
     let rows = session.query(sql!("longest_parked_items"), &[&area, &limit(at_most)]).await?;
     rows.iter().map(read).collect()
 }
 
-pub(super) async fn retry(session: &Session, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
+async fn retry(session: &Session, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
     let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
     let text = |text: &Option<String>| text.as_deref().map(readable);
     let (area, item, reason) = (text(area), text(item), text(reason));

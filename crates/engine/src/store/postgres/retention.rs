@@ -2,20 +2,73 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::saga::Status;
 use backstitch_kernel::{Payload, SagaId, Timestamp};
 use tokio_postgres::Row;
 use uuid::Uuid;
 
-use super::session::{Session, conclude};
-use super::sql;
-use super::value::{get, get_time, limit, millis, time};
+use super::session::{Session, change, conclude, read};
+use super::values::{get, get_time, limit, millis, time};
+use super::{PostgresStore, sql};
 use crate::store::retention::{Bulk, Gone, Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages, OldSagas};
-use crate::store::{Corrupt, Error, outbox};
+use crate::store::{Corrupt, Error, RetentionStore, outbox};
+
+#[async_trait]
+impl RetentionStore for PostgresStore {
+    async fn take_turn(&self, holder: &str, lease: Duration) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| take_turn(session, holder, lease))
+    }
+
+    async fn old_sagas(
+        &self,
+        status: Status,
+        age: Duration,
+        after: Option<SagaId>,
+        limit: usize,
+    ) -> Result<OldSagas, Error> {
+        read!(self.sessions, |session| old_sagas(session, status, age, after, limit))
+    }
+
+    async fn bulk_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+        read!(self.sessions, |session| bulk_of_sagas(session, sagas))
+    }
+
+    async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+        read!(self.sessions, |session| keys_of_sagas(session, sagas))
+    }
+
+    async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error> {
+        change!(self.sessions.to_ask(), |session| remove_sagas(session, sagas, status, age))
+    }
+
+    async fn old_messages(
+        &self,
+        status: outbox::Status,
+        age: Duration,
+        besides: Option<&str>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<OldMessages, Error> {
+        read!(self.sessions, |session| old_messages(session, status, age, besides, after, limit))
+    }
+
+    async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
+        change!(self.sessions.to_ask(), |session| remove_messages(session, messages))
+    }
+
+    async fn old_keys(&self, age: Duration, after: Option<&KeyName>, limit: usize) -> Result<OldKeys, Error> {
+        read!(self.sessions, |session| old_keys(session, age, after, limit))
+    }
+
+    async fn remove_keys(&self, keys: &[KeyName]) -> Result<u64, Error> {
+        change!(self.sessions.to_ask(), |session| remove_keys(session, keys))
+    }
+}
 
 /// Whoever has it may keep it, and anybody may take it whose time is over.
-pub(super) async fn take_turn(session: &Session, holder: &str, lease: Duration) -> Result<bool, Error> {
+async fn take_turn(session: &Session, holder: &str, lease: Duration) -> Result<bool, Error> {
     let taken = session.query(include_str!("take_turn.sql"), &[&holder, &millis(lease)]).await?;
     Ok(!taken.is_empty())
 }
@@ -24,7 +77,7 @@ fn ids(sagas: &[SagaId]) -> Vec<Uuid> {
     sagas.iter().map(|saga| saga.0).collect()
 }
 
-pub(super) async fn old_sagas(
+async fn old_sagas(
     session: &Session,
     status: Status,
     age: Duration,
@@ -49,7 +102,7 @@ pub(super) async fn old_sagas(
     Ok(found)
 }
 
-pub(super) async fn bulk_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+async fn bulk_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
     let count = |row: &Row, column| Ok::<u64, Error>(get::<i64>(row, column)?.unsigned_abs());
     let bulk = |row: &Row| {
         let bulk = Bulk { rows: count(row, "events")?, bytes: count(row, "bytes")? };
@@ -58,12 +111,12 @@ pub(super) async fn bulk_of_sagas(session: &Session, sagas: &[SagaId]) -> Result
     session.query(sql!("bulk_of_sagas"), &[&ids(sagas)]).await?.iter().map(bulk).collect()
 }
 
-pub(super) async fn keys_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+async fn keys_of_sagas(session: &Session, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
     session.query(sql!("keys_of_sagas"), &[&ids(sagas)]).await?.iter().map(key).collect()
 }
 
 /// The row goes first, then what belongs to it: a log that lost its row can go, and none before.
-pub(super) async fn remove_sagas(
+async fn remove_sagas(
     session: &mut Session,
     sagas: &[SagaId],
     status: Status,
@@ -89,7 +142,7 @@ pub(super) async fn remove_sagas(
     Ok(Gone { sagas, events: count("events")?, keys: count("keys")?, jobs: count("jobs")? })
 }
 
-pub(super) async fn old_messages(
+async fn old_messages(
     session: &Session,
     status: outbox::Status,
     age: Duration,
@@ -114,11 +167,11 @@ pub(super) async fn old_messages(
     Ok(found)
 }
 
-pub(super) async fn remove_messages(session: &Session, messages: &[i64]) -> Result<u64, Error> {
+async fn remove_messages(session: &Session, messages: &[i64]) -> Result<u64, Error> {
     Ok(session.query(sql!("remove_messages"), &[&messages]).await?.len() as u64)
 }
 
-pub(super) async fn old_keys(
+async fn old_keys(
     session: &Session,
     age: Duration,
     after: Option<&KeyName>,
@@ -151,7 +204,7 @@ fn name(row: &Row) -> Result<KeyName, Error> {
     Ok(KeyName { at: get_time(row, "at")?, scope: get(row, "scope")?, key: get(row, "key")? })
 }
 
-pub(super) async fn remove_keys(session: &Session, keys: &[KeyName]) -> Result<u64, Error> {
+async fn remove_keys(session: &Session, keys: &[KeyName]) -> Result<u64, Error> {
     let scopes: Vec<&str> = keys.iter().map(|key| key.scope.as_str()).collect();
     let names: Vec<&str> = keys.iter().map(|key| key.key.as_str()).collect();
     let times: Vec<_> = keys.iter().map(|key| time(key.at)).collect();

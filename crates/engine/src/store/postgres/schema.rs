@@ -8,7 +8,7 @@ use tokio_postgres::error::SqlState;
 
 use super::fault;
 use super::session::Session;
-use super::value::get;
+use super::values::get;
 use crate::store::Error;
 use crate::store::product::Schema;
 

@@ -13,7 +13,7 @@ use super::batch::judged_unsent;
 use super::commit::send;
 use super::fault::Fault;
 use super::session::{Sessions, read};
-use super::value::{get, time};
+use super::values::{get, time};
 use crate::store::{Commit, Error, Verdict};
 
 /// After this long without an answer the caller is told that nobody knows.

@@ -9,11 +9,10 @@ use super::claim_rows::{ClaimRow, insert_claims};
 use super::events::{EventRow, append_events};
 use super::fault::{Fault, is_inserted};
 use super::grouped_insert::GroupedInsert;
-use super::messages;
 use super::parked::on_its_own;
-use super::sql;
 use super::values::{Reading, integer};
 use super::write_guard::allow_guarded_writes;
+use super::{messages, sql};
 use crate::store::{Claim, Commit, Error, NewRow, RowUpdate, RowWrite, Verdict};
 
 const ACTIVE_JOB: &str =

@@ -150,7 +150,7 @@ pub(super) fn empty_log(connection: &Connection) -> rusqlite::Result<bool> {
 }
 
 /// What every connection needs.
-fn ready(connection: &Connection) -> Result<(), Fault> {
+pub(super) fn ready(connection: &Connection) -> Result<(), Fault> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENTS);
     // Plans do not depend on what is bound. Where they may, a statement is planned anew each time it is taken up again.

@@ -1,21 +1,29 @@
 //! Messages for sagas.
 
+use async_trait::async_trait;
 use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::sql;
-use super::values::{Reading, integer};
+use super::values::Reading;
+use super::{SqliteStore, sql};
 use crate::inbox::{Message, Posted};
-use crate::store::Error;
 use crate::store::nodes::Epoch;
+use crate::store::{Error, InboxStore};
 
-pub(super) fn post(
-    connection: &Connection,
-    saga: SagaId,
-    message: &Message,
-    at: Timestamp,
-) -> Result<Posted, Fault> {
+#[async_trait]
+impl InboxStore for SqliteStore {
+    async fn post(&self, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Error> {
+        let message = message.clone();
+        self.connections.write(move |connection| post(connection, saga, &message, at)).await
+    }
+
+    async fn mail(&self, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Error> {
+        self.connections.read(move |connection| mail(connection, epoch)).await
+    }
+}
+
+fn post(connection: &Connection, saga: SagaId, message: &Message, at: Timestamp) -> Result<Posted, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let posted = post_in(&transaction, saga, message, at)?;
     transaction.commit()?;
@@ -53,31 +61,7 @@ fn refusal(connection: &Connection, saga: SagaId) -> Result<Posted, Fault> {
     }
 }
 
-pub(super) fn let_go(
-    connection: &Connection,
-    saga: SagaId,
-    epoch: Epoch,
-    seq: u64,
-    wake_at: Option<Timestamp>,
-    inbox_seen: u64,
-) -> Result<bool, Fault> {
-    let id = saga.0.as_bytes();
-    let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let released = transaction.prepare_cached(sql!("let_go"))?.execute(params![
-        id,
-        epoch,
-        wake_at.map(Timestamp::as_micros),
-        integer(inbox_seen),
-        integer(seq)
-    ])?;
-    if released > 0 {
-        transaction.prepare_cached("delete from saga_inbox where saga_id = ?1")?.execute([id])?;
-    }
-    transaction.commit()?;
-    Ok(released > 0)
-}
-
-pub(super) fn mail(connection: &Connection, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Fault> {
+fn mail(connection: &Connection, epoch: Epoch) -> Result<Vec<(SagaId, u64)>, Fault> {
     let mut statement = connection.prepare_cached(sql!("mail"))?;
     let mut rows = statement.query([epoch])?;
     let mut sagas = Vec::new();

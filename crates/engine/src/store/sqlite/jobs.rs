@@ -2,25 +2,52 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::lease::{Lease, MAX_EXPIRIES, Refused, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::inbox;
 use super::parked::{Isolation, isolating};
-use super::sql;
 use super::values::{Reading, limit};
+use super::{SqliteStore, inbox, sql};
 use crate::inbox::Posted;
-use crate::store::Corrupt;
 use crate::store::jobs::{
     Answer, Job, LEASE_EXPIRED, Leased, Leasing, OF_PRODUCTS, Report, Settled, Settlement, Withdrawal,
     unreadable,
 };
 use crate::store::outbox::ALERTS;
 use crate::store::parked::JOBS;
+use crate::store::{Corrupt, Error, JobStore};
 
-pub(super) fn lease(
+#[async_trait]
+impl JobStore for SqliteStore {
+    async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
+        let (queues, now) = (queues.to_vec(), self.clock.now());
+        self.connections.write(move |connection| lease_due(connection, &queues, lease, now, limit)).await
+    }
+
+    async fn settle_jobs(&self, settlements: &[Settlement]) -> Result<Vec<Settled>, Error> {
+        let (settlements, now) = (settlements.to_vec(), self.clock.now());
+        self.connections.write(move |connection| settle(connection, &settlements, now)).await
+    }
+
+    async fn answer_job(&self, answer: &Answer, at: Timestamp) -> Result<Settled, Error> {
+        let (answer, now) = (answer.clone(), self.clock.now());
+        self.connections.write(move |connection| record_answer(connection, &answer, at, now)).await
+    }
+
+    async fn withdraw_job(&self, withdrawal: &Withdrawal, at: Timestamp) -> Result<bool, Error> {
+        let (withdrawal, now) = (withdrawal.clone(), self.clock.now());
+        self.connections.write(move |connection| withdraw(connection, &withdrawal, at, now)).await
+    }
+
+    async fn job(&self, id: i64) -> Result<Option<Job>, Error> {
+        self.connections.read(move |connection| job(connection, id)).await
+    }
+}
+
+fn lease_due(
     connection: &Connection,
     queues: &[String],
     duration: Duration,
@@ -100,7 +127,7 @@ fn expire(
     Ok(told)
 }
 
-pub(super) fn settle(
+fn settle(
     connection: &Connection,
     settlements: &[Settlement],
     now: Timestamp,
@@ -137,7 +164,7 @@ fn settle_one(connection: &Connection, settlement: &Settlement, now: Timestamp) 
 }
 
 /// Takes an outside worker's answer and tells the saga of it.
-pub(super) fn answer(
+fn record_answer(
     connection: &Connection,
     answer: &Answer,
     at: Timestamp,
@@ -164,7 +191,7 @@ pub(super) fn answer(
 }
 
 /// Takes back what no worker has and tells the saga of it.
-pub(super) fn withdraw(
+fn withdraw(
     connection: &Connection,
     withdrawal: &Withdrawal,
     at: Timestamp,
@@ -181,7 +208,7 @@ pub(super) fn withdraw(
     Ok(token.is_some())
 }
 
-pub(super) fn job(connection: &Connection, id: i64) -> Result<Option<Job>, Fault> {
+fn job(connection: &Connection, id: i64) -> Result<Option<Job>, Fault> {
     let found = select(connection, sql!("load_job"), [id])?.pop();
     Ok(found.transpose().map_err(|unread| unread.why)?)
 }

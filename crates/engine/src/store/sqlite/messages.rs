@@ -1,5 +1,6 @@
 //! Messages as they are asked for, asked about and asked for again.
 
+use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
 use backstitch_kernel::idempotency::{self, Digest};
 use rusqlite::{Connection, Params, Row, Transaction, TransactionBehavior, params, params_from_iter};
@@ -8,13 +9,39 @@ use super::claim_rows::{ClaimRow, insert_claims};
 use super::fault::{Fault, is_inserted};
 use super::grouped_insert::GroupedInsert;
 use super::message_rows::{MessageRow, insert_messages};
-use super::sql;
 use super::values::{Reading, limit};
+use super::{SqliteStore, sql};
 use crate::outbox::sink::Undelivered;
 use crate::store::outbox::{
     Kept, Listing, NewMessage, Publication, Published, REMOVED, Retried, Status, reading, scope,
 };
-use crate::store::{Corrupt, Error};
+use crate::store::{Corrupt, Error, MessageStore};
+
+#[async_trait]
+impl MessageStore for SqliteStore {
+    async fn publish(&self, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Error> {
+        let batch = batch.to_vec();
+        self.connections.write(move |connection| publish(connection, &batch, at)).await
+    }
+
+    async fn message(&self, id: i64) -> Result<Option<Kept>, Error> {
+        self.connections.read(move |connection| message(connection, id)).await
+    }
+
+    async fn message_of(&self, topic: &str, key: &str) -> Result<Option<Kept>, Error> {
+        let (topic, key) = (topic.to_owned(), key.to_owned());
+        self.connections.read(move |connection| message_of(connection, &topic, &key)).await
+    }
+
+    async fn messages(&self, listing: &Listing, limit: usize) -> Result<Vec<Kept>, Error> {
+        let listing = listing.clone();
+        self.connections.read(move |connection| list(connection, &listing, limit)).await
+    }
+
+    async fn retry_message(&self, id: i64, at: Timestamp) -> Result<Retried, Error> {
+        self.connections.write(move |connection| retry(connection, id, at)).await
+    }
+}
 
 const FIRST_OF_KEY: &str =
     "select 1 from outbox where topic = ?1 and idempotency_key = ?2 and retry_of is null";
@@ -35,11 +62,7 @@ pub fn publish_in(
     Ok(publish_one(transaction, publication, false, at)?)
 }
 
-pub(super) fn publish(
-    connection: &Connection,
-    batch: &[Publication],
-    at: Timestamp,
-) -> Result<Vec<Published>, Fault> {
+fn publish(connection: &Connection, batch: &[Publication], at: Timestamp) -> Result<Vec<Published>, Fault> {
     match publish_grouped(connection, batch, at) {
         // A message of the engine's own has the key of one of them.
         Err(fault) if fault.blames_the_data() => publish_each(connection, batch, at),
@@ -206,15 +229,15 @@ fn newest(connection: &Connection, message: &NewMessage) -> Result<i64, Fault> {
     Ok(found.unwrap_or(REMOVED))
 }
 
-pub(super) fn message(connection: &Connection, id: i64) -> Result<Option<Kept>, Fault> {
+fn message(connection: &Connection, id: i64) -> Result<Option<Kept>, Fault> {
     Ok(select(connection, &reading::by_number(), [id])?.pop())
 }
 
-pub(super) fn message_of(connection: &Connection, topic: &str, key: &str) -> Result<Option<Kept>, Fault> {
+fn message_of(connection: &Connection, topic: &str, key: &str) -> Result<Option<Kept>, Fault> {
     Ok(select(connection, &reading::by_key(), [topic, key])?.pop())
 }
 
-pub(super) fn list(connection: &Connection, listing: &Listing, at_most: usize) -> Result<Vec<Kept>, Fault> {
+fn list(connection: &Connection, listing: &Listing, at_most: usize) -> Result<Vec<Kept>, Fault> {
     use rusqlite::types::Value;
     let status = listing.status.map(|status| Value::from(status.as_str().to_owned()));
     let topic = listing.topic.clone().map(Value::from);
@@ -258,7 +281,7 @@ fn kept(row: &Row<'_>) -> Result<Kept, Corrupt> {
     })
 }
 
-pub(super) fn retry(connection: &Connection, id: i64, at: Timestamp) -> Result<Retried, Fault> {
+fn retry(connection: &Connection, id: i64, at: Timestamp) -> Result<Retried, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let Some(aborted) = message(&transaction, id)? else {
         return Ok(Retried::Unknown);

@@ -1,18 +1,46 @@
 //! Messages to the world on their way out.
 
+use async_trait::async_trait;
 use backstitch_kernel::{Payload, Timestamp, delivery};
 use rusqlite::{Connection, Row, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
 use super::parked::{Isolation, isolating};
-use super::sql;
 use super::values::{Reading, limit};
-use crate::store::Corrupt;
+use super::{SqliteStore, sql};
 use crate::store::outbox::{
     Ages, Expired, LOOK_AHEAD, NewMessage, Outgoing, Report, Rescued, Sent, Share, Status, TOO_LATE, Waiting,
     scope, unreadable,
 };
 use crate::store::parked::OUTBOX;
+use crate::store::{Corrupt, Error, OutboxStore};
+
+#[async_trait]
+impl OutboxStore for SqliteStore {
+    async fn waiting_topics(&self) -> Result<Vec<Waiting>, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| waiting(connection, now)).await
+    }
+
+    async fn claim_outbox(&self, shares: &[Share], sender: &str) -> Result<Vec<Outgoing>, Error> {
+        let (shares, sender, now) = (shares.to_vec(), sender.to_owned(), self.clock.now());
+        self.connections.write(move |connection| claim(connection, &shares, &sender, now)).await
+    }
+
+    async fn settle_outbox(&self, sent: &[Sent]) -> Result<(), Error> {
+        let (sent, now) = (sent.to_vec(), self.clock.now());
+        self.connections.write(move |connection| settle(connection, &sent, now)).await
+    }
+
+    async fn rescue_outbox(&self, limit: usize) -> Result<Rescued, Error> {
+        let now = self.clock.now();
+        self.connections.write(move |connection| rescue(connection, limit, now)).await
+    }
+
+    async fn outbox_ages(&self) -> Result<Ages, Error> {
+        self.connections.read(ages).await
+    }
+}
 
 /// Messages whose lease is over, and those that are too old to be sent.
 const RESCUED: &str = "
@@ -22,7 +50,7 @@ const RESCUED: &str = "
     where expires_at is not null and status in ('pending', 'failed') and expires_at <= ?1
     limit 2 * ?2";
 
-pub(super) fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Waiting>, Fault> {
+fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Waiting>, Fault> {
     let mut statement = connection.prepare_cached(sql!("waiting_topics"))?;
     let mut rows = statement.query([now.as_micros()])?;
     let mut waiting = Vec::new();
@@ -35,7 +63,7 @@ pub(super) fn waiting(connection: &Connection, now: Timestamp) -> Result<Vec<Wai
     Ok(waiting)
 }
 
-pub(super) fn claim(
+fn claim(
     connection: &Connection,
     shares: &[Share],
     sender: &str,
@@ -154,7 +182,7 @@ pub(super) fn message(row: &Reading<'_>) -> Result<NewMessage, Corrupt> {
     })
 }
 
-pub(super) fn settle(connection: &Connection, sent: &[Sent], now: Timestamp) -> Result<(), Fault> {
+fn settle(connection: &Connection, sent: &[Sent], now: Timestamp) -> Result<(), Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     for sent in sent {
         settle_one(&transaction, sent, now)?;
@@ -254,7 +282,7 @@ fn over(
     Ok(())
 }
 
-pub(super) fn rescue(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Rescued, Fault> {
+fn rescue(connection: &Connection, at_most: usize, now: Timestamp) -> Result<Rescued, Fault> {
     isolating(connection, OUTBOX, now, |isolation| {
         if !isolation.is_apart() {
             return rescue_those(connection, None, at_most, now);
@@ -314,7 +342,7 @@ fn expired(
     Ok(expired)
 }
 
-pub(super) fn ages(connection: &Connection) -> Result<Ages, Fault> {
+fn ages(connection: &Connection) -> Result<Ages, Fault> {
     let mut statement = connection.prepare_cached(sql!("outbox_ages"))?;
     let written = |row: &Row<'_>, index: usize| {
         row.get::<_, Option<i64>>(index).map(|at| at.map(Timestamp::from_micros))

@@ -2,22 +2,41 @@
 
 use std::fmt::Display;
 
+use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
 use rusqlite::{Connection, Rows, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::sql;
 use super::values::{Reading, limit};
-use crate::store::Error;
+use super::{SqliteStore, sql};
 use crate::store::parked::{ParkedFilter, ParkedItem, Rejection, rejections};
+use crate::store::{Error, ParkedStore};
+
+#[async_trait]
+impl ParkedStore for SqliteStore {
+    async fn park(&self, area: &str, rejected: &[Rejection]) -> Result<(), Error> {
+        let (area, rejected, now) = (area.to_owned(), rejected.to_vec(), self.clock.now());
+        self.connections.write(move |connection| park(connection, &area, &rejected, now)).await
+    }
+
+    async fn list_parked(&self, filter: &ParkedFilter, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.connections.read(move |connection| list(connection, &filter, limit, now)).await
+    }
+
+    async fn parked(&self, area: Option<&str>, limit: usize) -> Result<Vec<ParkedItem>, Error> {
+        let (area, now) = (area.map(str::to_owned), self.clock.now());
+        self.connections.read(move |connection| longest(connection, area.as_deref(), limit, now)).await
+    }
+
+    async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
+        let (filter, now) = (filter.clone(), self.clock.now());
+        self.connections.write(move |connection| retry(connection, &filter, now)).await
+    }
+}
 
 /// Parks these within the transaction at hand, if there is one.
-pub(super) fn park(
-    connection: &Connection,
-    area: &str,
-    rejected: &[Rejection],
-    now: Timestamp,
-) -> Result<(), Fault> {
+fn park(connection: &Connection, area: &str, rejected: &[Rejection], now: Timestamp) -> Result<(), Fault> {
     connection.prepare_cached(sql!("forget_parked_items"))?.execute([now.as_micros()])?;
     let mut park = connection.prepare_cached(sql!("park_item"))?;
     for Rejection { item, reason } in rejected {
@@ -26,7 +45,7 @@ pub(super) fn park(
     Ok(())
 }
 
-pub(super) fn list(
+fn list(
     connection: &Connection,
     filter: &ParkedFilter,
     at_most: usize,
@@ -49,7 +68,7 @@ pub(super) fn list(
     read(rows)
 }
 
-pub(super) fn longest(
+fn longest(
     connection: &Connection,
     area: Option<&str>,
     at_most: usize,
@@ -59,11 +78,7 @@ pub(super) fn longest(
     read(statement.query(params![now.as_micros(), area, limit(at_most)])?)
 }
 
-pub(super) fn retry(
-    connection: &Connection,
-    filter: &ParkedFilter,
-    now: Timestamp,
-) -> Result<Vec<ParkedItem>, Fault> {
+fn retry(connection: &Connection, filter: &ParkedFilter, now: Timestamp) -> Result<Vec<ParkedItem>, Fault> {
     let ParkedFilter { area, item, reason, since, retry_before, after } = filter;
     let (after_area, after_item) = after.as_ref().map(|(area, item)| (area, item)).unzip();
     let mut statement = connection.prepare_cached(sql!("retry_parked_items"))?;

@@ -2,26 +2,89 @@
 
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::idempotency::Digest;
 use backstitch_kernel::saga::{Event, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use rusqlite::{Connection, Transaction, TransactionBehavior, params};
 
 use super::fault::Fault;
-use super::sagas;
-use super::sql;
 use super::values::{Reading, limit};
-use crate::store::outbox;
+use super::{SqliteStore, sagas, sql};
 use crate::store::retention::{
     Bulk, Gone, Key, KeyName, OldKey, OldKeys, OldMessage, OldMessages, OldSagas, Shrunk,
 };
-use crate::store::{Corrupt, Error};
+use crate::store::{Corrupt, Error, RetentionStore, outbox};
+
+#[async_trait]
+impl RetentionStore for SqliteStore {
+    async fn old_sagas(
+        &self,
+        status: Status,
+        age: Duration,
+        after: Option<SagaId>,
+        limit: usize,
+    ) -> Result<OldSagas, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| old_sagas(connection, status, age, after, limit, now)).await
+    }
+
+    async fn bulk_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Error> {
+        let sagas = sagas.to_vec();
+        self.connections.read(move |connection| bulk_of_sagas(connection, &sagas)).await
+    }
+
+    async fn keys_of_sagas(&self, sagas: &[SagaId]) -> Result<Vec<Key>, Error> {
+        let sagas = sagas.to_vec();
+        self.connections.read(move |connection| keys_of_sagas(connection, &sagas)).await
+    }
+
+    async fn remove_sagas(&self, sagas: &[SagaId], status: Status, age: Duration) -> Result<Gone, Error> {
+        let (sagas, now) = (sagas.to_vec(), self.clock.now());
+        self.connections.write(move |connection| remove_sagas(connection, &sagas, status, age, now)).await
+    }
+
+    async fn old_messages(
+        &self,
+        status: outbox::Status,
+        age: Duration,
+        besides: Option<&str>,
+        after: Option<i64>,
+        limit: usize,
+    ) -> Result<OldMessages, Error> {
+        let (besides, before) = (besides.map(str::to_owned), before(age, self.clock.now()));
+        self.connections
+            .read(move |connection| {
+                old_messages(connection, status, before, besides.as_deref(), after, limit)
+            })
+            .await
+    }
+
+    async fn remove_messages(&self, messages: &[i64]) -> Result<u64, Error> {
+        let messages = messages.to_vec();
+        self.connections.write(move |connection| remove_messages(connection, &messages)).await
+    }
+
+    async fn old_keys(&self, age: Duration, after: Option<&KeyName>, limit: usize) -> Result<OldKeys, Error> {
+        let (after, now) = (after.cloned(), self.clock.now());
+        self.connections.read(move |connection| old_keys(connection, age, after, limit, now)).await
+    }
+
+    async fn remove_keys(&self, keys: &[KeyName]) -> Result<u64, Error> {
+        let keys = keys.to_vec();
+        self.connections.write(move |connection| remove_keys(connection, &keys)).await
+    }
+
+    async fn shrink(&self, pages: u32) -> Result<Shrunk, Error> {
+        self.connections.write(move |connection| shrink(connection, pages)).await
+    }
+}
 
 /// Of this many pages one is left free, for the rows to come: a file that has just shrunk would have to grow again.
 const ROOM: u64 = 20;
 
 /// The last moment that is old enough.
-pub(super) fn before(age: Duration, now: Timestamp) -> i64 {
+fn before(age: Duration, now: Timestamp) -> i64 {
     now.as_micros().saturating_sub(i64::try_from(age.as_micros()).unwrap_or(i64::MAX))
 }
 
@@ -31,7 +94,7 @@ fn listed(sagas: &[SagaId]) -> String {
     format!("[{}]", ids.join(","))
 }
 
-pub(super) fn old_sagas(
+fn old_sagas(
     connection: &Connection,
     status: Status,
     age: Duration,
@@ -57,7 +120,7 @@ pub(super) fn old_sagas(
     Ok(found)
 }
 
-pub(super) fn bulk_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Fault> {
+fn bulk_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<(SagaId, Bulk)>, Fault> {
     let mut statement = connection.prepare_cached(sql!("bulk_of_sagas"))?;
     let mut bulks = Vec::with_capacity(sagas.len());
     for saga in sagas {
@@ -70,12 +133,12 @@ pub(super) fn bulk_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result
     Ok(bulks)
 }
 
-pub(super) fn keys_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Key>, Fault> {
+fn keys_of_sagas(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Key>, Fault> {
     keys(connection, sql!("keys_of_sagas"), [listed(sagas)])
 }
 
 /// The row goes first, then what belongs to it: a log that lost its row can go, and none before.
-pub(super) fn remove_sagas(
+fn remove_sagas(
     connection: &Connection,
     sagas: &[SagaId],
     status: Status,
@@ -129,7 +192,7 @@ fn remove_belongings(connection: &Connection, saga: SagaId, gone: &mut Gone) -> 
     Ok(())
 }
 
-pub(super) fn old_messages(
+fn old_messages(
     connection: &Connection,
     status: outbox::Status,
     before: i64,
@@ -154,7 +217,7 @@ pub(super) fn old_messages(
     Ok(found)
 }
 
-pub(super) fn remove_messages(connection: &Connection, messages: &[i64]) -> Result<u64, Fault> {
+fn remove_messages(connection: &Connection, messages: &[i64]) -> Result<u64, Fault> {
     let ids: Vec<String> = messages.iter().map(i64::to_string).collect();
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let removed = {
@@ -170,7 +233,7 @@ pub(super) fn remove_messages(connection: &Connection, messages: &[i64]) -> Resu
     Ok(removed)
 }
 
-pub(super) fn old_keys(
+fn old_keys(
     connection: &Connection,
     age: Duration,
     after: Option<KeyName>,
@@ -217,7 +280,7 @@ fn read_key(row: &Reading<'_>) -> Result<Key, Corrupt> {
     })
 }
 
-pub(super) fn remove_keys(connection: &Connection, keys: &[KeyName]) -> Result<u64, Fault> {
+fn remove_keys(connection: &Connection, keys: &[KeyName]) -> Result<u64, Fault> {
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
     let mut removed = 0;
     for key in keys {
@@ -230,7 +293,7 @@ pub(super) fn remove_keys(connection: &Connection, keys: &[KeyName]) -> Result<u
 
 /// Moves pages from the end of the file into free ones further in front and cuts the end off. A file that was made without
 /// room for that has none to give: its free pages are used again.
-pub(super) fn shrink(connection: &Connection, pages: u32) -> Result<Shrunk, Fault> {
+fn shrink(connection: &Connection, pages: u32) -> Result<Shrunk, Fault> {
     let count = |name: &str| -> Result<u64, Fault> {
         Ok(connection.pragma_query_value(None, name, |row| row.get::<_, u32>(0))?.into())
     };

@@ -1,21 +1,59 @@
 //! Sagas, read back.
 
+use async_trait::async_trait;
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::{Recorded, codec};
 use rusqlite::{Connection, Row, params};
 
 use super::fault::Fault;
-use super::sql;
 use super::values::{Reading, integer, limit};
+use super::{SqliteStore, commit, list, sql};
 use crate::inbox::Received;
-use crate::store::{Corrupt, LogHead, Stored, Summary};
+use crate::store::{
+    Commit, Corrupt, Cursor, Error, Filter, LogHead, Page, SagaStore, Stored, Summary, Verdict,
+};
+
+#[async_trait]
+impl SagaStore for SqliteStore {
+    async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {
+        self.connections.write_here(|connection| commit::write(connection, batch))
+    }
+
+    async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+        let ids = sagas.to_vec();
+        self.connections.read(move |connection| load(connection, &ids)).await
+    }
+
+    async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.connections.read(move |connection| log(connection, saga, after, limit)).await
+    }
+
+    async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        self.log(saga, after, limit).await
+    }
+
+    async fn heads(&self, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
+        let ids = logs.to_vec();
+        self.connections.read(move |connection| heads(connection, &ids)).await
+    }
+
+    async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+        let (filter, cursor) = (filter.clone(), cursor.clone());
+        self.connections.read(move |connection| list::list(connection, &filter, &cursor)).await
+    }
+
+    async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+        let sagas = sagas.to_vec();
+        self.connections.read(move |connection| rows(connection, &sagas)).await
+    }
+}
 
 /// The columns that [`summary`] reads, in its order.
 pub(super) const SUMMARY: &str = "sagas.id, definition, version, status, paused, failed_step, owner, wake_at, \
                                   correlation_id, created_at, updated_at";
 
 /// Each of these that exists, whole and as of one moment.
-pub(super) fn load(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Stored>, Fault> {
+fn load(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Stored>, Fault> {
     let snapshot = connection.unchecked_transaction()?;
     let mut found = Vec::with_capacity(sagas.len());
     for saga in sagas {
@@ -27,7 +65,7 @@ pub(super) fn load(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Stor
 }
 
 /// The row of each of these that exists.
-pub(super) fn rows(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Summary>, Fault> {
+fn rows(connection: &Connection, sagas: &[SagaId]) -> Result<Vec<Summary>, Fault> {
     let mut statement = connection.prepare_cached(sql!("load_row"))?;
     let mut found = Vec::with_capacity(sagas.len());
     for saga in sagas {
@@ -120,7 +158,7 @@ fn inbox(connection: &Connection, saga: SagaId) -> Result<Vec<Received>, Fault> 
 }
 
 /// How far these logs go.
-pub(super) fn heads(connection: &Connection, ids: &[SagaId]) -> Result<Vec<LogHead>, Fault> {
+fn heads(connection: &Connection, ids: &[SagaId]) -> Result<Vec<LogHead>, Fault> {
     let mut statement = connection.prepare_cached(sql!("head"))?;
     let mut heads = Vec::with_capacity(ids.len());
     for id in ids {

@@ -7,7 +7,6 @@ use async_trait::async_trait;
 use backstitch::kernel::saga::draft::{Draft, DraftStep, Performer};
 use backstitch::store::Store;
 use backstitch::store::declared::InFlight;
-use backstitch::store::memory::MemoryStore;
 use backstitch::store::nodes::Registered;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Declaring, Engine, Error, Payload, Saga, Status, StepError, secs};
@@ -398,7 +397,7 @@ async fn a_version_is_taken_up_though_whoever_applied_it_went_away() {
 /// Stages another version whenever somebody is about to make theirs the active one, so many times.
 #[derive(Clone)]
 struct Meddler {
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
     left: Arc<AtomicUsize>,
 }
 

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
-use backstitch::store::Store as _;
 use backstitch::{Resolution, Retry, Saga, Status, StepError, secs};
 use tokio::time::Instant;
 

@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use async_trait::async_trait;
 use backstitch::inbox::{Answer, Message};
 use backstitch::kernel::saga::draft::DraftStep;
-use backstitch::store::Store;
 use backstitch::store::jobs;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Engine, Error, Payload, Retry, Subject, Work, secs};

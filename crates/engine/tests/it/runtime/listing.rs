@@ -6,7 +6,6 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use backstitch::kernel::saga::draft::Performer;
-use backstitch::store::Store as _;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{
     Attempt, Caller, Context, Cursor, Engine, Filter, Limit, LimitScope, Payload, Phase, Retry, STUCK_AFTER,

@@ -10,7 +10,7 @@ use backstitch::outbox::{Route, Routes};
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
 use backstitch::store::outbox::{NewMessage, Status};
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::store::{Commit, Error, Store, Verdict};
+use backstitch::store::{Commit, Error, Verdict};
 use backstitch::{Context, Engine, Event, Payload, Recorded, Retry, Run, Saga, Step, StepError, secs};
 use serde_json::json;
 use tokio::time::Instant;

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
-use backstitch::store::Store as _;
 use backstitch::store::watched::Watched;
 use backstitch::{
     Engine, Error, Event, Resolution, Retry, Run, Saga, SagaId, Status, StepError, StepStatus, secs,

@@ -4,7 +4,6 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
-use backstitch::store::memory::MemoryStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::store::{Error, Store};
 use backstitch::{Engine, Event, Retry, Saga, SagaId, Status, StepError, secs};
@@ -92,7 +91,7 @@ enum FirstTry {
 struct Unanswered {
     first: FirstTry,
     tries: AtomicU32,
-    store: Arc<MemoryStore>,
+    store: Arc<dyn Store>,
 }
 
 impl Unanswered {

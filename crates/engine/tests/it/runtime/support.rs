@@ -7,7 +7,8 @@ use async_trait::async_trait;
 use backstitch::clock::TokioClock;
 use backstitch::kernel::saga::draft::{Draft, DraftCompensation, DraftStep, Performer};
 use backstitch::sink::{Message, Receipt, Sink, Undelivered};
-use backstitch::store::memory::MemoryStore;
+use backstitch::store::Store;
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::{
     Attempt, Caller, Context, Engine, Event, Options, Payload, Recorded, Retry, Run, Saga, SagaState, Step,
     StepError, StepResult, Undo,
@@ -17,7 +18,7 @@ use tokio::time::Instant;
 
 /// A store that engines can be opened on, one after the other.
 pub(crate) struct Bench {
-    pub(crate) store: Arc<MemoryStore>,
+    pub(crate) store: Arc<dyn Store>,
     pub(crate) options: Options,
 }
 
@@ -30,7 +31,7 @@ impl Bench {
         let clock = Arc::new(TokioClock::default());
         let mut options = Options { clock: clock.clone(), ..Options::default() };
         change(&mut options);
-        Self { store: Arc::new(MemoryStore::new(clock)), options }
+        Self { store: Arc::new(SqliteStore::in_memory(clock).unwrap()), options }
     }
 
     pub(crate) async fn open(&self) -> Engine {

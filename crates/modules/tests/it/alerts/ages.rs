@@ -18,7 +18,7 @@ const A_MOMENT: Option<Duration> = Some(Duration::from_millis(1));
 async fn rows(stage: &Stage) -> (i64, i64) {
     let count = async |table: &str| -> i64 {
         let sql = format!("select count(*) from {table}");
-        match stage.engine.database().unwrap() {
+        match stage.engine.database() {
             Database::Sqlite(file) => {
                 file.read_product(move |file| file.query_row(&sql, [], |row| row.get(0))).await.unwrap()
             }

@@ -77,7 +77,7 @@ async fn filled(place: Place, status: &str) -> Stage {
         "insert into outbox (topic, idempotency_key, payload, status, due_at, created_at, updated_at)";
     let waits = status == "pending";
     let stage = Stage::open(place, &Config::default()).await;
-    let (topic, filling) = if let Some(Database::Sqlite(_)) = stage.engine.database() {
+    let (topic, filling) = if let Database::Sqlite(_) = stage.engine.database() {
         // A message that is far from due is sent by nobody.
         let due = if waits { "9000000000000000" } else { "null" };
         let numbers = "with recursive n(n) as (select 1 union all select n + 1 from n where n < 5000)";
@@ -95,7 +95,7 @@ async fn filled(place: Place, status: &str) -> Stage {
         )
     };
     stage.change(&format!("{columns} {}", filling.replace("TOPIC", topic))).await.unwrap();
-    if let Some(Database::Postgres(_)) = stage.engine.database() {
+    if let Database::Postgres(_) = stage.engine.database() {
         stage.change("analyze outbox").await.unwrap();
     }
     stage
@@ -104,7 +104,7 @@ async fn filled(place: Place, status: &str) -> Stage {
 /// How a question with two numbers is answered, in the dialect of the stage.
 async fn plan(stage: &Stage, sqlite: &'static str, postgres: &'static str) -> String {
     match stage.engine.database() {
-        Some(Database::Sqlite(store)) => {
+        Database::Sqlite(store) => {
             let plan = store.read_product(move |connection| {
                 let mut statement = connection.prepare(&format!("explain query plan {sqlite}"))?;
                 statement
@@ -113,12 +113,11 @@ async fn plan(stage: &Stage, sqlite: &'static str, postgres: &'static str) -> St
             });
             plan.await.unwrap().join("\n")
         }
-        Some(Database::Postgres(store)) => {
+        Database::Postgres(store) => {
             let sql = format!("explain {postgres}");
             let plan = store.read_product(&sql, &[&1_000_000_000_000_000_i64, &10_i64]).await.unwrap();
             plan.iter().map(|row| row.get::<_, String>(0) + "\n").collect()
         }
-        None => unreachable!(),
     }
 }
 

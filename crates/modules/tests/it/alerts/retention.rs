@@ -34,7 +34,7 @@ async fn kept(stage: &Stage) -> [Vec<String>; 2] {
 }
 
 async fn texts(stage: &Stage, sql: &'static str) -> Vec<String> {
-    match stage.engine.database().unwrap() {
+    match stage.engine.database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 connection.prepare(sql)?.query_map([], |row| row.get(0))?.collect()

@@ -145,7 +145,7 @@ impl Stage {
 
     /// Changes something around the engine.
     pub(crate) async fn change(&self, sql: &str) -> Result<(), backstitch::store::Error> {
-        match self.engine.database().unwrap() {
+        match self.engine.database() {
             Database::Sqlite(file) => {
                 let sql = sql.to_owned();
                 file.write_product(move |transaction| transaction.execute(&sql, [])).await.map(drop)

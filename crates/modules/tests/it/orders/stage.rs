@@ -82,7 +82,7 @@ impl Stage {
 
 /// The texts that a statement gives in its first column.
 pub(crate) async fn texts(orders: &Orders, sql: &'static str) -> Vec<String> {
-    match orders.engine().database().unwrap() {
+    match orders.engine().database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 let mut statement = connection.prepare(sql)?;

@@ -30,7 +30,7 @@ impl Caller for Strange {
 /// Service, status and error of every entry there is.
 async fn view(orders: &Orders) -> Vec<[Option<String>; 3]> {
     let sql = "select service, status, error from transaction_log order by tx_id, seq";
-    match orders.engine().database().unwrap() {
+    match orders.engine().database() {
         Database::Sqlite(file) => {
             let read = move |connection: &rusqlite::Connection| {
                 let mut statement = connection.prepare(sql)?;

@@ -54,7 +54,7 @@ impl From<orders::Error> for Problem {
                 Self::mistakes(problems, "the body has mistakes: correct them all")
             }
             orders::Error::Engine(error) => error.into(),
-            orders::Error::Unreadable(_) | orders::Error::NoDatabase => {
+            orders::Error::Unreadable(_) => {
                 tracing::error!(%error, "orders cannot be read or written");
                 Self::internal()
             }

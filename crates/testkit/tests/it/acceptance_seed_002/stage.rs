@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use backstitch::clock::{Clock, SystemClock};
-use backstitch::store::memory::MemoryStore;
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::{
     Context, Engine, Options, Recorded, Retry, Run, Saga, SagaState, Step, StepError, StepResult, Timestamp,
     Undo,
@@ -24,7 +24,7 @@ pub(crate) struct Stage {
 }
 
 enum Place {
-    Memory(Arc<MemoryStore>),
+    Memory(Arc<SqliteStore>),
     Sqlite(tempfile::TempDir),
     Postgres(String),
 }
@@ -32,7 +32,7 @@ enum Place {
 /// Plays a scene on each kind of store.
 pub(crate) async fn on_every_store(scene: impl AsyncFn(Stage)) {
     let clock = Arc::new(MovedClock::default());
-    let memory = Arc::new(MemoryStore::new(clock.clone()));
+    let memory = Arc::new(SqliteStore::in_memory(clock.clone()).unwrap());
     eprintln!("on memory");
     scene(Stage { place: Place::Memory(memory), clock }).await;
     eprintln!("on SQLite");

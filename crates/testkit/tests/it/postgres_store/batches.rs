@@ -5,7 +5,7 @@ use std::sync::Arc;
 use backstitch::inbox::{Message, Posted};
 use backstitch::kernel::idempotency::Digest;
 use backstitch::kernel::saga::Event;
-use backstitch::store::{Claim, Commit, Store as _, Verdict};
+use backstitch::store::{Claim, Commit, InboxStore as _, SagaStore as _, Verdict};
 
 use crate::postgres_store::support::{
     end, fresh_store, go_on, log, new_id, now, row, session, start, until, until_blocked, until_blocked_since,

@@ -3,7 +3,7 @@
 use std::path::PathBuf;
 
 use backstitch::store::postgres::PostgresStore;
-use backstitch::store::{Error, Store as _};
+use backstitch::store::{Error, OutboxStore as _};
 use backstitch::{Context, Engine, Saga, Status, Step};
 use backstitch_testkit::postgres::{ThrowawayPostgres, fresh_database};
 use rcgen::{BasicConstraints, CertificateParams, CertifiedIssuer, IsCa, KeyPair};

@@ -7,7 +7,9 @@ use backstitch::kernel::Payload;
 use backstitch::kernel::idempotency::Digest;
 use backstitch::store::outbox::{NewMessage, Publication, Published};
 use backstitch::store::postgres::PostgresStore;
-use backstitch::store::{Claim, Commit, Error, Store as _, Verdict};
+use backstitch::store::{
+    Claim, Commit, DefinitionStore as _, Error, MessageStore as _, SagaStore as _, Verdict,
+};
 use backstitch::{Context, Engine, Options, Saga, Step};
 use backstitch_testkit::postgres::replicated::{CONFIRM, Replicated};
 use tokio::task::JoinHandle;

@@ -3,7 +3,7 @@
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Status;
 use backstitch::store::postgres::{PostgresStore, pool_at};
-use backstitch::store::{Cursor, Filter, Page, Store as _};
+use backstitch::store::{Cursor, Filter, Page, SagaStore as _};
 use backstitch_testkit::postgres::fresh_database;
 
 /// Sagas of one definition that succeeded, but for the oldest, which was undone; all of one tenant.

@@ -6,7 +6,7 @@ use backstitch::kernel::{Payload, Timestamp};
 use backstitch::outbox::Receiving;
 use backstitch::store::nodes::Registered;
 use backstitch::store::postgres::{PostgresStore, commit_in};
-use backstitch::store::{Store as _, Verdict};
+use backstitch::store::{DefinitionStore as _, MessageStore as _, SagaStore as _, Verdict};
 use backstitch::{Context, Engine, MAX_ATTRIBUTES, MAX_LABEL, Options, Saga, Step};
 use serde_json::json;
 use tokio_postgres::Client;

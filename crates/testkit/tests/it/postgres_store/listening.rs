@@ -11,7 +11,9 @@ use backstitch::store::jobs::{Answer, Withdrawal};
 use backstitch::store::nodes::{Notice, Registered};
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::store::{Commit, Error, Store as _};
+use backstitch::store::{
+    Commit, DefinitionStore as _, Error, InboxStore as _, JobStore as _, SagaStore as _,
+};
 use backstitch::{Context, Engine, Options, Saga, Step};
 use backstitch_testkit::conformance::make::job;
 use serde_json::Value;

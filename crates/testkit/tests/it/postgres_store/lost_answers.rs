@@ -6,7 +6,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use backstitch::kernel::SagaId;
 use backstitch::kernel::idempotency::Digest;
 use backstitch::store::postgres::PostgresStore;
-use backstitch::store::{Claim, Commit, Error, Store as _, Verdict};
+use backstitch::store::{
+    Claim, Commit, Error, InboxStore as _, NodeStore as _, OutboxStore as _, SagaStore as _, Verdict,
+};
 use backstitch_testkit::postgres::ThrowawayPostgres;
 
 use crate::postgres_store::network::{Network, SWALLOW_ANSWER, SWALLOW_REQUEST};

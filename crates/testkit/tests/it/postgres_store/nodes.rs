@@ -9,7 +9,9 @@ use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Event;
 use backstitch::store::nodes::{AdoptedSaga, Epoch, Known, Node};
 use backstitch::store::postgres::PostgresStore;
-use backstitch::store::{Store as _, Verdict};
+use backstitch::store::{
+    DefinitionStore as _, DiagnosticsStore as _, NodeStore as _, OwnershipStore as _, SagaStore as _, Verdict,
+};
 use backstitch_testkit::conformance::definitions::named;
 
 use crate::postgres_store::support::{

@@ -1,6 +1,6 @@
 //! Ordering keys while several sessions claim.
 
-use backstitch::store::Store as _;
+use backstitch::store::MessageStore as _;
 use backstitch::store::outbox::{NewMessage, Publication};
 use backstitch_kernel::Timestamp;
 use backstitch_kernel::idempotency::Digest;

@@ -1,6 +1,6 @@
 //! What the database itself refuses, whatever program asks.
 
-use backstitch::store::Store as _;
+use backstitch::store::SagaStore as _;
 use tokio_postgres::error::SqlState;
 
 use crate::postgres_store::support::{end, fresh_store, new_id, session, start};

@@ -65,7 +65,9 @@ async fn every_connection_waits_for_the_disk() {
     session.batch_execute(&format!("alter database {name} set synchronous_commit = off")).await.unwrap();
     let (store, probe) =
         (PostgresStore::connect(&address).await.unwrap(), crate::postgres_store::support::new_id());
-    backstitch::store::Store::commit(&store, &[crate::postgres_store::support::start(probe)]).await.unwrap();
+    backstitch::store::SagaStore::commit(&store, &[crate::postgres_store::support::start(probe)])
+        .await
+        .unwrap();
     // What a session has set cannot be asked from outside, so a trigger inside it tells.
     session
         .batch_execute(
@@ -76,7 +78,7 @@ async fn every_connection_waits_for_the_disk() {
         )
         .await
         .unwrap();
-    backstitch::store::Store::commit(
+    backstitch::store::SagaStore::commit(
         &store,
         &[crate::postgres_store::support::start(crate::postgres_store::support::new_id())],
     )

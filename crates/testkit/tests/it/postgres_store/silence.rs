@@ -6,7 +6,10 @@ use backstitch::inbox::{Message, Posted};
 use backstitch::store::nodes::Node;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::product::{ProductRow, RowKind};
-use backstitch::store::{Commit, Cursor, Error, Filter, Store as _, Verdict};
+use backstitch::store::{
+    Commit, Cursor, Error, Filter, InboxStore as _, NodeStore as _, OutboxStore as _, OwnershipStore as _,
+    SagaStore as _, Verdict,
+};
 use backstitch::{Announced, Context, Engine, Options, Payload, Saga, Step};
 use backstitch_testkit::postgres::{ThrowawayPostgres, fresh_database};
 

@@ -9,7 +9,7 @@ use backstitch::kernel::saga::event::Started;
 use backstitch::kernel::saga::{Event, Recorded, Status};
 use backstitch::kernel::{Payload, SagaId, Timestamp};
 use backstitch::store::postgres::{PostgresStore, pool_at};
-use backstitch::store::{Commit, NewRow, RowUpdate, RowWrite, Store as _};
+use backstitch::store::{Commit, NewRow, RowUpdate, RowWrite, SagaStore as _};
 use backstitch_testkit::postgres::fresh_database;
 use tokio_postgres::{Client, NoTls, Row};
 

@@ -5,7 +5,7 @@ use std::time::Duration;
 use backstitch::store::nodes::Node;
 use backstitch::store::postgres::{PostgresStore, after_product_migrations, before_product_migrations};
 use backstitch::store::product::{Migration, Schema};
-use backstitch::store::{Error, Store};
+use backstitch::store::{Error, NodeStore as _};
 use backstitch::{Announced, Context, Engine, Options, Saga, Step};
 use backstitch_testkit::postgres::{empty_database, fresh_database};
 use tokio_postgres::Client;

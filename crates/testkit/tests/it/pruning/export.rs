@@ -8,8 +8,8 @@ use backstitch::clock::SystemClock;
 use backstitch::kernel::saga::audit;
 use backstitch::retention::Retention;
 use backstitch::store::Error as StoreError;
-use backstitch::store::memory::MemoryStore;
 use backstitch::store::outbox::{Listing, Status as MessageStatus};
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Engine, Options, SagaId};
 use backstitch_testkit::shelf::Shelf;
@@ -99,7 +99,7 @@ impl Watch for Dying {
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_dies_between_export_and_removal_exports_again_and_loses_nothing() {
     let shelf = Arc::new(Shelf::default());
-    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let store = Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap());
     let dying = Arc::new(Watched::new(store, Dying(AtomicUsize::new(2))));
     let engine = Engine::on_store(dying, options(soon_onto(&shelf))).await.unwrap();
     engine.register(purchase()).unwrap();
@@ -129,7 +129,7 @@ impl Watch for Noting {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn large_sagas_go_a_few_at_a_time() {
-    let store = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let store = Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap());
     let noting = Arc::new(Watched::new(store, Noting::default()));
     let large = Options { max_payload: 4 << 20, ..options(Retention::default()) };
     let engine = Engine::on_store(noting.clone(), large.clone()).await.unwrap();

@@ -7,7 +7,7 @@ use backstitch::clock::SystemClock;
 use backstitch::outbox;
 use backstitch::retention::Retention;
 use backstitch::store::Store;
-use backstitch::store::memory::MemoryStore;
+use backstitch::store::sqlite::SqliteStore;
 use backstitch::{Engine, Error, Options, SagaId, Status};
 use backstitch_testkit::conformance::make::{apply, ended, saga, started};
 use futures::StreamExt;
@@ -126,7 +126,7 @@ async fn a_stream_of_a_saga_that_goes_ends() {
 /// Whoever watches a saga of another process, which ends and goes between two looks, hears of it.
 #[tokio::test(flavor = "multi_thread")]
 async fn whoever_waits_for_a_saga_that_was_removed_elsewhere_is_told() {
-    let store: Arc<dyn Store> = Arc::new(MemoryStore::new(Arc::new(SystemClock)));
+    let store: Arc<dyn Store> = Arc::new(SqliteStore::in_memory(Arc::new(SystemClock)).unwrap());
     let engine = Engine::on_store(store.clone(), Options::default()).await.unwrap();
     let (id, now) = (saga(1), engine.clock().now());
     apply(&*store, started(id, now)).await;

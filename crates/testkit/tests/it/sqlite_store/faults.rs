@@ -9,7 +9,7 @@ use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
-use backstitch::store::{Commit, Cursor, Error, Filter, Store as _, Verdict};
+use backstitch::store::{Backend as _, Commit, Cursor, Error, Filter, SagaStore as _, Verdict};
 use backstitch_testkit::conformance::make::{appended, apply, loaded, saga, seqs, started, verdict};
 use futures::executor::block_on;
 

@@ -2,7 +2,7 @@
 
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Status;
-use backstitch::store::{Cursor, Filter, Page, Store as _};
+use backstitch::store::{Cursor, Filter, Page, SagaStore as _};
 use rusqlite::params;
 
 use super::support::{Place, now};

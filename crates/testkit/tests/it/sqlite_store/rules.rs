@@ -6,7 +6,7 @@ use std::time::Duration;
 use backstitch::clock::{Clock as _, ManualClock};
 use backstitch::kernel::saga::Status;
 use backstitch::store::sqlite::SqliteStore;
-use backstitch::store::{Commit, RowWrite, Store as _, Verdict};
+use backstitch::store::{Commit, JobStore as _, NodeStore as _, RowWrite, SagaStore as _, Verdict};
 use backstitch_testkit::conformance::make::{
     appended, apply, claim, claim_messages, ended, job, load, message, node, saga, seqs, started, updated,
     verdict,

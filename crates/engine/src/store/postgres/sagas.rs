@@ -1,25 +1,57 @@
-//! What is kept about sagas, read back.
+//! Sagas, read back.
 
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use backstitch_kernel::saga::{Recorded, Status, codec};
-use backstitch_kernel::{SagaId, StepId, Timestamp};
-use futures::future::{try_join, try_join3};
+use backstitch_kernel::{SagaId, StepId};
+use futures::future::try_join3;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::session::Session;
-use super::sql;
-use super::value::{get, get_count, get_time, limit, time, timestamp};
+use super::session::{Session, read};
+use super::values::{get, get_count, get_time, limit, timestamp};
+use super::{PostgresStore, list, settle, sql};
 use crate::inbox::Received;
-use crate::store::nodes::Known;
-use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Corrupt, Counts, Error, LogHead, Stored, Summary, Unregistered};
+use crate::store::{
+    Commit, Corrupt, Cursor, Error, Filter, LogHead, Page, SagaStore, Stored, Summary, Verdict,
+};
+
+#[async_trait]
+impl SagaStore for PostgresStore {
+    async fn commit(&self, batch: &[Commit]) -> Result<Vec<Verdict>, Error> {
+        settle::write(&self.sessions, batch).await
+    }
+
+    async fn load(&self, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+        read!(self.sessions, |session| load(session, sagas))
+    }
+
+    async fn log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        read!(self.sessions, |session| log(session, saga, after, limit))
+    }
+
+    async fn durable_log(&self, saga: SagaId, after: u64, limit: usize) -> Result<Vec<Recorded>, Error> {
+        read!(self.sessions, |session| durable_log(session, saga, after, limit))
+    }
+
+    async fn heads(&self, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
+        read!(self.sessions, |session| heads(session, logs))
+    }
+
+    async fn list(&self, filter: &Filter, cursor: &Cursor) -> Result<Page, Error> {
+        read!(self.sessions, |session| list::list(session, filter, cursor))
+    }
+
+    async fn rows(&self, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+        read!(self.sessions, |session| rows(session, sagas))
+    }
+}
 
 /// Rows, logs and inboxes of the same moment.
-pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
+async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<Stored>, Error> {
     let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
     let ids: &[&(dyn ToSql + Sync)] = &[&ids];
     let kept = async {
@@ -62,7 +94,7 @@ pub(super) async fn load(session: &mut Session, sagas: &[SagaId]) -> Result<Vec<
 }
 
 /// How far these logs go.
-pub(super) async fn heads(session: &Session, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
+async fn heads(session: &Session, logs: &[SagaId]) -> Result<Vec<LogHead>, Error> {
     let ids: Vec<Uuid> = logs.iter().map(|log| log.0).collect();
     let rows = session.query(sql!("head"), &[&ids]).await?;
     let heads = rows.iter().map(|row| {
@@ -72,19 +104,14 @@ pub(super) async fn heads(session: &Session, logs: &[SagaId]) -> Result<Vec<LogH
     heads.collect()
 }
 
-pub(super) async fn log(
-    session: &Session,
-    saga: SagaId,
-    after: u64,
-    rows: usize,
-) -> Result<Vec<Recorded>, Error> {
+async fn log(session: &Session, saga: SagaId, after: u64, rows: usize) -> Result<Vec<Recorded>, Error> {
     let after = i32::try_from(after).unwrap_or(i32::MAX);
     let events = session.query(sql!("load_log"), &[&saga.0, &after, &limit(rows)]).await?;
     events.iter().map(|event| recorded(event, saga)).collect()
 }
 
 /// The same, and these events are durable, also on a synchronous standby.
-pub(super) async fn durable_log(
+async fn durable_log(
     session: &Session,
     saga: SagaId,
     after: u64,
@@ -95,47 +122,9 @@ pub(super) async fn durable_log(
     Ok(events)
 }
 
-pub(super) async fn rows(session: &Session, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
+async fn rows(session: &Session, sagas: &[SagaId]) -> Result<Vec<Summary>, Error> {
     let ids: Vec<Uuid> = sagas.iter().map(|saga| saga.0).collect();
     session.query(sql!("load_row"), &[&ids]).await?.iter().map(summary).collect()
-}
-
-pub(super) async fn stuck(
-    session: &Session,
-    since: Timestamp,
-    at_most: usize,
-) -> Result<Vec<Summary>, Error> {
-    let rows = session.query(sql!("health_stuck"), &[&time(since), &limit(at_most)]).await?;
-    rows.iter().map(summary).collect()
-}
-
-pub(super) async fn counts(session: &Session, known: &[Known]) -> Result<Counts, Error> {
-    let enough = limit(ENOUGH);
-    let (active, unregistered) = try_join(
-        session.query(sql!("health_active"), &[&enough]),
-        session.query(sql!("health_unregistered"), &[&enough]),
-    )
-    .await?;
-    let mut counts = Counts::default();
-    for row in &active {
-        let sagas: i64 = get(row, "count")?;
-        if sagas > 0 {
-            counts.active.insert(status(row, None)?, sagas.unsigned_abs());
-        }
-    }
-    for row in &unregistered {
-        let waiting = Unregistered {
-            definition: get(row, "definition")?,
-            version: get::<i32>(row, "version")?.unsigned_abs(),
-            sagas: get::<i64>(row, "sagas")?.unsigned_abs().min(COUNTED + 1),
-        };
-        let is_waiting =
-            |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
-        if !known.iter().any(is_waiting) {
-            counts.unregistered.push(waiting);
-        }
-    }
-    Ok(counts)
 }
 
 pub(super) fn summary(row: &Row) -> Result<Summary, Error> {
@@ -156,7 +145,7 @@ pub(super) fn summary(row: &Row) -> Result<Summary, Error> {
     })
 }
 
-fn status(row: &Row, saga: Option<SagaId>) -> Result<Status, Error> {
+pub(super) fn status(row: &Row, saga: Option<SagaId>) -> Result<Status, Error> {
     let name: &str = get(row, "status")?;
     let unknown = || {
         Error::from(Corrupt {

@@ -1,13 +1,44 @@
-//! What a store can say about work that nobody may be looking after, and about itself.
+//! Diagnostics: counts of sagas, work that may be orphaned, facts about the database.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
 
-use super::Summary;
-use super::nodes::Epoch;
+use super::nodes::{Epoch, Known};
+use super::sealed::Sealed;
+use super::{Counts, Error, Summary};
+
+/// What monitoring and the doctor ask a store.
+#[async_trait]
+pub trait DiagnosticsStore: Sealed {
+    /// How many sagas are active, and which definitions that are not among `known` have sagas waiting.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error>;
+
+    /// Up to `limit` sagas that no living node owns, and that have been in the same status with nothing due since before this
+    /// time, longest first. Sagas that wait for a timer are skipped; of the others a thousand of each kind are looked at.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error>;
+
+    /// Work that may be orphaned; at most `limit` of each kind.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn survey(&self, limit: usize) -> Result<Survey, Error>;
+
+    /// The database software, its schema and its file; `None` for a database in memory.
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn footing(&self) -> Result<Option<Footing>, Error>;
+}
 
 /// Work that nobody may be looking after. It is found from one definition, node or queue to the next, so that it costs
 /// the same however many sagas there are. How long something lasts is told by the store's own clock.

@@ -1,5 +1,6 @@
-//! Taking sagas over, and telling the world where that is asked for.
+//! Ownership of sagas: adopted, released.
 
+use async_trait::async_trait;
 use backstitch_kernel::saga::{Event, Recorded, codec};
 use backstitch_kernel::{SagaId, Timestamp};
 use deadpool_postgres::Transaction;
@@ -8,17 +9,50 @@ use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
-use super::nodes::columns;
 use super::parked::park_item;
-use super::read::recorded;
-use super::session::{Session, conclude};
-use super::value::{get, limit, time, timestamp};
+use super::sagas::recorded;
+use super::session::{Session, change, conclude, read};
+use super::values::{get, is_text, limit, time, timestamp};
+use super::{PostgresStore, sql};
 use crate::outbox::Announced;
-use crate::store::Error;
 use crate::store::isolation::isolate_picked;
 use crate::store::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Known, Node};
 use crate::store::outbox::NewMessage;
 use crate::store::parked::{ADOPTION, claimed};
+use crate::store::{Error, OwnershipStore};
+
+#[async_trait]
+impl OwnershipStore for PostgresStore {
+    async fn adopt(
+        &self,
+        node: &Node,
+        epoch: Epoch,
+        known: &[Known],
+        at: Timestamp,
+        limit: usize,
+    ) -> Result<AdoptedBatch, Error> {
+        change!(self.sessions.to_ask(), |session| adopt(session, node, epoch, known, at, limit))
+    }
+
+    async fn let_go(
+        &self,
+        saga: SagaId,
+        epoch: Epoch,
+        seq: u64,
+        wake_at: Option<Timestamp>,
+        inbox_seen: u64,
+    ) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| let_go(session, saga, epoch, seq, wake_at, inbox_seen))
+    }
+
+    async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+        read!(self.sessions, |session| owned(session, epoch))
+    }
+
+    async fn next_wake(&self, known: &[Known]) -> Result<Option<Timestamp>, Error> {
+        read!(self.sessions, |session| next_wake(session, known))
+    }
+}
 
 /// Whoever is struck off can never come back, so from then on its sagas can be taken. Until when its life
 /// was its turn is kept, for longer than anybody waits before they call its sagas stuck.
@@ -46,7 +80,7 @@ const CANDIDATES: &str =
 /// So many sagas are looked at in halves when one of them is rejected. Those that are taken run only once this is over.
 const ISOLATE_BATCH: usize = 64;
 
-pub(super) async fn adopt(
+async fn adopt(
     session: &mut Session,
     node: &Node,
     epoch: Epoch,
@@ -167,4 +201,37 @@ async fn write(
     let statement = transaction.prepare_cached(include_str!("write_messages.sql")).await?;
     transaction.query(&statement, &[&times, &topics, &keys, &ordering, &payloads]).await?;
     Ok(())
+}
+
+async fn let_go(
+    session: &Session,
+    saga: SagaId,
+    epoch: Epoch,
+    seq: u64,
+    wake_at: Option<Timestamp>,
+    inbox_seen: u64,
+) -> Result<bool, Error> {
+    let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
+    let (seq, seen) = (number(seq), number(inbox_seen));
+    let values: [&(dyn ToSql + Sync); 5] = [&saga.0, &epoch, &wake_at.map(time), &seen, &seq];
+    Ok(!session.query(sql!("let_go"), &values).await?.is_empty())
+}
+
+/// The active sagas of this incarnation: only those have an owner.
+async fn owned(session: &Session, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
+    let rows = session.query("select id from sagas where owner = $1", &[&epoch]).await?;
+    rows.iter().map(|row| get(row, "id").map(SagaId)).collect()
+}
+
+async fn next_wake(session: &Session, known: &[Known]) -> Result<Option<Timestamp>, Error> {
+    let (names, versions) = columns(known);
+    let rows = session.query(sql!("next_wake"), &[&names, &versions]).await?;
+    let wake_at = rows.first().map(|row| get::<Option<_>>(row, "wake_at")).transpose()?;
+    Ok(wake_at.flatten().map(timestamp))
+}
+
+/// A version that no column can hold is the version of no saga.
+fn columns(known: &[Known]) -> (Vec<&str>, Vec<i32>) {
+    let holdable = known.iter().filter_map(|it| Some((&*it.name, i32::try_from(it.version).ok()?)));
+    holdable.filter(|(name, _)| is_text(name)).unzip()
 }

@@ -1,23 +1,89 @@
-//! What nobody may be looking after, and what the file stands on.
+//! Counts of sagas, work that may be orphaned, and facts about the file.
 
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
+use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
 use rusqlite::{Connection, params};
 
 use super::fault::Fault;
 use super::file::{OLDEST_SQLITE, dotted};
 use super::sagas::summary;
-use super::schema;
-use super::sql;
 use super::values::{Reading, limit};
-use crate::store::survey::{
+use super::{SqliteStore, schema, sql};
+use crate::store::diagnostics::{
     DatabaseFile, Footing, Heard, Owner, Queue, SchemaVersion, Software, Survey, Waiting,
 };
+use crate::store::nodes::Known;
+use crate::store::query::ENOUGH;
+use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, Summary, Unregistered};
 
-pub(super) fn survey(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Survey, Fault> {
+#[async_trait]
+impl DiagnosticsStore for SqliteStore {
+    async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
+        let (known, now) = (known.to_vec(), self.clock.now());
+        self.connections.read(move |connection| counts(connection, &known, now)).await
+    }
+
+    async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
+        self.connections.read(move |connection| stuck(connection, since, limit)).await
+    }
+
+    async fn survey(&self, limit: usize) -> Result<Survey, Error> {
+        let now = self.clock.now();
+        self.connections.read(move |connection| survey(connection, now, limit)).await
+    }
+
+    async fn footing(&self) -> Result<Option<Footing>, Error> {
+        let Some(path) = self.connections.path().map(Path::to_owned) else { return Ok(None) };
+        self.connections.read(move |connection| footing(connection, &path)).await.map(Some)
+    }
+}
+
+fn counts(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Counts, Fault> {
+    let snapshot = connection.unchecked_transaction()?;
+    let mut counts = Counts::default();
+
+    let mut statement = snapshot.prepare_cached(sql!("health_active"))?;
+    let mut rows = statement.query([limit(ENOUGH)])?;
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("sagas", &"a group", row);
+        let count = row.count(1, "count")?;
+        if count > 0 {
+            counts.active.insert(row.status(0)?, count);
+        }
+    }
+
+    let mut statement = snapshot.prepare_cached(sql!("health_unregistered"))?;
+    let mut rows = statement.query(params![now.as_micros(), limit(ENOUGH)])?;
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("sagas", &"a group", row);
+        let waiting = Unregistered {
+            definition: row.get(0, "definition")?,
+            version: row.count(1, "version")?,
+            sagas: row.count::<u64>(2, "count")?.min(COUNTED + 1),
+        };
+        let is_known = |known: &Known| *known.name == *waiting.definition && known.version == waiting.version;
+        if !known.iter().any(is_known) {
+            counts.unregistered.push(waiting);
+        }
+    }
+    Ok(counts)
+}
+
+fn stuck(connection: &Connection, since: Timestamp, at_most: usize) -> Result<Vec<Summary>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("health_stuck"))?;
+    let mut rows = statement.query(params![since.as_micros(), limit(at_most)])?;
+    let mut stuck = Vec::new();
+    while let Some(row) = rows.next()? {
+        stuck.push(summary(row)?);
+    }
+    Ok(stuck)
+}
+
+fn survey(connection: &Connection, now: Timestamp, at_most: usize) -> Result<Survey, Fault> {
     let snapshot = connection.unchecked_transaction()?;
     let mut adrift = Vec::new();
     let mut statement = snapshot.prepare_cached(sql!("survey_adrift"))?;
@@ -96,7 +162,7 @@ fn queues(connection: &Connection, sql: &str, now: Timestamp, at_most: usize) ->
     Ok(found)
 }
 
-pub(super) fn footing(connection: &Connection, path: &Path) -> Result<Footing, Fault> {
+fn footing(connection: &Connection, path: &Path) -> Result<Footing, Fault> {
     let mut wal = path.as_os_str().to_owned();
     wal.push("-wal");
     // Where it is not there, nothing was written since it was last emptied.
