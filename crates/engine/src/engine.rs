@@ -19,7 +19,7 @@ use crate::inspect;
 use crate::options::Options;
 use crate::outbox::{Announced, NoSuchEvent, Routes};
 use crate::resolve;
-use crate::retention::{Pruner, Report};
+use crate::retention::{Area, Report};
 use crate::run::Run;
 use crate::runtime::{FullLimit, Shared, Undriven};
 use crate::saga::Saga;
@@ -505,18 +505,17 @@ impl Engine {
     #[must_use]
     pub fn stats(&self) -> Stats {
         let shared = self.shared();
-        let written = shared.committer.written();
         Stats {
-            decisions: written.decisions.load(Ordering::Relaxed),
-            transactions: written.transactions.load(Ordering::Relaxed),
+            decisions: shared.committer.applied(),
+            transactions: shared.committer.written().groups(),
             stale_answers: shared.counters.stale_answers.load(Ordering::Relaxed),
             fenced: shared.counters.fenced.load(Ordering::Relaxed),
         }
     }
 
-    /// Lets a product remove what is over and old enough, whenever the engine does.
-    pub fn prune_with(&self, pruner: Arc<dyn Pruner>) {
-        self.shared().pruners.add(pruner);
+    /// Removes what is old enough in these areas of a product, too.
+    pub fn prune_with(&self, areas: impl IntoIterator<Item = Area>) {
+        self.shared().areas.add(areas);
     }
 
     /// Has those of these items that are parked tried again by their next batch. This node looks for them within a second;
@@ -528,7 +527,7 @@ impl Engine {
     pub async fn retry_parked(&self, filter: &ParkedFilter) -> Result<Vec<ParkedItem>, Error> {
         let shared = self.shared();
         let retried = shared.store.retry_parked(filter).await?;
-        shared.pruners.look_again();
+        shared.areas.look_again();
         shared.adoption.nudge();
         Ok(retried)
     }
@@ -536,7 +535,7 @@ impl Engine {
     /// What this process has removed because it was over for long enough.
     #[must_use]
     pub fn removed(&self) -> Report {
-        self.shared().pruners.report()
+        self.shared().areas.report()
     }
 
     /// Sagas that this process has under way.

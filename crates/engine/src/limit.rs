@@ -1,16 +1,17 @@
-//! Limits on how many attempts run at once: those of one step, or the calls of one host.
+//! Limits on how much runs at once under one key, such as the attempts of one step or the calls of one host.
 
+use std::collections::HashMap;
 use std::fmt;
+use std::hash::Hash;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-/// A limit on attempts that run at once. Clones share their room.
-#[derive(Clone)]
-pub struct Limit(Arc<Inner>);
+/// A limit on how much runs at once within one scope. Clones share their room.
+pub struct Limit<S = LimitScope>(Arc<Inner<S>>);
 
-struct Inner {
-    scope: LimitScope,
+struct Inner<S> {
+    scope: S,
     permits: Arc<Semaphore>,
     size: Mutex<Size>,
 }
@@ -47,14 +48,14 @@ impl fmt::Display for LimitScope {
     }
 }
 
-/// Room for one attempt; dropping it gives it back.
+/// Room for one; dropping it gives it back.
 #[derive(Debug)]
 pub struct LimitPermit(#[expect(dead_code, reason = "held until it is dropped")] OwnedSemaphorePermit);
 
-impl Limit {
+impl<S> Limit<S> {
     /// A limit of this many at once, at least one.
     #[must_use]
-    pub fn new(scope: LimitScope, room: usize) -> Self {
+    pub fn new(scope: S, room: usize) -> Self {
         let room = room.clamp(1, Semaphore::MAX_PERMITS);
         let size = Mutex::new(Size { room, too_many: 0 });
         Self(Arc::new(Inner { scope, permits: Arc::new(Semaphore::new(room)), size }))
@@ -62,20 +63,33 @@ impl Limit {
 
     /// What it counts.
     #[must_use]
-    pub fn scope(&self) -> &LimitScope {
+    pub fn scope(&self) -> &S {
         &self.0.scope
-    }
-
-    /// Whether another clone of this limit is in use.
-    #[must_use]
-    pub fn is_shared(&self) -> bool {
-        Arc::strong_count(&self.0) > 1
     }
 
     /// Whether there is no room now.
     #[must_use]
     pub fn is_full(&self) -> bool {
-        self.0.permits.available_permits() == 0
+        self.free() == 0
+    }
+
+    /// How many may have room at once.
+    #[must_use]
+    pub fn room(&self) -> usize {
+        self.state().room
+    }
+
+    /// How much room there is now.
+    #[must_use]
+    pub fn free(&self) -> usize {
+        self.0.permits.available_permits()
+    }
+
+    /// How many have room now.
+    #[must_use]
+    pub fn held(&self) -> usize {
+        let size = self.state();
+        (size.room + size.too_many).saturating_sub(self.free())
     }
 
     /// Tells limits apart.
@@ -86,7 +100,7 @@ impl Limit {
     /// What runs already runs on, be the room smaller from now on.
     pub(crate) fn resize(&self, room: u32) {
         let room = room as usize;
-        let mut size = self.size();
+        let mut size = self.state();
         if let Some(less) = size.room.checked_sub(room) {
             size.too_many += less - self.0.permits.forget_permits(less);
         } else {
@@ -124,7 +138,7 @@ impl Limit {
 
     /// The permit, unless it was given back by one of those that were too many.
     fn counted(&self, permit: OwnedSemaphorePermit) -> Option<LimitPermit> {
-        let mut size = self.size();
+        let mut size = self.state();
         if size.too_many == 0 {
             return Some(LimitPermit(permit));
         }
@@ -133,13 +147,107 @@ impl Limit {
         None
     }
 
-    fn size(&self) -> MutexGuard<'_, Size> {
+    fn state(&self) -> MutexGuard<'_, Size> {
         self.0.size.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-impl fmt::Debug for Limit {
+impl<S> Clone for Limit<S> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+impl<S: fmt::Debug> fmt::Debug for Limit<S> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Limit").field("scope", self.scope()).finish_non_exhaustive()
+    }
+}
+
+/// Limits that are kept before those that are not in use are forgotten.
+const KEPT: usize = 1024;
+
+/// A limit for each key, which is made when it is first asked for.
+pub struct KeyedLimits<K>(Mutex<HashMap<K, Limit<K>>>);
+
+impl<K> Default for KeyedLimits<K> {
+    fn default() -> Self {
+        Self(Mutex::default())
+    }
+}
+
+impl<K: Clone + Eq + Hash> KeyedLimits<K> {
+    /// The limit of this key; one that is made now has this room. While it is in use, all who ask get the same.
+    #[must_use]
+    pub fn get(&self, key: &K, room: usize) -> Limit<K> {
+        let mut known = self.known();
+        if let Some(limit) = known.get(key) {
+            return limit.clone();
+        }
+        if known.len() >= KEPT {
+            known.retain(|_, limit| Arc::strong_count(&limit.0) > 1 || limit.held() > 0);
+        }
+        let limit = Limit::new(key.clone(), room);
+        known.insert(key.clone(), limit.clone());
+        limit
+    }
+
+    /// All that are kept.
+    #[must_use]
+    pub fn all(&self) -> Vec<Limit<K>> {
+        self.known().values().cloned().collect()
+    }
+
+    fn known(&self) -> MutexGuard<'_, HashMap<K, Limit<K>>> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn full_key_keeps_no_other_from_room() {
+        let limits = KeyedLimits::default();
+        let (one, other) = (limits.get(&"a", 1), limits.get(&"b", 1));
+        let first = one.try_acquire().unwrap();
+        assert!(limits.get(&"a", 1).try_acquire().is_none(), "all who ask share it");
+        assert!(other.try_acquire().is_some());
+        assert_eq!((one.held(), one.free(), other.held()), (1, 0, 0));
+        drop(first);
+        assert!(one.try_acquire().is_some());
+    }
+
+    #[tokio::test]
+    async fn waiter_gets_the_room_that_becomes_free() {
+        let limit = KeyedLimits::default().get(&"a", 1);
+        let first = limit.try_acquire();
+        let (_second, ()) = tokio::join!(limit.acquire(), async { drop(first) });
+        assert!(limit.is_full());
+    }
+
+    #[test]
+    fn unused_limits_are_forgotten_and_used_ones_kept() {
+        let limits = KeyedLimits::default();
+        let room = limits.get(&usize::MAX, 1).try_acquire();
+        let in_use = limits.get(&(usize::MAX - 1), 1);
+        for key in 0..3 * KEPT {
+            drop(limits.get(&key, 1));
+        }
+        assert!(limits.all().len() <= KEPT);
+        assert!(limits.get(&usize::MAX, 1).try_acquire().is_none(), "it has given room away");
+        assert_eq!(limits.get(&(usize::MAX - 1), 1).id(), in_use.id());
+        drop(room);
+    }
+
+    #[test]
+    fn permits_of_a_limit_that_shrank_are_still_held() {
+        let limit = Limit::new("a", 3);
+        let permits = [limit.try_acquire(), limit.try_acquire()];
+        limit.resize(1);
+        assert_eq!((limit.held(), limit.free()), (2, 0));
+        drop(permits);
+        assert_eq!((limit.held(), limit.is_full()), (0, false));
     }
 }

@@ -10,7 +10,7 @@ use tokio::sync::OnceCell;
 use tokio::time::Instant;
 
 use crate::error::Error;
-use crate::limit::{Limit, LimitScope};
+use crate::limit::{KeyedLimits, Limit, LimitScope};
 use crate::runtime::AttemptLimits;
 use crate::saga::{Handlers, Hook, Saga};
 use crate::store::nodes::{self, Known};
@@ -200,11 +200,13 @@ pub(crate) struct Runnable {
 }
 
 /// All registered sagas.
+#[derive(Default)]
 pub(crate) struct Registry {
     sagas: RwLock<HashMap<Arc<str>, Versions>>,
     /// How many actions, and how many compensations, of one host run at once.
     host_share: usize,
-    host_shares: Mutex<HashMap<(LimitScope, Phase), Limit>>,
+    action_shares: KeyedLimits<LimitScope>,
+    compensation_shares: KeyedLimits<LimitScope>,
 }
 
 /// What is registered under one name.
@@ -213,7 +215,7 @@ struct Versions {
     all: BTreeMap<u32, Arc<Registered>>,
     current: Current,
     /// The room of limited steps.
-    limits: HashMap<String, Limit>,
+    limits: KeyedLimits<LimitScope>,
 }
 
 impl Versions {
@@ -229,7 +231,8 @@ impl Versions {
     /// before it says.
     fn make_room(&self) {
         let current = self.current().map_or(u32::MAX, |current| current.definition.version());
-        for (step, limit) in &self.limits {
+        for limit in self.limits.all() {
+            let LimitScope::Step { step, .. } = limit.scope() else { continue };
             let mut versions = self.all.range(..=current).rev();
             if let Some(room) = versions.find_map(|(_, saga)| saga.room_of(step)) {
                 limit.resize(room);
@@ -250,16 +253,16 @@ enum Current {
 
 impl Registry {
     pub(crate) fn new(host_share: usize) -> Self {
-        Self { sagas: RwLock::default(), host_share, host_shares: Mutex::default() }
+        Self { sagas: RwLock::default(), host_share, ..Self::default() }
     }
 
     /// The part of the slots that attempts of this host may take.
     fn share_of(&self, host: Option<&Limit>, phase: Phase) -> Option<Limit> {
-        let scope = host?.scope().clone();
-        let mut shares = self.host_shares.lock().unwrap_or_else(PoisonError::into_inner);
-        let share =
-            shares.entry((scope.clone(), phase)).or_insert_with(|| Limit::new(scope, self.host_share));
-        Some(share.clone())
+        let shares = match phase {
+            Phase::Do => &self.action_shares,
+            Phase::Undo => &self.compensation_shares,
+        };
+        Some(shares.get(host?.scope(), self.host_share))
     }
 
     pub(crate) fn add(&self, saga: Saga) -> Result<Arc<Registered>, Error> {
@@ -273,11 +276,8 @@ impl Registry {
         let steps = saga.definition.draft().steps.iter().zip(&saga.handlers);
         let limits = steps.map(|(step, handlers)| {
             let shared = step.concurrency.map(|room| {
-                let limit = versions.limits.entry(step.id.clone()).or_insert_with(|| {
-                    let scope = LimitScope::Step { definition: name.clone(), step: step.id.as_str().into() };
-                    Limit::new(scope, room as usize)
-                });
-                limit.clone()
+                let scope = LimitScope::Step { definition: name.clone(), step: step.id.as_str().into() };
+                versions.limits.get(&scope, room as usize)
             });
             StepLimits {
                 action: AttemptLimits {

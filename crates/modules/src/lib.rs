@@ -2,7 +2,6 @@
 
 pub mod alerts;
 pub mod archive;
-mod batcher;
 pub mod declaration;
 pub mod depth;
 pub mod http_call;
@@ -18,7 +17,7 @@ mod question;
 pub mod randomness;
 pub mod readable;
 mod reading;
-mod removal;
+mod retention;
 pub mod secret_store;
 mod settings;
 pub mod unique;

@@ -99,7 +99,7 @@ impl Hooks {
         tasks.closer = Some(tokio::spawn(async move { jobs.maintain().await }));
         let orchestrator = parts.orchestrator.clone();
         tasks.orchestrator = Some(tokio::spawn(async move { orchestrator.run(&*observer).await }));
-        engine.prune_with(parts.retention.at(config.retention.of_webhooks()));
+        engine.prune_with(parts.retention(&config.retention.of_webhooks()));
         Ok(Self { parts, sending, tasks: Mutex::new(tasks) })
     }
 

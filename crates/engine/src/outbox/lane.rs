@@ -61,7 +61,8 @@ impl Finished {
     }
 }
 
-/// One topic's way out. What is put into it ends as [`Finished`].
+/// One topic's way out. What is put into it ends as [`Finished`]. Its concurrency is no [`Limit`](crate::Limit): the lane
+/// alone takes its messages, in their order, so a stream that buffers so many futures is enough.
 pub(super) struct Lane {
     queue: mpsc::UnboundedSender<Claimed>,
     in_hand: Arc<AtomicUsize>,

@@ -19,7 +19,7 @@ pub use nudge::Nudge;
 pub(crate) use observer::Nobody;
 pub use observer::{Attempt, Observer, Outcome};
 pub use publish::{Publishing, Receiving, digest};
-pub(crate) use publisher::{Publisher, keep_publishing};
+pub(crate) use publisher::{Publisher, start as start_publisher};
 pub(crate) use relay::relay;
 pub use retention::Retention;
 pub use route::{Route, Routes};

@@ -171,7 +171,7 @@ impl IntoFuture for Publishing {
     fn into_future(self) -> Self::IntoFuture {
         Box::pin(async move {
             let (shared, publication) = self.publication()?;
-            received(shared.publisher.publish(publication.clone()).await?, &publication)
+            received(shared.publisher.write(publication.clone()).await?, &publication)
         })
     }
 }

@@ -1,99 +1,70 @@
-//! Messages that programs ask for, written in groups: while one group is on its way to the disk, the next one gathers.
+//! Writes messages that programs publish, in groups.
 
-use std::any::Any;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
+use std::time::Duration;
 
-use futures::FutureExt as _;
-use tokio::sync::{Mutex, mpsc, oneshot};
+use tokio_util::task::TaskTracker;
 
-use crate::error::Error;
-use crate::runtime::{Shared, guarded};
-use crate::store;
+use crate::clock::Clock;
+use crate::group_commit::{GroupCommit, GroupWriter};
+use crate::options::Options;
+use crate::outbox::Observer;
+use crate::runtime::signal::Signal;
 use crate::store::outbox::{Publication, Published};
-
-/// Messages written as one transaction at most.
-const MAX_BATCH: usize = 512;
-
-type Answer = Result<Published, Arc<store::Error>>;
-
-struct Ticket {
-    publication: Publication,
-    answer: oneshot::Sender<Answer>,
-}
+use crate::store::{self, Store, Writers};
 
 /// Takes messages from everywhere and writes them in groups.
-pub(crate) struct Publisher {
-    tickets: mpsc::UnboundedSender<Ticket>,
-    waiting: Mutex<mpsc::UnboundedReceiver<Ticket>>,
+pub(crate) type Publisher = GroupCommit<Publication, Published>;
+
+/// Starts the publisher. It wakes `outbox`, and holds a token of `tasks` while it writes.
+pub(crate) fn start(
+    store: &Arc<dyn Store>,
+    options: &Options,
+    outbox: &Arc<Signal>,
+    tasks: &TaskTracker,
+) -> Result<Publisher, store::Error> {
+    let writer = MessageWriter {
+        store: store.clone(),
+        clock: options.clock.clone(),
+        observer: options.observer.clone(),
+        outbox: outbox.clone(),
+        tasks: tasks.clone(),
+    };
+    GroupCommit::start(&writer, Writers::Tasks(1), Duration::ZERO)
 }
 
-impl Default for Publisher {
-    fn default() -> Self {
-        let (tickets, waiting) = mpsc::unbounded_channel();
-        Self { tickets, waiting: Mutex::new(waiting) }
+#[derive(Clone)]
+struct MessageWriter {
+    store: Arc<dyn Store>,
+    clock: Arc<dyn Clock>,
+    observer: Arc<dyn Observer>,
+    outbox: Arc<Signal>,
+    tasks: TaskTracker,
+}
+
+impl GroupWriter for MessageWriter {
+    type Item = Publication;
+    type Answer = Published;
+
+    const MAX_ITEMS: usize = 512;
+
+    fn bytes(publication: &Publication) -> usize {
+        publication.message.payload.len()
     }
-}
 
-impl Publisher {
-    /// Writes a message; answers once it is on disk, or known not to be.
-    pub(super) async fn publish(&self, publication: Publication) -> Result<Published, Error> {
-        let (answer, answered) = oneshot::channel();
-        self.tickets.send(Ticket { publication, answer }).map_err(|_| Error::ShuttingDown)?;
-        let published = answered.await.map_err(|_| Error::ShuttingDown)?;
-        published.map_err(Error::Store)
-    }
-}
-
-/// Writes what programs ask for, for as long as the engine runs.
-pub(crate) async fn keep_publishing(shared: Arc<Shared>) {
-    let mut waiting = shared.publisher.waiting.lock().await;
-    let mut tickets = Vec::with_capacity(MAX_BATCH);
-    loop {
-        let more = tokio::select! {
-            taken = waiting.recv_many(&mut tickets, MAX_BATCH) => taken > 0,
-            () = shared.stopping() => false,
-        };
-        if !more {
-            // Whoever still waits is told that nothing is written any more.
-            waiting.close();
-            while waiting.try_recv().is_ok() {}
-            return;
+    async fn write(&self, publications: &[Publication]) -> Result<Vec<Published>, store::Error> {
+        let _busy = self.tasks.token();
+        let published = self.store.publish(publications, self.clock.now()).await?;
+        let accepted = publications.iter().zip(&published);
+        let accepted = accepted.filter(|(_, published)| matches!(published, Published::Accepted(_)));
+        let mut is_any_accepted = false;
+        for (publication, _) in accepted {
+            is_any_accepted = true;
+            self.observer.enqueued(&publication.message.topic, 1);
         }
-        write(&shared, &mut tickets).await;
-    }
-}
-
-async fn write(shared: &Shared, tickets: &mut Vec<Ticket>) {
-    let _busy = shared.busy();
-    let (batch, answers): (Vec<_>, Vec<_>) =
-        tickets.drain(..).map(|ticket| (ticket.publication, ticket.answer)).unzip();
-    // Whatever broke down in the middle, nobody knows what it wrote, and the next ones are to be written all the same.
-    let publishing = AssertUnwindSafe(shared.store.publish(&batch, shared.options.clock.now()));
-    let written = publishing.catch_unwind().await;
-    let written = written.unwrap_or_else(|panic| Err(broken_down(panic.as_ref()))).map_err(Arc::new);
-    let mut accepted = false;
-    for (place, (publication, answer)) in batch.iter().zip(answers).enumerate() {
-        let published = match &written {
-            Ok(published) => published.get(place).cloned().ok_or_else(|| {
-                Arc::new(store::Error::Unavailable("the store gave no answer: ask again".to_owned()))
-            }),
-            Err(why) => Err(why.clone()),
-        };
-        if matches!(published, Ok(Published::Accepted(_))) {
-            accepted = true;
-            shared.options.observer.enqueued(&publication.message.topic, 1);
+        if is_any_accepted {
+            self.outbox.nudge();
         }
-        // Nobody listening is no mistake: the message is written all the same.
-        let _ = answer.send(published);
+        Ok(published)
     }
-    if accepted {
-        shared.outbox.nudge();
-    }
-}
-
-fn broken_down(panic: &(dyn Any + Send)) -> store::Error {
-    let why = guarded::text(panic);
-    tracing::error!(why, "the store broke down while it published");
-    store::Error::Unavailable(format!("the store broke down while it published: {why}"))
 }

@@ -5,14 +5,18 @@ use backstitch_kernel::{Payload, SagaId, StepId};
 use serde::Serialize;
 use serde_json::value::RawValue;
 
-use super::pruning::NotPruned;
+use super::removal::NotPruned;
 use crate::outbox::sink::Undelivered;
 use crate::rfc3339::Rfc3339;
 use crate::store::Stored;
 use crate::store::outbox::Kept;
 use crate::store::retention::Key;
 
-pub(super) fn line(document: &impl Serialize) -> Result<String, NotPruned> {
+/// A document as a line of an export.
+///
+/// # Errors
+/// When it has no JSON form.
+pub fn line(document: &impl Serialize) -> Result<String, NotPruned> {
     serde_json::to_string(document).map_err(|why| NotPruned::Export(format!("it has no JSON form: {why}")))
 }
 

@@ -4,21 +4,24 @@
 //! time. Where an [`Archive`] is given, nothing goes that the archive has not kept.
 
 mod archive;
-mod batch;
+mod area;
+mod fitting;
 mod lines;
 mod messages;
 mod pruning;
+mod removal;
 mod report;
 mod sagas;
-mod walk;
 
 use std::sync::Arc;
 use std::time::Duration;
 
 pub use archive::{Archive, NotKept};
-pub use batch::fitting;
-pub use pruning::{NotPruned, Pruner, Removal, Removed, remove_isolated};
-pub(crate) use pruning::{Pruners, keep_pruning};
+pub use area::{Area, CandidatePage, Line, Prunable};
+pub use lines::line;
+pub(crate) use pruning::{Areas, keep_pruning};
+pub use pruning::{PrunedNow, prune_now};
+pub use removal::NotPruned;
 pub use report::Report;
 
 use crate::outbox;

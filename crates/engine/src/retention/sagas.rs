@@ -8,85 +8,81 @@ use async_trait::async_trait;
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Status;
 
+use super::SagaAges;
+use super::area::{Area, CandidatePage, Line, Prunable};
 use super::lines::{SagaLine, line};
-use super::pruning::{BATCH, NotPruned, Pruner, Removal};
-use super::walk::Walk;
-use super::{SagaAges, fitting};
-use crate::store::Store;
+use super::pruning::PAGE;
+use super::removal::NotPruned;
 use crate::store::isolation::{Isolated, isolate};
 use crate::store::parked::SAGA_RETENTION;
 use crate::store::retention::Bulk;
+use crate::store::{Store, Stored};
 
-/// Those at one kind of end.
-struct Ended {
+/// Sagas that ended with this status.
+struct EndedSagas {
     store: Arc<dyn Store>,
     status: Status,
     age: Duration,
-    walk: Walk<SagaId>,
 }
 
-/// What removes sagas at these ages.
-pub(super) fn pruners(store: &Arc<dyn Store>, ages: &SagaAges) -> Vec<Arc<dyn Pruner>> {
+/// The areas of sagas at these ages.
+pub(super) fn areas(store: &Arc<dyn Store>, ages: &SagaAges) -> Vec<Area> {
     let SagaAges { succeeded, compensated, failed } = *ages;
-    let kinds =
+    let statuses =
         [(Status::Succeeded, succeeded), (Status::Compensated, compensated), (Status::Failed, failed)];
-    let pruner = |(status, age): (Status, Option<Duration>)| {
-        let (store, walk) = (store.clone(), Walk::default());
-        age.map(|age| Arc::new(Ended { store, status, age, walk }) as Arc<dyn Pruner>)
+    let area = |(status, age): (Status, Option<Duration>)| {
+        Some(Area::new(EndedSagas { store: store.clone(), status, age: age? }))
     };
-    kinds.into_iter().filter_map(pruner).collect()
+    statuses.into_iter().filter_map(area).collect()
 }
 
-impl Ended {
-    /// Exports these, but for those that cannot be read, which stay.
-    async fn export(&self, old: Vec<SagaId>, removal: &Removal<'_>) -> Result<Vec<SagaId>, NotPruned> {
-        let read = |old: Vec<SagaId>| async move { Ok((self.lines(&old).await?, old)) };
-        let Isolated { written, rejected, failed } = isolate(old, read).await.into();
-        if let Some(error) = failed {
-            return Err(error);
-        }
-        for (saga, why) in rejected {
-            removal.passed_over(&format_args!("saga {saga}"), &why);
-        }
-        let (lines, going): (Vec<Vec<String>>, Vec<Vec<SagaId>>) = written.into_iter().unzip();
-        removal.export("sagas", lines.concat()).await?;
-        Ok(going.concat())
-    }
-
-    async fn lines(&self, old: &[SagaId]) -> Result<Vec<String>, NotPruned> {
-        let keys = self.store.keys_of_sagas(old).await?;
-        let stored = self.store.load(old).await?;
-        stored.iter().map(|saga| line(&SagaLine::of(saga, &keys)?)).collect()
-    }
-
-    /// Removes these together.
-    async fn remove(&self, old: &[SagaId], removal: &Removal<'_>) -> Result<(), NotPruned> {
-        let gone = self.store.remove_sagas(old, self.status, self.age).await?;
-        removal.removed("sagas", gone.sagas);
-        removal.removed("saga_events", gone.events);
-        removal.removed("keys", gone.keys);
-        removal.removed("jobs", gone.jobs);
-        Ok(())
+impl EndedSagas {
+    async fn read(&self, sagas: &[SagaId]) -> Result<Vec<Line<SagaId>>, NotPruned> {
+        let keys = self.store.keys_of_sagas(sagas).await?;
+        let stored = self.store.load(sagas).await?;
+        let line = |saga: &Stored| Ok((saga.summary.id, Ok(line(&SagaLine::of(saga, &keys)?)?)));
+        stored.iter().map(line).collect()
     }
 }
 
 #[async_trait]
-impl Pruner for Ended {
-    async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let mut page = self.store.old_sagas(self.status, self.age, self.walk.reached(), BATCH).await?;
-        let bulks: HashMap<SagaId, Bulk> = self.store.bulk_of_sagas(&page.old).await?.into_iter().collect();
-        let fitting = fitting(page.old.iter().map(|saga| bulks.get(saga).copied().unwrap_or_default()));
-        if fitting < page.old.len() {
-            page.old.truncate(fitting);
-            page.next = page.old.last().copied();
-        }
-        let export = |old: Vec<SagaId>| self.export(old, removal);
-        let remove = |old: Vec<SagaId>| async move { self.remove(&old, removal).await };
-        removal.isolated(SAGA_RETENTION, "saga", page.old, export, remove).await?;
-        Ok(self.walk.go_on(page.next))
+impl Prunable for EndedSagas {
+    type Item = SagaId;
+    type Place = SagaId;
+
+    const PARKED_IN: &'static str = SAGA_RETENTION;
+    const ITEM: &'static str = "saga";
+    const ITEMS: &'static str = "sagas";
+
+    fn age(&self) -> Duration {
+        self.age
     }
 
-    fn shortest(&self) -> Option<Duration> {
-        Some(self.age)
+    async fn page(&self, after: Option<SagaId>) -> Result<CandidatePage<SagaId, SagaId>, NotPruned> {
+        let page = self.store.old_sagas(self.status, self.age, after, PAGE).await?;
+        let bulks: HashMap<SagaId, Bulk> = self.store.bulk_of_sagas(&page.old).await?.into_iter().collect();
+        let with_bulk = |saga| (saga, bulks.get(&saga).copied().unwrap_or_default());
+        Ok(CandidatePage::before(page.next, page.old.into_iter().map(with_bulk).collect()))
+    }
+
+    /// All are read at once; one that cannot be read is found by halves.
+    async fn lines(&self, sagas: Vec<SagaId>) -> Result<Vec<Line<SagaId>>, NotPruned> {
+        let read = |sagas: Vec<SagaId>| async move { self.read(&sagas).await };
+        let Isolated { written, rejected, failed } = isolate(sagas, read).await.into();
+        if let Some(error) = failed {
+            return Err(error);
+        }
+        let unreadable = rejected.into_iter().map(|(saga, why)| (saga, Err(why)));
+        Ok(written.into_iter().flatten().chain(unreadable).collect())
+    }
+
+    async fn remove(&self, sagas: Vec<SagaId>) -> Result<Vec<(&'static str, u64)>, NotPruned> {
+        let gone = self.store.remove_sagas(&sagas, self.status, self.age).await?;
+        Ok(vec![
+            (Self::ITEMS, gone.sagas),
+            ("saga_events", gone.events),
+            ("keys", gone.keys),
+            ("jobs", gone.jobs),
+        ])
     }
 }

@@ -627,9 +627,9 @@ impl Driver {
     async fn commit(&mut self, mut commit: Commit) -> Option<(Commit, Verdict)> {
         let mut in_doubt = false;
         loop {
-            let answer = self.shared.committer.commit(commit).await.ok()?;
-            commit = answer.commit;
-            match answer.verdict {
+            let written = self.shared.committer.commit(commit).await.ok()?;
+            commit = written.item;
+            match written.result {
                 // What looks like a fence may be our own first try, which was still on its way when the log was read.
                 Ok(Verdict::Fenced) if in_doubt => {}
                 Ok(Verdict::Fenced) if is_planted(Bug::AppendUnfenced) => {

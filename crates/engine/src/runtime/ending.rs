@@ -29,7 +29,7 @@ impl Shared {
             );
             self.enter_phase(Phase::Abandoned);
         }
-        self.committer.close(LAST_WAIT).await;
+        tokio::join!(self.committer.close(LAST_WAIT), self.publisher.close(LAST_WAIT));
         let left = timeout(LAST_WAIT, self.store.leave(self.epoch())).await;
         left.unwrap_or_else(|_| {
             tracing::warn!(

@@ -7,7 +7,7 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::room::Reservation;
 use super::{Driver, Planned, Seat, Shared, Waiter};
-use crate::committer::Answer;
+use crate::group_commit::ItemResult;
 use crate::registry::Registered;
 use crate::store::nodes::Epoch;
 use crate::store::{self, Verdict};
@@ -32,7 +32,8 @@ impl Launch {
     pub(crate) async fn commit(self, shared: &Arc<Shared>) -> Result<Verdict, Arc<store::Error>> {
         let Self { seat, definition, decision, planned, epoch, inbox_seen, slot, reserved } = self;
         let saga = seat.saga();
-        let Ok(Answer { commit, verdict }) = shared.committer.commit(planned.commit).await else {
+        let Ok(ItemResult { item: commit, result: verdict }) = shared.committer.commit(planned.commit).await
+        else {
             return Err(Arc::new(store::Error::Unavailable("the engine has stopped".to_owned())));
         };
         let written = match &verdict {

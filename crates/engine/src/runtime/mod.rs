@@ -38,9 +38,9 @@ use crate::committer::Committer;
 use crate::limit::LimitScope;
 use crate::live::{Live, LiveSagas};
 use crate::options::Options;
-use crate::outbox::Publisher;
+use crate::outbox::{Publisher, start_publisher};
 use crate::registry::{Registered, Registry};
-use crate::retention::Pruners;
+use crate::retention::Areas;
 use crate::store::nodes::{Epoch, Node, Notice};
 use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
@@ -98,8 +98,8 @@ pub(crate) struct Shared {
     pub(crate) work: Arc<Notify>,
     /// Whose work it may be, beside that of sagas.
     pub(crate) desks: Desks,
-    /// What removes what is over.
-    pub(crate) pruners: Pruners,
+    /// What is removed once it is old enough.
+    pub(crate) areas: Areas,
     pub(crate) counters: Counters,
     node: Node,
     epoch: AtomicI64,
@@ -143,6 +143,8 @@ impl Shared {
         let joined = std::time::Instant::now();
         let epoch = store.join(&node).await?;
         let committer = Committer::start(&store)?;
+        let (outbox, tasks) = (Arc::default(), TaskTracker::new());
+        let publisher = start_publisher(&store, &options, &outbox, &tasks)?;
         // Before anything runs, so that a failure here leaves nothing running.
         let notices = store.listen().await?;
         let polls = Polls::default();
@@ -160,17 +162,17 @@ impl Shared {
             undriven: UndrivenSagas::default(),
             adoption: Signal::default(),
             jobs: Signal::default(),
-            outbox: Arc::default(),
-            publisher: Publisher::default(),
+            outbox,
+            publisher,
             definitions: Signal::default(),
             work: Arc::default(),
             desks: Desks::default(),
-            pruners: Pruners::of(&store, &options.retention),
+            areas: Areas::of(&store, &options.retention),
             counters: Counters::default(),
             epoch: AtomicI64::new(epoch),
             phase: watch::Sender::new(Phase::Running),
             loops: TaskTracker::new(),
-            tasks: TaskTracker::new(),
+            tasks,
             store,
             committer,
             options,
@@ -186,7 +188,6 @@ impl Shared {
         keep_going(self, "run queue", adoption::run_queued);
         keep_going(self, "hooks", hooks::call_hooks);
         keep_going(self, "relay", crate::outbox::relay);
-        keep_going(self, "publisher", crate::outbox::keep_publishing);
         keep_going(self, "retention", crate::retention::keep_pruning);
         keep_going(self, "watch", crate::watch::poll_idle_logs);
         // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
@@ -243,6 +244,7 @@ impl Shared {
             *now = phase.max(*now);
             later
         });
+        self.publisher.refuse_new();
         self.live.nudge_all();
         self.polls.close();
         self.adoption.nudge();

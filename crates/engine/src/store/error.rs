@@ -51,7 +51,7 @@ pub enum Error {
 }
 
 /// A row that nobody can have written.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("{table}.{column} of {id} cannot be read: {why}; put the row right, or restore it from a backup")]
 pub struct Corrupt {
     /// The table.

@@ -12,6 +12,8 @@ mod inbox;
 pub mod isolation;
 pub mod jobs;
 mod messages;
+#[cfg(any(feature = "sqlite", feature = "postgres"))]
+mod migrations;
 pub mod nodes;
 pub mod outbox;
 mod ownership;

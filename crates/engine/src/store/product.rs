@@ -2,13 +2,13 @@
 
 use backstitch_kernel::Payload;
 
-/// The tables of one product. They are made and changed when the store is opened, after the engine's own.
+/// The tables of one area. Those of a product are made and changed when the store is opened, after the engine's own.
 ///
 /// A saga that is over for long may be removed ([`retention`](crate::retention)). A table with rows about sagas says what
 /// becomes of them with a trigger, `after delete on sagas`, which is part of the same transaction.
 #[derive(Debug)]
 pub struct Schema {
-    /// The product; its migrations are counted under this name.
+    /// The area: a product, the server, or `engine`. Its migrations are counted under this name.
     pub product: &'static str,
     /// In the order they are applied; the first one is version 1.
     pub migrations: &'static [Migration],

@@ -1,12 +1,12 @@
-//! Removes alerts that somebody took upon them long ago. One that nobody has acknowledged stays, however old it is.
+//! Which alerts are removed: those that were acknowledged long ago. An open alert stays, however old it is.
 
-use std::collections::HashMap;
+use std::fmt;
 use std::sync::{Arc, Weak};
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::clock::Clock;
-use backstitch::retention::{NotPruned, Pruner, Removal, fitting};
+use backstitch::retention::{Area, CandidatePage, Line, NotPruned, Prunable, line};
 use backstitch::store::parked::MESSAGE_RETENTION;
 use backstitch::store::retention::Bulk;
 use backstitch::store::{Corrupt, Error, Store};
@@ -15,75 +15,82 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 
 use super::list::{Row, old};
-use crate::removal::{before, line};
+use crate::retention::before;
 
 /// How many are looked at together.
 const PAGE: usize = 100;
 
-/// What removes alerts that were acknowledged so long ago, for [`Engine::prune_with`]; nothing, unless told. Each goes with who
-/// was told of it and who took it upon them, and is exported with them.
+/// The area of alerts that were acknowledged so long ago, for [`Engine::prune_with`]; none, unless told. Each goes with its
+/// notices and its acknowledgement, and is exported with them.
 #[must_use]
-pub fn retention(engine: &Engine, age: Option<Duration>) -> Arc<dyn Pruner> {
-    Arc::new(Acknowledged { store: Arc::downgrade(engine.store()), clock: engine.clock().clone(), age })
+pub fn retention(engine: &Engine, age: Option<Duration>) -> Option<Area> {
+    let (store, clock) = (Arc::downgrade(engine.store()), engine.clock().clone());
+    Some(Area::new(AcknowledgedAlerts { store, clock, age: age? }))
 }
 
-struct Acknowledged {
+struct AcknowledgedAlerts {
     store: Weak<dyn Store>,
     clock: Arc<dyn Clock>,
-    age: Option<Duration>,
+    age: Duration,
+}
+
+/// The rows of one alert: itself, once for each of its notices.
+#[derive(Clone)]
+struct Alert {
+    id: i64,
+    rows: Arc<Vec<Row>>,
+}
+
+impl fmt::Display for Alert {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
 }
 
 #[async_trait]
-impl Pruner for Acknowledged {
-    async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let (Some(age), Some(store)) = (self.age, self.store.upgrade()) else { return Ok(false) };
-        let rows = old(&*store, before(self.clock.now(), age), PAGE).await?;
-        let mut alerts: Vec<Vec<Row>> = Vec::new();
-        for row in rows {
-            match alerts.last_mut().filter(|alert| alert.first().is_some_and(|first| first.id == row.id)) {
-                Some(alert) => alert.push(row),
-                None => alerts.push(vec![row]),
-            }
-        }
-        let bulk = |alert: &Vec<Row>| {
-            let bytes = alert.first().map_or(0, |row| row.payload.len() as u64);
-            Bulk { rows: alert.len() as u64 + 1, bytes }
-        };
-        let together = fitting(alerts.iter().map(bulk));
-        let mut going = Vec::with_capacity(together);
-        let mut lines = HashMap::with_capacity(together);
-        for alert in alerts.iter().take(together) {
-            let Some(first) = alert.first() else { continue };
-            match exported(first, alert) {
-                Ok(line) => lines.insert(first.id, line),
-                Err(error) if error.is_of_one_row() => {
-                    removal.passed_over(&format_args!("alert {}", first.id), &error);
-                    continue;
-                }
-                Err(error) => return Err(error),
-            };
-            going.push(first.id);
-        }
-        if going.is_empty() {
-            return Ok(false);
-        }
-        let export = |going: Vec<i64>| async move {
-            let mut lines = lines;
-            removal.export("alerts", going.iter().filter_map(|id| lines.remove(id)).collect()).await?;
-            Ok(going)
-        };
-        let remove = |going: Vec<i64>| {
-            let store = store.clone();
-            async move { Ok(store.remove_messages(&going).await?) }
-        };
-        let removed: u64 =
-            removal.isolated(MESSAGE_RETENTION, "alert", going, export, remove).await?.into_iter().sum();
-        removal.removed("alerts", removed);
-        Ok(removed > 0 && (together < alerts.len() || alerts.len() == PAGE))
+impl Prunable for AcknowledgedAlerts {
+    type Item = Alert;
+    /// The look begins with the earliest acknowledgement each time.
+    type Place = ();
+
+    const PARKED_IN: &'static str = MESSAGE_RETENTION;
+    const ITEM: &'static str = "alert";
+    const ITEMS: &'static str = "alerts";
+
+    fn age(&self) -> Duration {
+        self.age
     }
 
-    fn shortest(&self) -> Option<Duration> {
-        self.age
+    async fn page(&self, _: Option<()>) -> Result<CandidatePage<Alert, ()>, NotPruned> {
+        let Some(store) = self.store.upgrade() else { return Ok(CandidatePage::before(None, Vec::new())) };
+        let mut alerts: Vec<(i64, Vec<Row>)> = Vec::new();
+        for row in old(&*store, before(self.clock.now(), self.age), PAGE).await? {
+            match alerts.last_mut().filter(|(id, _)| *id == row.id) {
+                Some((_, rows)) => rows.push(row),
+                None => alerts.push((row.id, vec![row])),
+            }
+        }
+        let more = alerts.len() == PAGE;
+        let with_bulk = |(id, rows): (i64, Vec<Row>)| {
+            let bytes = rows.first().map_or(0, |row| row.payload.len() as u64);
+            let bulk = Bulk { rows: rows.len() as u64 + 1, bytes };
+            (Alert { id, rows: Arc::new(rows) }, bulk)
+        };
+        Ok(CandidatePage { items: alerts.into_iter().map(with_bulk).collect(), next: None, more })
+    }
+
+    async fn lines(&self, alerts: Vec<Alert>) -> Result<Vec<Line<Alert>>, NotPruned> {
+        let line = |alert: Alert| {
+            let line = exported(alert.rows.first()?, &alert.rows);
+            Some((alert, line))
+        };
+        Ok(alerts.into_iter().filter_map(line).collect())
+    }
+
+    async fn remove(&self, alerts: Vec<Alert>) -> Result<Vec<(&'static str, u64)>, NotPruned> {
+        let Some(store) = self.store.upgrade() else { return Ok(Vec::new()) };
+        let ids: Vec<i64> = alerts.iter().map(|alert| alert.id).collect();
+        Ok(vec![(Self::ITEMS, store.remove_messages(&ids).await?)])
     }
 }
 

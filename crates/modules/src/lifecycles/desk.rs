@@ -20,7 +20,6 @@ use super::looking;
 use super::parked::JOBS;
 use super::standing::Standing;
 use super::writer::Writer;
-use crate::batcher::NotWritten;
 use crate::question::{Statement, Value, statement};
 
 const HAS_WORK: Statement = statement!("lifecycles/has_work");
@@ -92,7 +91,7 @@ impl Counter {
             // Its worker was heard of after all, or somebody else has done this.
             Ok(Ok(_) | Err(NotMoved::Job(_))) => Ok(()),
             Ok(Err(_)) => self.drop_unwanted(&found).await,
-            Err(why) => Err(unwritten(why)),
+            Err(why) => Err(why.into()),
         }
     }
 
@@ -108,7 +107,7 @@ impl Counter {
                 Ok(standing.map(|standing| *standing))
             }
             Ok(Err(_)) => Ok(None),
-            Err(why) => Err(unwritten(why)),
+            Err(why) => Err(why.into()),
         }
     }
 
@@ -228,14 +227,7 @@ impl Desk for Counter {
             },
             Ok(Err(NotMoved::Job(_))) => Err(EngineError::StaleLease(job)),
             Ok(Err(_)) => Err(EngineError::JobOver(job)),
-            Err(why) => Err(unwritten(why)),
+            Err(why) => Err(why.into()),
         }
-    }
-}
-
-fn unwritten(why: NotWritten) -> EngineError {
-    match why {
-        NotWritten::Closed => EngineError::ShuttingDown,
-        NotWritten::Store(why) => EngineError::Store(why),
     }
 }

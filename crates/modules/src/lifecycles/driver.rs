@@ -7,6 +7,7 @@ use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::group_commit::NotWritten;
 use backstitch::kernel::lifecycle::{Input, Refused};
 use backstitch::store::isolation::{Isolable as _, PickedBatch, isolate_picked};
 use backstitch::store::parked::{claimed, park, park_item};
@@ -26,7 +27,6 @@ use super::retention::listed;
 use super::standing::Standing;
 use super::writer::Writer;
 use super::{looking, on_file, on_server};
-use crate::batcher::NotWritten;
 use crate::question::{Statement, statement};
 
 const NEXT_DUE: Statement = statement!("lifecycles/next_due");

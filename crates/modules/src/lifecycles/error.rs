@@ -2,11 +2,11 @@
 
 use std::sync::Arc;
 
+use backstitch::group_commit::NotWritten;
 use backstitch::kernel::lifecycle::Refused;
 use backstitch::{Problems, store};
 
 use super::standing::Standing;
-use crate::batcher::NotWritten;
 
 /// Why a call on lifecycles did not do what was asked.
 #[derive(Debug, thiserror::Error)]

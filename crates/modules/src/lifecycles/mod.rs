@@ -135,7 +135,7 @@ impl Lifecycles {
     pub fn open(engine: &Engine, calls: Arc<dyn Calls>, settings: &Settings) -> Result<Self, Error> {
         let base = Arc::new(Base::of(engine)?);
         let (held, handed) = mpsc::unbounded_channel();
-        let writer = Arc::new(Writer::on(base.clone(), settings.lease, held));
+        let writer = Arc::new(Writer::start(base.clone(), settings.lease, held)?);
         engine.open_desk(Arc::new(desk::Counter::new(base.clone(), writer.clone())));
         let machines = Machines::on(base.clone(), calls.clone());
         let driver = Arc::new(Driver::new(base.clone(), writer.clone(), calls, settings));

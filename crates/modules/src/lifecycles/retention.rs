@@ -1,20 +1,20 @@
-//! Removes what ended long ago with its log, and requests that nobody could make sense of.
+//! Which instances are removed with their logs, and which dead letters: those that are old enough.
 //!
 //! What is removed is forgotten: the same key begins anew.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
 use backstitch::kernel::lifecycle::codec;
-use backstitch::retention::{NotPruned, Pruner, Removal, fitting};
+use backstitch::retention::{Area, CandidatePage, Line, NotPruned, Prunable, line};
 use backstitch::store::retention::Bulk;
 use backstitch::{Payload, Rfc3339, SagaId, Timestamp, store};
 use base64::Engine as _;
 use serde::Serialize;
 use serde_json::value::RawValue;
-use tokio::sync::Mutex;
 
 use super::Lifecycles;
 use super::base::{Base, Side};
@@ -23,7 +23,7 @@ use super::looking::log;
 use super::parked::{LETTER_RETENTION, RETENTION};
 use super::standing::{COLUMNS, Standing};
 use crate::question::{Record, Statement, Value, answered, borrowed, chosen, on_file, statement};
-use crate::removal::{before, line, misread};
+use crate::retention::{before, misread};
 
 const ENDS: Statement = statement!("lifecycles/ends");
 const OLD: Statement = statement!("lifecycles/old");
@@ -46,118 +46,32 @@ pub struct Ages {
 }
 
 impl Lifecycles {
-    /// What removes instances and dead letters at these ages, for [`Engine::prune_with`](backstitch::Engine::prune_with).
+    /// The areas of instances and dead letters at these ages, for [`Engine::prune_with`](backstitch::Engine::prune_with).
     #[must_use]
-    pub fn retention(&self, ages: Ages) -> Arc<dyn Pruner> {
-        Arc::new(Scheduled {
-            base: self.base.clone(),
-            ages,
-            walk: Mutex::default(),
-            reached: Mutex::default(),
-        })
+    pub fn retention(&self, ages: Ages) -> Vec<Area> {
+        let base = &self.base;
+        let ended = ages.ended.map(|age| Area::new(EndedInstances { base: base.clone(), age }));
+        let letters = ages.dead_letters.map(|age| Area::new(OldLetters { base: base.clone(), age }));
+        letters.into_iter().chain(ended).collect()
     }
 }
 
-struct Scheduled {
+struct EndedInstances {
     base: Arc<Base>,
-    ages: Ages,
-    walk: Mutex<Walk>,
-    /// The last dead letter that was looked at.
-    reached: Mutex<i64>,
+    age: Duration,
 }
 
-/// Where the next look goes on: what is left of the ends to be looked at, and how far the first of them was.
-#[derive(Default)]
-struct Walk {
+/// Where the next page begins: the ends that are left to be looked at, and how far the first of them was.
+#[derive(Clone)]
+struct Reached {
     ends: Vec<(String, String)>,
     after: Option<SagaId>,
-    begun: bool,
 }
 
-#[async_trait]
-impl Pruner for Scheduled {
-    async fn prune(&self, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let letters = match self.ages.dead_letters {
-            Some(age) => self.prune_letters(before(self.base.now(), age), removal).await,
-            None => Ok(false),
-        };
-        let ended = match self.ages.ended {
-            Some(age) => self.prune_ended(before(self.base.now(), age), removal).await,
-            None => Ok(false),
-        };
-        // What is in the way of the one kind is in the way of the other only if it is in everybody's.
-        let (letters, ended) = (letters?, ended?);
-        Ok(letters || ended)
-    }
-
-    fn shortest(&self) -> Option<Duration> {
-        [self.ages.ended, self.ages.dead_letters].into_iter().flatten().min()
-    }
-}
-
-impl Scheduled {
-    /// One page of one state that is an end, and on to the next state after its last page.
-    async fn prune_ended(&self, before: Timestamp, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let mut walk = self.walk.lock().await;
-        if !walk.begun {
-            let rows = self.base.read(ENDS, Vec::new()).await?;
-            let ends = rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?)));
-            *walk = Walk { ends: ends.collect::<Result<_, store::Error>>()?, after: None, begun: true };
-        }
-        let Some((machine, state)) = walk.ends.last().cloned() else {
-            walk.begun = false;
-            return Ok(false);
-        };
-        let after = walk.after.unwrap_or(SagaId(uuid::Uuid::nil()));
-        let values: Vec<Value> = vec![machine.into(), state.into(), before.into(), after.into(), PAGE.into()];
-        let page = self.base.read(OLD, values).await?;
-        let mut old = Vec::new();
-        for row in &page {
-            if row.flag(1)? {
-                old.push(row.id(0)?);
-            }
-        }
-        let bulks: HashMap<SagaId, Bulk> = self.base.store().bulk_of_sagas(&old).await?.into_iter().collect();
-        let mut left = &old[..];
-        while !left.is_empty() {
-            let bulk = |id| bulks.get(id).copied().unwrap_or_default();
-            let (together, others) = left.split_at(fitting(left.iter().map(bulk)));
-            self.remove(together, before, removal).await?;
-            left = others;
-        }
-        match page.last() {
-            Some(last) if page.len() == PAGE && !last.flag(2)? => walk.after = Some(last.id(0)?),
-            _ => {
-                walk.ends.pop();
-                walk.after = None;
-            }
-        }
-        walk.begun = !walk.ends.is_empty();
-        Ok(walk.begun)
-    }
-
-    async fn remove(
-        &self,
-        old: &[SagaId],
-        before: Timestamp,
-        removal: &Removal<'_>,
-    ) -> Result<(), NotPruned> {
-        let export = |old: Vec<SagaId>| async move {
-            let mut read = Vec::with_capacity(old.len());
-            for id in old {
-                read.extend(self.exported(id).await.transpose().map(|line| (id, line)));
-            }
-            let (going, lines) = removal.readable("lifecycle", read)?;
-            removal.export("lifecycles", lines).await?;
-            Ok(going)
-        };
-        let remove = |going: Vec<SagaId>| async move { Ok(remove(&self.base, &going, before).await?) };
-        for gone in removal.isolated(RETENTION, "lifecycle", old.to_vec(), export, remove).await? {
-            removal.removed("lifecycles", gone.instances);
-            removal.removed("lifecycle_events", gone.events);
-            removal.removed("jobs", gone.jobs);
-        }
-        Ok(())
+impl EndedInstances {
+    async fn ends(&self) -> Result<Vec<(String, String)>, store::Error> {
+        let rows = self.base.read(ENDS, Vec::new()).await?;
+        rows.iter().map(|row| Ok((row.text(0)?, row.text(1)?))).collect()
     }
 
     async fn exported(&self, id: SagaId) -> Result<Option<String>, NotPruned> {
@@ -201,35 +115,125 @@ impl Scheduled {
         })
         .map(Some)
     }
+}
 
-    /// The oldest that are kept come first, and the first that is not old enough ends it: the next walk begins anew.
-    async fn prune_letters(&self, before: Timestamp, removal: &Removal<'_>) -> Result<bool, NotPruned> {
-        let mut reached = self.reached.lock().await;
-        let rows = self.base.read(OLD_LETTERS, vec![(*reached).into(), before.into(), PAGE.into()]).await?;
-        let mut old = Vec::with_capacity(rows.len());
-        for row in &rows {
-            if row.flag(5)? {
-                old.push((row.integer(0)?, row));
+#[async_trait]
+impl Prunable for EndedInstances {
+    type Item = SagaId;
+    type Place = Reached;
+
+    const PARKED_IN: &'static str = RETENTION;
+    const ITEM: &'static str = "lifecycle";
+    const ITEMS: &'static str = "lifecycles";
+
+    fn age(&self) -> Duration {
+        self.age
+    }
+
+    /// One page of one state that is an end, and on to the next state after its last page.
+    async fn page(&self, after: Option<Reached>) -> Result<CandidatePage<SagaId, Reached>, NotPruned> {
+        let Reached { mut ends, after } = match after {
+            Some(reached) => reached,
+            None => Reached { ends: self.ends().await?, after: None },
+        };
+        let Some((machine, state)) = ends.last().cloned() else {
+            return Ok(CandidatePage::before(None, Vec::new()));
+        };
+        let after = after.unwrap_or(SagaId(uuid::Uuid::nil()));
+        let before = before(self.base.now(), self.age);
+        let values: Vec<Value> = vec![machine.into(), state.into(), before.into(), after.into(), PAGE.into()];
+        let page = self.base.read(OLD, values).await?;
+        let mut old = Vec::new();
+        for row in &page {
+            if row.flag(1)? {
+                old.push(row.id(0)?);
             }
         }
-        let ids: Vec<i64> = old.iter().map(|(id, _)| *id).collect();
-        let next = ids.last().copied().filter(|_| ids.len() == PAGE);
-        let export = |free: Vec<i64>| async move {
-            let exported = |row: &Record| line(&LetterLine::from(&read(row).map_err(misread)?));
-            let free: HashSet<i64> = free.into_iter().collect();
-            let free = old.into_iter().filter(|(id, _)| free.contains(id));
-            let lines: Vec<_> = free.map(|(id, row)| (id, exported(row))).collect();
-            let (going, lines) = removal.readable("lifecycle dead letter", lines)?;
-            removal.export("lifecycle_dead_letters", lines).await?;
-            Ok(going)
+        let bulks: HashMap<SagaId, Bulk> = self.base.store().bulk_of_sagas(&old).await?.into_iter().collect();
+        let items = old.into_iter().map(|id| (id, bulks.get(&id).copied().unwrap_or_default())).collect();
+        let after = match page.last() {
+            Some(last) if page.len() == PAGE && !last.flag(2)? => Some(last.id(0)?),
+            _ => {
+                ends.pop();
+                None
+            }
         };
-        let remove = |going: Vec<i64>| async move {
-            Ok(self.base.change(REMOVE_LETTERS, vec![chosen(&going)]).await?.len() as u64)
+        let next = (!ends.is_empty()).then_some(Reached { ends, after });
+        Ok(CandidatePage::before(next, items))
+    }
+
+    async fn lines(&self, instances: Vec<SagaId>) -> Result<Vec<Line<SagaId>>, NotPruned> {
+        let mut lines = Vec::with_capacity(instances.len());
+        for id in instances {
+            lines.extend(self.exported(id).await.transpose().map(|line| (id, line)));
+        }
+        Ok(lines)
+    }
+
+    async fn remove(&self, instances: Vec<SagaId>) -> Result<Vec<(&'static str, u64)>, NotPruned> {
+        let gone = remove(&self.base, &instances, before(self.base.now(), self.age)).await?;
+        Ok(vec![(Self::ITEMS, gone.instances), ("lifecycle_events", gone.events), ("jobs", gone.jobs)])
+    }
+}
+
+struct OldLetters {
+    base: Arc<Base>,
+    age: Duration,
+}
+
+/// A dead letter with its row, which was read with it.
+#[derive(Clone)]
+struct ReadLetter {
+    id: i64,
+    row: Arc<Record>,
+}
+
+impl fmt::Display for ReadLetter {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.id.fmt(f)
+    }
+}
+
+#[async_trait]
+impl Prunable for OldLetters {
+    type Item = ReadLetter;
+    type Place = i64;
+
+    const PARKED_IN: &'static str = LETTER_RETENTION;
+    const ITEM: &'static str = "lifecycle dead letter";
+    const ITEMS: &'static str = "lifecycle_dead_letters";
+
+    fn age(&self) -> Duration {
+        self.age
+    }
+
+    /// The oldest come first, and the first that is not old enough ends the walk.
+    async fn page(&self, after: Option<i64>) -> Result<CandidatePage<ReadLetter, i64>, NotPruned> {
+        let before = before(self.base.now(), self.age);
+        let values = vec![after.unwrap_or_default().into(), before.into(), PAGE.into()];
+        let mut items = Vec::new();
+        for row in self.base.read(OLD_LETTERS, values).await? {
+            if row.flag(5)? {
+                let letter = ReadLetter { id: row.integer(0)?, row: Arc::new(row) };
+                items.push((letter, Bulk { rows: 1, bytes: 0 }));
+            }
+        }
+        let next = items.last().map(|(letter, _)| letter.id).filter(|_| items.len() == PAGE);
+        Ok(CandidatePage::before(next, items))
+    }
+
+    async fn lines(&self, letters: Vec<ReadLetter>) -> Result<Vec<Line<ReadLetter>>, NotPruned> {
+        let line = |letter: ReadLetter| {
+            let read = read(&letter.row).map_err(misread);
+            (letter, read.and_then(|letter| line(&LetterLine::from(&letter))))
         };
-        let gone = removal.isolated(LETTER_RETENTION, "lifecycle dead letter", ids, export, remove).await?;
-        removal.removed("lifecycle_dead_letters", gone.into_iter().sum());
-        *reached = next.unwrap_or_default();
-        Ok(next.is_some())
+        Ok(letters.into_iter().map(line).collect())
+    }
+
+    async fn remove(&self, letters: Vec<ReadLetter>) -> Result<Vec<(&'static str, u64)>, NotPruned> {
+        let ids: Vec<i64> = letters.iter().map(|letter| letter.id).collect();
+        let gone = self.base.change(REMOVE_LETTERS, vec![chosen(&ids)]).await?;
+        Ok(vec![(Self::ITEMS, gone.len() as u64)])
     }
 }
 

@@ -1,100 +1,67 @@
 //! How many actions this process performs at once, and how many of them of one machine.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+
+use backstitch::{KeyedLimits, Limit, LimitPermit};
 
 /// Of the places in all, no machine has more than this part: one whose service hangs leaves room for the others.
 const SHARE: (usize, usize) = (3, 4);
 
-/// A place among those that are performed. It is free again once nobody holds it.
-pub(super) type Seat = Arc<Taken>;
+/// A place among the actions that are performed. It is free again once nobody holds it.
+pub(super) type Seat = Arc<(LimitPermit, LimitPermit)>;
 
-/// Places for actions; none until somebody performs them.
+/// Places for actions; none until they are opened.
 #[derive(Clone, Default)]
-pub(super) struct Seats(Arc<Mutex<Places>>);
+pub(super) struct Seats(Arc<Places>);
 
 #[derive(Default)]
 struct Places {
-    all: usize,
-    taken: usize,
-    by_machine: HashMap<Arc<str>, usize>,
-    closed: bool,
+    all: OnceLock<Limit<AllMachines>>,
+    by_machine: KeyedLimits<Arc<str>>,
+    closed: AtomicBool,
 }
 
-/// Frees its place when it goes.
-pub(super) struct Taken {
-    seats: Seats,
-    machine: Arc<str>,
-}
+#[derive(Debug)]
+struct AllMachines;
 
 impl Seats {
-    /// Somebody performs so many at once from now on.
+    /// Actions are performed from now on, so many at once.
     pub(super) fn open(&self, seats: usize) {
-        self.places().all = seats;
+        if seats > 0 {
+            self.0.all.get_or_init(|| Limit::new(AllMachines, seats));
+        }
     }
 
-    /// Nobody begins anything any more.
+    /// No action begins any more.
     pub(super) fn close(&self) {
-        self.places().closed = true;
+        self.0.closed.store(true, Ordering::SeqCst);
     }
 
     pub(super) fn are_closed(&self) -> bool {
-        self.places().closed
+        self.0.closed.load(Ordering::SeqCst)
     }
 
     pub(super) fn are_all_free(&self) -> bool {
-        self.places().taken == 0
+        self.0.all.get().is_none_or(|all| all.held() == 0)
     }
 
     pub(super) fn free(&self) -> usize {
-        let places = self.places();
-        if places.closed { 0 } else { places.all.saturating_sub(places.taken) }
+        if self.are_closed() { 0 } else { self.0.all.get().map_or(0, Limit::free) }
     }
 
     /// The machines that have their whole part.
     pub(super) fn full_machines(&self) -> Vec<Arc<str>> {
-        let places = self.places();
-        let most = places.most_of_one();
-        places.by_machine.iter().filter(|(_, taken)| **taken >= most).map(|(name, _)| name.clone()).collect()
+        let full = self.0.by_machine.all().into_iter().filter(Limit::is_full);
+        full.map(|limit| limit.scope().clone()).collect()
     }
 
     pub(super) fn take(&self, machine: &Arc<str>) -> Option<Seat> {
-        let mut places = self.places();
-        let most = places.most_of_one();
-        if places.closed || places.taken >= places.all {
-            return None;
-        }
-        let taken = places.by_machine.entry(machine.clone()).or_default();
-        if *taken >= most {
-            return None;
-        }
-        *taken += 1;
-        places.taken += 1;
-        drop(places);
-        Some(Arc::new(Taken { seats: self.clone(), machine: machine.clone() }))
-    }
-
-    fn places(&self) -> MutexGuard<'_, Places> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-impl Places {
-    fn most_of_one(&self) -> usize {
-        (self.all * SHARE.0 / SHARE.1).max(1)
-    }
-}
-
-impl Drop for Taken {
-    fn drop(&mut self) {
-        let mut places = self.seats.places();
-        places.taken -= 1;
-        if let Some(taken) = places.by_machine.get_mut(&self.machine) {
-            *taken -= 1;
-            if *taken == 0 {
-                places.by_machine.remove(&self.machine);
-            }
-        }
+        let all = self.0.all.get()?;
+        let share = all.room() * SHARE.0 / SHARE.1;
+        let seat = (all.try_acquire()?, self.0.by_machine.get(machine, share).try_acquire()?);
+        // Looked at last: whoever closes must not find all places free before one is taken.
+        (!self.are_closed()).then(|| Arc::new(seat))
     }
 }
 

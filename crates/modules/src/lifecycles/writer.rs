@@ -3,37 +3,60 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::store;
+use backstitch::group_commit::{GroupCommit, GroupWriter, NotWritten};
+use backstitch::store::{self, Writers};
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
 use super::base::{Base, Side};
 use super::batch::{Answer, Ask, Decided, Decider, Held};
 use super::{on_file, on_server};
-use crate::batcher::{Batcher, NotWritten};
 
 /// How often a batch is decided again that met somebody else's: both began the same key at the same moment.
 const TRIES: usize = 5;
 
 /// Writes wishes as decisions.
 pub(super) struct Writer {
-    batcher: Batcher<Ask, Answer>,
+    group: GroupCommit<Ask, Answer>,
 }
 
 impl Writer {
     /// Actions that are kept for this process go to `held`.
-    pub(super) fn on(base: Arc<Base>, lease: Duration, held: mpsc::UnboundedSender<Held>) -> Self {
-        let writers = base.writers();
-        let batcher = Batcher::start(writers, Duration::ZERO, Ask::bytes, move |asks: Vec<Ask>| {
-            let (base, held) = (base.clone(), held.clone());
-            async move { write(&base, lease, &held, asks).await }
-        });
-        Self { batcher }
+    pub(super) fn start(
+        base: Arc<Base>,
+        lease: Duration,
+        held: mpsc::UnboundedSender<Held>,
+    ) -> Result<Self, store::Error> {
+        let writers = Writers::Tasks(base.writers());
+        let group = GroupCommit::start(&AskWriter { base, lease, held }, writers, Duration::ZERO)?;
+        Ok(Self { group })
     }
 
     /// Decides about one wish; what follows is on disk when this returns.
     pub(super) async fn write(&self, ask: Ask) -> Result<Answer, NotWritten> {
-        self.batcher.write(ask).await
+        self.group.write(ask).await
+    }
+}
+
+#[derive(Clone)]
+struct AskWriter {
+    base: Arc<Base>,
+    lease: Duration,
+    held: mpsc::UnboundedSender<Held>,
+}
+
+impl GroupWriter for AskWriter {
+    type Item = Ask;
+    type Answer = Answer;
+
+    const ISOLATES: bool = true;
+
+    fn bytes(ask: &Ask) -> usize {
+        ask.bytes()
+    }
+
+    async fn write(&self, asks: &[Ask]) -> Result<Vec<Answer>, store::Error> {
+        write(&self.base, self.lease, &self.held, asks).await
     }
 }
 
@@ -41,12 +64,11 @@ async fn write(
     base: &Arc<Base>,
     lease: Duration,
     held: &mpsc::UnboundedSender<Held>,
-    asks: Vec<Ask>,
+    asks: &[Ask],
 ) -> Result<Vec<Answer>, store::Error> {
-    let asks = Arc::new(asks);
     let decided = match base.side()? {
         Side::Sqlite(file) => {
-            let (base, asks) = (base.clone(), asks.clone());
+            let (base, asks) = (base.clone(), asks.to_vec());
             let now = base.now();
             file.write_product(move |transaction| {
                 on_file::write(transaction, &base, &decider(&base, lease), &asks, now)
@@ -57,7 +79,7 @@ async fn write(
             let mut tries = 0;
             loop {
                 tries += 1;
-                if let Some(decided) = on_server::write(acting, base, &decider(base, lease), &asks).await? {
+                if let Some(decided) = on_server::write(acting, base, &decider(base, lease), asks).await? {
                     break decided;
                 }
                 if tries == TRIES {

@@ -2,10 +2,10 @@
 
 use std::fmt;
 
+use backstitch::group_commit::NotWritten;
 use backstitch::{Timestamp, store};
 
 use super::vault;
-use crate::batcher::NotWritten;
 
 /// Everything that is wrong with the terms of a subscription.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]

@@ -3,14 +3,14 @@
 use std::collections::HashMap;
 
 use backstitch::Rfc3339;
-use backstitch::retention::NotPruned;
+use backstitch::retention::{Line, NotPruned, line};
 use backstitch::store::Error;
 use serde::Serialize;
 
 use super::base::{Base, Part};
 use super::jobs::Sent;
 use crate::question::{Record, chosen, statement};
-use crate::removal::{line, misread};
+use crate::retention::misread;
 
 #[derive(Serialize)]
 struct Delivery {
@@ -57,11 +57,8 @@ struct Event {
     created_at: Rfc3339,
 }
 
-/// Rows by their numbers, as documents or with what is wrong with them.
-pub(super) type Documents = Vec<(i64, Result<String, NotPruned>)>;
-
 /// These deliveries with their attempts. A dead letter says nothing that its delivery does not.
-pub(super) async fn deliveries(base: &Base, ids: &[i64]) -> Result<Documents, NotPruned> {
+pub(super) async fn deliveries(base: &Base, ids: &[i64]) -> Result<Vec<Line<i64>>, NotPruned> {
     let ids = vec![chosen(ids)];
     let rows = base.read(Part::Retention, statement!("webhooks/export_attempts"), ids.clone()).await?;
     let mut attempts: HashMap<i64, Vec<&Record>> = HashMap::new();
@@ -117,7 +114,7 @@ fn attempt(row: &Record) -> Result<Attempt, Error> {
 }
 
 /// These events.
-pub(super) async fn events(base: &Base, ids: &[i64]) -> Result<Documents, NotPruned> {
+pub(super) async fn events(base: &Base, ids: &[i64]) -> Result<Vec<Line<i64>>, NotPruned> {
     let rows = base.read(Part::Retention, statement!("webhooks/export_events"), vec![chosen(ids)]).await?;
     let event = |row: &Record| {
         Ok::<_, Error>(Event {

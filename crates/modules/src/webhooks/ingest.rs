@@ -6,10 +6,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, LazyLock};
 
+use backstitch::group_commit::{GroupCommit, GroupWriter};
 use backstitch::kernel::idempotency::{Digest, Verdict, judge};
 use backstitch::store::postgres::Acting;
 use backstitch::store::sqlite::GroupedInsert;
-use backstitch::store::{self, postgres};
+use backstitch::store::{self, Writers, postgres};
 use backstitch::{Payload, Timestamp, outbox};
 use rusqlite::{OptionalExtension, Transaction, params};
 use serde_json::Value;
@@ -18,7 +19,6 @@ use sha2::{Digest as _, Sha256};
 use super::base::{Base, Part, Side};
 use super::error::Error;
 use super::event_type::{check_type, patterns_of};
-use crate::batcher::Batcher;
 use crate::question::column_unreadable;
 
 const LONGEST_ID: usize = 200;
@@ -50,7 +50,7 @@ pub struct Accepted {
 /// Takes events.
 pub struct Ingest {
     base: Arc<Base>,
-    batcher: Batcher<Given, Outcome>,
+    group: GroupCommit<Given, Outcome>,
 }
 
 /// An event on its way to the disk.
@@ -83,13 +83,10 @@ impl From<NotTaken> for Error {
 }
 
 impl Ingest {
-    pub(super) fn on(base: Arc<Base>) -> Self {
-        let writer = base.clone();
-        let bytes = |given: &Given| given.payload.len();
-        let batcher = Batcher::start(base.writers(), base.between_looks(), bytes, move |batch| {
-            write(writer.clone(), batch)
-        });
-        Self { base, batcher }
+    pub(super) fn on(base: Arc<Base>) -> Result<Self, store::Error> {
+        let writers = Writers::Tasks(base.writers());
+        let group = GroupCommit::start(&EventWriter(base.clone()), writers, base.between_looks())?;
+        Ok(Self { base, group })
     }
 
     /// Takes an event and routes it; both are on disk when this returns. Many at once share transactions.
@@ -98,7 +95,7 @@ impl Ingest {
     /// When the event cannot be, its id is another event's, or the database cannot be written.
     pub async fn accept(&self, event: NewEvent) -> Result<Accepted, Error> {
         let given = self.given(event)?;
-        let outcome = self.batcher.write(given).await?;
+        let outcome = self.group.write(given).await?;
         self.base.begin_soon();
         Ok(outcome?)
     }
@@ -180,13 +177,27 @@ fn large_integer(number: &serde_json::Number) -> Option<String> {
     is_large.then(|| format!("{double:.0}"))
 }
 
-async fn write(base: Arc<Base>, batch: Vec<Given>) -> Result<Vec<Outcome>, store::Error> {
-    match base.side(Part::Ingest)? {
-        Side::Sqlite(file) => {
-            let now = base.now();
-            file.write_product(move |transaction| on_file(transaction, &batch, now)).await
+#[derive(Clone)]
+struct EventWriter(Arc<Base>);
+
+impl GroupWriter for EventWriter {
+    type Item = Given;
+    type Answer = Outcome;
+
+    const ISOLATES: bool = true;
+
+    fn bytes(given: &Given) -> usize {
+        given.payload.len()
+    }
+
+    async fn write(&self, events: &[Given]) -> Result<Vec<Outcome>, store::Error> {
+        match self.0.side(Part::Ingest)? {
+            Side::Sqlite(file) => {
+                let (events, now) = (events.to_vec(), self.0.now());
+                file.write_product(move |transaction| on_file(transaction, &events, now)).await
+            }
+            Side::Postgres(server) => on_server(server, events).await,
         }
-        Side::Postgres(server) => on_server(server, &batch).await,
     }
 }
 

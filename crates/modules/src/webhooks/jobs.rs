@@ -11,7 +11,9 @@ use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use backstitch::group_commit::{self, GroupCommit, GroupWriter, ItemResult};
 use backstitch::kernel::lease::{Lease, Refused, Status};
+use backstitch::store::Writers;
 use backstitch::store::isolation::{Isolable as _, PickedBatch, isolate_picked};
 use backstitch::store::parked::park_item;
 use backstitch::{Timestamp, store};
@@ -23,7 +25,6 @@ use super::error::Error;
 use super::parked::JOBS;
 use super::sealed_headers::SealedHeaders;
 use super::subscription::{Secrets, Subscription};
-use crate::batcher::{Batcher, NotWritten};
 use crate::job_words::job_status;
 use crate::question::{Record, Value, chosen, statement, tidied};
 
@@ -61,7 +62,7 @@ const LONGEST_ERROR: usize = 500;
 /// The jobs of deliveries.
 pub struct Jobs {
     pub(super) base: Arc<Base>,
-    pub(super) batcher: Batcher<Arc<Report>, Answered>,
+    pub(super) group: GroupCommit<Report, Answered>,
 }
 
 /// A lane in which jobs wait, and how its endpoint is to be called.
@@ -209,13 +210,6 @@ pub struct Report {
     pub sent: Option<Sent>,
 }
 
-impl Report {
-    /// About how much there is to write.
-    fn bytes(&self) -> usize {
-        self.error.as_ref().map_or(0, String::len) + self.body.as_ref().map_or(0, String::len)
-    }
-}
-
 /// What of a request is kept: not what its headers say, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Sent {
@@ -307,15 +301,10 @@ enum Keep {
 }
 
 impl Jobs {
-    pub(super) fn on(base: Arc<Base>) -> Self {
-        let writer = base.clone();
-        let batcher = Batcher::start(
-            base.writers(),
-            base.between_looks(),
-            |report: &Arc<Report>| report.bytes(),
-            move |batch| write(writer.clone(), batch),
-        );
-        Self { base, batcher }
+    pub(super) fn on(base: Arc<Base>) -> Result<Self, store::Error> {
+        let writers = Writers::Tasks(base.writers());
+        let group = GroupCommit::start(&ReportWriter(base.clone()), writers, base.between_looks())?;
+        Ok(Self { base, group })
     }
 
     /// Resolves when there may be jobs to lease. Ask for it before looking, so that nothing is missed.
@@ -425,12 +414,11 @@ impl Jobs {
         let cut = |text: &str, longest| tidied(text).chars().take(longest).collect();
         report.error = report.error.as_deref().map(|error| cut(error, LONGEST_ERROR));
         report.body = report.body.as_deref().map(|body| cut(body, LONGEST_BODY));
-        let report = Arc::new(report);
-        let answered = match self.batcher.write(report.clone()).await {
-            Err(NotWritten::Store(why)) if why.is_about_an_item() => {
-                return self.keep_rejected(&report, why).await;
-            }
-            answered => answered?,
+        let written = self.group.write_and_return(report).await;
+        let ItemResult { item: report, result } = written.map_err(|group_commit::Closed| Error::Closed)?;
+        let answered = match result {
+            Err(why) if why.is_about_an_item() => return self.keep_rejected(&report, why).await,
+            answered => answered.map_err(Error::Batch)?,
         };
         if answered == Answered::Now {
             self.base.take_in_soon();
@@ -620,13 +608,27 @@ impl Jobs {
     }
 }
 
-async fn write(base: Arc<Base>, batch: Vec<Arc<Report>>) -> Result<Vec<Answered>, store::Error> {
-    match base.side(Part::Worker)? {
-        Side::Sqlite(file) => {
-            let now = base.now();
-            file.write_product(move |transaction| on_file::report(transaction, &batch, now)).await
+#[derive(Clone)]
+struct ReportWriter(Arc<Base>);
+
+impl GroupWriter for ReportWriter {
+    type Item = Report;
+    type Answer = Answered;
+
+    const ISOLATES: bool = true;
+
+    fn bytes(report: &Report) -> usize {
+        report.error.as_ref().map_or(0, String::len) + report.body.as_ref().map_or(0, String::len)
+    }
+
+    async fn write(&self, reports: &[Report]) -> Result<Vec<Answered>, store::Error> {
+        match self.0.side(Part::Worker)? {
+            Side::Sqlite(file) => {
+                let (reports, now) = (reports.to_vec(), self.0.now());
+                file.write_product(move |transaction| on_file::report(transaction, &reports, now)).await
+            }
+            Side::Postgres(server) => on_server::report(server, reports).await,
         }
-        Side::Postgres(server) => on_server::report(server, &batch).await,
     }
 }
 

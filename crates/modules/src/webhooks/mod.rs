@@ -93,7 +93,7 @@ pub use pause_writer::PauseWriter;
 pub use pauses::{Pause, Pauses};
 pub use registrar::Registrar;
 pub use replay::{Reached, Replay, Replayed};
-pub use retention::{Ages, Pruned, Retention};
+pub use retention::Ages;
 pub use schema::SCHEMA;
 pub use sealed_headers::SealedHeaders;
 pub use status::{delivery_status, delivery_word};
@@ -121,8 +121,7 @@ pub struct Webhooks {
     pub subscriptions: Arc<Subscriptions>,
     /// Which subscriptions are paused.
     pub pauses: Arc<Pauses>,
-    /// Prunes what is over.
-    pub retention: Arc<Retention>,
+    base: Arc<Base>,
 }
 
 impl Webhooks {
@@ -141,14 +140,14 @@ impl Webhooks {
     pub async fn open_with(engine: &Engine, defaults: RetryDefaults) -> Result<Self, Error> {
         let base = Arc::new(Base::of(engine, defaults).await?);
         Ok(Self {
-            ingest: Arc::new(Ingest::on(base.clone())),
+            ingest: Arc::new(Ingest::on(base.clone())?),
             orchestrator: Arc::new(Orchestrator::on(base.clone())),
-            jobs: Arc::new(Jobs::on(base.clone())),
+            jobs: Arc::new(Jobs::on(base.clone())?),
             deliveries: Arc::new(Deliveries::on(base.clone())),
             dead_letters: Arc::new(DeadLetters::on(base.clone())),
             subscriptions: Arc::new(Subscriptions::on(base.clone())),
             pauses: Arc::new(Pauses::on(base.clone())),
-            retention: Arc::new(Retention::on(base)),
+            base,
         })
     }
 

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
+use backstitch::group_commit::NotWritten;
 use backstitch::store;
 use backstitch::store::isolation::Isolable as _;
 
 use super::base::Part;
 use super::error::Error;
 use super::jobs::{Answered, BATCH, Jobs, Report, Won};
-use crate::batcher::NotWritten;
 use crate::question::{Record, statement};
 
 impl Jobs {
@@ -63,7 +63,7 @@ impl Jobs {
     /// Whether the report is written, or counts no more.
     async fn settle(&self, report: Report) -> Result<bool, Error> {
         let job = report.job;
-        match self.batcher.write(Arc::new(report)).await {
+        match self.group.write(report).await {
             Ok(answered) => {
                 self.base
                     .change(Part::Worker, statement!("webhooks/forget_rejected_report"), vec![job.into()])

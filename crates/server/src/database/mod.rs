@@ -6,6 +6,7 @@ mod sqlite;
 use std::sync::Arc;
 
 use backstitch::clock::Clock;
+use backstitch::store::sqlite::migrate as sqlite_migrate;
 use backstitch::store::{Error, postgres};
 use deadpool_postgres::Pool;
 
@@ -27,13 +28,13 @@ impl Database {
         if let Some(path) = address.strip_prefix("sqlite:") {
             let file = SqliteFile::open(path).await?;
             let now = clock.now();
-            file.run(move |connection| migrations::on_sqlite(connection, now)).await?;
+            file.run(move |connection| Ok(sqlite_migrate(connection, &migrations::SCHEMA, now)?)).await?;
             return Ok(Self::Sqlite(file));
         }
         if address.starts_with("postgres://") || address.starts_with("postgresql://") {
             postgres::check_sessions(address).await?;
             let pool = postgres::pool_at(address, CONNECTIONS)?;
-            migrations::on_postgres(&mut connection(&pool).await?).await?;
+            postgres::migrate(&mut connection(&pool).await?, &migrations::SCHEMA).await?;
             return Ok(Self::Postgres(pool));
         }
         Err(Error::bad_address(address))

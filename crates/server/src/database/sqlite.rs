@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use backstitch::store::Error;
-use backstitch::store::sqlite::{OpenedFile, WRITER_SETTINGS, refuse_hard_links};
+use backstitch::store::sqlite::{NotMigrated, OpenedFile, WRITER_SETTINGS, refuse_hard_links};
 use backstitch_modules::key_file;
 use rusqlite::Connection;
 
@@ -64,6 +64,15 @@ impl SqliteFile {
 pub(crate) enum Fault {
     Sqlite(rusqlite::Error),
     Told(Error),
+}
+
+impl From<NotMigrated> for Fault {
+    fn from(why: NotMigrated) -> Self {
+        match why {
+            NotMigrated::Sqlite(why) => Self::Sqlite(why),
+            NotMigrated::Schema(why) => Self::Told(why),
+        }
+    }
 }
 
 impl From<rusqlite::Error> for Fault {

@@ -10,15 +10,17 @@ async fn tables_that_a_newer_or_an_older_program_left_are_found() {
     on_both(async |place: Place| {
         let open = open(&place, &[]).await;
         assert_eq!(open.found("schema_version").await, []);
-        let (table, products) = match &place {
-            Place::Sqlite(_) => ("backstitch_migrations", "backstitch_product_migrations"),
-            Place::Postgres(_) => ("schema_migrations", "product_migrations"),
+        let table = match &place {
+            Place::Sqlite(_) => "backstitch_product_migrations",
+            Place::Postgres(_) => "product_migrations",
         };
         let now = in_seconds(&place, 0);
-        let newer = format!("insert into {table} (version, name, applied_at) values (99, 'tomorrow', {now})");
+        let newer = format!(
+            "insert into {table} (product, version, name, applied_at) values ('engine', 99, 'tomorrow', {now})"
+        );
         place.rows(&newer).await;
         open.finds("schema_version", "warning", "tables of the engine").await;
-        place.rows(&format!("delete from {products} where product = 'alerts'")).await;
+        place.rows(&format!("delete from {table} where product = 'alerts'")).await;
         let finding = open.finds("schema_version", "error", "tables of alerts").await;
         assert!(finding["action"].as_str().unwrap().contains("backstitch migrate"), "{finding}");
     })

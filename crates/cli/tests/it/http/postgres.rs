@@ -75,7 +75,7 @@ async fn migrating_makes_the_tables_of_engine_and_server_on_postgres() {
     }
     let (client, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
-    for table in ["sagas", "api_keys", "audit", "backstitch_server_migrations"] {
+    for table in ["sagas", "api_keys", "audit", "product_migrations"] {
         client.query(&format!("select * from backstitch.{table}"), &[]).await.unwrap();
     }
 }
@@ -143,7 +143,7 @@ async fn node_shut_out_by_a_newer_version_says_what_to_do() {
     let (newer, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     let migrate = "set search_path = backstitch;
-        insert into schema_migrations (version, name) values (99, 'newer');
+        insert into product_migrations (product, version, name) values ('engine', 99, 'newer');
         drop trigger nodes_refuse_older_version on nodes;
         create trigger nodes_refuse_older_version before insert or update on nodes
             for each row when (new.schema_version < 99) execute function refuse('upgrade this node')";

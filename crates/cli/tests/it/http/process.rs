@@ -97,7 +97,7 @@ async fn migrating_makes_the_tables_of_engine_and_server() {
         assert!(done.status.success(), "{}", String::from_utf8_lossy(&done.stderr));
     }
     let connection = rusqlite::Connection::open(folder.path().join("sagas.db")).unwrap();
-    for table in ["sagas", "api_keys", "backstitch_server_migrations"] {
+    for table in ["sagas", "api_keys", "backstitch_product_migrations"] {
         connection.query_row(&format!("select count(*) from {table}"), [], |_| Ok(())).unwrap();
     }
 }

@@ -230,11 +230,8 @@ pub(crate) const TABLES: &[Table] = &[
     history("audit", &[frozen("id = 1"), frozen("id = 2")]),
     history("audit_answers", &[frozen("audit_id = 1"), frozen("audit_id = 2")]),
     free("ended_sessions", "it lists sessions until they expire"),
-    free("backstitch_migrations", MIGRATIONS),
     free("backstitch_product_migrations", MIGRATIONS),
-    free("schema_migrations", MIGRATIONS),
     free("product_migrations", MIGRATIONS),
-    free("backstitch_server_migrations", MIGRATIONS),
 ];
 
 /// The rows, in SQL of both dialects once its placeholders are filled in.

@@ -4,7 +4,7 @@ use std::time::{Duration, SystemTime};
 
 use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
-use futures::future::{try_join, try_join3, try_join5};
+use futures::future::{try_join, try_join5};
 use tokio_postgres::Row;
 
 use super::sagas::{status, summary};
@@ -12,6 +12,7 @@ use super::session::{Session, read};
 use super::values::{get, limit, time, timestamp};
 use super::{PostgresStore, schema, sql};
 use crate::store::diagnostics::{Footing, Heard, Owner, Queue, SchemaVersion, Software, Survey, Waiting};
+use crate::store::migrations::ENGINE;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
 use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, Summary, Unregistered};
@@ -117,8 +118,8 @@ const SERVER: &str = "select
     clock() as clock";
 
 async fn footing(session: &Session) -> Result<Footing, Error> {
-    let (server, found, products) =
-        try_join3(session.query_one(SERVER), schema::version_of(session), schema::products(session)).await?;
+    let (server, mut products) = try_join(session.query_one(SERVER), schema::versions(session)).await?;
+    let found = products.remove(ENGINE.product).unwrap_or_default();
     Ok(Footing {
         software: Software {
             name: "PostgreSQL",
@@ -127,7 +128,7 @@ async fn footing(session: &Session) -> Result<Footing, Error> {
             oldest: (schema::OLDEST_SERVER / 10_000).to_string(),
             oldest_number: schema::OLDEST_SERVER,
         },
-        schema: SchemaVersion { found, known: schema::newest() },
+        schema: SchemaVersion { found, known: ENGINE.newest() },
         products,
         clock: Some(timestamp(get::<SystemTime>(&server, "clock")?)),
         file: None,

@@ -40,6 +40,7 @@ use backstitch_kernel::Timestamp;
 use tokio_postgres::Row;
 use tokio_postgres::types::ToSql;
 
+use super::migrations::ENGINE;
 use super::product::{Database, Schema};
 use super::sealed::Sealed;
 use super::{Backend, Error, Writers};
@@ -50,7 +51,7 @@ pub use acting::{Acting, Unit};
 pub use commit::commit_in;
 pub use durability::confirm;
 pub use messages::publish_in;
-pub use schema::{after_product_migrations, before_product_migrations};
+pub use schema::migrate;
 pub use session::{WRITER_SETTINGS, WRITERS, check_sessions, pool_at};
 pub use values::{time, timestamp};
 
@@ -86,21 +87,17 @@ impl PostgresStore {
     pub async fn connect_with(url: &str, products: &[&Schema]) -> Result<Self, Error> {
         let sessions = Sessions::at(url)?;
         pooler::refuse_transaction_pooling(sessions.dialler()).await?;
-        // A database that is up to date is left alone: most starts need no right to change it.
-        if !read!(sessions, |session| schema::is_newest(session))? {
-            schema::migrate(&mut sessions.to_migrate().await?).await?;
-        }
-        for product in products {
-            if !read!(sessions, |session| schema::is_newest_of(session, product))? {
-                schema::migrate_product(&mut sessions.to_migrate().await?, product).await?;
-            }
+        let found = read!(sessions, |session| schema::versions(session))?;
+        let areas = std::iter::once(&ENGINE).chain(products.iter().copied());
+        for area in areas.filter(|area| found.get(area.product) != Some(&area.newest())) {
+            schema::migrate(&mut sessions.to_migrate().await?, area).await?;
         }
         let known = products.iter().map(|product| (product.product, product.newest()));
         Ok(Self { sessions, products: known.collect() })
     }
 
     /// Tables that the program brings up to date itself, and whose versions its node knows
-    /// ([`before_product_migrations`]).
+    /// ([`migrate`]).
     #[must_use]
     pub fn knowing(mut self, others: &[&Schema]) -> Self {
         self.products.extend(others.iter().map(|other| (other.product, other.newest())));

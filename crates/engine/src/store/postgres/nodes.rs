@@ -11,6 +11,7 @@ use tokio_postgres::types::ToSql;
 use super::session::{Session, change, read};
 use super::values::{get, get_time, millis, readable};
 use super::{PostgresStore, schema, sql, trial};
+use crate::store::migrations::ENGINE;
 use crate::store::nodes::{Epoch, Joined, Node};
 use crate::store::{Error, NodeStore};
 
@@ -55,7 +56,7 @@ const BEAT: &str = "update nodes set heartbeat_at = clock()
 async fn join(session: &Session, node: &Node, products: &KnownProducts) -> Result<Epoch, Error> {
     let name = readable(&node.name);
     let said = json!(products).to_string();
-    let values: [&(dyn ToSql + Sync); 4] = [&name, &millis(node.lease), &schema::newest(), &said];
+    let values: [&(dyn ToSql + Sync); 4] = [&name, &millis(node.lease), &ENGINE.newest(), &said];
     let rows = write_row(session, products, JOIN, &values).await?;
     let missing = || Error::Unavailable("the database gave the node no number".to_owned());
     rows.first().map(|row| get(row, "epoch")).ok_or_else(missing)?
@@ -93,10 +94,11 @@ async fn write_row(
 ) -> Result<Vec<Row>, Error> {
     let written = session.query(statement, values).await;
     if let Err(Error::Rejected(_)) = &written {
-        let engine = (schema::version_of(session).await?, schema::newest());
-        let found = schema::products(session).await?;
-        let both = products.iter().filter_map(|(product, known)| Some((*found.get(*product)?, *known)));
-        let newer = std::iter::once(engine).chain(both).find(|(found, known)| found > known);
+        let found = schema::versions(session).await?;
+        let engine = (ENGINE.product, ENGINE.newest());
+        let areas = std::iter::once(engine).chain(products.iter().map(|(product, known)| (*product, *known)));
+        let mut both = areas.filter_map(|(area, known)| Some((*found.get(area)?, known)));
+        let newer = both.find(|(found, known)| found > known);
         if let Some((found, known)) = newer {
             return Err(Error::NewerSchema { found, known });
         }

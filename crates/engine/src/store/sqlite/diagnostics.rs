@@ -1,6 +1,5 @@
 //! Counts of sagas, work that may be orphaned, and facts about the file.
 
-use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -16,6 +15,7 @@ use super::{SqliteStore, schema, sql};
 use crate::store::diagnostics::{
     DatabaseFile, Footing, Heard, Owner, Queue, SchemaVersion, Software, Survey, Waiting,
 };
+use crate::store::migrations::ENGINE;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
 use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, Summary, Unregistered};
@@ -168,6 +168,8 @@ fn footing(connection: &Connection, path: &Path) -> Result<Footing, Fault> {
     // Where it is not there, nothing was written since it was last emptied.
     let wal_bytes = std::fs::metadata(wal).map_or(0, |wal| wal.len());
     let number = rusqlite::version_number();
+    let mut products = schema::versions(connection)?;
+    let found = products.remove(ENGINE.product).unwrap_or_default();
     Ok(Footing {
         software: Software {
             name: "SQLite",
@@ -176,19 +178,9 @@ fn footing(connection: &Connection, path: &Path) -> Result<Footing, Fault> {
             oldest: dotted(OLDEST_SQLITE),
             oldest_number: OLDEST_SQLITE,
         },
-        schema: SchemaVersion { found: schema::version(connection)?, known: schema::newest() },
-        products: products(connection)?,
+        schema: SchemaVersion { found, known: ENGINE.newest() },
+        products,
         clock: None,
         file: Some(DatabaseFile { path: path.to_owned(), wal_bytes }),
     })
-}
-
-fn products(connection: &Connection) -> Result<BTreeMap<String, i64>, Fault> {
-    if !schema::is_there(connection, "backstitch_product_migrations")? {
-        return Ok(BTreeMap::new());
-    }
-    let newest = "select product, max(version) from backstitch_product_migrations group by product";
-    let mut statement = connection.prepare_cached(newest)?;
-    let rows = statement.query_map([], |row| Ok((row.get(0)?, row.get(1)?)))?;
-    Ok(rows.collect::<rusqlite::Result<_>>()?)
 }

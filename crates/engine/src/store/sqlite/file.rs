@@ -114,7 +114,7 @@ impl Held {
             return Err(Error::Refused(told).into());
         }
         allow_guarded_writes(&connection)?;
-        schema::migrate(&connection, now)?;
+        schema::migrate_engine(&connection, now)?;
         Ok(connection)
     }
 

@@ -143,7 +143,7 @@ mod tests {
 
     fn plan(filter: &Filter) -> String {
         let connection = Connection::open_in_memory().unwrap();
-        schema::migrate(&connection, Timestamp::default()).unwrap();
+        schema::migrate_engine(&connection, Timestamp::default()).unwrap();
         let cursor = Cursor { before: Some(SagaId(Uuid::nil())), limit: 10 };
         explained(&connection, Query::of(filter, &cursor, None))
     }
@@ -151,7 +151,7 @@ mod tests {
     #[test]
     fn a_stretch_is_found_by_the_index_that_the_page_is_read_by() {
         let connection = Connection::open_in_memory().unwrap();
-        schema::migrate(&connection, Timestamp::default()).unwrap();
+        schema::migrate_engine(&connection, Timestamp::default()).unwrap();
         let cursor = Cursor { before: Some(SagaId(Uuid::nil())), limit: 10 };
         let definition = || Some("deploy".to_owned());
         let status = |status| Filter { status: Some(status), definition: definition(), ..Filter::default() };

@@ -36,7 +36,7 @@ fn copy_template(connection: &mut Connection) -> Result<(), Fault> {
     if template.is_none() {
         let fresh = Connection::open_in_memory()?;
         allow_guarded_writes(&fresh)?;
-        schema::migrate(&fresh, Timestamp::default())?;
+        schema::migrate_engine(&fresh, Timestamp::default())?;
         *template = Some(fresh);
     }
     if let Some(template) = template.as_ref() {

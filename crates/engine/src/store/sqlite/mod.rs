@@ -45,6 +45,7 @@ pub use grouped_insert::{GroupedInsert, RowValues};
 pub use identity::{OpenedFile, refuse_hard_links};
 pub use message_rows::{MessageRow, insert_messages};
 pub use messages::publish_in;
+pub use schema::{NotMigrated, migrate};
 pub use write_guard::allow_guarded_writes;
 
 use super::product::{Database, Schema};
@@ -109,7 +110,7 @@ impl SqliteStore {
         clock: Arc<dyn Clock>,
     ) -> Result<Self, Error> {
         for product in products {
-            connections.write_here(|connection| schema::migrate_product(connection, product, clock.now()))?;
+            connections.write_here(|connection| Ok(schema::migrate(connection, product, clock.now())?))?;
         }
         Ok(Self { connections: Arc::new(connections), clock })
     }

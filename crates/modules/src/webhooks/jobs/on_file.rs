@@ -1,7 +1,5 @@
 //! Jobs in a file. What a lease becomes is the kernel's to say; here it is read and written back.
 
-use std::sync::Arc;
-
 use backstitch::Timestamp;
 use backstitch::kernel::lease::{Lease, Status};
 use rusqlite::{Connection, OptionalExtension, Params, Row, Transaction, params};
@@ -83,7 +81,7 @@ pub(super) fn lease(
 
 pub(super) fn report(
     transaction: &Transaction<'_>,
-    batch: &[Arc<Report>],
+    batch: &[Report],
     now: Timestamp,
 ) -> rusqlite::Result<Vec<Answered>> {
     batch.iter().map(|report| report_one(transaction, report, now)).collect()

@@ -1,7 +1,6 @@
 //! Jobs on a server, by its own clock: one statement a batch.
 
 use std::collections::{HashMap, HashSet};
-use std::sync::Arc;
 use std::time::SystemTime;
 
 use backstitch::kernel::lease::{Lease, MAX_EXPIRIES};
@@ -61,15 +60,15 @@ pub(super) async fn lease(
 }
 
 /// In the order asked. One statement takes one report of each job, so a job's second report waits for the next.
-pub(super) async fn report(server: &Acting, batch: &[Arc<Report>]) -> Result<Vec<Answered>, store::Error> {
+pub(super) async fn report(server: &Acting, batch: &[Report]) -> Result<Vec<Answered>, store::Error> {
     let mut answers: Vec<Option<Answered>> = vec![None; batch.len()];
     while answers.iter().any(Option::is_none) {
         let mut jobs = HashSet::new();
         let open = (0..batch.len()).filter(|index| answers[*index].is_none());
         let wave: Vec<usize> = open.filter(|index| jobs.insert(batch[*index].job)).collect();
-        let found = report_once(server, wave.iter().map(|index| &*batch[*index])).await?;
+        let found = report_once(server, wave.iter().map(|index| &batch[*index])).await?;
         for index in wave {
-            let Report { job, token, .. } = *batch[index];
+            let Report { job, token, .. } = batch[index];
             answers[index] = Some(found.get(&job).map_or(Answered::Unknown, |found| found.takes(token)));
         }
     }

@@ -15,7 +15,8 @@ const FORGOTTEN_AFTER: Duration = Duration::from_secs(60 * 60);
 /// An endpoint that has requests and answers none of them for so long may not work any more.
 const SILENT_AFTER: Duration = Duration::from_secs(5);
 
-/// What is known about one endpoint.
+/// What is known about one endpoint. Its places are no [`Limit`](backstitch::Limit): the room of an endpoint changes from
+/// request to request, and whether it gets a place depends on the health and the share of all the others.
 #[derive(Default)]
 pub(super) struct Lane {
     held: usize,

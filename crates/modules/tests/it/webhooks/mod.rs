@@ -14,6 +14,7 @@ mod orchestrators;
 mod parked;
 mod pauses;
 mod plans;
+mod pruned;
 mod retention;
 mod roles;
 mod stage;

@@ -10,6 +10,7 @@ use backstitch_modules::webhooks::{
     Ages, Answered, Counter, Expired, LetterConflict, Nobody, Report, Which, Won,
 };
 
+use crate::webhooks::pruned::prune_areas;
 use crate::webhooks::stage::{LEASE, Place, Stage, success};
 
 /// For how long an item is parked that was rejected once.
@@ -226,7 +227,7 @@ async fn rejected_removal_of_a_webhook_is_exported_once() {
             let last_run = stage.engine.removed().last_run;
             let failed = stage.engine.removed().failed;
             // Whoever comes to it begins a round.
-            stage.engine.prune_with(stage.webhooks.retention.at(ages));
+            stage.engine.prune_with(stage.webhooks.retention(&ages));
             let is_over = || {
                 let report = stage.engine.removed();
                 report.last_run != last_run || report.failed > failed
@@ -418,8 +419,8 @@ async fn rejected_removal_of_a_webhook_is_parked_and_others_go() {
         stage.obstruct("webhook_events", "delete", &format!("old.id = {event}")).await;
         stage.advance(DAY * 2).await;
         let ages = Ages { completed: Some(DAY), dead_lettered: Some(DAY), events: Some(DAY) };
-        let retention = &stage.webhooks.retention;
-        let pruned = retention.prune(&ages).await.unwrap();
+        let areas = stage.webhooks.retention(&ages);
+        let pruned = prune_areas(&stage, &areas).await;
         assert_eq!((pruned.deliveries, pruned.events), (2, 1));
         let mut parked_items = parked(&stage).await;
         parked_items.sort();
@@ -433,7 +434,7 @@ async fn rejected_removal_of_a_webhook_is_parked_and_others_go() {
         let mut left = (0, 0);
         // An event that stayed is met by the next walk.
         while left != (1, 2) {
-            let pruned = retention.prune(&ages).await.unwrap();
+            let pruned = prune_areas(&stage, &areas).await;
             left = (left.0 + pruned.deliveries, left.1 + pruned.events);
         }
         assert_eq!(parked(&stage).await, []);

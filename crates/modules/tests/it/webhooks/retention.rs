@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
-use backstitch_modules::webhooks::{Ages, Error, NewEvent, Pruned, Replay, Which};
+use backstitch_modules::webhooks::{Ages, Error, NewEvent, Replay, Which};
 
+use crate::webhooks::pruned::{BATCHES, Pruned, prune, prune_areas};
 use crate::webhooks::stage::{Place, Stage, order_created, session};
 
 const DAY: Duration = Duration::from_secs(24 * 3600);
@@ -31,11 +32,10 @@ async fn finished_deliveries_go_by_age_with_all_that_is_theirs_and_live_ones_sta
         let reports = all[1..].iter().map(|leased| stage.arrived(leased));
         futures::future::join_all(reports).await;
         stage.decide().await;
-        let retention = &stage.webhooks.retention;
         stage.advance(DAY).await;
-        assert_eq!(retention.prune(&ages(1, 2, 1)).await.unwrap(), Pruned::default(), "not old enough");
+        assert_eq!(prune(&stage, &ages(1, 2, 1)).await, Pruned::default(), "not old enough");
         stage.advance(Duration::from_secs(1)).await;
-        let pruned = retention.prune(&ages(1, 2, 1)).await.unwrap();
+        let pruned = prune(&stage, &ages(1, 2, 1)).await;
         let expected = Pruned { deliveries: 449, jobs: 449, attempts: 449, events: 449, ..Pruned::default() };
         assert_eq!(pruned, expected);
         assert_eq!(stage.number("select count(*) from webhook_delivery_sagas").await, 2);
@@ -43,14 +43,14 @@ async fn finished_deliveries_go_by_age_with_all_that_is_theirs_and_live_ones_sta
         assert_eq!(stage.number("select count(*) from jobs").await, 2);
         stage.webhooks.dead_letters.get(dead.id).await.unwrap();
 
-        let pruned = retention.prune(&ages(1, 1, 1)).await.unwrap();
+        let pruned = prune(&stage, &ages(1, 1, 1)).await;
         let expected =
             Pruned { deliveries: 1, jobs: 1, attempts: 1, events: 1, dead_letters: 1, more: false };
         assert_eq!(pruned, expected);
         assert!(matches!(stage.webhooks.dead_letters.get(dead.id).await, Err(Error::UnknownDeadLetter(_))));
         // The live one goes on as if nothing had been.
         stage.advance(DAY * 365).await;
-        assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), Pruned::default());
+        assert_eq!(prune(&stage, &ages(1, 1, 1)).await, Pruned::default());
         stage.arrived(&all[0]).await;
         assert_eq!(stage.decide().await.completed, 1);
     }
@@ -61,11 +61,11 @@ async fn what_has_no_age_is_kept_for_ever() {
     for stage in Stage::each().await {
         stage.dead_letter("dead").await;
         stage.advance(DAY * 3650).await;
-        assert_eq!(stage.webhooks.retention.prune(&Ages::default()).await.unwrap(), Pruned::default());
+        assert_eq!(prune(&stage, &Ages::default()).await, Pruned::default());
         let only_events = Ages { events: Some(DAY), ..Ages::default() };
-        assert_eq!(stage.webhooks.retention.prune(&only_events).await.unwrap(), Pruned::default());
+        assert_eq!(prune(&stage, &only_events).await, Pruned::default());
         let only_dead = Ages { dead_lettered: Some(DAY), ..Ages::default() };
-        let pruned = stage.webhooks.retention.prune(&only_dead).await.unwrap();
+        let pruned = prune(&stage, &only_dead).await;
         assert_eq!((pruned.deliveries, pruned.dead_letters, pruned.events), (1, 1, 0));
     }
 }
@@ -75,7 +75,7 @@ async fn what_goes_is_exported_before_with_its_attempts_and_its_event() {
     for stage in Stage::each().await {
         let dead = stage.dead_letter("dead").await;
         stage.advance(DAY * 2).await;
-        stage.engine.prune_with(stage.webhooks.retention.at(ages(1, 1, 1)));
+        stage.engine.prune_with(stage.webhooks.retention(&ages(1, 1, 1)));
         while stage.engine.removed().last_run.is_none() {
             tokio::task::yield_now().await;
         }
@@ -118,7 +118,7 @@ async fn a_delivery_or_an_event_that_cannot_be_read_stays_and_keeps_nothing_else
     stage.advance(DAY * 2).await;
     for rounds in 1..=2 {
         // Whoever comes to it begins a round.
-        stage.engine.prune_with(stage.webhooks.retention.at(ages(1, 1, 1)));
+        stage.engine.prune_with(stage.webhooks.retention(&ages(1, 1, 1)));
         while stage.engine.removed().failed < rounds {
             tokio::task::yield_now().await;
         }
@@ -143,18 +143,18 @@ async fn a_requeued_delivery_stays_as_long_as_its_dead_letter_so_that_nobody_req
         stage.arrived(&stage.lease_one().await).await;
         stage.decide().await;
         stage.advance(DAY * 2).await;
-        assert_eq!(stage.webhooks.retention.prune(&ages(1, 9, 1)).await.unwrap(), Pruned::default());
+        assert_eq!(prune(&stage, &ages(1, 9, 1)).await, Pruned::default());
         let again = letters.requeue(dead.id).await.unwrap();
         assert!(again.repeated && again.delivery == requeued.delivery);
-        stage.webhooks.retention.prune(&ages(1, 1, 1)).await.unwrap();
-        stage.webhooks.retention.prune(&ages(1, 1, 1)).await.unwrap();
+        prune(&stage, &ages(1, 1, 1)).await;
+        prune(&stage, &ages(1, 1, 1)).await;
         assert_eq!(stage.number("select count(*) from webhook_delivery_sagas").await, 0);
         assert_eq!(stage.number("select count(*) from webhook_events").await, 0);
     }
 }
 
-/// What one call looks at of each kind.
-const ONE_CALL: usize = 4_000;
+/// Events that one call looks at: 200 a page.
+const ONE_CALL: usize = BATCHES * 200;
 
 async fn tell_many(stage: &Stage, kind: &str, count: usize) {
     let event = |number| NewEvent {
@@ -172,18 +172,18 @@ fn events(events: usize, more: bool) -> Pruned {
 #[tokio::test(flavor = "multi_thread")]
 async fn one_call_looks_at_so_much_and_the_next_goes_on_past_events_that_still_have_deliveries() {
     for stage in Stage::each().await {
-        let retention = &stage.webhooks.retention;
+        let areas = stage.webhooks.retention(&ages(1, 1, 1));
         stage.subscribe(&["order.*"], 8).await;
         tell_many(&stage, "order.created", ONE_CALL).await;
         stage.advance(Duration::from_secs(1)).await;
         tell_many(&stage, "invoice.paid", ONE_CALL + 7).await;
         stage.advance(DAY * 2).await;
-        assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), events(0, true), "all have deliveries");
-        assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), events(ONE_CALL, true));
-        assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), events(7, false));
+        assert_eq!(prune_areas(&stage, &areas).await, events(0, true), "all have deliveries");
+        assert_eq!(prune_areas(&stage, &areas).await, events(ONE_CALL, true));
+        assert_eq!(prune_areas(&stage, &areas).await, events(7, false));
         tell_many(&stage, "invoice.paid", 3).await;
         stage.advance(DAY * 2).await;
-        let next = retention.prune(&ages(1, 1, 1)).await.unwrap();
+        let next = prune_areas(&stage, &areas).await;
         assert_eq!(next, events(3, false), "what cannot go is not gone through again");
 
         stage.decide().await;
@@ -193,7 +193,7 @@ async fn one_call_looks_at_so_much_and_the_next_goes_on_past_events_that_still_h
         stage.decide().await;
         stage.advance(DAY * 2).await;
         let ended = Pruned { deliveries: 2, jobs: 2, attempts: 2, ..events(2, false) };
-        assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), ended, "with their last deliveries");
+        assert_eq!(prune_areas(&stage, &areas).await, ended, "with their last deliveries");
         let live = ONE_CALL - 2;
         assert_eq!(stage.number("select count(*) from webhook_events").await, i64::try_from(live).unwrap());
     }
@@ -208,10 +208,10 @@ async fn an_event_outlives_its_deliveries_until_it_is_old_enough() {
         stage.arrived(&stage.lease_one().await).await;
         stage.decide().await;
         stage.advance(DAY * 2).await;
-        let pruned = stage.webhooks.retention.prune(&ages(1, 1, 9)).await.unwrap();
+        let pruned = prune(&stage, &ages(1, 1, 9)).await;
         assert_eq!((pruned.deliveries, pruned.events), (1, 0));
         stage.advance(DAY * 8).await;
-        assert_eq!(stage.webhooks.retention.prune(&ages(1, 1, 9)).await.unwrap(), events(1, false));
+        assert_eq!(prune(&stage, &ages(1, 1, 9)).await, events(1, false));
     }
 }
 
@@ -240,15 +240,15 @@ async fn of_two_nodes_that_prune_at_once_neither_waits_and_all_goes_once() {
         .await
         .unwrap();
     turn.execute("select from webhook_events where type = 'invoice.paid' for update", &[]).await.unwrap();
-    let ages = ages(1, 1, 1);
-    assert_eq!(stage.webhooks.retention.prune(&ages).await.unwrap(), Pruned::default());
+    let [ours, theirs] = [&stage.webhooks, &other].map(|webhooks| webhooks.retention(&ages(1, 1, 1)));
+    assert_eq!(prune_areas(&stage, &ours).await, Pruned::default());
     turn.rollback().await.unwrap();
 
     let mut all = Pruned::default();
     // Who finds the other at it leaves the rest for later.
     for _ in 0..50 {
-        let (one, two) = tokio::join!(stage.webhooks.retention.prune(&ages), other.retention.prune(&ages));
-        for pruned in [one.unwrap(), two.unwrap()] {
+        let (one, two) = tokio::join!(prune_areas(&stage, &ours), prune_areas(&stage, &theirs));
+        for pruned in [one, two] {
             all.deliveries += pruned.deliveries;
             all.jobs += pruned.jobs;
             all.events += pruned.events;
@@ -261,15 +261,15 @@ async fn of_two_nodes_that_prune_at_once_neither_waits_and_all_goes_once() {
 async fn an_event_that_is_being_sent_once_more_is_not_pruned_and_goes_later() {
     let stage = Stage::postgres().await;
     let Place::Postgres { address, .. } = &stage.place else { return };
-    let retention = &stage.webhooks.retention;
+    let areas = stage.webhooks.retention(&ages(1, 1, 1));
     let event = stage.tell("o-1").await.event;
     stage.advance(DAY * 2).await;
     let mut replaying = session(address).await;
     let replay = replaying.transaction().await.unwrap();
     replay.execute("select from webhook_events where id = $1 for key share", &[&event]).await.unwrap();
-    assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), Pruned::default());
+    assert_eq!(prune_areas(&stage, &areas).await, Pruned::default());
     replay.rollback().await.unwrap();
-    assert_eq!(retention.prune(&ages(1, 1, 1)).await.unwrap(), events(1, false));
+    assert_eq!(prune_areas(&stage, &areas).await, events(1, false));
 }
 
 /// Whether somebody waits for a lock before `instead` ends.

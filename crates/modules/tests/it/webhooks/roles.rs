@@ -7,6 +7,7 @@ use backstitch_modules::webhooks::lanes::{self, Lanes, Verdict};
 use backstitch_modules::webhooks::{Ages, Counter, Nobody, PauseWriter};
 use tokio_postgres::Client;
 
+use crate::webhooks::pruned::prune;
 use crate::webhooks::stage::{Place, Stage, session};
 
 const ROLES: [&str; 6] = [
@@ -326,7 +327,7 @@ async fn s4_s9_every_part_really_runs_under_its_own_role() {
     for _ in 0..2 {
         let month = Some(std::time::Duration::from_secs(30 * 24 * 3600));
         let ages = Ages { completed: month, dead_lettered: month, events: month };
-        stage.webhooks.retention.prune(&ages).await.unwrap();
+        prune(&stage, &ages).await;
     }
 
     let rows = session

@@ -29,7 +29,10 @@ async fn many_nodes_may_start_at_once_on_an_empty_database() {
         connected.await.unwrap().unwrap();
     }
     let session = session(&address).await;
-    let migrations = session.query("select name from backstitch.schema_migrations", &[]).await.unwrap();
+    let migrations = session
+        .query("select name from backstitch.product_migrations where product = 'engine'", &[])
+        .await
+        .unwrap();
     assert_eq!(migrations.len(), newest());
 }
 
@@ -37,7 +40,8 @@ async fn many_nodes_may_start_at_once_on_an_empty_database() {
 async fn a_newer_schema_is_left_alone() {
     let (_, address) = fresh_store().await;
     let session = session(&address).await;
-    let newer = "insert into backstitch.schema_migrations (version, name) values (99, 'from the future')";
+    let newer = "insert into backstitch.product_migrations (product, version, name)
+        values ('engine', 99, 'from the future')";
     session.execute(newer, &[]).await.unwrap();
     let refused = PostgresStore::connect(&address).await.err();
     let Some(Error::NewerSchema { found: 99, known }) = refused else { panic!("{refused:?}") };

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::store::nodes::Node;
-use backstitch::store::postgres::{PostgresStore, after_product_migrations, before_product_migrations};
+use backstitch::store::postgres::{PostgresStore, migrate};
 use backstitch::store::product::{Migration, Schema};
 use backstitch::store::{Error, NodeStore as _};
 use backstitch::{Announced, Context, Engine, Options, Saga, Step};
@@ -18,8 +18,9 @@ async fn older_database() -> (String, Client) {
     let address = empty_database().await;
     let client = session(&address).await;
     let record = "create schema backstitch;
-        create table backstitch.schema_migrations (
-            version bigint primary key, name text not null, applied_at timestamptz not null default now()
+        create table backstitch.product_migrations (
+            version bigint not null, applied_at timestamptz not null default now(),
+            product text not null, name text not null, primary key (product, version)
         );
         set search_path = backstitch";
     client.batch_execute(record).await.unwrap();
@@ -27,14 +28,18 @@ async fn older_database() -> (String, Client) {
     let older = migrations.iter().take_while(|path| !path.ends_with("0010_mixed_versions.sql"));
     for (version, path) in (1_i64..).zip(older) {
         client.batch_execute(&repository::read(path)).await.unwrap();
-        let done = "insert into schema_migrations (version, name) values ($1, 'older')";
+        let done = "insert into product_migrations (product, version, name) values ('engine', $1, 'older')";
         client.execute(done, &[&version]).await.unwrap();
     }
     (address, client)
 }
 
 async fn version(client: &Client) -> i64 {
-    client.query_one("select max(version) from schema_migrations", &[]).await.unwrap().get(0)
+    client
+        .query_one("select max(version) from product_migrations where product = 'engine'", &[])
+        .await
+        .unwrap()
+        .get(0)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -179,10 +184,8 @@ async fn new_product_that_breaks_shuts_no_node_out() {
 async fn breaking_migration_needs_no_nodes_table() {
     let pool = backstitch::store::postgres::pool_at(&empty_database().await, 1).unwrap();
     let mut client = pool.get().await.unwrap();
-    let mut transaction = client.transaction().await.unwrap();
-    for found in [0, 1] {
-        before_product_migrations(&mut transaction, &NEWER, found).await.unwrap();
-        after_product_migrations(&mut transaction, &NEWER, found).await.unwrap();
+    for schema in [&BREAKING_FROM_THE_START, &NEWER] {
+        migrate(&mut client, schema).await.unwrap();
     }
 }
 
@@ -198,7 +201,8 @@ async fn older_node_is_not_ready_once_a_newer_has_changed_the_data() {
         let compared = if is_breaking { "new.schema_version < 99" } else { "false" };
         let sql = format!(
             "set search_path = backstitch;
-             insert into schema_migrations (version, name) values (99, 'newer') on conflict do nothing;
+             insert into product_migrations (product, version, name)
+                 values ('engine', 99, 'newer') on conflict do nothing;
              drop trigger nodes_refuse_older_version on nodes;
              create trigger nodes_refuse_older_version before insert or update on nodes
                  for each row when ({compared}) execute function refuse('upgrade this node')"

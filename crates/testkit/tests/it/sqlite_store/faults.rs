@@ -134,14 +134,18 @@ fn a_newer_schema_is_refused_and_left_alone() {
     drop(place.open());
     place
         .beside()
-        .execute("insert into backstitch_migrations (version, name, applied_at) values (999, 'new', 0)", [])
+        .execute(
+            "insert into backstitch_product_migrations (product, version, name, applied_at)
+             values ('engine', 999, 'new', 0)",
+            [],
+        )
         .unwrap();
     let migrations =
         repository::files_under(&repository::root().join("crates/engine/migrations/sqlite")).len();
     let refused = refusal(&place.path());
     let Error::NewerSchema { found: 999, known } = refused else { panic!("{refused}") };
     assert_eq!(usize::try_from(known), Ok(migrations));
-    place.beside().execute("delete from backstitch_migrations where version = 999", []).unwrap();
+    place.beside().execute("delete from backstitch_product_migrations where version = 999", []).unwrap();
     place.open();
 }
 

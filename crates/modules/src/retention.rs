@@ -1,17 +1,11 @@
-//! What products share when they remove what is over.
+//! What the retention areas of products share.
 
 use std::time::Duration;
 
 use backstitch::retention::NotPruned;
 use backstitch::{Timestamp, store};
-use serde::Serialize;
 
-/// A document to be exported.
-pub(crate) fn line(document: &impl Serialize) -> Result<String, NotPruned> {
-    serde_json::to_string(document).map_err(|why| NotPruned::Export(format!("it has no JSON form: {why}")))
-}
-
-/// What is wrong with a row that was read and makes no sense: it is in nobody else's way.
+/// What is wrong with a row that was read and makes no sense: it is in no other row's way.
 pub(crate) fn misread(why: store::Error) -> NotPruned {
     match why {
         store::Error::Refused(why) => NotPruned::Unreadable(why),

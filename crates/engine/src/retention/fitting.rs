@@ -1,4 +1,4 @@
-//! How much goes in one transaction.
+//! How much one transaction removes.
 
 use crate::store::retention::Bulk;
 
@@ -9,8 +9,7 @@ const BYTES: u64 = 8 << 20;
 
 /// How many of these go together, from the first on: as many as nobody has to wait for, and at least one, since what belongs
 /// together goes together.
-#[must_use]
-pub fn fitting(bulks: impl IntoIterator<Item = Bulk>) -> usize {
+pub(super) fn fitting(bulks: impl IntoIterator<Item = Bulk>) -> usize {
     let mut sum = Bulk::default();
     let fits = |(nth, bulk): &(usize, Bulk)| {
         sum.rows = sum.rows.saturating_add(bulk.rows);
