@@ -1,33 +1,38 @@
-//! Declared definitions: staged, applied, and followed by every node that can run them.
+//! Declared definitions: documents that every node follows which can run their sagas.
 
 use std::sync::Arc;
 
-use backstitch_kernel::Payload;
 use backstitch_kernel::saga::Draft;
 
 use crate::declared::Caller;
+use crate::documents::{Declaring, DocumentKind, Documents};
 use crate::engine::Engine;
 use crate::error::Error;
 use crate::registry::Registered;
 use crate::runtime::Shared;
 use crate::saga::Saga;
-use crate::store::declared::{Declared, InFlight};
-use crate::store::{self, Corrupt, nodes};
+use crate::store::documents::{Document, NewVersion, SAGA};
+use crate::store::{self, InFlight};
 
-/// How often a version is tried that somebody else takes first.
-const TRIES: usize = 10;
 /// Without a notice, every so many ticks the store is asked for versions that other nodes applied.
 const TICKS: u32 = 5;
 
-/// What became of a declaration.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Declaring {
-    /// The version it is.
-    pub version: u32,
-    /// Whether it was none before.
-    pub is_new: bool,
-    /// Whether what is new takes it; it is staged otherwise.
-    pub is_active: bool,
+/// Definitions of sagas, as documents.
+pub(crate) struct Definitions;
+
+impl DocumentKind for Definitions {
+    const NAME: &'static str = SAGA;
+
+    type Body = Draft;
+
+    fn numbered(body: &Draft, version: u32) -> Draft {
+        Draft { version, ..body.clone() }
+    }
+
+    fn complete(new: &mut NewVersion, body: &Draft) -> Result<(), Error> {
+        new.document.fingerprint = Some(body.clone().check()?.fingerprint());
+        Ok(())
+    }
 }
 
 /// A version that new sagas take from now on.
@@ -67,57 +72,12 @@ impl Engine {
         if shared.registry.has_code(&draft.name) {
             return Err(Error::DefinedInCode(draft.name));
         }
-        for _ in 0..TRIES {
-            // Where it was declared before, nothing is written: an earlier request may have an unknown outcome.
-            let declared = shared.store.durably_declared(&draft.name).await?;
-            if let Some(Declaring { version, is_active, .. }) =
-                declared_before(shared, declared.as_ref(), &draft).await?
-            {
-                let takes = apply && !is_active;
-                if takes && shared.store.apply_staged(&draft.name, Some(version)).await?.is_none() {
-                    // Somebody has just applied it, discarded it or staged another one.
-                    continue;
-                }
-                // Whoever applied it before may not have come to tell this node.
-                if is_active || apply {
-                    self.take_up(&draft.name, version).await?;
-                }
-                return Ok(Declaring { version, is_new: false, is_active: is_active || apply });
-            }
-            let newest = match &declared {
-                Some(declared) => declared.versions.last().map_or(0, |version| version.number),
-                None if shared.store.definition(&draft.name, None).await?.is_some() => {
-                    // Unless somebody has just declared it.
-                    if self.declared(&draft.name).await?.is_none() {
-                        return Err(Error::DefinedInCode(draft.name));
-                    }
-                    continue;
-                }
-                None => 0,
-            };
-            let version = newest + 1;
-            if self.keep(Draft { version, ..draft.clone() }, apply).await? {
-                return Ok(Declaring { version, is_new: true, is_active: apply });
-            }
+        let declaring = documents(shared).put(&draft.name, &draft, apply).await?;
+        // Whoever applied it before may not have come to tell this node.
+        if declaring.is_active {
+            self.take_up(&draft.name, declaring.version).await?;
         }
-        Err(Error::DeclaredAtOnce(draft.name))
-    }
-
-    /// Writes a version that is staged then, or active; `false` when somebody else has written that version.
-    async fn keep(&self, draft: Draft, apply: bool) -> Result<bool, Error> {
-        let store = &self.shared().store;
-        let body = Payload::encode(&draft).map_err(|why| store::Error::Refused(why.to_string()))?;
-        let (name, version) = (draft.name.clone(), draft.version);
-        let fingerprint = draft.check()?.fingerprint();
-        let kept = nodes::Registered { name: name.as_str().into(), version, fingerprint, body };
-        if !apply {
-            return Ok(store.stage(&kept).await?);
-        }
-        let is_kept = store.activate(&kept).await?;
-        if is_kept {
-            self.take_up(&name, version).await?;
-        }
-        Ok(is_kept)
+        Ok(declaring)
     }
 
     /// Lets new sagas take the staged version; those under way keep theirs. Whoever means one version in particular
@@ -141,11 +101,7 @@ impl Engine {
     async fn apply_expected(&self, name: &str, expected: Option<u32>) -> Result<Applied, Error> {
         let shared = self.shared();
         caller(shared)?;
-        let version = match (shared.store.apply_staged(name, expected).await?, expected) {
-            (Some(applied), _) => applied,
-            (None, None) => return Err(Error::NothingStaged(name.to_owned())),
-            (None, Some(version)) => self.applied_before(name, version).await?,
-        };
+        let version = documents(shared).apply(name, expected).await?;
         self.take_up(name, version).await?;
         let in_flight = shared.store.in_flight(name).await?;
         Ok(Applied { version, in_flight })
@@ -160,42 +116,29 @@ impl Engine {
         Ok(())
     }
 
-    /// Two may have staged and applied the same at once: both have what they wanted.
-    async fn applied_before(&self, name: &str, version: u32) -> Result<u32, Error> {
-        let declared = self.shared().store.durably_declared(name).await?;
-        match declared {
-            Some(declared) if declared.active == Some(version) => Ok(version),
-            declared => Err(not_staged(name, version, declared.as_ref())),
-        }
-    }
-
     /// Forgets the staged version; its number is not used again. Whoever means one version in particular says so: another
     /// one that was staged meanwhile is then left alone.
     ///
     /// # Errors
     /// When nothing is staged under this name, or not the version that is expected, or the store cannot be written.
     pub async fn discard(&self, name: &str, expected: Option<u32>) -> Result<u32, Error> {
-        match (self.shared().store.discard_staged(name, expected).await?, expected) {
-            (Some(discarded), _) => Ok(discarded),
-            (None, None) => Err(Error::NothingStaged(name.to_owned())),
-            (None, Some(version)) => Err(not_staged(name, version, self.declared(name).await?.as_ref())),
-        }
+        documents(self.shared()).discard(name, expected).await
     }
 
     /// What is declared under this name.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn declared(&self, name: &str) -> Result<Option<Declared>, Error> {
-        Ok(self.shared().store.declared(Some(name)).await?.pop())
+    pub async fn declared(&self, name: &str) -> Result<Option<Document>, Error> {
+        documents(self.shared()).get(name).await
     }
 
     /// Everything that is declared, by name.
     ///
     /// # Errors
     /// When the store cannot be read.
-    pub async fn declarations(&self) -> Result<Vec<Declared>, Error> {
-        Ok(self.shared().store.declared(None).await?)
+    pub async fn declarations(&self) -> Result<Vec<Document>, Error> {
+        documents(self.shared()).list().await
     }
 
     /// A version of a definition as it was written down; without a number the highest.
@@ -203,8 +146,7 @@ impl Engine {
     /// # Errors
     /// When the store cannot be read.
     pub async fn draft(&self, name: &str, version: Option<u32>) -> Result<Option<Draft>, Error> {
-        let kept = self.shared().store.definition(name, version).await?;
-        kept.as_ref().map(read).transpose()
+        documents(self.shared()).version(name, version).await
     }
 
     /// The sagas of a definition that have not ended, by version.
@@ -216,36 +158,13 @@ impl Engine {
     }
 }
 
+fn documents(shared: &Shared) -> Documents<Definitions> {
+    Documents::on(shared.store.clone())
+}
+
 fn caller(shared: &Shared) -> Result<&Arc<dyn Caller>, Error> {
     shared.options.caller.as_ref().ok_or_else(|| {
         Error::BadOptions("declared sagas need Options::caller, which performs their calls".to_owned())
-    })
-}
-
-fn not_staged(name: &str, version: u32, declared: Option<&Declared>) -> Error {
-    let staged = declared.and_then(|declared| declared.staged);
-    Error::NotStaged { name: name.to_owned(), version, staged }
-}
-
-/// Whether the same waits already, or is active with nothing waiting.
-async fn declared_before(
-    shared: &Shared,
-    declared: Option<&Declared>,
-    draft: &Draft,
-) -> Result<Option<Declaring>, Error> {
-    let Some(declared) = declared else { return Ok(None) };
-    let Some(version) = declared.staged.or(declared.active) else { return Ok(None) };
-    let kept = shared.store.definition(&draft.name, Some(version)).await?;
-    let kept = kept.as_ref().map(read).transpose()?;
-    let same = kept.is_some_and(|kept| kept == Draft { version, ..draft.clone() });
-    let is_active = declared.staged.is_none();
-    Ok(same.then_some(Declaring { version, is_new: false, is_active }))
-}
-
-fn read(kept: &nodes::Registered) -> Result<Draft, Error> {
-    kept.body.decode().map_err(|why| {
-        let id = format!("{} version {}", kept.name, kept.version);
-        store::Error::from(Corrupt { table: "definitions", column: "body", id, why: why.to_string() }).into()
     })
 }
 
@@ -257,7 +176,7 @@ pub(crate) async fn current(shared: &Shared, name: &str) -> Result<Option<Arc<Re
     if let Some(known) = shared.registry.current(name) {
         return Ok(Some(known));
     }
-    let Some(declared) = shared.store.declared(Some(name)).await?.pop() else { return Ok(None) };
+    let Some(declared) = documents(shared).get(name).await? else { return Ok(None) };
     follow_name(shared, caller(shared)?, &declared).await?;
     let current = shared.registry.current(name);
     current.map(Some).ok_or_else(|| Error::NothingActive(name.to_owned()))
@@ -266,7 +185,7 @@ pub(crate) async fn current(shared: &Shared, name: &str) -> Result<Option<Arc<Re
 /// Registers every declared version that this node does not know yet, and which of them are active.
 pub(crate) async fn follow(shared: &Shared) -> Result<(), Error> {
     let Some(caller) = &shared.options.caller else { return Ok(()) };
-    for declared in shared.store.declared(None).await? {
+    for declared in documents(shared).list().await? {
         follow_name(shared, caller, &declared).await?;
     }
     shared.adoption.nudge();
@@ -283,7 +202,7 @@ pub(crate) async fn keep_following(shared: Arc<Shared>) {
     }
 }
 
-async fn follow_name(shared: &Shared, caller: &Arc<dyn Caller>, declared: &Declared) -> Result<(), Error> {
+async fn follow_name(shared: &Shared, caller: &Arc<dyn Caller>, declared: &Document) -> Result<(), Error> {
     let missing = |number| shared.registry.version(&declared.name, number).is_none();
     if declared.versions.iter().any(|version| missing(version.number)) {
         // Until all are there, none is taken for the newest.
@@ -307,7 +226,7 @@ async fn follow_name(shared: &Shared, caller: &Arc<dyn Caller>, declared: &Decla
     Ok(())
 }
 
-fn tell_unusable(declared: &Declared, version: u32, error: &dyn std::fmt::Display) {
+fn tell_unusable(declared: &Document, version: u32, error: &dyn std::fmt::Display) {
     tracing::error!(definition = %declared.name, version, %error, "sagas of this declared version wait");
 }
 
@@ -320,8 +239,8 @@ async fn follow_one(
     if shared.registry.version(name, version).is_some() {
         return Ok(());
     }
-    let Some(kept) = shared.store.definition(name, Some(version)).await? else { return Ok(()) };
-    match shared.registry.add(Saga::stored(read(&kept)?, caller)?) {
+    let Some(draft) = documents(shared).version(name, Some(version)).await? else { return Ok(()) };
+    match shared.registry.add(Saga::stored(draft, caller)?) {
         // Somebody else was quicker.
         Ok(_) | Err(Error::AlreadyRegistered { .. }) => Ok(()),
         Err(error) => Err(error),

@@ -9,6 +9,7 @@ use backstitch_kernel::{SagaId, Timestamp};
 use crate::error::Error;
 use crate::registry::Registered;
 use crate::runtime::Shared;
+use crate::store::documents::SAGA;
 use crate::store::{self, Corrupt, Stored, Summary};
 use crate::view::SagaState;
 
@@ -115,7 +116,7 @@ async fn registered_alike(
 
 async fn kept_definition(shared: &Shared, stored: &Stored) -> Result<Definition, Error> {
     let row = &stored.summary;
-    let kept = shared.store.definition(&row.definition, Some(row.version)).await?;
+    let kept = shared.store.document_version(SAGA, &row.definition, Some(row.version)).await?;
     let kept = kept.ok_or_else(|| corrupt(stored, &"its definition is not kept"))?;
     let draft: Draft = kept.body.decode().map_err(|why| corrupt(stored, &why))?;
     draft.check().map_err(|problems| corrupt(stored, &problems))

@@ -53,6 +53,7 @@ mod context;
 mod declared;
 mod defaults;
 mod definitions;
+mod documents;
 mod engine;
 mod error;
 mod event_handlers;
@@ -94,7 +95,8 @@ pub use backstitch_kernel::{Backoff, ErrorKind, Payload, Retry, SagaId, StepErro
 pub use context::{Context, Undo};
 pub use declared::{Attempt, Caller};
 pub use defaults::Defaults;
-pub use definitions::{Applied, Declaring};
+pub use definitions::Applied;
+pub use documents::{Declaring, DocumentKind, Documents};
 pub use engine::{Engine, STUCK_AFTER, Stats};
 pub use error::Error;
 pub use event_handlers::EventSubscription;

@@ -13,7 +13,8 @@ use crate::error::Error;
 use crate::limit::{KeyedLimits, Limit, LimitScope};
 use crate::runtime::AttemptLimits;
 use crate::saga::{Handlers, Hook, Saga};
-use crate::store::nodes::{self, Known};
+use crate::store::documents::{DocumentVersion, SAGA};
+use crate::store::nodes::Known;
 use crate::store::{self, Store};
 
 /// After how long the store is asked again about a saga of which it held something else.
@@ -96,15 +97,15 @@ impl Registered {
     }
 
     async fn compare(&self, store: &dyn Store) -> Result<KeptHooks, Error> {
-        if self.is_code() && !store.declared(Some(&self.name)).await?.is_empty() {
+        if self.is_code() && !store.documents(SAGA, Some(&self.name)).await?.is_empty() {
             return Err(Error::DeclaredElsewhere(self.name.to_string()));
         }
         let draft = self.definition.draft();
         let body = Payload::encode(draft).map_err(|why| store::Error::Refused(why.to_string()))?;
-        let mine = nodes::Registered {
+        let mine = DocumentVersion {
             name: self.name.clone(),
             version: self.definition.version(),
-            fingerprint: self.definition.fingerprint(),
+            fingerprint: Some(self.definition.fingerprint()),
             body,
         };
         let kept = store.register(&mine).await?;
@@ -129,9 +130,9 @@ impl Registered {
     }
 
     /// Compares this version with what is kept under it, if anything is.
-    pub(crate) fn is_not_another(&self, kept: Option<&nodes::Registered>) -> Result<(), Error> {
+    pub(crate) fn is_not_another(&self, kept: Option<&DocumentVersion>) -> Result<(), Error> {
         match kept {
-            Some(kept) if kept.fingerprint != self.definition.fingerprint() => {
+            Some(kept) if kept.fingerprint != Some(self.definition.fingerprint()) => {
                 let (definition, version) = (self.name.to_string(), self.definition.version());
                 Err(Error::VersionTaken { definition, version })
             }

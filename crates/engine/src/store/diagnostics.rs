@@ -9,7 +9,7 @@ use backstitch_kernel::Timestamp;
 
 use super::nodes::{Epoch, Known};
 use super::sealed::Sealed;
-use super::{Counts, Error, Summary};
+use super::{Counts, Error, InFlight, Summary};
 
 /// What monitoring and the doctor ask a store.
 #[async_trait]
@@ -19,6 +19,12 @@ pub trait DiagnosticsStore: Sealed {
     /// # Errors
     /// When the store cannot be read.
     async fn counts(&self, known: &[Known]) -> Result<Counts, Error>;
+
+    /// Active sagas of this definition, by version, counted up to [a limit](super::COUNTED).
+    ///
+    /// # Errors
+    /// When the store cannot be read.
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error>;
 
     /// Up to `limit` sagas that no living node owns, and that have been in the same status with nothing due since before this
     /// time, longest first. Sagas that wait for a timer are skipped; of the others a thousand of each kind are looked at.

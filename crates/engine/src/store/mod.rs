@@ -4,9 +4,8 @@
 
 mod backend;
 mod commit;
-pub mod declared;
-mod definitions;
 pub mod diagnostics;
+pub mod documents;
 mod error;
 mod inbox;
 pub mod isolation;
@@ -33,8 +32,8 @@ pub mod watched;
 
 pub use backend::Backend;
 pub use commit::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
-pub use definitions::DefinitionStore;
 pub use diagnostics::DiagnosticsStore;
+pub use documents::DocumentStore;
 pub use error::{Corrupt, Error};
 pub use inbox::InboxStore;
 pub use jobs::JobStore;
@@ -44,7 +43,8 @@ pub use outbox::OutboxStore;
 pub use ownership::OwnershipStore;
 pub use parked::ParkedStore;
 pub use query::{
-    COUNTED, Counts, Cursor, Filter, Health, LogHead, Page, Stored, StuckStep, Summary, Unregistered,
+    COUNTED, Counts, Cursor, Filter, Health, InFlight, LogHead, Page, Stored, StuckStep, Summary,
+    Unregistered,
 };
 pub use retention::RetentionStore;
 pub use sagas::SagaStore;
@@ -68,7 +68,7 @@ pub trait Store:
     + OwnershipStore
     + NodeStore
     + InboxStore
-    + DefinitionStore
+    + DocumentStore
     + JobStore
     + MessageStore
     + OutboxStore
@@ -84,7 +84,7 @@ impl<T> Store for T where
         + OwnershipStore
         + NodeStore
         + InboxStore
-        + DefinitionStore
+        + DocumentStore
         + JobStore
         + MessageStore
         + OutboxStore

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
-use backstitch_kernel::{Payload, SagaId, Timestamp};
+use backstitch_kernel::{SagaId, Timestamp};
 
 use super::Error;
 use super::sealed::Sealed;
@@ -101,19 +101,6 @@ pub struct Known {
     pub name: Arc<str>,
     /// Its version.
     pub version: u32,
-}
-
-/// A definition's version as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Registered {
-    /// Its name.
-    pub name: Arc<str>,
-    /// Its version.
-    pub version: u32,
-    /// What its logs depend on.
-    pub fingerprint: u64,
-    /// How it was written down.
-    pub body: Payload,
 }
 
 /// Something another process has done that is worth a look.

@@ -132,6 +132,15 @@ pub struct Unregistered {
     pub sagas: u64,
 }
 
+/// Sagas of a definition that have not ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct InFlight {
+    /// The version they were started with.
+    pub version: u32,
+    /// How many there are.
+    pub sagas: u64,
+}
+
 /// How far a log goes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LogHead {

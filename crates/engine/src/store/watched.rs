@@ -1,5 +1,7 @@
 //! A store under watch: tests refuse its calls, hold them up, or lose their answers.
 
+mod documents;
+
 use std::ops::Deref;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -10,10 +12,9 @@ use backstitch_kernel::saga::{Recorded, Status};
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::mpsc;
 
-use super::declared::{Declared, InFlight};
 use super::diagnostics::{Footing, Survey};
 use super::jobs::{Answer, Job, Leasing, Settled, Settlement, Withdrawal};
-use super::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Joined, Known, Node, Notice, Registered};
+use super::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Joined, Known, Node, Notice};
 use super::outbox::{
     Ages, Kept, Listing, Outgoing, Publication, Published, Rescued, Retried, Sent, Share, Waiting,
 };
@@ -22,7 +23,7 @@ use super::product::Database;
 use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas, Shrunk};
 use super::sealed::Sealed;
 use super::{
-    Backend, Commit, Counts, Cursor, DefinitionStore, DiagnosticsStore, Error, Filter, InboxStore, JobStore,
+    Backend, Commit, Counts, Cursor, DiagnosticsStore, Error, Filter, InFlight, InboxStore, JobStore,
     LogHead, MessageStore, NodeStore, OutboxStore, OwnershipStore, Page, ParkedStore, RetentionStore,
     SagaStore, Store, Stored, Summary, Verdict, Writers,
 };
@@ -260,48 +261,6 @@ impl<W: Watch> InboxStore for Watched<W> {
 }
 
 #[async_trait]
-impl<W: Watch> DefinitionStore for Watched<W> {
-    async fn register(&self, definition: &Registered) -> Result<Registered, Error> {
-        self.admitted().await?.register(definition).await
-    }
-
-    async fn definition(&self, name: &str, version: Option<u32>) -> Result<Option<Registered>, Error> {
-        self.admitted().await?.definition(name, version).await
-    }
-
-    async fn stage(&self, definition: &Registered) -> Result<bool, Error> {
-        self.watch.at(Moment::BeforeStaging(&definition.name)).await?;
-        self.store.stage(definition).await
-    }
-
-    async fn activate(&self, definition: &Registered) -> Result<bool, Error> {
-        self.watch.at(Moment::BeforeApplying(&definition.name)).await?;
-        self.store.activate(definition).await
-    }
-
-    async fn apply_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
-        self.watch.at(Moment::BeforeApplying(name)).await?;
-        self.store.apply_staged(name, expected).await
-    }
-
-    async fn discard_staged(&self, name: &str, expected: Option<u32>) -> Result<Option<u32>, Error> {
-        self.admitted().await?.discard_staged(name, expected).await
-    }
-
-    async fn declared(&self, name: Option<&str>) -> Result<Vec<Declared>, Error> {
-        self.admitted().await?.declared(name).await
-    }
-
-    async fn durably_declared(&self, name: &str) -> Result<Option<Declared>, Error> {
-        self.admitted().await?.durably_declared(name).await
-    }
-
-    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
-        self.admitted().await?.in_flight(definition).await
-    }
-}
-
-#[async_trait]
 impl<W: Watch> JobStore for Watched<W> {
     async fn lease_jobs(&self, queues: &[String], lease: Duration, limit: usize) -> Result<Leasing, Error> {
         self.admitted().await?.lease_jobs(queues, lease, limit).await
@@ -455,6 +414,10 @@ impl<W: Watch> RetentionStore for Watched<W> {
 impl<W: Watch> DiagnosticsStore for Watched<W> {
     async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
         self.admitted().await?.counts(known).await
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        self.admitted().await?.in_flight(definition).await
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {

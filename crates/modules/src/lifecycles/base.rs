@@ -164,21 +164,6 @@ impl Base {
         }
     }
 
-    /// Reads rows that an earlier request may have written with an unknown outcome. They are durable then, also on a
-    /// synchronous standby.
-    pub(super) async fn read_durably(
-        &self,
-        statement: Statement,
-        values: Vec<Value>,
-    ) -> Result<Vec<Record>, store::Error> {
-        match self.side()? {
-            Side::Sqlite(_) => self.read(statement, values).await,
-            Side::Postgres(server, _) => {
-                answered(&server.query_durably(statement.postgres, &borrowed(&values)).await?)
-            }
-        }
-    }
-
     /// Passes on events that are on disk.
     pub(super) fn publish(&self, moved: &Moved) {
         let Standing { id, machine, key, .. } = &moved.standing;

@@ -1,42 +1,57 @@
-//! Machines as they are declared: versions that never change, one of them active and at most one staged.
+//! Machines: documents whose states are kept in a table of their own, which lifecycles refer to.
 
 use std::sync::Arc;
 
 use backstitch::kernel::lifecycle::{Draft, Kind, Machine};
 use backstitch::kernel::name_pattern;
-use backstitch::store;
-use backstitch::{Declaring, Performer, Problem, Problems, Timestamp};
+use backstitch::store::documents::{DerivedRows, Document, NewVersion};
+use backstitch::{
+    Declaring, DocumentKind, Documents, Payload, Performer, Problem, Problems, Timestamp, store,
+};
+use serde::Serialize;
 
-use super::base::{Base, Side};
+use super::base::Base;
 use super::errand::Calls;
 use super::error::Error;
 use super::sites;
-use crate::question::{Record, Statement, Value, answered, borrowed, on_file, statement};
+use crate::question::{Record, Statement, statement};
 
-const DECLARED: Statement = statement!("lifecycles/declared");
-const KEEP_MACHINE: Statement = statement!("lifecycles/keep_machine");
-const KEEP_STATE: Statement = statement!("lifecycles/keep_state");
-const STAGE: Statement = statement!("lifecycles/stage");
-const ACTIVATE: Statement = statement!("lifecycles/activate");
-const APPLY: Statement = statement!("lifecycles/apply");
-const DISCARD: Statement = statement!("lifecycles/discard");
-const LOAD_MACHINE: Statement = statement!("lifecycles/load_machine");
 const VERSIONS: Statement = statement!("lifecycles/versions");
 
-/// Tries to be the one who declares the next version.
-const TRIES: usize = 10;
+/// Machines, as documents.
+struct MachineDocuments;
 
-/// What is declared under a name.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Declared {
-    /// The machine.
-    pub name: String,
-    /// The version that new instances take.
-    pub active: Option<u32>,
-    /// The version that waits to be applied.
-    pub staged: Option<u32>,
-    /// When that changed last.
-    pub changed_at: Timestamp,
+/// The states of a version.
+static STATES: DerivedRows = DerivedRows {
+    sqlite: include_str!("../../queries/sqlite/lifecycles/add_states.sql"),
+    postgres: include_str!("../../queries/postgres/lifecycles/add_states.sql"),
+};
+
+/// A state, as its row is derived.
+#[derive(Serialize)]
+struct StateRow<'a> {
+    state: &'a str,
+    terminal: bool,
+}
+
+impl DocumentKind for MachineDocuments {
+    const NAME: &'static str = "lifecycle";
+
+    type Body = Draft;
+
+    fn numbered(body: &Draft, version: u32) -> Draft {
+        Draft { version, ..body.clone() }
+    }
+
+    fn complete(new: &mut NewVersion, body: &Draft) -> Result<(), backstitch::Error> {
+        let machine = body.clone().check()?;
+        let states = machine.states();
+        let rows: Vec<StateRow<'_>> =
+            states.map(|(state, kind)| StateRow { state, terminal: *kind == Kind::Terminal }).collect();
+        let rows = Payload::encode(&rows).map_err(|why| store::Error::Refused(why.to_string()))?;
+        new.derived = Some((&STATES, rows));
+        Ok(())
+    }
 }
 
 /// A version of a machine, and what stands on it.
@@ -54,17 +69,18 @@ pub struct Version {
 #[derive(Clone)]
 pub struct Machines {
     base: Arc<Base>,
+    documents: Documents<MachineDocuments>,
     calls: Arc<dyn Calls>,
 }
 
 impl Machines {
     pub(super) fn on(base: Arc<Base>, calls: Arc<dyn Calls>) -> Self {
-        Self { base, calls }
+        let documents = Documents::on(base.store().clone());
+        Self { base, documents, calls }
     }
 
     /// Keeps the next version of a machine, and stages it instead of what was staged before. Its number is given here,
-    /// whatever the draft says. One that is the same as the newest version is that version; where it is active already,
-    /// nothing changes.
+    /// whatever the draft says. One that is staged already, or active with nothing staged, is no new version.
     ///
     /// # Errors
     /// Every mistake of the draft at once; or the name is built in.
@@ -87,30 +103,8 @@ impl Machines {
     pub(super) async fn put_any(&self, draft: Draft, apply: bool) -> Result<Declaring, Error> {
         let draft = self.protected(draft)?;
         check(&draft)?;
-        let becomes = if apply { ACTIVATE } else { STAGE };
-        for _ in 0..TRIES {
-            let newest = self.versions(&draft.name, 0).await?.last().map(|newest| newest.version);
-            if let Some(newest) = newest {
-                let kept = self.machine(&draft.name, newest).await?;
-                if *kept.draft() == (Draft { version: newest, ..draft.clone() }) {
-                    // Where it is active, nothing is written: the request that applied it may have an unknown outcome.
-                    let found =
-                        self.base.read_durably(DECLARED, vec![Value::Text(Some(draft.name.clone()))]).await?;
-                    let was_active =
-                        found.first().map(declared).transpose()?.is_some_and(|it| it.active == Some(newest));
-                    if !was_active {
-                        let values = vec![(&*draft.name).into(), newest.into(), self.now()];
-                        self.base.change(becomes, values).await?;
-                    }
-                    return Ok(Declaring { version: newest, is_new: false, is_active: was_active || apply });
-                }
-            }
-            let version = newest.unwrap_or_default() + 1;
-            if self.keep(Draft { version, ..draft.clone() }, becomes).await? {
-                return Ok(Declaring { version, is_new: true, is_active: apply });
-            }
-        }
-        Err(Error::ChangedMeanwhile(draft.name))
+        let put = self.documents.put(&draft.name, &draft, apply).await;
+        put.map_err(explained)
     }
 
     /// The draft with its calls as the database may keep them.
@@ -126,63 +120,15 @@ impl Machines {
         if problems.is_empty() { Ok(draft) } else { Err(Problems(problems)) }
     }
 
-    /// Writes a version, its states, and what it becomes; `false` where somebody else has written that version.
-    async fn keep(&self, draft: Draft, becomes: Statement) -> Result<bool, Error> {
-        let machine = draft.check()?;
-        let rows = self.rows(&machine, becomes)?;
-        match self.base.side()? {
-            Side::Sqlite(file) => {
-                let write = move |transaction: &rusqlite::Transaction<'_>| {
-                    for (place, (statement, values)) in rows.iter().enumerate() {
-                        if on_file(transaction, statement.sqlite, values)?.is_empty() && place == 0 {
-                            return Ok(false);
-                        }
-                    }
-                    Ok(true)
-                };
-                Ok(file.write_product(write).await?)
-            }
-            Side::Postgres(_, acting) => {
-                let unit = acting.begin().await?;
-                for (place, (statement, values)) in rows.iter().enumerate() {
-                    let written = answered(&unit.query(statement.postgres, &borrowed(values)).await?)?;
-                    if written.is_empty() && place == 0 {
-                        return Ok(false);
-                    }
-                }
-                unit.commit().await?;
-                Ok(true)
-            }
-        }
-    }
-
-    /// What a version is kept as.
-    fn rows(&self, machine: &Machine, becomes: Statement) -> Result<Vec<(Statement, Vec<Value>)>, Error> {
-        let (name, version) = (machine.name(), machine.version());
-        let unwritable = |why: serde_json::Error| store::Error::Refused(why.to_string());
-        let body = serde_json::to_string(machine.draft()).map_err(unwritable)?;
-        let mut rows = vec![(KEEP_MACHINE, vec![name.into(), version.into(), body.into(), self.now()])];
-        for (place, (state, kind)) in machine.states().enumerate() {
-            let terminal = i64::from(*kind == Kind::Terminal);
-            rows.push((
-                KEEP_STATE,
-                vec![name.into(), version.into(), state.into(), place.into(), terminal.into()],
-            ));
-        }
-        rows.push((becomes, vec![name.into(), version.into(), self.now()]));
-        Ok(rows)
-    }
-
     /// Lets new instances take the staged version from now on.
     ///
     /// # Errors
     /// When nothing is staged, or not the version that is expected.
     pub async fn apply(&self, name: &str, expected: Option<u32>) -> Result<u32, Error> {
-        let values = vec![name.into(), Value::Integer(expected.map(i64::from)), self.now()];
-        if let Some(applied) = self.base.change(APPLY, values).await?.first() {
-            return Ok(applied.count(0)?);
+        match self.documents.apply(name, expected).await {
+            Ok(applied) => Ok(applied),
+            Err(error) => Err(self.not_changed(name, error).await),
         }
-        Err(self.not_staged(name, expected).await?)
     }
 
     /// Forgets which version is staged.
@@ -190,41 +136,35 @@ impl Machines {
     /// # Errors
     /// When nothing is staged, or not the version that is expected.
     pub async fn discard(&self, name: &str, expected: Option<u32>) -> Result<u32, Error> {
-        let values = vec![name.into(), Value::Integer(expected.map(i64::from)), self.now()];
-        if let Some(discarded) = self.base.change(DISCARD, values).await?.first() {
-            return Ok(discarded.count(0)?);
+        match self.documents.discard(name, expected).await {
+            Ok(discarded) => Ok(discarded),
+            Err(error) => Err(self.not_changed(name, error).await),
         }
-        Err(self.not_staged(name, expected).await?)
     }
 
-    /// Why nothing was done about what is staged.
-    async fn not_staged(&self, name: &str, expected: Option<u32>) -> Result<Error, Error> {
-        let machine = name.to_owned();
-        Ok(match (self.declared(name).await?.staged, expected) {
-            (Some(staged), Some(expected)) => Error::AnotherStaged { machine, expected, staged },
-            _ => Error::NothingStaged(machine),
-        })
+    /// Why what is staged was not changed; that there is no such machine comes first.
+    async fn not_changed(&self, name: &str, error: backstitch::Error) -> Error {
+        match self.declared(name).await {
+            Ok(_) => explained(error),
+            Err(unknown) => unknown,
+        }
     }
 
     /// What is declared under this name.
     ///
     /// # Errors
     /// When nothing is.
-    pub async fn declared(&self, name: &str) -> Result<Declared, Error> {
-        let found = self.base.read(DECLARED, vec![Value::Text(Some(name.to_owned()))]).await?;
-        match found.first() {
-            Some(row) => Ok(declared(row)?),
-            None => Err(Error::UnknownMachine(name.to_owned())),
-        }
+    pub async fn declared(&self, name: &str) -> Result<Document, Error> {
+        let found = self.documents.get(name).await.map_err(explained)?;
+        found.ok_or_else(|| Error::UnknownMachine(name.to_owned()))
     }
 
     /// What is declared under all names, by name.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn list(&self) -> Result<Vec<Declared>, Error> {
-        let rows = self.base.read(DECLARED, vec![Value::Text(None)]).await?;
-        Ok(rows.iter().map(declared).collect::<Result<_, _>>()?)
+    pub async fn list(&self) -> Result<Vec<Document>, Error> {
+        self.documents.list().await.map_err(explained)
     }
 
     /// The versions of a machine, oldest first; none where there is no such machine. No more than
@@ -252,10 +192,9 @@ impl Machines {
         if let Some(known) = self.base.known().get(name, version) {
             return Ok(known);
         }
-        let found = self.base.read(LOAD_MACHINE, vec![name.into(), version.into()]).await?;
+        let stored = self.base.store().document_version(MachineDocuments::NAME, name, Some(version)).await?;
         let missing = || Error::UnknownVersion { machine: name.to_owned(), version };
-        let body = found.first().ok_or_else(missing)?.text(0)?;
-        Ok(self.base.known().read(name, version, &body)?)
+        Ok(self.base.known().read(name, version, stored.ok_or_else(missing)?.body.as_str())?)
     }
 
     /// The version that new instances take.
@@ -266,9 +205,20 @@ impl Machines {
         let active = self.declared(name).await?.active;
         self.machine(name, active.ok_or_else(|| Error::NothingApplied(name.to_owned()))?).await
     }
+}
 
-    fn now(&self) -> Value {
-        self.base.now().into()
+/// What went wrong with a document, in the words of machines.
+fn explained(error: backstitch::Error) -> Error {
+    match error {
+        backstitch::Error::DeclaredAtOnce(machine) => Error::ChangedMeanwhile(machine),
+        backstitch::Error::NothingStaged(machine)
+        | backstitch::Error::NotStaged { name: machine, staged: None, .. } => Error::NothingStaged(machine),
+        backstitch::Error::NotStaged { name: machine, version: expected, staged: Some(staged) } => {
+            Error::AnotherStaged { machine, expected, staged }
+        }
+        backstitch::Error::Definition(problems) => Error::Problems(problems),
+        backstitch::Error::Store(why) => Error::Batch(why),
+        other => Error::Work(other),
     }
 }
 
@@ -315,12 +265,4 @@ fn owner_of(subject: &str) -> Option<&'static str> {
 #[must_use]
 pub fn subject_pattern() -> String {
     name_pattern::subject_pattern(&OWNED_TOPICS.map(|(topics, _)| topics))
-}
-
-fn declared(row: &Record) -> Result<Declared, store::Error> {
-    let number = |column| {
-        let number = row.optional_integer(column)?;
-        Ok::<_, store::Error>(number.and_then(|number| u32::try_from(number).ok()))
-    };
-    Ok(Declared { name: row.text(0)?, active: number(1)?, staged: number(2)?, changed_at: row.time(3)? })
 }

@@ -78,7 +78,7 @@ pub use error::Error;
 pub use instance_event::InstanceEvent;
 pub use key::{MAX_KEY, key_mistake, key_pattern};
 pub use looking::{Count, Filter, Page, Stuck};
-pub use machines::{Declared, Machines, Version, subject_pattern};
+pub use machines::{Machines, Version, subject_pattern};
 pub use retention::Ages;
 pub use schema::SCHEMA;
 pub use standing::{Moved, Standing};

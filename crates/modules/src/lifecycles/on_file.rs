@@ -44,7 +44,8 @@ pub(super) fn write(
 fn read(transaction: &Transaction<'_>, base: &Base, asks: &[Ask], now: Timestamp) -> Written<Read> {
     let sql = format!("select {COLUMNS} from lifecycles where machine = ?1 and key = ?2");
     let mut load = transaction.prepare_cached(&sql)?;
-    let mut declared = transaction.prepare_cached("select active from lifecycle_declared where name = ?1")?;
+    let mut declared =
+        transaction.prepare_cached("select active from documents where kind = 'lifecycle' and name = ?1")?;
     let mut read = Read { now, standing: HashMap::new(), active: HashMap::new(), jobs: HashMap::new() };
     for ask in asks {
         let place = (ask.machine.clone(), ask.key.clone());
@@ -87,8 +88,9 @@ fn learn(transaction: &Transaction<'_>, base: &Base, machine: &Arc<str>, version
     if base.known().get(machine, version).is_some() {
         return Ok(Ok(()));
     }
-    let mut load =
-        transaction.prepare_cached("select body from lifecycle_machines where name = ?1 and version = ?2")?;
+    let mut load = transaction.prepare_cached(
+        "select body from document_versions where kind = 'lifecycle' and name = ?1 and version = ?2",
+    )?;
     let body: String = load.query_row(params![machine, version], |row| row.get(0))?;
     Ok(base.known().read(machine, version, &body).map(|_| ()))
 }

@@ -45,7 +45,7 @@ async fn read(unit: &Unit, base: &Base, asks: &[Ask]) -> Result<Read, store::Err
     let lock = format!("select {} {}", columns.join(", "), include_str!("postgres/lock.sql"));
     let locked: [&(dyn ToSql + Sync); 2] = [&machines, &keys];
     let active = "select d.name, d.active, clock() as now from (select) as once \
-                  left join lifecycle_declared as d on d.name = any ($1)";
+                  left join documents as d on d.kind = 'lifecycle' and d.name = any ($1)";
     let named: [&(dyn ToSql + Sync); 1] = [&machines];
     let (rows, declared) = tokio::try_join!(unit.query(&lock, &locked), unit.query(active, &named))?;
     let mut read = Read {
@@ -80,7 +80,7 @@ async fn learn(unit: &Unit, base: &Base, machine: &str, version: u32) -> Result<
     if base.known().get(machine, version).is_some() {
         return Ok(());
     }
-    let load = "select body from lifecycle_machines where name = $1 and version = $2";
+    let load = "select body from document_versions where kind = 'lifecycle' and name = $1 and version = $2";
     let number = i32::try_from(version).unwrap_or(i32::MAX);
     let rows = unit.query(load, &[&machine, &number]).await?;
     let missing = || store::Error::Refused(format!("version {version} of the machine `{machine}` is gone"));

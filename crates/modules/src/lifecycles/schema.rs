@@ -47,5 +47,11 @@ pub static SCHEMA: Schema = Schema {
             sqlite: include_str!("../../migrations/sqlite/lifecycles_0008.sql"),
             postgres: include_str!("../../migrations/postgres/lifecycles_0008.sql"),
         },
+        // The engine's own migration of documents shuts out nodes that read the earlier tables.
+        Migration {
+            name: "documents",
+            sqlite: include_str!("../../migrations/sqlite/lifecycles_0009.sql"),
+            postgres: include_str!("../../migrations/postgres/lifecycles_0009.sql"),
+        },
     ],
 };

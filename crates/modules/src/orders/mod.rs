@@ -6,8 +6,8 @@ mod error;
 mod order;
 mod schema;
 mod service;
+mod setting;
 mod settings;
-mod staging;
 mod vocabulary;
 
 pub use confirmation::Orders;
@@ -16,5 +16,6 @@ pub use error::Error;
 pub use order::{Amount, Item, Order};
 pub use schema::SCHEMA;
 pub use service::{Endpoint, EndpointChange, Service, Services, ServicesChange, Timeouts, TimeoutsChange};
+pub use setting::{ServiceSetting, Setting, TimeoutSetting};
 pub use settings::Standing;
 pub use vocabulary::{Code, Entry, Outcome, entry, message};

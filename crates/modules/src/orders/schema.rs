@@ -2,7 +2,7 @@
 
 use backstitch::store::product::{Migration, RowKind, Schema};
 
-/// Orders, and what waits to be applied about them.
+/// Orders. What waits to be applied about them is among the engine's documents.
 pub static SCHEMA: Schema = Schema {
     product: "orders",
     breaking: &[],
@@ -21,6 +21,12 @@ pub static SCHEMA: Schema = Schema {
             name: "guards",
             sqlite: include_str!("../../migrations/sqlite/orders_0003.sql"),
             postgres: include_str!("../../migrations/postgres/orders_0003.sql"),
+        },
+        // The engine's own migration of documents shuts out nodes that read the earlier table.
+        Migration {
+            name: "documents",
+            sqlite: include_str!("../../migrations/sqlite/orders_0004.sql"),
+            postgres: include_str!("../../migrations/postgres/orders_0004.sql"),
         },
     ],
 };

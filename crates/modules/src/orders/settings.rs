@@ -1,15 +1,19 @@
 //! Settings of orders: what is active, what is staged, and how one becomes the other.
 
-use backstitch::{Applied, Declaring, Problems, Timestamp};
+use backstitch::{Applied, Declaring, Documents, Payload};
 use serde::Serialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use sha2::{Digest as _, Sha256};
 
 use super::confirmation::Orders;
 use super::definition::{self, DEFINITION};
 use super::error::Error;
-use super::service::{Services, ServicesChange, Timeouts, TimeoutsChange};
-use super::staging::{self, Kind, Staged};
+use super::service::{Services, Timeouts};
+use super::setting::Setting;
 
+/// The document of each setting.
+const DOCUMENT: &str = "orders";
+/// Of the digest of a change, so many bytes tell it from all that are staged in its place.
+const REVISION: usize = 8;
 /// How often settings are applied anew that another node came in between.
 const TRIES: usize = 10;
 
@@ -26,151 +30,127 @@ pub struct Standing<T> {
     pub revision: Option<String>,
 }
 
-impl Standing<Services> {
+impl<T> Standing<T> {
     /// The same for readers who may not see tokens in URLs.
     #[must_use]
-    pub fn masked(self) -> Self {
-        let masked = |services: Option<Services>| services.as_ref().map(Services::masked);
+    pub fn masked<S: Setting<Value = T>>(self) -> Self {
+        let masked = |value: Option<T>| value.as_ref().map(S::masked);
         Self { active: masked(self.active), staged: masked(self.staged), revision: self.revision }
     }
 }
 
-impl<T> Standing<T> {
-    /// Makes of the staged change what it stands for.
-    fn of<C>(
-        active: Option<T>,
-        staged: Option<Staged<C>>,
-        over: impl FnOnce(C, Option<&T>) -> Result<T, Problems>,
-    ) -> Result<Self, Error> {
-        let revision = staged.as_ref().map(Staged::revision);
-        let staged = staged.map(|staged| over(staged.change, active.as_ref())).transpose()?;
-        Ok(Self { active, staged, revision })
-    }
+/// What new orders take, and the version of the definition that says so.
+pub struct Active {
+    version: u32,
+    pub(super) services: Services,
+    pub(super) timeouts: Timeouts,
 }
 
-/// What new orders take, and the version of the definition that says so.
-struct Active {
+/// A change that waits to be applied.
+struct Staged<C> {
     version: u32,
-    services: Services,
-    timeouts: Timeouts,
+    change: C,
+    /// The same for the same change and no other, short enough to be written into an address.
+    revision: String,
 }
 
 impl Orders {
-    /// The services that are called, and those that wait to be applied.
+    /// What is active of a setting, and what applying the staged change would make of it.
     ///
     /// # Errors
     /// When the database cannot be read.
-    pub async fn services(&self) -> Result<Standing<Services>, Error> {
-        let active = self.active().await?.map(|active| active.services);
-        let staged = staging::load(self.engine(), Kind::Services).await?;
-        Standing::of(active, staged, ServicesChange::over)
+    pub async fn setting<S: Setting>(&self) -> Result<Standing<S::Value>, Error> {
+        let active = S::value(self.active().await?.as_ref(), self.first_timeouts());
+        let Some(staged) = self.staged::<S>().await? else {
+            return Ok(Standing { active, staged: None, revision: None });
+        };
+        let value = S::changed(staged.change, active.as_ref())?;
+        Ok(Standing { active, staged: Some(value), revision: Some(staged.revision) })
     }
 
-    /// Stages a change of the services, in place of what was staged before.
+    /// Stages a change of a setting, in place of what was staged before.
     ///
     /// # Errors
     /// When it has mistakes, or the database cannot be written.
-    pub async fn stage_services(
-        &self,
-        change: ServicesChange,
-        at: Timestamp,
-    ) -> Result<Standing<Services>, Error> {
-        let active = self.active().await?.map(|active| active.services);
-        change.clone().over(active.as_ref())?;
-        let staged = staging::store(self.engine(), Kind::Services, change, at).await?;
-        Standing::of(active, Some(staged), ServicesChange::over)
+    pub async fn stage_setting<S: Setting>(&self, change: S::Body) -> Result<Standing<S::Value>, Error> {
+        let active = S::value(self.active().await?.as_ref(), self.first_timeouts());
+        let value = S::changed(change.clone(), active.as_ref())?;
+        self.documents::<S>().put(DOCUMENT, &change, false).await?;
+        Ok(Standing { active, staged: Some(value), revision: Some(revision(&change)?) })
     }
 
-    /// Lets new orders take the staged services, if they are those of the revision that is expected; orders under way keep
-    /// theirs.
+    /// Lets new orders take the staged change, if it is the one of the revision that is expected; orders under way keep
+    /// what they have.
+    ///
+    /// Its document is discarded last: an apply that is cut off before that is repeated, which changes nothing. What was
+    /// staged meanwhile is another version, and goes on waiting. Each try changes what is active by then, since another node
+    /// may just have changed the other setting.
+    ///
+    /// # Errors
+    /// When nothing is staged, or not what is expected, the services are not configured, or the database cannot be written.
+    pub async fn apply_setting<S: Setting>(&self, expected: Option<&str>) -> Result<Applied, Error> {
+        let _alone = self.changing().await;
+        let staged = self.expected::<S>(expected).await?;
+        for _ in 0..TRIES {
+            let active = self.active().await?;
+            let base = active.as_ref().map(|active| active.version);
+            let before = S::value(active.as_ref(), self.first_timeouts());
+            let value = S::changed(staged.change.clone(), before.as_ref())?;
+            let (services, timeouts) = S::with_value(value, active, self.first_timeouts())?;
+            if let Some(applied) = self.declare(base, &services, &timeouts).await? {
+                self.forget::<S>(Some(staged.version)).await?;
+                return Ok(applied);
+            }
+        }
+        Err(changed_at_once())
+    }
+
+    /// Forgets the staged change, if it is the one of the revision that is expected.
     ///
     /// # Errors
     /// When nothing is staged, or not what is expected, or the database cannot be written.
-    pub async fn apply_services(&self, expected: Option<&str>) -> Result<Applied, Error> {
+    pub async fn discard_setting<S: Setting>(&self, expected: Option<&str>) -> Result<(), Error> {
         let _alone = self.changing().await;
-        let Staged { change, text } = self.staged::<ServicesChange>(Kind::Services, expected).await?;
-        let changed = |active: Option<Active>| {
-            let services = change.clone().over(active.as_ref().map(|active| &active.services))?;
-            let timeouts = active.map_or_else(|| self.first_timeouts().clone(), |active| active.timeouts);
-            Ok((services, timeouts))
-        };
-        self.apply(changed, Kind::Services, &text).await
-    }
-
-    /// Forgets the staged services, if they are those of the revision that is expected.
-    ///
-    /// # Errors
-    /// When nothing is staged, or not what is expected, or the database cannot be written.
-    pub async fn discard_services(&self, expected: Option<&str>) -> Result<(), Error> {
-        self.discard(Kind::Services, expected).await
-    }
-
-    /// How long each service may take, and what waits to be applied about it.
-    ///
-    /// # Errors
-    /// When the database cannot be read.
-    pub async fn timeouts(&self) -> Result<Standing<Timeouts>, Error> {
-        let active = self.active_timeouts().await?;
-        let staged = staging::load(self.engine(), Kind::Timeouts).await?;
-        let over = |change: TimeoutsChange, _: Option<&Timeouts>| change.over(&active);
-        Standing::of(Some(active.clone()), staged, over)
-    }
-
-    /// Stages a change of the timeouts, in place of what was staged before.
-    ///
-    /// # Errors
-    /// When it has mistakes, or the database cannot be written.
-    pub async fn stage_timeouts(
-        &self,
-        change: TimeoutsChange,
-        at: Timestamp,
-    ) -> Result<Standing<Timeouts>, Error> {
-        let active = self.active_timeouts().await?;
-        change.clone().over(&active)?;
-        let staged = staging::store(self.engine(), Kind::Timeouts, change, at).await?;
-        let over = |change: TimeoutsChange, _: Option<&Timeouts>| change.over(&active);
-        Standing::of(Some(active.clone()), Some(staged), over)
-    }
-
-    /// Lets new orders take the staged timeouts, if they are those of the revision that is expected; orders under way keep
-    /// theirs.
-    ///
-    /// # Errors
-    /// When nothing is staged, or not what is expected, nobody has said where the services are, or the database cannot be written.
-    pub async fn apply_timeouts(&self, expected: Option<&str>) -> Result<Applied, Error> {
-        let _alone = self.changing().await;
-        let Staged { change, text } = self.staged::<TimeoutsChange>(Kind::Timeouts, expected).await?;
-        let changed = |active: Option<Active>| {
-            let Active { services, timeouts, .. } = active.ok_or(Error::NotConfigured)?;
-            Ok((services, change.clone().over(&timeouts)?))
-        };
-        self.apply(changed, Kind::Timeouts, &text).await
-    }
-
-    /// Forgets the staged timeouts, if they are those of the revision that is expected.
-    ///
-    /// # Errors
-    /// When nothing is staged, or not what is expected, or the database cannot be written.
-    pub async fn discard_timeouts(&self, expected: Option<&str>) -> Result<(), Error> {
-        self.discard(Kind::Timeouts, expected).await
-    }
-
-    async fn discard(&self, kind: Kind, expected: Option<&str>) -> Result<(), Error> {
-        let _alone = self.changing().await;
-        let meant = match expected {
-            Some(_) => Some(self.staged::<IgnoredAny>(kind, expected).await?.text),
+        let version = match expected {
+            Some(_) => Some(self.expected::<S>(expected).await?.version),
             None => None,
         };
-        if staging::forget(self.engine(), kind, meant.as_deref()).await? {
+        if self.forget::<S>(version).await? {
             return Ok(());
         }
         // Another node may have staged another change since.
-        self.staged::<IgnoredAny>(kind, expected).await?;
-        Err(Error::NothingStaged(kind.name()))
+        self.expected::<S>(expected).await?;
+        Err(Error::NothingStaged(S::TITLE))
     }
 
-    async fn active_timeouts(&self) -> Result<Timeouts, Error> {
-        Ok(self.active().await?.map_or_else(|| self.first_timeouts().clone(), |active| active.timeouts))
+    fn documents<S: Setting>(&self) -> Documents<S> {
+        Documents::on(self.engine().store().clone())
+    }
+
+    async fn staged<S: Setting>(&self) -> Result<Option<Staged<S::Body>>, Error> {
+        let documents = self.documents::<S>();
+        let document = documents.get(DOCUMENT).await?;
+        let Some(version) = document.and_then(|document| document.staged) else { return Ok(None) };
+        let Some(change) = documents.version(DOCUMENT, Some(version)).await? else { return Ok(None) };
+        let revision = revision(&change)?;
+        Ok(Some(Staged { version, change, revision }))
+    }
+
+    async fn expected<S: Setting>(&self, expected: Option<&str>) -> Result<Staged<S::Body>, Error> {
+        let staged = self.staged::<S>().await?.ok_or(Error::NothingStaged(S::TITLE))?;
+        if expected.is_some_and(|expected| expected != staged.revision) {
+            return Err(Error::AnotherStaged { kind: S::TITLE, revision: staged.revision });
+        }
+        Ok(staged)
+    }
+
+    /// Whether this version was staged, or any.
+    async fn forget<S: Setting>(&self, version: Option<u32>) -> Result<bool, Error> {
+        match self.documents::<S>().discard(DOCUMENT, version).await {
+            Ok(_) => Ok(true),
+            Err(backstitch::Error::NothingStaged(_) | backstitch::Error::NotStaged { .. }) => Ok(false),
+            Err(error) => Err(error.into()),
+        }
     }
 
     /// What new orders take. The definition is the one place where it is kept.
@@ -186,42 +166,6 @@ impl Orders {
 
     async fn active_version(&self) -> Result<Option<u32>, Error> {
         Ok(self.engine().declared(DEFINITION).await?.and_then(|declared| declared.active))
-    }
-
-    async fn staged<T: DeserializeOwned>(
-        &self,
-        kind: Kind,
-        expected: Option<&str>,
-    ) -> Result<Staged<T>, Error> {
-        let staged: Option<Staged<T>> = staging::load(self.engine(), kind).await?;
-        let staged = staged.ok_or(Error::NothingStaged(kind.name()))?;
-        let revision = staged.revision();
-        if expected.is_some_and(|expected| expected != revision) {
-            return Err(Error::AnotherStaged { kind: kind.name(), revision });
-        }
-        Ok(staged)
-    }
-
-    /// What is staged is forgotten last: whoever is cut off before that applies the same once more, which changes nothing.
-    /// What was staged meanwhile is not what was applied, and goes on waiting.
-    ///
-    /// Each try changes what is active by then, since another node may just have changed the other setting.
-    async fn apply(
-        &self,
-        changed: impl Fn(Option<Active>) -> Result<(Services, Timeouts), Error>,
-        kind: Kind,
-        staged: &str,
-    ) -> Result<Applied, Error> {
-        for _ in 0..TRIES {
-            let active = self.active().await?;
-            let base = active.as_ref().map(|active| active.version);
-            let (services, timeouts) = changed(active)?;
-            if let Some(applied) = self.declare(base, &services, &timeouts).await? {
-                staging::forget(self.engine(), kind, Some(staged)).await?;
-                return Ok(applied);
-            }
-        }
-        Err(changed_at_once())
     }
 
     /// Lets new orders take these services, unless somebody has applied others, be it just now.
@@ -263,6 +207,13 @@ impl Orders {
             applied => Ok(Some(applied?)),
         }
     }
+}
+
+fn revision<C: Serialize>(change: &C) -> Result<String, Error> {
+    let text = Payload::encode(change).map_err(|why| Error::Unreadable(why.to_string()))?;
+    let digest = Sha256::digest(text.as_str());
+    let start = digest.iter().take(REVISION).fold(0u64, |start, byte| start << 8 | u64::from(*byte));
+    Ok(format!("{start:016x}"))
 }
 
 fn changed_at_once() -> Error {

@@ -10,6 +10,7 @@ mod audit;
 mod cookie;
 mod definitions;
 mod doctor;
+mod documents;
 mod done;
 mod drawing;
 mod excerpt;

@@ -6,10 +6,12 @@ use axum::http::StatusCode;
 use axum::response::Response;
 use backstitch::Retry;
 use backstitch_modules::orders::{
-    DEFINITION, Endpoint, EndpointChange, Service, ServicesChange, Standing, TimeoutsChange,
+    DEFINITION, Endpoint, EndpointChange, Service, ServiceSetting, ServicesChange, Setting, Standing,
+    TimeoutSetting, TimeoutsChange,
 };
 use serde::Serialize;
 
+use super::documents::{difference, written};
 use super::done::Done;
 use super::form::Form;
 use super::line_diff::LineDiff;
@@ -28,8 +30,8 @@ const PLACE: &str = "/orders";
 #[template(path = "orders.html")]
 struct Page {
     frame: Frame,
-    services: Setting,
-    timeouts: Setting,
+    services: SettingView,
+    timeouts: SettingView,
     order: String,
     endpoints: Vec<Written>,
     in_flight: Vec<(u32, String)>,
@@ -37,7 +39,7 @@ struct Page {
 }
 
 /// A setting: what is active, and what applying the staged one would change.
-struct Setting {
+struct SettingView {
     active: Option<String>,
     staged: Option<Staged>,
 }
@@ -78,8 +80,10 @@ async fn shown(
     told: Option<Told>,
     filled: Option<&Form>,
 ) -> Result<Response, Problem> {
-    let (services, timeouts) = tokio::try_join!(app.orders.services(), app.orders.timeouts())?;
-    let services = if frame.visitor.may_administer() { services } else { services.masked() };
+    let (services, timeouts) =
+        tokio::try_join!(app.orders.setting::<ServiceSetting>(), app.orders.setting::<TimeoutSetting>())?;
+    let services =
+        if frame.visitor.may_administer() { services } else { services.masked::<ServiceSetting>() };
     let newest = services.staged.as_ref().or(services.active.as_ref());
     let spans = timeouts.staged.as_ref().or(timeouts.active.as_ref());
     let field = |name: &str, now: String| match filled.filter(|form| form.has(name)) {
@@ -112,8 +116,8 @@ async fn shown(
             frame,
             order: field("order", names.join(", ")),
             endpoints: endpoints.into(),
-            services: Setting::of(&services),
-            timeouts: Setting::of(&timeouts),
+            services: SettingView::of(&services),
+            timeouts: SettingView::of(&timeouts),
             in_flight: in_flight.into_iter().map(|count| (count.version, live(count.sagas))).collect(),
             told,
         },
@@ -129,14 +133,13 @@ fn written_retry(endpoint: &Endpoint) -> String {
     serde_json::to_string(&endpoint.retry).unwrap_or_default()
 }
 
-impl Setting {
+impl SettingView {
     fn of<T: Serialize>(standing: &Standing<T>) -> Self {
-        let active = standing.active.as_ref().map(text);
-        let staged = standing.staged.as_ref().map(text).map(|staged| Staged {
-            difference: LineDiff::of(active.as_deref().unwrap_or_default(), &staged),
-            seen: standing.staged.as_ref().map(seen).unwrap_or_default(),
-        });
-        Self { active, staged }
+        let active = standing.active.as_ref();
+        let staged = standing.staged.as_ref();
+        let staged =
+            staged.map(|staged| Staged { difference: difference(active, staged), seen: seen(staged) });
+        Self { active: active.map(written), staged }
     }
 }
 
@@ -145,13 +148,8 @@ fn seen<T: Serialize>(setting: &T) -> String {
     serde_json::to_string(setting).unwrap_or_default()
 }
 
-fn text<T: Serialize>(setting: &T) -> String {
-    // Cannot fail: it is JSON whatever it says.
-    serde_json::to_string_pretty(setting).unwrap_or_default()
-}
-
-/// Refuses what was decided on another change than the one that is staged, which is the one of the revision returned.
-fn as_it_was_seen<T: Serialize>(form: &Form, standing: Standing<T>) -> Result<Option<String>, Problem> {
+/// The revision of what is staged, if it is still what the page showed.
+fn revision_as_shown<T: Serialize>(form: &Form, standing: Standing<T>) -> Result<Option<String>, Problem> {
     let staged = standing.staged.as_ref().map_or_else(|| "nothing staged".to_owned(), seen);
     form.was_made_for(&staged)?;
     Ok(standing.revision)
@@ -163,11 +161,7 @@ pub(super) async fn stage_services(
     visitor: Visitor,
     form: Form,
 ) -> Result<Response, Problem> {
-    let staged = app.orders.stage_services(services(&form), app.clock.now()).await;
-    let staged = staged.map(|standing| {
-        format!("staged services: {}", standing.staged.as_ref().map(seen).unwrap_or_default())
-    });
-    staged_or_told(&app, visitor, &form, staged.map_err(Problem::from)).await
+    stage::<ServiceSetting>(&app, visitor, &form, services(&form)).await
 }
 
 fn services(form: &Form) -> ServicesChange {
@@ -192,22 +186,21 @@ pub(super) async fn stage_timeouts(
         let text = form.filled(&format!("{}.timeout", service.name()))?;
         Some((service.name().to_owned(), text.into()))
     });
-    let change = TimeoutsChange(written.collect());
-    let staged = app.orders.stage_timeouts(change, app.clock.now()).await;
-    let staged = staged.map(|standing| {
-        format!("staged timeouts: {}", standing.staged.as_ref().map(seen).unwrap_or_default())
-    });
-    staged_or_told(&app, visitor, &form, staged.map_err(Problem::from)).await
+    stage::<TimeoutSetting>(&app, visitor, &form, TimeoutsChange(written.collect())).await
 }
 
-async fn staged_or_told(
+/// Stages a change, or shows the page with what is wrong with it.
+async fn stage<S: Setting>(
     app: &App,
     visitor: Visitor,
     form: &Form,
-    staged: Result<String, Problem>,
+    change: S::Body,
 ) -> Result<Response, Problem> {
-    match staged {
-        Ok(what) => Ok(said(Done::Staged.and_back_to(PLACE), what)),
+    match app.orders.stage_setting::<S>(change).await.map_err(Problem::from) {
+        Ok(standing) => {
+            let staged = standing.staged.as_ref().map(seen).unwrap_or_default();
+            Ok(said(Done::Staged.and_back_to(PLACE), format!("staged {}: {staged}", S::TITLE)))
+        }
         Err(problem) => {
             let (status, told) = told(problem);
             let frame = Frame::new(app, visitor, Section::Definitions, "Services and timeouts of orders");
@@ -216,30 +209,16 @@ async fn staged_or_told(
     }
 }
 
-/// New orders take the staged services.
-pub(super) async fn apply_services(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    let seen = as_it_was_seen(&form, app.orders.services().await?)?;
-    app.orders.apply_services(seen.as_deref()).await?;
+/// New orders take the staged change that the page showed.
+pub(super) async fn apply<S: Setting>(State(app): State<App>, form: Form) -> Result<Response, Problem> {
+    let revision = revision_as_shown(&form, app.orders.setting::<S>().await?)?;
+    app.orders.apply_setting::<S>(revision.as_deref()).await?;
     Ok(Done::Applied.and_back_to(PLACE))
 }
 
-/// They are forgotten.
-pub(super) async fn discard_services(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    let seen = as_it_was_seen(&form, app.orders.services().await?)?;
-    app.orders.discard_services(seen.as_deref()).await?;
-    Ok(Done::Discarded.and_back_to(PLACE))
-}
-
-/// New orders take the staged timeouts.
-pub(super) async fn apply_timeouts(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    let seen = as_it_was_seen(&form, app.orders.timeouts().await?)?;
-    app.orders.apply_timeouts(seen.as_deref()).await?;
-    Ok(Done::Applied.and_back_to(PLACE))
-}
-
-/// They are forgotten.
-pub(super) async fn discard_timeouts(State(app): State<App>, form: Form) -> Result<Response, Problem> {
-    let seen = as_it_was_seen(&form, app.orders.timeouts().await?)?;
-    app.orders.discard_timeouts(seen.as_deref()).await?;
+/// It is forgotten.
+pub(super) async fn discard<S: Setting>(State(app): State<App>, form: Form) -> Result<Response, Problem> {
+    let revision = revision_as_shown(&form, app.orders.setting::<S>().await?)?;
+    app.orders.discard_setting::<S>(revision.as_deref()).await?;
     Ok(Done::Discarded.and_back_to(PLACE))
 }

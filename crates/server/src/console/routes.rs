@@ -8,6 +8,7 @@ use super::{
 };
 use crate::auth::Role;
 use crate::routes::Routes;
+use backstitch_modules::orders::{ServiceSetting, TimeoutSetting};
 
 /// Adds them.
 pub(crate) fn add(routes: Routes) -> Routes {
@@ -39,11 +40,11 @@ fn of_definitions(routes: Routes) -> Routes {
         .form(Role::Admin, "/new-definition", post(definitions::write::take))
         .page(VIEWER, "/orders", get(orders::show))
         .form(Role::Admin, "/orders/services", post(orders::stage_services))
-        .form(Role::Admin, "/orders/services/apply", post(orders::apply_services))
-        .form(Role::Admin, "/orders/services/discard", post(orders::discard_services))
+        .form(Role::Admin, "/orders/services/apply", post(orders::apply::<ServiceSetting>))
+        .form(Role::Admin, "/orders/services/discard", post(orders::discard::<ServiceSetting>))
         .form(Role::Admin, "/orders/timeouts", post(orders::stage_timeouts))
-        .form(Role::Admin, "/orders/timeouts/apply", post(orders::apply_timeouts))
-        .form(Role::Admin, "/orders/timeouts/discard", post(orders::discard_timeouts))
+        .form(Role::Admin, "/orders/timeouts/apply", post(orders::apply::<TimeoutSetting>))
+        .form(Role::Admin, "/orders/timeouts/discard", post(orders::discard::<TimeoutSetting>))
 }
 
 fn of_webhooks(routes: Routes) -> Routes {

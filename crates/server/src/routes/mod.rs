@@ -3,10 +3,10 @@
 mod alerts;
 mod audit;
 mod common;
-mod declared;
 mod definitions;
 mod docs;
 mod doctor;
+mod documents;
 mod duration;
 mod health;
 mod jobs;
@@ -39,13 +39,12 @@ use crate::problem::{Described, Mistake};
 use crate::telemetry::observe;
 
 pub(crate) use alerts::acknowledged as acknowledge_alert;
-pub(crate) use definitions::refuse_the_servers_own as refuse_the_servers_own_definition;
+pub(crate) use definitions::Definitions;
 pub(crate) use definitions::show::version_for as definition_for;
+pub(crate) use documents::{DeclaredKind, DocumentPage};
 pub(crate) use health::{NotReady, Readiness, delivery_age, outbox_age};
 pub(crate) use lifecycles::written_for as machine_for;
-pub(crate) use lifecycles::{
-    refuse_the_servers_own as refuse_the_servers_own_machine, told as told_of_lifecycle,
-};
+pub(crate) use lifecycles::{Machines, told as told_of_lifecycle};
 pub(crate) use operations::resolution_word;
 pub(crate) use outbox::message::not_found as message_not_found;
 pub(crate) use parked::page as parked_page;

@@ -6,7 +6,8 @@ use std::time::{Duration, Instant};
 use backstitch::clock::{Clock as _, Ids as _, RandomIds, SystemClock};
 use backstitch::kernel::Payload;
 use backstitch::kernel::saga::{Definition, Now, Start, start};
-use backstitch::store::nodes::{Epoch, Node, Registered};
+use backstitch::store::documents::DocumentVersion;
+use backstitch::store::nodes::{Epoch, Node};
 use backstitch::store::{Commit, NewRow, RowWrite, Store, Verdict};
 use backstitch::{Announced, Context, Saga, SagaId, Step};
 
@@ -38,10 +39,10 @@ pub async fn leave_behind(store: &dyn Store, count: usize, lease: Duration) -> R
     let saga = saga()?;
     let definition = saga.definition();
     store
-        .register(&Registered {
+        .register(&DocumentVersion {
             name: definition.name().into(),
             version: definition.version(),
-            fingerprint: definition.fingerprint(),
+            fingerprint: Some(definition.fingerprint()),
             body: Payload::encode(definition.draft())?,
         })
         .await?;

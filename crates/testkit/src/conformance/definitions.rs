@@ -1,20 +1,20 @@
-//! Definitions: a version is what it was when it was first kept, and a declared name knows which one is active.
+//! Documents: a version is what it was when it was first stored, and a name knows which one is active.
 
 #![expect(clippy::unwrap_used, reason = "a test fails by panicking")]
 
 use std::time::Duration;
 
-use backstitch::store::declared::{Declared, InFlight};
-use backstitch::store::nodes::Registered;
+use backstitch::store::InFlight;
+use backstitch::store::documents::{Becomes, Document, DocumentVersion, SAGA};
 use backstitch_kernel::Payload;
 use backstitch_kernel::saga::Status;
 
 use super::Fixture;
 use super::make::{apply, node, owned, saga, started, started_with, updated};
 
-fn version(version: u32, fingerprint: u64) -> Registered {
+fn version(version: u32, fingerprint: u64) -> DocumentVersion {
     let body = Payload::parse(format!(r#"{{"steps": [], "is": {version}}}"#)).unwrap();
-    Registered { name: "deploy".into(), version, fingerprint, body }
+    DocumentVersion { name: "deploy".into(), version, fingerprint: Some(fingerprint), body }
 }
 
 /// What is kept is what was given, to the last bit of the fingerprint.
@@ -22,8 +22,8 @@ pub async fn a_definition_is_read_back_as_it_was_kept(fixture: &dyn Fixture) {
     let store = fixture.store();
     let first = version(1, u64::MAX - 1);
     assert_eq!(store.register(&first).await.unwrap(), first);
-    assert_eq!(store.definition("deploy", Some(1)).await.unwrap(), Some(first.clone()));
-    assert_eq!(store.definition("deploy", None).await.unwrap(), Some(first));
+    assert_eq!(store.document_version(SAGA, "deploy", Some(1)).await.unwrap(), Some(first.clone()));
+    assert_eq!(store.document_version(SAGA, "deploy", None).await.unwrap(), Some(first));
 }
 
 /// A version that exists is not changed; whoever comes second learns what it is.
@@ -32,7 +32,7 @@ pub async fn a_version_never_changes(fixture: &dyn Fixture) {
     let first = version(1, 1);
     store.register(&first).await.unwrap();
     assert_eq!(store.register(&version(1, 2)).await.unwrap(), first);
-    assert_eq!(store.definition("deploy", Some(1)).await.unwrap(), Some(first));
+    assert_eq!(store.document_version(SAGA, "deploy", Some(1)).await.unwrap(), Some(first));
 }
 
 /// Versions stand beside each other, and the highest is found without naming it.
@@ -41,44 +41,48 @@ pub async fn the_highest_version_is_found_without_its_number(fixture: &dyn Fixtu
     for number in [2, 10, 9] {
         store.register(&version(number, u64::from(number))).await.unwrap();
     }
-    assert_eq!(store.definition("deploy", None).await.unwrap(), Some(version(10, 10)));
-    assert_eq!(store.definition("deploy", Some(2)).await.unwrap(), Some(version(2, 2)));
+    assert_eq!(store.document_version(SAGA, "deploy", None).await.unwrap(), Some(version(10, 10)));
+    assert_eq!(store.document_version(SAGA, "deploy", Some(2)).await.unwrap(), Some(version(2, 2)));
 }
 
 /// What nobody kept is not there.
 pub async fn an_unknown_definition_is_not_there(fixture: &dyn Fixture) {
     let store = fixture.store();
     store.register(&version(1, 1)).await.unwrap();
-    assert_eq!(store.definition("refund", None).await.unwrap(), None);
-    assert_eq!(store.definition("deploy", Some(2)).await.unwrap(), None);
+    assert_eq!(store.document_version(SAGA, "refund", None).await.unwrap(), None);
+    assert_eq!(store.document_version(SAGA, "deploy", Some(2)).await.unwrap(), None);
 }
 
 /// Definitions outlive the process that brought them.
 pub async fn a_definition_is_there_for_the_next_process(fixture: &dyn Fixture) {
     fixture.store().register(&version(1, 1)).await.unwrap();
     fixture.reopen().await;
-    assert_eq!(fixture.store().definition("deploy", None).await.unwrap(), Some(version(1, 1)));
+    assert_eq!(fixture.store().document_version(SAGA, "deploy", None).await.unwrap(), Some(version(1, 1)));
 }
 
 /// A version of a definition.
 #[must_use]
-pub fn named(name: &str, number: u32) -> Registered {
-    Registered { name: name.into(), ..version(number, u64::from(number)) }
+pub fn named(name: &str, number: u32) -> DocumentVersion {
+    DocumentVersion { name: name.into(), ..version(number, u64::from(number)) }
 }
 
 async fn stage(fixture: &dyn Fixture, number: u32) -> bool {
-    fixture.store().stage(&version(number, u64::from(number))).await.unwrap()
+    fixture
+        .store()
+        .add_version(SAGA, &version(number, u64::from(number)).into(), Becomes::Staged)
+        .await
+        .unwrap()
 }
 
-async fn declared(fixture: &dyn Fixture, name: &str) -> Option<Declared> {
-    let mut found = fixture.store().declared(Some(name)).await.unwrap();
+async fn declared(fixture: &dyn Fixture, name: &str) -> Option<Document> {
+    let mut found = fixture.store().documents(SAGA, Some(name)).await.unwrap();
     assert!(found.len() <= 1);
     found.pop()
 }
 
 /// The active version of `deploy`, the staged one, and all there are.
 async fn standing(fixture: &dyn Fixture) -> (Option<u32>, Option<u32>, Vec<u32>) {
-    let Declared { name, active, staged, versions } = declared(fixture, "deploy").await.unwrap();
+    let Document { name, active, staged, versions, .. } = declared(fixture, "deploy").await.unwrap();
     assert_eq!(&*name, "deploy");
     (active, staged, versions.iter().map(|version| version.number).collect())
 }
@@ -87,9 +91,9 @@ async fn standing(fixture: &dyn Fixture) -> (Option<u32>, Option<u32>, Vec<u32>)
 pub async fn a_staged_version_waits_to_be_applied(fixture: &dyn Fixture) {
     let store = fixture.store();
     assert!(stage(fixture, 1).await);
-    assert_eq!(store.definition("deploy", Some(1)).await.unwrap(), Some(version(1, 1)));
+    assert_eq!(store.document_version(SAGA, "deploy", Some(1)).await.unwrap(), Some(version(1, 1)));
     assert_eq!(standing(fixture).await, (None, Some(1), vec![1]));
-    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), Some(1));
+    assert_eq!(store.apply_staged(SAGA, "deploy", None).await.unwrap(), Some(1));
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
 }
 
@@ -101,7 +105,7 @@ pub async fn only_the_next_version_is_staged(fixture: &dyn Fixture) {
     assert!(!stage(fixture, 1).await, "somebody else has just taken it");
     assert!(!stage(fixture, 3).await);
     assert_eq!(standing(fixture).await, (None, Some(1), vec![1]));
-    assert_eq!(fixture.store().definition("deploy", None).await.unwrap(), Some(version(1, 1)));
+    assert_eq!(fixture.store().document_version(SAGA, "deploy", None).await.unwrap(), Some(version(1, 1)));
 }
 
 /// A name that a program registers in code is not declared as well.
@@ -110,8 +114,8 @@ pub async fn a_name_that_belongs_to_code_is_not_declared(fixture: &dyn Fixture) 
     assert!(!stage(fixture, 1).await);
     assert!(!stage(fixture, 2).await);
     assert!(declared(fixture, "deploy").await.is_none());
-    assert_eq!(fixture.store().declared(None).await.unwrap(), []);
-    assert_eq!(fixture.store().apply_staged("deploy", None).await.unwrap(), None);
+    assert_eq!(fixture.store().documents(SAGA, None).await.unwrap(), []);
+    assert_eq!(fixture.store().apply_staged(SAGA, "deploy", None).await.unwrap(), None);
 }
 
 /// What is staged takes the place of what was; the active version stays.
@@ -120,38 +124,40 @@ pub async fn staging_replaces_what_was_staged(fixture: &dyn Fixture) {
     assert!(stage(fixture, 1).await);
     assert!(stage(fixture, 2).await);
     assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]));
-    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), Some(2));
+    assert_eq!(store.apply_staged(SAGA, "deploy", None).await.unwrap(), Some(2));
     assert!(stage(fixture, 3).await);
     assert!(stage(fixture, 4).await);
     assert_eq!(standing(fixture).await, (Some(2), Some(4), vec![1, 2, 3, 4]), "both at once");
-    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), Some(4));
+    assert_eq!(store.apply_staged(SAGA, "deploy", None).await.unwrap(), Some(4));
     assert_eq!(standing(fixture).await, (Some(4), None, vec![1, 2, 3, 4]));
 }
 
 /// Whoever means one version applies that one or nothing.
 pub async fn only_the_version_that_is_meant_is_applied(fixture: &dyn Fixture) {
     let store = fixture.store();
-    assert_eq!(store.apply_staged("deploy", Some(1)).await.unwrap(), None, "nobody declared it");
+    assert_eq!(store.apply_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "nobody declared it");
     stage(fixture, 1).await;
     stage(fixture, 2).await;
     for other in [1, 3, u32::MAX] {
-        assert_eq!(store.apply_staged("deploy", Some(other)).await.unwrap(), None, "{other}");
+        assert_eq!(store.apply_staged(SAGA, "deploy", Some(other)).await.unwrap(), None, "{other}");
     }
     assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]), "what is staged goes on waiting");
-    assert_eq!(store.apply_staged("deploy", Some(2)).await.unwrap(), Some(2));
-    assert_eq!(store.apply_staged("deploy", Some(2)).await.unwrap(), None, "it is not staged any more");
+    assert_eq!(store.apply_staged(SAGA, "deploy", Some(2)).await.unwrap(), Some(2));
+    assert_eq!(store.apply_staged(SAGA, "deploy", Some(2)).await.unwrap(), None, "it is not staged any more");
     assert_eq!(standing(fixture).await, (Some(2), None, vec![1, 2]));
 }
 
 /// What is activated becomes a version and the active one together, or neither; what was staged is not any more.
 pub async fn a_version_is_kept_and_active_together_or_not_at_all(fixture: &dyn Fixture) {
     let store = fixture.store();
-    let activate = async |number: u32| store.activate(&version(number, u64::from(number))).await.unwrap();
+    let activate = async |number: u32| {
+        store.add_version(SAGA, &version(number, u64::from(number)).into(), Becomes::Active).await.unwrap()
+    };
     assert!(!activate(2).await, "the first is 1");
     assert!(declared(fixture, "deploy").await.is_none());
     assert!(activate(1).await);
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
-    assert_eq!(store.definition("deploy", None).await.unwrap(), Some(version(1, 1)));
+    assert_eq!(store.document_version(SAGA, "deploy", None).await.unwrap(), Some(version(1, 1)));
     stage(fixture, 2).await;
     for taken in [1, 2, 4] {
         assert!(!activate(taken).await, "{taken}");
@@ -160,8 +166,45 @@ pub async fn a_version_is_kept_and_active_together_or_not_at_all(fixture: &dyn F
     assert!(activate(3).await);
     assert_eq!(standing(fixture).await, (Some(3), None, vec![1, 2, 3]));
     store.register(&named("code", 1)).await.unwrap();
-    assert!(!store.activate(&named("code", 2)).await.unwrap(), "that name belongs to code");
+    assert!(
+        !store.add_version(SAGA, &named("code", 2).into(), Becomes::Active).await.unwrap(),
+        "that name belongs to code"
+    );
     assert!(declared(fixture, "code").await.is_none());
+}
+
+/// Documents of different kinds may have the same name; each has versions of its own.
+pub async fn documents_of_different_kinds_share_no_names(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let other = DocumentVersion { fingerprint: None, ..version(1, 0) };
+    assert!(stage(fixture, 1).await);
+    assert!(stage(fixture, 2).await);
+    assert!(store.add_version("other", &other.clone().into(), Becomes::Active).await.unwrap());
+    assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]));
+    assert_eq!(store.document_version("other", "deploy", None).await.unwrap(), Some(other));
+    assert_eq!(store.discard_staged("other", "deploy", None).await.unwrap(), None);
+    assert_eq!(store.apply_staged("other", "deploy", Some(2)).await.unwrap(), None);
+    let found = store.durable_document("other", "deploy").await.unwrap().unwrap();
+    assert_eq!((found.active, found.staged, found.versions.len()), (Some(1), None, 1));
+}
+
+/// A document says when it was staged, applied or discarded last.
+pub async fn a_document_knows_when_it_changed_last(fixture: &dyn Fixture) {
+    let store = fixture.store();
+    let mut before = fixture.now();
+    stage(fixture, 1).await;
+    for change in 0..4 {
+        let changed_at = declared(fixture, "deploy").await.unwrap().changed_at;
+        assert!(before <= changed_at && changed_at <= fixture.now(), "{change}: {changed_at:?}");
+        fixture.advance(Duration::from_secs(60)).await;
+        before = fixture.now();
+        match change {
+            0 => assert!(store.apply_staged(SAGA, "deploy", None).await.unwrap().is_some()),
+            1 => assert!(stage(fixture, 2).await),
+            2 => assert!(store.discard_staged(SAGA, "deploy", None).await.unwrap().is_some()),
+            _ => {}
+        }
+    }
 }
 
 /// Of many who put in the next version at once one is taken, and the others leave nothing behind.
@@ -170,7 +213,7 @@ pub async fn of_many_who_activate_a_version_at_once_one_is_taken(fixture: &dyn F
     for number in 1..=5 {
         let putting = (0..8).map(|who| {
             let (store, definition) = (store.clone(), version(number, who));
-            async move { store.activate(&definition).await.unwrap() }
+            async move { store.add_version(SAGA, &definition.into(), Becomes::Active).await.unwrap() }
         });
         let taken = futures::future::join_all(putting).await;
         assert_eq!(taken.iter().filter(|taken| **taken).count(), 1);
@@ -181,15 +224,19 @@ pub async fn of_many_who_activate_a_version_at_once_one_is_taken(fixture: &dyn F
 /// Whoever means one version discards that one or nothing.
 pub async fn only_the_version_that_is_meant_is_discarded(fixture: &dyn Fixture) {
     let store = fixture.store();
-    assert_eq!(store.discard_staged("deploy", Some(1)).await.unwrap(), None, "nobody declared it");
+    assert_eq!(store.discard_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "nobody declared it");
     stage(fixture, 1).await;
     stage(fixture, 2).await;
     for other in [1, 3, u32::MAX] {
-        assert_eq!(store.discard_staged("deploy", Some(other)).await.unwrap(), None, "{other}");
+        assert_eq!(store.discard_staged(SAGA, "deploy", Some(other)).await.unwrap(), None, "{other}");
     }
     assert_eq!(standing(fixture).await, (None, Some(2), vec![1, 2]), "what is staged goes on waiting");
-    assert_eq!(store.discard_staged("deploy", Some(2)).await.unwrap(), Some(2));
-    assert_eq!(store.discard_staged("deploy", Some(2)).await.unwrap(), None, "it is not staged any more");
+    assert_eq!(store.discard_staged(SAGA, "deploy", Some(2)).await.unwrap(), Some(2));
+    assert_eq!(
+        store.discard_staged(SAGA, "deploy", Some(2)).await.unwrap(),
+        None,
+        "it is not staged any more"
+    );
     assert_eq!(standing(fixture).await, (None, None, vec![1, 2]));
 }
 
@@ -197,9 +244,9 @@ pub async fn only_the_version_that_is_meant_is_discarded(fixture: &dyn Fixture) 
 pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture) {
     let store = fixture.store();
     stage(fixture, 1).await;
-    store.apply_staged("deploy", None).await.unwrap();
+    store.apply_staged(SAGA, "deploy", None).await.unwrap();
     stage(fixture, 2).await;
-    assert_eq!(store.discard_staged("deploy", None).await.unwrap(), Some(2));
+    assert_eq!(store.discard_staged(SAGA, "deploy", None).await.unwrap(), Some(2));
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1, 2]));
     assert!(!stage(fixture, 2).await);
     assert!(stage(fixture, 3).await);
@@ -209,12 +256,12 @@ pub async fn a_discarded_version_leaves_its_number_behind(fixture: &dyn Fixture)
 /// Nothing to apply, nothing to discard: nothing changes.
 pub async fn what_is_not_staged_is_neither_applied_nor_discarded(fixture: &dyn Fixture) {
     let store = fixture.store();
-    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), None);
-    assert_eq!(store.discard_staged("deploy", None).await.unwrap(), None);
+    assert_eq!(store.apply_staged(SAGA, "deploy", None).await.unwrap(), None);
+    assert_eq!(store.discard_staged(SAGA, "deploy", None).await.unwrap(), None);
     stage(fixture, 1).await;
-    store.apply_staged("deploy", None).await.unwrap();
-    assert_eq!(store.apply_staged("deploy", None).await.unwrap(), None);
-    assert_eq!(store.discard_staged("deploy", None).await.unwrap(), None);
+    store.apply_staged(SAGA, "deploy", None).await.unwrap();
+    assert_eq!(store.apply_staged(SAGA, "deploy", None).await.unwrap(), None);
+    assert_eq!(store.discard_staged(SAGA, "deploy", None).await.unwrap(), None);
     assert_eq!(standing(fixture).await, (Some(1), None, vec![1]));
 }
 
@@ -223,14 +270,14 @@ pub async fn declarations_are_listed_by_name(fixture: &dyn Fixture) {
     let store = fixture.store();
     for (name, number) in [("refund", 1), ("Zebra", 1), ("deploy", 1), ("refund", 2)] {
         let before = fixture.now();
-        assert!(store.stage(&named(name, number)).await.unwrap());
+        assert!(store.add_version(SAGA, &named(name, number).into(), Becomes::Staged).await.unwrap());
         fixture.advance(Duration::from_secs(60)).await;
         let newest = *declared(fixture, name).await.unwrap().versions.last().unwrap();
         assert_eq!(newest.number, number);
         assert!(before <= newest.created_at && newest.created_at <= fixture.now(), "{newest:?}");
     }
     store.register(&named("code", 1)).await.unwrap();
-    let all = store.declared(None).await.unwrap();
+    let all = store.documents(SAGA, None).await.unwrap();
     let names: Vec<(&str, usize)> = all.iter().map(|found| (&*found.name, found.versions.len())).collect();
     assert_eq!(names, [("Zebra", 1), ("deploy", 1), ("refund", 2)]);
     let refund = declared(fixture, "refund").await.unwrap();
@@ -274,11 +321,11 @@ pub async fn sagas_in_flight_are_counted_by_version(fixture: &dyn Fixture) {
 /// Declarations outlive the process that took them.
 pub async fn declarations_are_there_for_the_next_process(fixture: &dyn Fixture) {
     stage(fixture, 1).await;
-    fixture.store().apply_staged("deploy", None).await.unwrap();
+    fixture.store().apply_staged(SAGA, "deploy", None).await.unwrap();
     stage(fixture, 2).await;
     let before = declared(fixture, "deploy").await;
     fixture.reopen().await;
     assert_eq!(declared(fixture, "deploy").await, before);
     assert_eq!(standing(fixture).await, (Some(1), Some(2), vec![1, 2]));
-    assert_eq!(fixture.store().apply_staged("deploy", None).await.unwrap(), Some(2));
+    assert_eq!(fixture.store().apply_staged(SAGA, "deploy", None).await.unwrap(), Some(2));
 }

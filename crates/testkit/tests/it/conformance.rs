@@ -110,6 +110,8 @@ macro_rules! every_store {
                 a_staged_version_waits_to_be_applied
                 only_the_next_version_is_staged
                 a_name_that_belongs_to_code_is_not_declared
+                documents_of_different_kinds_share_no_names
+                a_document_knows_when_it_changed_last
                 staging_replaces_what_was_staged
                 only_the_version_that_is_meant_is_applied
                 a_version_is_kept_and_active_together_or_not_at_all

@@ -87,10 +87,11 @@ async fn a_machine_that_is_staged_is_applied_or_discarded_as_it_was_seen() {
         let page = admin.submit(&page.must_form("/machines/parcel/discard"), &[]).await;
         assert!(page.form("/machines/parcel/apply").is_none());
         assert_eq!(admin.send(&apply, &[]).await.status, 409, "nothing is staged any more");
-        expect(&stage.put("/v1/lifecycles/parcel", &next).await, 200);
+        expect(&stage.put("/v1/lifecycles/parcel", &next).await, 201);
         let page = admin.see("/lifecycles/parcel").await;
         admin.submit(&page.must_form("/machines/parcel/apply"), &[]).await;
-        assert_eq!(expect(&stage.api.get("/v1/lifecycles/parcel").await, 200)["active"], 2);
+        let active = &expect(&stage.api.get("/v1/lifecycles/parcel").await, 200)["active"];
+        assert_eq!(*active, 3, "the number of a discarded version is not used again");
         assert_eq!(stage.audited(1).await, ["admin POST /machines/parcel/apply: 303"]);
     })
     .await;

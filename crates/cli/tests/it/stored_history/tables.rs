@@ -108,7 +108,7 @@ const ACTIVE_LIFECYCLE: &[&str] = &[
 ];
 
 /// Which version is active and which one is staged.
-const DECLARED: &[&str] = &["active", "staged", "changed_at"];
+const DOCUMENT: &[&str] = &["active", "staged", "changed_at"];
 
 const MIGRATIONS: &str = "the migration runner reads it, and nothing refers to it";
 const EMPTY: &str = "its constraints refuse every row";
@@ -116,8 +116,23 @@ const DERIVED: &str = "triggers derive it from another table";
 
 /// Every table of SQLite and PostgreSQL. A table that is missing here fails the test.
 pub(crate) const TABLES: &[Table] = &[
-    history("definitions", &[frozen("name = 'd' and version = 1"), frozen("name = 'd' and version = 2")]),
-    history("declared", &[active("name = 'd'", DECLARED), active("name = 'e'", DECLARED)]),
+    history(
+        "document_versions",
+        &[
+            frozen("kind = 'saga' and name = 'd' and version = 1"),
+            frozen("kind = 'saga' and name = 'd' and version = 2"),
+            frozen("kind = 'lifecycle' and name = 'm' and version = 1"),
+            frozen("kind = 'lifecycle' and name = 'm' and version = 2"),
+        ],
+    ),
+    history(
+        "documents",
+        &[
+            active("kind = 'saga' and name = 'd'", DOCUMENT),
+            active("kind = 'saga' and name = 'e'", DOCUMENT),
+            active("kind = 'lifecycle' and name = 'm'", DOCUMENT),
+        ],
+    ),
     free("nodes", "it lists the processes that are alive"),
     free("parked_items", "it lists what is passed over for now"),
     free("turns", "it holds leases of maintenance work"),
@@ -197,12 +212,7 @@ pub(crate) const TABLES: &[Table] = &[
     free("webhook_senders", "it lists the nodes that send"),
     free("webhook_rejected_reports", "it holds reports until the database takes them"),
     free("webhook_pauses", "it shows what nodes hold in memory, until it expires"),
-    history(
-        "lifecycle_machines",
-        &[frozen("name = 'm' and version = 1"), frozen("name = 'm' and version = 2")],
-    ),
     history("lifecycle_states", &[frozen("state = 'requested'"), frozen("state = 'live'")]),
-    history("lifecycle_declared", &[active("name = 'm'", DECLARED)]),
     history(
         "lifecycles",
         &[
@@ -213,7 +223,6 @@ pub(crate) const TABLES: &[Table] = &[
     ),
     history("lifecycle_dead_letters", &[deletable("mark = 'm-1'"), deletable("mark = 'm-2'")]),
     history("orders", &[frozen("tx_id = {id:1}"), frozen("tx_id = {id:2}")]),
-    free("order_settings", "it holds what is staged"),
     history(
         "alert_notices",
         &[
@@ -236,11 +245,14 @@ pub(crate) const TABLES: &[Table] = &[
 
 /// The rows, in SQL of both dialects once its placeholders are filled in.
 pub(crate) const SEED: &str = "
-    insert into definitions (name, version, fingerprint, body, created_at)
+    insert into document_versions (kind, name, version, fingerprint, body, created_at)
     values
-        ('d', 1, 1, '{}', {t}), ('d', 2, 2, '{}', {t}), ('e', 1, 3, '{}', {t}),
-        ('other', 1, 4, '{}', {t}), ('other', 2, 5, '{}', {t});
-    insert into declared (name, active, staged, changed_at) values ('d', 1, 2, {t}), ('e', 1, null, {t});
+        ('saga', 'd', 1, 1, '{}', {t}), ('saga', 'd', 2, 2, '{}', {t}), ('saga', 'e', 1, 3, '{}', {t}),
+        ('saga', 'other', 1, 4, '{}', {t}), ('saga', 'other', 2, 5, '{}', {t}),
+        ('lifecycle', 'm', 1, null, '{}', {t}), ('lifecycle', 'm', 2, null, '{}', {t}),
+        ('lifecycle', 'other', 1, null, '{}', {t}), ('lifecycle', 'other', 2, null, '{}', {t});
+    insert into documents (kind, name, active, staged, changed_at)
+    values ('saga', 'd', 1, 2, {t}), ('saga', 'e', 1, null, {t}), ('lifecycle', 'm', 1, 2, {t});
 
     insert into sagas (id, definition, version, status, wake_at, created_at, updated_at)
     values
@@ -306,10 +318,6 @@ pub(crate) const SEED: &str = "
     insert into job_results (job_id, delivery_id, at, error_code)
     values (901, 1, {t}, null), (902, 1, {t}, 'http_500');
 
-    insert into lifecycle_machines (name, version, body, created_at)
-    values
-        ('m', 1, '{}', {t}), ('m', 2, '{}', {t}), ('other', 1, '{}', {t}), ('other', 2, '{}', {t});
-    insert into lifecycle_declared (name, active, staged, changed_at) values ('m', 1, 2, {t});
     insert into lifecycle_states (machine, version, state, place, terminal)
     values ('m', 1, 'requested', 1, {false}), ('m', 1, 'live', 2, {true});
     insert into lifecycles (

@@ -20,8 +20,8 @@ macro_rules! migration {
 /// The engine's own tables.
 pub(super) static ENGINE: Schema = Schema {
     product: "engine",
-    // Nodes before the tenth do not know the event `step.leased`.
-    breaking: &[10],
+    // Nodes before the tenth do not know the event `step.leased`, and those before the 14th read the definitions' own tables.
+    breaking: &[10, 14],
     migrations: &[
         migration!("0001", "sagas"),
         migration!("0002", "jobs"),
@@ -36,6 +36,7 @@ pub(super) static ENGINE: Schema = Schema {
         migration!("0011", "cheaper_guards"),
         migration!("0012", "product_versions"),
         migration!("0013", "atomic_refusals"),
+        migration!("0014", "documents"),
     ],
 };
 

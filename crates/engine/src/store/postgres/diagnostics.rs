@@ -9,18 +9,22 @@ use tokio_postgres::Row;
 
 use super::sagas::{status, summary};
 use super::session::{Session, read};
-use super::values::{get, limit, time, timestamp};
+use super::values::{get, is_text, limit, time, timestamp};
 use super::{PostgresStore, schema, sql};
 use crate::store::diagnostics::{Footing, Heard, Owner, Queue, SchemaVersion, Software, Survey, Waiting};
 use crate::store::migrations::ENGINE;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, Summary, Unregistered};
+use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, InFlight, Summary, Unregistered};
 
 #[async_trait]
 impl DiagnosticsStore for PostgresStore {
     async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
         read!(self.sessions, |session| counts(session, known))
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        read!(self.sessions, |session| in_flight(session, definition))
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -63,6 +67,18 @@ async fn counts(session: &Session, known: &[Known]) -> Result<Counts, Error> {
         }
     }
     Ok(counts)
+}
+
+async fn in_flight(session: &Session, definition: &str) -> Result<Vec<InFlight>, Error> {
+    if !is_text(definition) {
+        return Ok(Vec::new());
+    }
+    let rows = session.query(sql!("in_flight"), &[&definition, &limit(ENOUGH)]).await?;
+    let counted = rows.iter().map(|row| {
+        let version = get::<i32>(row, "version")?.unsigned_abs();
+        Ok(InFlight { version, sagas: get::<i64>(row, "sagas")?.unsigned_abs().min(COUNTED + 1) })
+    });
+    counted.collect()
 }
 
 async fn stuck(session: &Session, since: Timestamp, at_most: usize) -> Result<Vec<Summary>, Error> {

@@ -17,12 +17,13 @@ use super::fault;
 use super::session::WAIT_WITHIN;
 use crate::runtime::guarded;
 use crate::store::Error;
+use crate::store::documents::SAGA;
 use crate::store::nodes::Notice;
 
 /// As the statements and functions of the database call them.
 const INBOX: &str = "backstitch_inbox";
 const START: &str = "backstitch_start";
-const DEFINITION: &str = "backstitch_definition";
+const DOCUMENT: &str = "backstitch_document";
 const OUTBOX: &str = "backstitch_outbox";
 
 /// Wake-ups kept for a receiver that is busy.
@@ -103,7 +104,7 @@ async fn listening(dialler: &Dialler, notices: &mpsc::Sender<Notice>) -> Result<
             }
         }
     });
-    let listen = format!("listen {INBOX}; listen {START}; listen {DEFINITION}; listen {OUTBOX}");
+    let listen = format!("listen {INBOX}; listen {START}; listen {DOCUMENT}; listen {OUTBOX}");
     client.batch_execute(&listen).await.map_err(|why| fault::error(&why))?;
     Ok(Line { _client: client, ended })
 }
@@ -116,7 +117,8 @@ fn notice(message: &AsyncMessage) -> Option<Notice> {
     match notification.channel() {
         INBOX => saga().map(Notice::Mail),
         START => saga().map(Notice::Started),
-        DEFINITION => Some(Notice::Applied),
+        // Documents of other kinds are read whenever they are used.
+        DOCUMENT => (notification.payload() == SAGA).then_some(Notice::Applied),
         OUTBOX => Some(Notice::Published),
         _ => None,
     }

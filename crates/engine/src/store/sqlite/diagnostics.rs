@@ -18,13 +18,18 @@ use crate::store::diagnostics::{
 use crate::store::migrations::ENGINE;
 use crate::store::nodes::Known;
 use crate::store::query::ENOUGH;
-use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, Summary, Unregistered};
+use crate::store::{COUNTED, Counts, DiagnosticsStore, Error, InFlight, Summary, Unregistered};
 
 #[async_trait]
 impl DiagnosticsStore for SqliteStore {
     async fn counts(&self, known: &[Known]) -> Result<Counts, Error> {
         let (known, now) = (known.to_vec(), self.clock.now());
         self.connections.read(move |connection| counts(connection, &known, now)).await
+    }
+
+    async fn in_flight(&self, definition: &str) -> Result<Vec<InFlight>, Error> {
+        let definition = definition.to_owned();
+        self.connections.read(move |connection| in_flight(connection, &definition)).await
     }
 
     async fn stuck(&self, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
@@ -71,6 +76,18 @@ fn counts(connection: &Connection, known: &[Known], now: Timestamp) -> Result<Co
         }
     }
     Ok(counts)
+}
+
+fn in_flight(connection: &Connection, definition: &str) -> Result<Vec<InFlight>, Fault> {
+    let mut statement = connection.prepare_cached(sql!("in_flight"))?;
+    let mut rows = statement.query(params![definition, limit(ENOUGH)])?;
+    let mut found = Vec::new();
+    while let Some(row) = rows.next()? {
+        let row = Reading::of("sagas", &definition, row);
+        let sagas = row.count::<u64>(1, "count")?.min(COUNTED + 1);
+        found.push(InFlight { version: row.count(0, "version")?, sagas });
+    }
+    Ok(found)
 }
 
 fn stuck(connection: &Connection, since: Timestamp, at_most: usize) -> Result<Vec<Summary>, Fault> {

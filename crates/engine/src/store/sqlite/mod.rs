@@ -8,9 +8,8 @@
 mod claim_rows;
 mod commit;
 mod connections;
-mod declared;
-mod definitions;
 mod diagnostics;
+mod documents;
 mod events;
 mod fault;
 mod file;
@@ -38,7 +37,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 
 pub use commit::commit_in;
-pub(crate) use definitions::definition_in;
+pub(crate) use documents::definition_in;
 pub use events::{EventRow, append_events};
 pub use file::WRITER_SETTINGS;
 pub use grouped_insert::{GroupedInsert, RowValues};

@@ -5,9 +5,9 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use async_trait::async_trait;
 use backstitch::kernel::saga::draft::{Draft, DraftStep, Performer};
+use backstitch::store::InFlight;
 use backstitch::store::Store;
-use backstitch::store::declared::InFlight;
-use backstitch::store::nodes::Registered;
+use backstitch::store::documents::{Becomes, DocumentVersion, SAGA};
 use backstitch::store::watched::{Moment, Watch, Watched};
 use backstitch::{Declaring, Engine, Error, Payload, Saga, Status, StepError, secs};
 use serde_json::json;
@@ -321,9 +321,9 @@ async fn a_version_that_cannot_be_run_keeps_no_other_from_it() {
         [("alien", json!({"thoughts": []})), ("bespoke", json!({"name": "bespoke", "steps": [{"id": "a"}]}))]
     {
         let body = Payload::encode(&body).unwrap();
-        let odd = Registered { name: name.into(), version: 1, fingerprint: 7, body };
-        assert!(bench.store.stage(&odd).await.unwrap());
-        bench.store.apply_staged(name, None).await.unwrap();
+        let odd = DocumentVersion { name: name.into(), version: 1, fingerprint: Some(7), body };
+        assert!(bench.store.add_version(SAGA, &odd.into(), Becomes::Staged).await.unwrap());
+        bench.store.apply_staged(SAGA, name, None).await.unwrap();
     }
     let engine = bench.open().await;
     assert!(execute(&engine, "trip").await.succeeded());
@@ -406,11 +406,13 @@ impl Watch for Meddler {
     async fn at(&self, moment: Moment<'_>) -> Result<(), backstitch::store::Error> {
         let Moment::BeforeApplying(name) = moment else { return Ok(()) };
         if self.left.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |left| left.checked_sub(1)).is_ok() {
-            let newest = self.store.definition(name, None).await?.map_or(0, |newest| newest.version);
+            let newest =
+                self.store.document_version(SAGA, name, None).await?.map_or(0, |newest| newest.version);
             let draft = Draft { version: newest + 1, ..written(name, [calling("meddled")]) };
             let body = Payload::encode(&draft).unwrap();
-            let other = Registered { name: name.into(), version: draft.version, fingerprint: 0, body };
-            assert!(self.store.stage(&other).await?);
+            let other =
+                DocumentVersion { name: name.into(), version: draft.version, fingerprint: Some(0), body };
+            assert!(self.store.add_version(SAGA, &other.into(), Becomes::Staged).await?);
         }
         Ok(())
     }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU32, Ordering};
 
+use backstitch::store::documents::SAGA;
 use backstitch::{Resolution, Retry, Saga, Status, StepError, secs};
 use tokio::time::Instant;
 
@@ -193,8 +194,10 @@ async fn a_hook_waits_for_a_process_that_has_it_and_costs_no_tries_elsewhere() {
 async fn a_hook_is_called_though_the_process_that_ended_the_saga_does_not_have_it() {
     let (trace, bench) = (Trace::default(), Bench::new());
     let first = bench.open_with(failing(&trace, false, true)).await;
-    eventually("it is written down", async || bench.store.definition("s", Some(1)).await.unwrap().is_some())
-        .await;
+    eventually("it is written down", async || {
+        bench.store.document_version(SAGA, "s", Some(1)).await.unwrap().is_some()
+    })
+    .await;
     drop(first);
     let without = bench.open_with(failing(&trace, false, false)).await;
     execute(&without, "s").await;

@@ -11,6 +11,6 @@ select
             limit $2
         ) as counted
     )
-from lifecycle_machines as m
-where m.name = $1
+from document_versions as m
+where m.kind = 'lifecycle' and m.name = $1
 order by m.version

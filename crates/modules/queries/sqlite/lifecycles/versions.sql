@@ -10,6 +10,6 @@ select
             limit ?2
         )
     )
-from lifecycle_machines as m
-where m.name = ?1
+from document_versions as m
+where m.kind = 'lifecycle' and m.name = ?1
 order by m.version

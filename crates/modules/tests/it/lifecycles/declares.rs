@@ -153,9 +153,9 @@ async fn what_is_put_in_to_be_applied_is_a_version_and_active_in_one_go() {
         );
         machines.declare(parcel(&["lost"])).await.unwrap();
         // Nobody can apply it now, so nobody is to find it either.
-        stage.execute("alter table lifecycle_declared rename to declared_away").await.unwrap();
+        stage.execute("alter table documents rename to documents_away").await.unwrap();
         machines.put(parcel(&["held"]), true).await.unwrap_err();
-        stage.execute("alter table declared_away rename to lifecycle_declared").await.unwrap();
+        stage.execute("alter table documents_away rename to documents").await.unwrap();
         assert_eq!(machines.versions("parcel", 10).await.unwrap().len(), 3);
         let declared = machines.declared("parcel").await.unwrap();
         assert_eq!((declared.active, declared.staged), (Some(2), Some(3)));

@@ -31,7 +31,7 @@ async fn states_are_enforced_by_reference() {
         refused(&stage, "update lifecycles set last_error = 'stale'", "check").await;
         refused(&stage, "update lifecycles set key = 'other'", "never changes").await;
         refused(&stage, "delete from lifecycles", "not at its end").await;
-        refused(&stage, "update lifecycle_machines set body = '{}'", "never changes").await;
+        refused(&stage, "update document_versions set body = '{}'", "never changes").await;
         refused(&stage, "update lifecycle_states set terminal = not terminal", "never changes").await;
         refused(&stage, "update saga_events set type = 'x'", "append-only").await;
         refused(&stage, "delete from saga_events", "append-only").await;

@@ -88,10 +88,10 @@ async fn plan(stage: &Stage, sql: &str) -> String {
 }
 
 async fn fill(stage: &Stage) {
-    let machines = "insert into lifecycle_machines (name, version, body, created_at) values ";
+    let machines = "insert into document_versions (kind, name, version, body, created_at) values ";
     match &stage.place {
         Place::Sqlite(_) => {
-            stage.execute(&format!("{machines} ('m', 1, '', 0)")).await.unwrap();
+            stage.execute(&format!("{machines} ('lifecycle', 'm', 1, '', 0)")).await.unwrap();
             let states = "insert into lifecycle_states (machine, version, state, place, terminal) \
                           values ('m', 1, 'a', 0, 0), ('m', 1, 'b', 1, 0)";
             stage.execute(states).await.unwrap();
@@ -104,7 +104,7 @@ async fn fill(stage: &Stage) {
             stage.execute("analyze").await.unwrap();
         }
         Place::Postgres { .. } => {
-            stage.execute(&format!("{machines} ('m', 1, '', now())")).await.unwrap();
+            stage.execute(&format!("{machines} ('lifecycle', 'm', 1, '', now())")).await.unwrap();
             let states = "insert into lifecycle_states (machine, version, state, place, terminal) \
                           values ('m', 1, 'a', 0, false), ('m', 1, 'b', 1, false)";
             stage.execute(states).await.unwrap();

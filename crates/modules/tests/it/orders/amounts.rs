@@ -1,6 +1,6 @@
 //! Sums of money, as both databases keep them.
 
-use backstitch_modules::orders::{Order, Orders};
+use backstitch_modules::orders::{Order, Orders, ServiceSetting};
 use serde_json::value::RawValue;
 
 use crate::orders::settings::{FORTH, stage};
@@ -37,7 +37,7 @@ async fn kept(orders: &Orders) -> Vec<String> {
 async fn an_amount_is_kept_as_it_was_confirmed_on_both_databases() {
     for scene in Stage::each().await {
         stage(&scene.orders, FORTH).await;
-        scene.orders.apply_services(None).await.unwrap();
+        scene.orders.apply_setting::<ServiceSetting>(None).await.unwrap();
         for (written, _) in AMOUNTS {
             confirm(&scene.orders, written).await;
         }

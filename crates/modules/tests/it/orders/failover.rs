@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use backstitch::store::postgres::PostgresStore;
 use backstitch::{Engine, Options};
-use backstitch_modules::orders::{self, Order, Orders, Rollback, Timeouts};
+use backstitch_modules::orders::{self, Order, Orders, Rollback, ServiceSetting, Timeouts};
 use backstitch_testkit::PATIENCE;
 use backstitch_testkit::postgres::replicated::{CONFIRM, Replicated};
 use serde_json::json;
@@ -51,7 +51,7 @@ async fn repeated_confirmation_waits_for_the_standby() {
     let first_node = Runtime::new().unwrap();
     let first = first_node.spawn(open(servers.address.clone())).await.unwrap();
     stage(&first, FORTH).await;
-    first.apply_services(None).await.unwrap();
+    first.apply_setting::<ServiceSetting>(None).await.unwrap();
     let second = open(servers.address.clone()).await;
     servers.standby.stop_immediate().unwrap();
     let request = first_node.spawn(confirm(first));

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::Status;
-use backstitch_modules::orders::Order;
+use backstitch_modules::orders::{Order, ServiceSetting};
 use serde_json::json;
 
 use crate::orders::settings::{FORTH, stage};
@@ -13,7 +13,7 @@ use crate::orders::stage::{Stage, texts};
 async fn an_order_goes_with_its_saga_and_no_other_does() {
     for scene in Stage::each().await {
         stage(&scene.orders, FORTH).await;
-        scene.orders.apply_services(None).await.unwrap();
+        scene.orders.apply_setting::<ServiceSetting>(None).await.unwrap();
         let mut sagas = Vec::new();
         for id in ["first", "second"] {
             let order = json!({

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use async_trait::async_trait;
 use backstitch::store::product::Database;
 use backstitch::{Attempt, Caller, Payload, StepError};
-use backstitch_modules::orders::{Order, Orders};
+use backstitch_modules::orders::{Order, Orders, ServiceSetting};
 use serde_json::json;
 
 use crate::orders::settings::{FORTH, stage};
@@ -50,7 +50,7 @@ async fn view(orders: &Orders) -> Vec<[Option<String>; 3]> {
 async fn the_view_can_be_read_whatever_characters_services_answer_with() {
     for scene in Stage::each_calling(Arc::new(Strange)).await {
         stage(&scene.orders, FORTH).await;
-        scene.orders.apply_services(None).await.unwrap();
+        scene.orders.apply_setting::<ServiceSetting>(None).await.unwrap();
         let order = json!({
             "order_id": "o", "customer_id": "c", "items": [{"sku": "s", "quantity": 1}], "amount": 1
         });

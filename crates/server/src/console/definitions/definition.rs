@@ -4,7 +4,8 @@ use askama::Template;
 use axum::extract::State;
 use axum::response::Response;
 use backstitch::Draft;
-use backstitch::store::declared::{Declared, InFlight};
+use backstitch::store::InFlight;
+use backstitch::store::documents::Document;
 use backstitch_modules::declaration::{Declaration, changes};
 use backstitch_modules::orders;
 
@@ -12,6 +13,7 @@ use super::place;
 use super::plans::{self, Rollback};
 use crate::app::App;
 use crate::console::address::address;
+use crate::console::documents::{self, difference};
 use crate::console::done::Done;
 use crate::console::drawing::Drawing;
 use crate::console::line_diff::LineDiff;
@@ -95,9 +97,9 @@ pub(in crate::console) async fn show(
         changes: both
             .map(|(before, after)| changes(before, after).iter().map(ToString::to_string).collect())
             .unwrap_or_default(),
-        difference: after
-            .as_ref()
-            .map(|after| LineDiff::of(&before.as_ref().map(written).unwrap_or_default(), &written(after))),
+        difference: after.as_ref().map(|after| {
+            difference(before.as_ref().map(Declaration::show).as_ref(), &Declaration::show(after))
+        }),
         text: draft.as_ref().map(written),
         here: place(&name),
         is_declared: declared.is_some(),
@@ -117,7 +119,7 @@ pub(in crate::console) async fn show(
 fn versions(
     frame: &Frame,
     name: &str,
-    declared: Option<&Declared>,
+    declared: Option<&Document>,
     of_code: &[u32],
     in_flight: &[InFlight],
 ) -> Vec<Version> {
@@ -143,6 +145,5 @@ fn versions(
 
 /// As its author could have written it.
 pub(super) fn written(draft: &Draft) -> String {
-    // Cannot fail: it is JSON already.
-    serde_json::to_string_pretty(&Declaration::show(draft)).unwrap_or_default()
+    documents::written(&Declaration::show(draft))
 }

@@ -13,8 +13,7 @@ use crate::console::parts::When;
 use crate::console::visitor::Visitor;
 use crate::http::Query;
 use crate::problem::Problem;
-
-const LIMIT: usize = 100;
+use crate::routes::DocumentPage;
 
 #[derive(Template)]
 #[template(path = "definitions/list.html")]
@@ -45,10 +44,9 @@ pub(in crate::console) async fn show(
     query.finish("cursor")?;
     let frame = Frame::new(&app, visitor, Section::Definitions, "Definitions").live("/live");
     let all = app.engine.declarations().await?;
-    let mut rest = all.iter().filter(|declared| *declared.name > *after);
-    let declared: Vec<Row> = rest
-        .by_ref()
-        .take(LIMIT)
+    let (shown, next) = DocumentPage::after(after).of(&all);
+    let declared: Vec<Row> = shown
+        .iter()
         .map(|it| Row {
             name: it.name.to_string(),
             place: if &*it.name == orders::DEFINITION { "/orders".to_owned() } else { place(&it.name) },
@@ -58,8 +56,7 @@ pub(in crate::console) async fn show(
             changed: it.versions.last().map(|newest| frame.when(newest.created_at)),
         })
         .collect();
-    let next = rest.next().and(declared.last());
-    let next = next.map(|last| address("/definitions", &[("cursor", Some(&last.name))]));
+    let next = next.map(|last| address("/definitions", &[("cursor", Some(&last))]));
     let mut known = app.engine.runnable().await;
     known.retain(|known| !all.iter().any(|declared| declared.name == known.name));
     known.sort_by(|one, other| (&one.name, one.version).cmp(&(&other.name, other.version)));

@@ -15,7 +15,7 @@ use crate::console::page::{Frame, Section, answer, page, told};
 use crate::console::visitor::Visitor;
 use crate::http::Query;
 use crate::problem::{Problem, Told};
-use crate::routes::refuse_the_servers_own_definition;
+use crate::routes::{DeclaredKind as _, Definitions};
 
 #[derive(Template)]
 #[template(path = "definitions/write.html")]
@@ -61,7 +61,7 @@ pub(in crate::console) async fn take(State(app): State<App>, visitor: Visitor, f
 /// JSON can be read as YAML.
 async fn staged(app: &App, text: &str) -> Result<(String, u32), Problem> {
     let draft = Declaration::read(text.as_bytes(), Format::Yaml).map_err(backstitch::Error::from)?;
-    refuse_the_servers_own_definition(&draft.name)?;
+    Definitions::refuse_the_servers_own(&draft.name)?;
     let name = draft.name.clone();
     let declared = app.engine.declare(draft).await?;
     Ok((name, declared.version))

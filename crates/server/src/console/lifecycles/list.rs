@@ -13,8 +13,8 @@ use crate::console::parts::When;
 use crate::console::visitor::Visitor;
 use crate::http::Query;
 use crate::problem::Problem;
+use crate::routes::DocumentPage;
 
-const LIMIT: usize = 100;
 /// Stuck ones that are listed.
 const STUCK: usize = 20;
 
@@ -54,21 +54,18 @@ pub(in crate::console) async fn show(
     let declared = app.lifecycles.parts.machines.list().await?;
     let stuck = app.lifecycles.parts.stuck(STUCK).await?;
     let frame = Frame::new(&app, visitor, Section::Lifecycles, "Lifecycles").live("/live");
-    let mut rest = declared.into_iter().filter(|machine| *machine.name > *after);
-    let rows: Vec<Row> = rest
-        .by_ref()
-        .take(LIMIT)
+    let (shown, next) = DocumentPage::after(after).of(&declared);
+    let rows: Vec<Row> = shown
+        .iter()
         .map(|it| Row {
             place: machine_place(&it.name),
             active: it.active,
             staged: it.staged,
             changed: frame.when(it.changed_at),
-            name: it.name,
+            name: it.name.to_string(),
         })
         .collect();
-    let more = rest.next().is_some();
-    let next = rows.last().filter(|_| more);
-    let next = next.map(|last| address("/lifecycles", &[("cursor", Some(&last.name))]));
+    let next = next.map(|last| address("/lifecycles", &[("cursor", Some(&last))]));
     let late = |it: Stuck| Late {
         machine: it.standing.machine.to_string(),
         place: place(&it.standing.machine, &it.standing.key),

@@ -9,8 +9,8 @@ use backstitch_modules::lifecycles::{Count, Filter, Kind, Machine, Standing, sit
 use super::diagram::{self, COUNTED, look};
 use super::{machine_place, place};
 use crate::app::App;
-use crate::auth::Holder;
 use crate::console::address::{address, escaped};
+use crate::console::documents::{difference, written};
 use crate::console::done::Done;
 use crate::console::drawing::Drawing;
 use crate::console::line_diff::LineDiff;
@@ -137,7 +137,7 @@ pub(in crate::console) async fn show(
         rows.push(Row::of(&frame, &machine, standing));
     }
     let holder = frame.visitor.holder.clone();
-    let written = |machine: &Machine| written(holder.as_ref(), &app, machine);
+    let shown_as = |machine: &Machine| machine_for(holder.as_ref(), &app, machine);
     let here = machine_place(&name);
     let counted = Counted { all: &counts, abandoned: &abandoned };
     let states = shown.iter().flat_map(|machine| state_rows(&here, machine, &counted));
@@ -159,9 +159,9 @@ pub(in crate::console) async fn show(
                 in_flight: capped(it.in_flight, COUNTED),
             })
             .collect(),
-        difference: staged.as_ref().map(|staged| {
-            LineDiff::of(&active.as_deref().map(&written).unwrap_or_default(), &written(staged.as_ref()))
-        }),
+        difference: staged
+            .as_ref()
+            .map(|staged| difference(active.as_deref().map(&shown_as).as_ref(), &shown_as(staged.as_ref()))),
         drawing: shown.as_ref().and_then(|machine| diagram::drawn(machine, &counts, None)),
         states: states.collect(),
         is_filtered: filter != Filter::default(),
@@ -176,7 +176,7 @@ pub(in crate::console) async fn show(
                 ],
             )
         }),
-        text: shown.as_deref().map(&written),
+        text: shown.as_deref().map(|machine| written(&shown_as(machine))),
         state: filter.state.clone().unwrap_or_default(),
         correlation_id: filter.correlation_id.clone().unwrap_or_default(),
         frame,
@@ -226,12 +226,6 @@ fn follows(machine: &Machine, state: &str, kind: &Kind) -> String {
         follows.push(format!("{again} after a start"));
     }
     follows.join(", ")
-}
-
-/// As its author could have written it.
-fn written(holder: Option<&Holder>, app: &App, machine: &Machine) -> String {
-    // Cannot fail: it is JSON already.
-    serde_json::to_string_pretty(&machine_for(holder, app, machine)).unwrap_or_default()
 }
 
 impl Row {

@@ -52,7 +52,7 @@ pub(in crate::console) async fn show(
     query.finish(KNOWN)?;
     let found = wanted.page(&app, before, LIMIT).await?;
     let next = found.next.map(|next| wanted.address("/sagas", &[("cursor", &next.to_string())]));
-    let declared = app.engine.store().declared(None).await.map_err(|why| Problem::of_store(&why))?;
+    let declared = app.engine.declarations().await?;
     let mut frame = Frame::new(&app, visitor, Section::Sagas, "Sagas").after(done);
     if before.is_none() {
         frame = frame.live("/live");

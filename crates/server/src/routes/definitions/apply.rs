@@ -1,31 +1,22 @@
 //! `POST /v1/definitions/{name}/apply` and `DELETE /v1/definitions/{name}/staged`
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::super::declared::meant;
-use super::{InFlight, in_flight, refuse_the_servers_own};
+use super::super::documents::{self, Discarded};
+use super::{Definitions, InFlight};
 use crate::app::App;
-use crate::http::{NameInPath, Query, json};
+use crate::http::{NameInPath, Query};
 use crate::problem::{Described, Problem};
 
 /// A version that new sagas take from now on.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Applied {
-    name: String,
-    version: u32,
+    pub(super) name: String,
+    pub(super) version: u32,
     /// Sagas that have not ended, each with the version it was started with and keeps.
-    in_flight: Vec<InFlight>,
-}
-
-/// A version that was not applied.
-#[derive(Serialize, utoipa::ToSchema)]
-pub(crate) struct Discarded {
-    name: String,
-    /// Its number, which is not used again.
-    discarded: u32,
+    pub(super) in_flight: Vec<InFlight>,
 }
 
 /// Lets new sagas take the staged version. Those under way keep theirs.
@@ -43,11 +34,7 @@ pub(in crate::routes) async fn apply(
     NameInPath(name): NameInPath,
     query: Query,
 ) -> Result<Response, Problem> {
-    let expected = meant(query)?;
-    refuse_the_servers_own(&name)?;
-    let applied = app.engine.apply(&name, expected).await?;
-    let answer = Applied { name, version: applied.version, in_flight: in_flight(&applied.in_flight) };
-    Ok(json(StatusCode::OK, &answer))
+    documents::apply::<Definitions>(&app, &name, query).await
 }
 
 /// Forgets the staged version.
@@ -65,8 +52,5 @@ pub(in crate::routes) async fn discard(
     NameInPath(name): NameInPath,
     query: Query,
 ) -> Result<Response, Problem> {
-    let expected = meant(query)?;
-    refuse_the_servers_own(&name)?;
-    let discarded = app.engine.discard(&name, expected).await?;
-    Ok(json(StatusCode::OK, &Discarded { name, discarded }))
+    documents::discard::<Definitions>(&app, name, query).await
 }

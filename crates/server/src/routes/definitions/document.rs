@@ -11,14 +11,14 @@ use crate::http::{content_type, read_body};
 use crate::problem::{Kind, Problem};
 
 /// A declaration that has not been read yet.
-pub(in crate::routes) struct Document {
+pub(crate) struct Document {
     bytes: Bytes,
     format: Format,
 }
 
 impl Document {
     /// Reads it as whatever it has to be.
-    pub(in crate::routes) fn read<T>(
+    pub(crate) fn read<T>(
         &self,
         as_what: impl FnOnce(&[u8], Format) -> Result<T, Problems>,
     ) -> Result<T, Problems> {

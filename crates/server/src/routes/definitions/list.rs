@@ -3,16 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch::store::declared::Declared;
+use backstitch::store::documents::Document;
 use serde::Serialize;
 
+use super::super::documents::DocumentPage;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::{Described, Problem};
 use backstitch_api::time::{Time, rfc3339};
-
-const LIMIT: usize = 100;
-const MOST: usize = 1000;
 
 /// A page of declared definitions.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -44,7 +42,7 @@ pub(crate) struct VersionItem {
 }
 
 impl DefinitionItem {
-    pub(super) fn of(declared: &Declared) -> Self {
+    pub(super) fn of(declared: &Document) -> Self {
         let versions = declared.versions.iter();
         Self {
             name: declared.name.to_string(),
@@ -70,14 +68,10 @@ impl DefinitionItem {
         (status = 200, description = "A page", body = DefinitionPage),
         (status = 400, description = "A parameter is wrong", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
-    let limit = query.number("limit", 1, MOST)?.unwrap_or(LIMIT);
-    let after = query.text("cursor").unwrap_or_default();
-    query.finish("limit or cursor")?;
+pub(in crate::routes) async fn list(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    let asked = DocumentPage::read(query)?;
     let declared = app.engine.declarations().await?;
-    let mut rest = declared.iter().filter(|declared| *declared.name > *after);
-    let items: Vec<_> = rest.by_ref().take(limit).map(DefinitionItem::of).collect();
-    let more = rest.next().is_some();
-    let next_cursor = items.last().filter(|_| more).map(|last| last.name.clone());
+    let (page, next_cursor) = asked.of(&declared);
+    let items = page.iter().map(DefinitionItem::of).collect();
     Ok(json(StatusCode::OK, &DefinitionPage { items, next_cursor }))
 }

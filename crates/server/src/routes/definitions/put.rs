@@ -2,28 +2,27 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use backstitch_modules::declaration::Declaration;
 use serde::Serialize;
 
-use super::super::declared;
+use super::super::documents;
 use super::document::Document;
 use super::written::Written;
-use super::{InFlight, in_flight, refuse_the_servers_own};
+use super::{Definitions, InFlight};
 use crate::app::App;
-use crate::http::{NameInPath, Query, json};
+use crate::http::{NameInPath, Query};
 use crate::problem::{Described, Problem};
 
 /// What became of a definition.
 #[derive(Serialize, utoipa::ToSchema)]
 pub(crate) struct Declared {
-    name: String,
+    pub(super) name: String,
     /// The version it is.
-    version: u32,
+    pub(super) version: u32,
     /// `staged`, or `active` when it is what new sagas take.
-    standing: &'static str,
+    pub(super) standing: &'static str,
     /// Sagas that have not ended, by version; only where it was to be applied.
     #[serde(skip_serializing_if = "Option::is_none")]
-    in_flight: Option<Vec<InFlight>>,
+    pub(super) in_flight: Option<Vec<InFlight>>,
 }
 
 /// Stages a definition as the next version of its name, in place of what was staged before.
@@ -51,16 +50,5 @@ pub(in crate::routes) async fn put(
     query: Query,
     document: Document,
 ) -> Result<Response, Problem> {
-    let apply = declared::at_once(query)?;
-    refuse_the_servers_own(&name)?;
-    let draft = document.read(Declaration::read).map_err(backstitch::Error::from)?;
-    declared::goes_by(&draft.name, &name)?;
-    let (declaring, counted) = if apply {
-        let declaring = app.engine.declare_and_apply(draft).await?;
-        (declaring, Some(in_flight(&app.engine.in_flight(&name).await?)))
-    } else {
-        (app.engine.declare(draft).await?, None)
-    };
-    let (status, standing) = declared::told(declaring);
-    Ok(json(status, &Declared { name, version: declaring.version, standing, in_flight: counted }))
+    documents::put::<Definitions>(&app, name, query, &document).await
 }

@@ -1,34 +1,24 @@
 //! `POST /v1/lifecycles/{machine}/apply` and `DELETE /v1/lifecycles/{machine}/staged`
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
 use serde::Serialize;
 
-use super::super::declared::meant;
-use super::show::{COUNTED, VersionItem};
-use super::{refuse_the_servers_own, told};
+use super::super::documents::{self, Discarded};
+use super::Machines;
+use super::show::VersionItem;
 use crate::app::App;
-use crate::http::{MachineInPath, Query, json};
+use crate::http::{MachineInPath, Query};
 use crate::problem::{Described, Problem};
 
 /// A version that new lifecycles take from now on.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = MachineApplied)]
-pub(in crate::routes) struct Applied {
-    name: String,
-    version: u32,
+pub(crate) struct Applied {
+    pub(super) name: String,
+    pub(super) version: u32,
     /// Every version there is, oldest first, with what is under way on it.
-    versions: Vec<VersionItem>,
-}
-
-/// A version that was not applied.
-#[derive(Serialize, utoipa::ToSchema)]
-#[schema(as = MachineDiscarded)]
-pub(in crate::routes) struct Discarded {
-    name: String,
-    /// Its number, which is not used again.
-    discarded: u32,
+    pub(super) versions: Vec<VersionItem>,
 }
 
 /// Lets new lifecycles take the staged version. Those under way keep theirs.
@@ -47,12 +37,7 @@ pub(in crate::routes) async fn apply(
     MachineInPath(name): MachineInPath,
     query: Query,
 ) -> Result<Response, Problem> {
-    let expected = meant(query)?;
-    refuse_the_servers_own(&name)?;
-    let machines = &app.lifecycles.parts.machines;
-    let version = told(&app, machines.apply(&name, expected).await).await?;
-    let versions = machines.versions(&name, COUNTED).await?.iter().map(VersionItem::from).collect();
-    Ok(json(StatusCode::OK, &Applied { name, version, versions }))
+    documents::apply::<Machines>(&app, &name, query).await
 }
 
 /// Forgets which version is staged.
@@ -71,8 +56,5 @@ pub(in crate::routes) async fn discard(
     MachineInPath(name): MachineInPath,
     query: Query,
 ) -> Result<Response, Problem> {
-    let expected = meant(query)?;
-    refuse_the_servers_own(&name)?;
-    let discarded = told(&app, app.lifecycles.parts.machines.discard(&name, expected).await).await?;
-    Ok(json(StatusCode::OK, &Discarded { name, discarded }))
+    documents::discard::<Machines>(&app, name, query).await
 }

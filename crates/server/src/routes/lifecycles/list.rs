@@ -3,16 +3,14 @@
 use axum::extract::State;
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::lifecycles::Declared;
+use backstitch::store::documents::Document;
 use serde::Serialize;
 
+use super::super::documents::DocumentPage;
 use crate::app::App;
 use crate::http::{Query, json};
 use crate::problem::Problem;
 use backstitch_api::time::{Time, rfc3339};
-
-const LIMIT: usize = 100;
-const MOST: usize = 1000;
 
 /// A page of machines.
 #[derive(Serialize, utoipa::ToSchema)]
@@ -35,9 +33,10 @@ pub(in crate::routes) struct MachineItem {
     changed_at: Time,
 }
 
-impl From<Declared> for MachineItem {
-    fn from(Declared { name, active, staged, changed_at }: Declared) -> Self {
-        Self { name, active, staged, changed_at: rfc3339(changed_at) }
+impl From<&Document> for MachineItem {
+    fn from(document: &Document) -> Self {
+        let &Document { active, staged, changed_at, .. } = document;
+        Self { name: document.name.to_string(), active, staged, changed_at: rfc3339(changed_at) }
     }
 }
 
@@ -48,14 +47,10 @@ impl From<Declared> for MachineItem {
         ("cursor" = Option<String>, Query, description = "The `next_cursor` of the page before"),
     ),
     responses((status = 200, description = "A page", body = MachinePage)))]
-pub(in crate::routes) async fn list(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
-    let limit = query.number("limit", 1, MOST)?.unwrap_or(LIMIT);
-    let after = query.text("cursor").unwrap_or_default();
-    query.finish("limit or cursor")?;
+pub(in crate::routes) async fn list(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    let asked = DocumentPage::read(query)?;
     let declared = app.lifecycles.parts.machines.list().await?;
-    let mut rest = declared.into_iter().filter(|machine| *machine.name > *after);
-    let items: Vec<_> = rest.by_ref().take(limit).map(MachineItem::from).collect();
-    let more = rest.next().is_some();
-    let next_cursor = items.last().filter(|_| more).map(|last| last.name.clone());
+    let (page, next_cursor) = asked.of(&declared);
+    let items = page.iter().map(MachineItem::from).collect();
     Ok(json(StatusCode::OK, &MachinePage { items, next_cursor }))
 }

@@ -80,7 +80,7 @@ async fn hint(app: &App, error: &Error) -> Option<Problem> {
     match error {
         Error::UnknownMachine(name) => {
             let all = machines.list().await.ok()?;
-            let meant = nearest(name, all.iter().map(|machine| machine.name.as_str()))?;
+            let meant = nearest(name, all.iter().map(|machine| &*machine.name))?;
             let detail = format!("there is no machine `{name}`: did you mean `{meant}`?");
             Some(Problem::new(Kind::MachineNotFound, detail).with("nearest", meant))
         }

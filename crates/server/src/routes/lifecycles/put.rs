@@ -2,28 +2,27 @@
 
 use axum::extract::State;
 use axum::response::Response;
-use backstitch_modules::lifecycles::{Error, declaration};
 use serde::Serialize;
 
-use super::super::declared;
 use super::super::definitions::document::Document;
-use super::refuse_the_servers_own;
+use super::super::documents;
+use super::Machines;
 use super::written::Written;
 use crate::app::App;
-use crate::http::{MachineInPath, Query, json};
+use crate::http::{MachineInPath, Query};
 use crate::problem::{Described, Problem};
 
 /// What became of a declaration.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = MachineDeclared)]
-pub(in crate::routes) struct Declared {
-    name: String,
+pub(crate) struct Declared {
+    pub(super) name: String,
     /// The version it is.
-    version: u32,
+    pub(super) version: u32,
     /// `staged`, or `active` when it is what new lifecycles take.
-    standing: &'static str,
+    pub(super) standing: &'static str,
     /// The machine as a picture: Mermaid's `stateDiagram-v2`.
-    diagram: String,
+    pub(super) diagram: String,
 }
 
 /// Stages a machine as the next version of its name, in place of what was staged before.
@@ -50,14 +49,5 @@ pub(in crate::routes) async fn put(
     query: Query,
     document: Document,
 ) -> Result<Response, Problem> {
-    let apply = declared::at_once(query)?;
-    refuse_the_servers_own(&name)?;
-    let draft = document.read(declaration::read).map_err(Error::from)?;
-    declared::goes_by(&draft.name, &name)?;
-    let machines = &app.lifecycles.parts.machines;
-    let declaring = machines.put(draft, apply).await?;
-    let version = declaring.version;
-    let diagram = machines.machine(&name, version).await?.diagram();
-    let (status, standing) = declared::told(declaring);
-    Ok(json(status, &Declared { name, version, standing, diagram }))
+    documents::put::<Machines>(&app, name, query, &document).await
 }

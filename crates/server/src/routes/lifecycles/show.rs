@@ -66,7 +66,7 @@ pub(super) const COUNTED: usize = 10_001;
 /// A version of a machine.
 #[derive(Serialize, utoipa::ToSchema)]
 #[schema(as = MachineVersion)]
-pub(in crate::routes) struct VersionItem {
+pub(crate) struct VersionItem {
     version: u32,
     created_at: Time,
     /// Lifecycles of it that have not ended; 10,001 stands for more than 10,000. They keep it to their end.
@@ -123,7 +123,7 @@ pub(in crate::routes) async fn show(
     };
     let holder = holder.map(|Extension(holder)| holder);
     let answer = Shown {
-        item: declared.into(),
+        item: MachineItem::from(&declared),
         versions: versions.iter().map(VersionItem::from).collect(),
         definition: shown.as_ref().map(|machine| written_for(holder.as_ref(), &app, machine)),
         diagram: shown.as_ref().map(|machine| machine.diagram()),

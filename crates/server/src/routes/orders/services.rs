@@ -2,14 +2,13 @@
 
 use axum::Extension;
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::orders::ServicesChange;
+use backstitch_modules::orders::{ServiceSetting, ServicesChange};
 
-use super::settings::{applied, described};
+use super::settings::{self, described};
 use crate::app::App;
 use crate::auth::Holder;
-use crate::http::{Json, Query, json};
+use crate::http::{Json, Query};
 use crate::problem::{Described, Problem};
 
 /// Says the order in which the services are called, and where they are: what is active, and what is staged. Values of URLs' queries
@@ -21,10 +20,7 @@ pub(in crate::routes) async fn show(
     query: Query,
     holder: Option<Extension<Holder>>,
 ) -> Result<Response, Problem> {
-    query.finish("")?;
-    let services = app.orders.services().await?;
-    let sees_tokens = Holder::sees_secrets(holder.as_deref());
-    Ok(json(StatusCode::OK, &if sees_tokens { services } else { services.masked() }))
+    settings::show::<ServiceSetting>(&app, query, holder.as_deref()).await
 }
 
 /// Stages a change of the order in which the services are called, and where they are, in place of what was staged before.
@@ -40,8 +36,7 @@ pub(in crate::routes) async fn stage(
     query: Query,
     Json(change): Json<ServicesChange>,
 ) -> Result<Response, Problem> {
-    query.finish("")?;
-    Ok(json(StatusCode::OK, &app.orders.stage_services(change, app.clock.now()).await?))
+    settings::stage::<ServiceSetting>(&app, query, change).await
 }
 
 /// Lets new orders take the staged services. Orders under way keep theirs.
@@ -51,11 +46,8 @@ pub(in crate::routes) async fn stage(
         (status = 200, description = "New orders take them", body = described::ServicesApplied),
         (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn apply(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
-    let expected = query.text("revision");
-    query.finish("revision")?;
-    let now = app.orders.apply_services(expected.as_deref()).await?;
-    Ok(applied(app.orders.services().await?, &now))
+pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    settings::apply::<ServiceSetting>(&app, query).await
 }
 
 /// Forgets the staged services.
@@ -65,12 +57,6 @@ pub(in crate::routes) async fn apply(State(app): State<App>, mut query: Query) -
         (status = 200, description = "They are forgotten", body = described::ServicesStanding),
         (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn discard(
-    State(app): State<App>,
-    mut query: Query,
-) -> Result<Response, Problem> {
-    let expected = query.text("revision");
-    query.finish("revision")?;
-    app.orders.discard_services(expected.as_deref()).await?;
-    Ok(json(StatusCode::OK, &app.orders.services().await?))
+pub(in crate::routes) async fn discard(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    settings::discard::<ServiceSetting>(&app, query).await
 }

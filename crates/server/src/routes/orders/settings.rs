@@ -1,31 +1,67 @@
-//! What both kinds of settings are answered with, and what they look like.
+//! The requests that every setting of orders takes, and what they and their answers look like.
 
 use std::collections::BTreeMap;
 
 use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::orders::Standing;
+use backstitch_modules::orders::{Setting, Standing};
 use serde::Serialize;
 use utoipa::ToSchema;
 
 use super::super::definitions::{InFlight, in_flight};
-use crate::http::json;
+use crate::app::App;
+use crate::auth::Holder;
+use crate::http::{Query, json};
+use crate::problem::Problem;
 
 /// A change that new orders take from now on.
 #[derive(Serialize)]
 struct Applied<T> {
-    active: Option<T>,
-    staged: Option<T>,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    revision: Option<String>,
+    #[serde(flatten)]
+    standing: Standing<T>,
     version: u32,
     in_flight: Vec<InFlight>,
 }
 
-pub(super) fn applied<T: Serialize>(standing: Standing<T>, applied: &backstitch::Applied) -> Response {
-    let Standing { active, staged, revision } = standing;
+/// What is active and what is staged, without tokens where the caller may not see them.
+pub(super) async fn show<S: Setting>(
+    app: &App,
+    query: Query,
+    holder: Option<&Holder>,
+) -> Result<Response, Problem> {
+    query.finish("")?;
+    let standing = app.orders.setting::<S>().await?;
+    let sees_tokens = Holder::sees_secrets(holder);
+    Ok(json(StatusCode::OK, &if sees_tokens { standing } else { standing.masked::<S>() }))
+}
+
+/// Stages a change in place of what was staged before.
+pub(super) async fn stage<S: Setting>(app: &App, query: Query, change: S::Body) -> Result<Response, Problem> {
+    query.finish("")?;
+    Ok(json(StatusCode::OK, &app.orders.stage_setting::<S>(change).await?))
+}
+
+/// Lets new orders take the staged change.
+pub(super) async fn apply<S: Setting>(app: &App, query: Query) -> Result<Response, Problem> {
+    let expected = expected_revision(query)?;
+    let applied = app.orders.apply_setting::<S>(expected.as_deref()).await?;
+    let standing = app.orders.setting::<S>().await?;
     let in_flight = in_flight(&applied.in_flight);
-    json(StatusCode::OK, &Applied { active, staged, revision, version: applied.version, in_flight })
+    Ok(json(StatusCode::OK, &Applied { standing, version: applied.version, in_flight }))
+}
+
+/// Forgets the staged change.
+pub(super) async fn discard<S: Setting>(app: &App, query: Query) -> Result<Response, Problem> {
+    let expected = expected_revision(query)?;
+    app.orders.discard_setting::<S>(expected.as_deref()).await?;
+    Ok(json(StatusCode::OK, &app.orders.setting::<S>().await?))
+}
+
+/// The revision that is to be applied or discarded; whatever is staged unless given.
+fn expected_revision(mut query: Query) -> Result<Option<String>, Problem> {
+    let expected = query.text("revision");
+    query.finish("revision")?;
+    Ok(expected)
 }
 
 /// The forms of these answers and requests, for the description: the types that are read and written are those of

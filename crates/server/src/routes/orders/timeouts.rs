@@ -1,21 +1,19 @@
 //! `/v1/admin/config/timeouts`: how long each service may take.
 
 use axum::extract::State;
-use axum::http::StatusCode;
 use axum::response::Response;
-use backstitch_modules::orders::TimeoutsChange;
+use backstitch_modules::orders::{TimeoutSetting, TimeoutsChange};
 
-use super::settings::{applied, described};
+use super::settings::{self, described};
 use crate::app::App;
-use crate::http::{Json, Query, json};
+use crate::http::{Json, Query};
 use crate::problem::{Described, Problem};
 
 /// Says how long each service may take: what is active, and what is staged.
 #[utoipa::path(get, path = "/v1/admin/config/timeouts", tag = "configuration",
     responses((status = 200, description = "As they stand", body = described::TimeoutsStanding)))]
 pub(in crate::routes) async fn show(State(app): State<App>, query: Query) -> Result<Response, Problem> {
-    query.finish("")?;
-    Ok(json(StatusCode::OK, &app.orders.timeouts().await?))
+    settings::show::<TimeoutSetting>(&app, query, None).await
 }
 
 /// Stages a change of how long each service may take, in place of what was staged before.
@@ -31,8 +29,7 @@ pub(in crate::routes) async fn stage(
     query: Query,
     Json(change): Json<TimeoutsChange>,
 ) -> Result<Response, Problem> {
-    query.finish("")?;
-    Ok(json(StatusCode::OK, &app.orders.stage_timeouts(change, app.clock.now()).await?))
+    settings::stage::<TimeoutSetting>(&app, query, change).await
 }
 
 /// Lets new orders take the staged timeouts. Orders under way keep theirs.
@@ -42,11 +39,8 @@ pub(in crate::routes) async fn stage(
         (status = 200, description = "New orders take them", body = described::TimeoutsApplied),
         (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn apply(State(app): State<App>, mut query: Query) -> Result<Response, Problem> {
-    let expected = query.text("revision");
-    query.finish("revision")?;
-    let now = app.orders.apply_timeouts(expected.as_deref()).await?;
-    Ok(applied(app.orders.timeouts().await?, &now))
+pub(in crate::routes) async fn apply(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    settings::apply::<TimeoutSetting>(&app, query).await
 }
 
 /// Forgets the staged timeouts.
@@ -56,12 +50,6 @@ pub(in crate::routes) async fn apply(State(app): State<App>, mut query: Query) -
         (status = 200, description = "They are forgotten", body = described::TimeoutsStanding),
         (status = 409, description = "Nothing is staged, or something else than what is meant", body = Described, content_type = "application/problem+json"),
     ))]
-pub(in crate::routes) async fn discard(
-    State(app): State<App>,
-    mut query: Query,
-) -> Result<Response, Problem> {
-    let expected = query.text("revision");
-    query.finish("revision")?;
-    app.orders.discard_timeouts(expected.as_deref()).await?;
-    Ok(json(StatusCode::OK, &app.orders.timeouts().await?))
+pub(in crate::routes) async fn discard(State(app): State<App>, query: Query) -> Result<Response, Problem> {
+    settings::discard::<TimeoutSetting>(&app, query).await
 }

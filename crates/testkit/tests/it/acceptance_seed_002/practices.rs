@@ -162,8 +162,7 @@ async fn registered(engine: &Engine, saga: Saga) -> Draft {
     let name = saga.definition().name().to_owned();
     engine.register(saga).unwrap();
     execute(engine, &name).await;
-    let stored = engine.store().definition(&name, None).await.unwrap().unwrap();
-    stored.body.decode().unwrap()
+    engine.draft(&name, None).await.unwrap().unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -5,11 +5,10 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use backstitch::kernel::Payload;
 use backstitch::kernel::idempotency::Digest;
+use backstitch::store::documents::{DocumentStore as _, SAGA};
 use backstitch::store::outbox::{NewMessage, Publication, Published};
 use backstitch::store::postgres::PostgresStore;
-use backstitch::store::{
-    Claim, Commit, DefinitionStore as _, Error, MessageStore as _, SagaStore as _, Verdict,
-};
+use backstitch::store::{Claim, Commit, Error, MessageStore as _, SagaStore as _, Verdict};
 use backstitch::{Context, Engine, Options, Saga, Step};
 use backstitch_testkit::postgres::replicated::{CONFIRM, Replicated};
 use tokio::task::JoinHandle;
@@ -166,8 +165,7 @@ fn asking(address: &str, statement: &'static str) -> JoinHandle<String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn repeated_key_in_sql_waits_for_the_standby() {
     let mut servers = Replicated::start(&[]).await;
-    let register =
-        "insert into backstitch.definitions (name, version, fingerprint, body) values ('s', 1, 1, '{}')";
+    let register = "insert into backstitch.document_versions (kind, name, version, fingerprint, body) values ('saga', 's', 1, 1, '{}')";
     session(&servers.address).await.batch_execute(register).await.unwrap();
     servers.standby.stop_immediate().unwrap();
     let statements =
@@ -217,7 +215,7 @@ async fn durable_lookup_waits_for_the_standby() {
     let mut servers = Replicated::start(&[]).await;
     servers.standby.stop_immediate().unwrap();
     let store = PostgresStore::connect(&servers.address).await.unwrap();
-    let declared = tokio::spawn(async move { store.durably_declared("s").await });
+    let declared = tokio::spawn(async move { store.durable_document(SAGA, "s").await });
     servers.until_waiting(CONFIRM, &declared).await;
     servers.standby.start_again().unwrap();
     assert!(Replicated::answer(declared).await.unwrap().is_none());

@@ -43,9 +43,9 @@ async fn cost_of_stuck(count: i64) -> i64 {
          select
              lpad(to_hex(n), 32, '0')::uuid, 'definition-' || n % 3, 1, 'running', now() + interval '1 year', now(), now()
          from generate_series(1::bigint, {count}) as n;
-         insert into definitions (name, version, fingerprint, body)
-         select distinct definition, version, 0, '' from sagas;
-         vacuum analyze sagas; vacuum analyze definitions"
+         insert into document_versions (kind, name, version, fingerprint, body)
+         select distinct 'saga', definition, version, 0, '' from sagas;
+         vacuum analyze sagas; vacuum analyze document_versions"
     );
     execute_each(&client, &rows).await;
     pages(&client, query!("health_stuck"), "(now() + interval '1 hour', 100)", "").await

@@ -4,9 +4,9 @@ use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::{Event, Status};
 use backstitch::kernel::{Payload, Timestamp};
 use backstitch::outbox::Receiving;
-use backstitch::store::nodes::Registered;
+use backstitch::store::documents::{Becomes, DocumentStore, DocumentVersion, SAGA};
 use backstitch::store::postgres::{PostgresStore, commit_in};
-use backstitch::store::{DefinitionStore as _, MessageStore as _, SagaStore as _, Verdict};
+use backstitch::store::{MessageStore as _, SagaStore as _, Verdict};
 use backstitch::{Context, Engine, MAX_ATTRIBUTES, MAX_LABEL, Options, Saga, Step};
 use serde_json::json;
 use tokio_postgres::Client;
@@ -19,7 +19,10 @@ use crate::postgres_store::support::{fresh_store, log, new_id, session, start};
 
 async fn register(store: &PostgresStore, version: u32) {
     let body = Payload::null();
-    store.register(&Registered { name: "trip".into(), version, fingerprint: 7, body }).await.unwrap();
+    store
+        .register(&DocumentVersion { name: "trip".into(), version, fingerprint: Some(7), body })
+        .await
+        .unwrap();
 }
 
 async fn started(session: &Client, call: &str) -> Result<SagaId, tokio_postgres::Error> {
@@ -65,8 +68,8 @@ async fn a_declared_saga_is_started_in_sql_with_its_active_version() {
     let session = session(&address).await;
     let stage = async |version| {
         let body = Payload::null();
-        let declared = Registered { name: "trip".into(), version, fingerprint: 7, body };
-        assert!(store.stage(&declared).await.unwrap());
+        let declared = DocumentVersion { name: "trip".into(), version, fingerprint: Some(7), body };
+        assert!(store.add_version(SAGA, &declared.into(), Becomes::Staged).await.unwrap());
     };
     stage(1).await;
     let refused = started(&session, "'trip'").await.unwrap_err();
@@ -77,13 +80,13 @@ async fn a_declared_saga_is_started_in_sql_with_its_active_version() {
         let saga = started(&session, "'trip'").await.unwrap();
         store.load(&[saga]).await.unwrap().pop().unwrap().summary.version
     };
-    store.apply_staged("trip", None).await.unwrap();
+    store.apply_staged(SAGA, "trip", None).await.unwrap();
     assert_eq!(version().await, 1);
     stage(2).await;
     assert_eq!(version().await, 1, "not the one that is only staged");
-    store.apply_staged("trip", None).await.unwrap();
+    store.apply_staged(SAGA, "trip", None).await.unwrap();
     stage(3).await;
-    store.discard_staged("trip", None).await.unwrap();
+    store.discard_staged(SAGA, "trip", None).await.unwrap();
     assert_eq!(version().await, 2, "nor one that was discarded");
 }
 

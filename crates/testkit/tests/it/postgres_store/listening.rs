@@ -7,13 +7,12 @@ use async_trait::async_trait;
 use backstitch::inbox::{self, Message, Posted};
 use backstitch::kernel::saga::Phase;
 use backstitch::kernel::{Payload, SagaId};
+use backstitch::store::documents::{Becomes, DocumentStore, DocumentVersion, SAGA};
 use backstitch::store::jobs::{Answer, Withdrawal};
-use backstitch::store::nodes::{Notice, Registered};
+use backstitch::store::nodes::Notice;
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::store::{
-    Commit, DefinitionStore as _, Error, InboxStore as _, JobStore as _, SagaStore as _,
-};
+use backstitch::store::{Commit, Error, InboxStore as _, JobStore as _, SagaStore as _};
 use backstitch::{Context, Engine, Options, Saga, Step};
 use backstitch_testkit::conformance::make::job;
 use serde_json::Value;
@@ -38,7 +37,8 @@ async fn mail_and_starts_are_heard_by_other_nodes() {
     assert_eq!(store.post(saga, &pause, now()).await.unwrap(), Posted::Accepted);
     assert_eq!(next(&mut notices).await, Notice::Mail(saga));
 
-    let trip = Registered { name: "trip".into(), version: 1, fingerprint: 0, body: Payload::null() };
+    let trip =
+        DocumentVersion { name: "trip".into(), version: 1, fingerprint: Some(0), body: Payload::null() };
     store.register(&trip).await.unwrap();
     let session = session(&address).await;
     let quiet = session.query_one("select backstitch.start('trip')", &[]).await.unwrap();
@@ -52,16 +52,28 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
     let other = PostgresStore::connect(&address).await.unwrap();
     let mut notices = other.listen().await.unwrap().unwrap();
     assert_eq!(next(&mut notices).await, Notice::Missed);
-    let trip = |version| Registered { name: "trip".into(), version, fingerprint: 0, body: Payload::null() };
-    assert_eq!(store.apply_staged("trip", None).await.unwrap(), None, "nothing is staged, nobody is told");
-    store.stage(&trip(1)).await.unwrap();
-    store.apply_staged("trip", None).await.unwrap();
+    let trip = |version| DocumentVersion {
+        name: "trip".into(),
+        version,
+        fingerprint: Some(0),
+        body: Payload::null(),
+    };
+    assert_eq!(
+        store.apply_staged(SAGA, "trip", None).await.unwrap(),
+        None,
+        "nothing is staged, nobody is told"
+    );
+    store.add_version(SAGA, &trip(1).into(), Becomes::Staged).await.unwrap();
+    store.apply_staged(SAGA, "trip", None).await.unwrap();
     assert_eq!(next(&mut notices).await, Notice::Applied);
-    assert!(store.activate(&trip(2)).await.unwrap());
+    assert!(store.add_version(SAGA, &trip(2).into(), Becomes::Active).await.unwrap());
     assert_eq!(next(&mut notices).await, Notice::Applied);
-    assert!(!store.activate(&trip(2)).await.unwrap(), "it is there, and nobody is told");
-    store.stage(&trip(3)).await.unwrap();
-    store.discard_staged("trip", None).await.unwrap();
+    assert!(
+        !store.add_version(SAGA, &trip(2).into(), Becomes::Active).await.unwrap(),
+        "it is there, and nobody is told"
+    );
+    store.add_version(SAGA, &trip(3).into(), Becomes::Staged).await.unwrap();
+    store.discard_staged(SAGA, "trip", None).await.unwrap();
 
     let (answered, withdrawn) = (new_id(), new_id());
     let said = Message::Answered {

@@ -7,10 +7,11 @@ use std::time::Duration;
 use backstitch::Announced;
 use backstitch::kernel::SagaId;
 use backstitch::kernel::saga::Event;
+use backstitch::store::documents::DocumentStore as _;
 use backstitch::store::nodes::{AdoptedSaga, Epoch, Known, Node};
 use backstitch::store::postgres::PostgresStore;
 use backstitch::store::{
-    DefinitionStore as _, DiagnosticsStore as _, NodeStore as _, OwnershipStore as _, SagaStore as _, Verdict,
+    DiagnosticsStore as _, NodeStore as _, OwnershipStore as _, SagaStore as _, Verdict,
 };
 use backstitch_testkit::conformance::definitions::named;
 

@@ -55,7 +55,7 @@ fn cost_of_stuck(count: i64) -> i32 {
     connection
         .execute_batch(
             "update sagas set owner = null, wake_at = 9000000000000000 where owner is not null;
-             insert into definitions select distinct definition, version, 0, '', 0 from sagas",
+             insert into document_versions select distinct 'saga', definition, version, 0, '', 0 from sagas",
         )
         .unwrap();
     let now = now().as_micros();
@@ -94,7 +94,8 @@ fn diagnostics_cost_does_not_grow_with_the_sagas() {
 /// What counts of live sagas cost, each counted to ten thousand.
 fn costs_of_counts(count: i64) -> [i32; 3] {
     let (_place, connection) = sagas(count);
-    let kept = "insert into definitions select distinct definition, version, 0, '', 0 from sagas";
+    let kept =
+        "insert into document_versions select distinct 'saga', definition, version, 0, '', 0 from sagas";
     connection.execute_batch(kept).unwrap();
     let (later, enough) = (now().as_micros() + count, 10_001);
     let asked = [

@@ -130,9 +130,9 @@ async fn what_a_saga_began_with_and_what_is_finished_never_change() {
     beside.execute("update outbox set status = 'succeeded'", []).unwrap();
     refused("update outbox set status = 'pending'");
     beside
-        .execute("insert into definitions (name, version, fingerprint, body, created_at) values ('d', 1, 1, '{}', 0)", [])
+        .execute("insert into document_versions (kind, name, version, fingerprint, body, created_at) values ('saga', 'd', 1, 1, '{}', 0)", [])
         .unwrap();
-    refused("update definitions set body = '[]'");
+    refused("update document_versions set body = '[]'");
 }
 
 #[tokio::test]

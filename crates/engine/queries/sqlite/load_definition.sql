@@ -1,6 +1,0 @@
--- This version, or without one the highest.
-select name, version, fingerprint, body
-from definitions
-where name = ?1 and (?2 is null or version = ?2)
-order by version desc
-limit 1

@@ -1,2 +1,0 @@
-insert into lifecycle_states (machine, version, state, place, terminal)
-values ($1, $2, $3, $4, $5::bigint <> 0)

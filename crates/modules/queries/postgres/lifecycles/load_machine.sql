@@ -1,3 +1,0 @@
-select body
-from lifecycle_machines
-where name = $1 and version = $2

@@ -1,4 +1,0 @@
-update lifecycle_declared
-set active = staged, staged = null, changed_at = ?3
-where name = ?1 and staged is not null and (?2 is null or staged = ?2)
-returning active

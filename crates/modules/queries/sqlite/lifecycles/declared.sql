@@ -1,4 +1,0 @@
-select name, active, staged, changed_at
-from lifecycle_declared
-where ?1 is null or name = ?1
-order by name
