@@ -23,7 +23,7 @@ impl From<&PrunedNow> for Pruned {
     fn from(pruned: &PrunedNow) -> Self {
         let removed = |kind| {
             let count = pruned.report.removed.get(kind).copied().unwrap_or_default();
-            usize::try_from(count).expect("it fits")
+            usize::try_from(count).unwrap()
         };
         Self {
             deliveries: removed("deliveries"),
