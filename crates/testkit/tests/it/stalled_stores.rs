@@ -3,12 +3,16 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::{Context, Engine, Options, Retry, Saga, Step};
+use async_trait::async_trait;
+use backstitch::kernel::saga::draft::{Draft, DraftStep, Performer};
+use backstitch::{Attempt, Caller, Context, Engine, Event, Options, Payload, Retry, Saga, Step, StepError};
 use backstitch_testkit::postgres::ThrowawayPostgres;
+use futures::StreamExt as _;
 use rusqlite::Connection;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::Notify;
+use tokio::time::Instant;
 
 /// Long enough for anything here on a busy machine.
 const PATIENCE: Duration = backstitch_testkit::PATIENCE;
@@ -84,4 +88,77 @@ async fn steps_read_on_while_postgres_is_suspended() {
     let options = Options { lease: PATIENCE, ..Options::default() };
     let engine = Engine::open_with(&address, options).await.unwrap();
     pieces_are_read_while(engine, || postgres.suspend().unwrap(), || postgres.resume().unwrap()).await;
+}
+
+struct NoCalls;
+
+#[async_trait]
+impl Caller for NoCalls {
+    async fn call(&self, _: &Payload, _: &Attempt<'_>) -> Result<Payload, StepError> {
+        Err(StepError::not_done("no step of these sagas is a call"))
+    }
+}
+
+fn with_declared_sagas() -> Options {
+    Options { caller: Some(Arc::new(NoCalls)), lease: PATIENCE, ..Options::default() }
+}
+
+/// A saga of one step for a worker that has `time` for it.
+fn worker_step(time: Duration) -> Draft {
+    let step = DraftStep {
+        id: "work".to_owned(),
+        title: None,
+        depends_on: None,
+        action: Performer::Worker { queue: "workers".to_owned() },
+        timeout: time,
+        queue_timeout: None,
+        retry: Retry::none(),
+        compensate: None,
+        concurrency: None,
+    };
+    Draft { steps: vec![step], ..Draft::new("s") }
+}
+
+/// A worker answers while the store stalls, which goes on once the worker's time is over.
+async fn answer_counts_that_arrived_during(engine: Engine, stall: impl FnOnce(), go_on: impl FnOnce()) {
+    const TIME: Duration = Duration::from_secs(2);
+    engine.declare(worker_step(TIME)).await.unwrap();
+    engine.apply("s", None).await.unwrap();
+    let run = engine.start("s", &()).await.unwrap();
+    let mut work = engine.lease_work(&["workers".to_owned()], 1, PATIENCE, PATIENCE).await.unwrap();
+    let leased = Instant::now();
+    // The saga knows the lease, so that nothing but the answer is left to write.
+    let begins = run.events().any(async |event| matches!(event.unwrap().event, Event::StepLeased { .. }));
+    assert!(begins.await);
+    stall();
+    let work = work.pop().unwrap();
+    let mut answered = Box::pin(engine.complete_work(work.job, work.token, Payload::null()));
+    assert!(tokio::time::timeout_at(leased + TIME, &mut answered).await.is_err(), "the store stalls");
+    // By now the saga's driver has noticed that the time is over.
+    tokio::time::sleep(Duration::from_millis(200)).await;
+    go_on();
+    answered.await.unwrap();
+    let ended = tokio::time::timeout(PATIENCE, run.outcome()).await.unwrap().unwrap();
+    assert!(ended.succeeded(), "{:?}", ended.error);
+    engine.shutdown().await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_counts_that_arrived_while_the_file_was_locked() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("sagas.db");
+    let engine =
+        Engine::open_with(&format!("sqlite:{}", path.display()), with_declared_sagas()).await.unwrap();
+    let beside = Connection::open(&path).unwrap();
+    let run = |sql| beside.execute_batch(sql).unwrap();
+    answer_counts_that_arrived_during(engine, || run("begin immediate"), || run("rollback")).await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn answer_counts_that_arrived_while_postgres_was_suspended() {
+    let postgres = ThrowawayPostgres::start().unwrap();
+    let address = postgres.create_database().await.unwrap();
+    let engine = Engine::open_with(&address, with_declared_sagas()).await.unwrap();
+    let (stall, go_on) = (|| postgres.suspend().unwrap(), || postgres.resume().unwrap());
+    answer_counts_that_arrived_during(engine, stall, go_on).await;
 }

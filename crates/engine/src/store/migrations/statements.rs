@@ -175,8 +175,10 @@ mod tests {
         for migration in ENGINE.migrations {
             for statement in statements(migration.postgres) {
                 assert_eq!(statement.matches("$$").count() % 2, 0, "{}: {statement}", migration.name);
-                let begins =
-                    ["create", "alter", "drop", "insert", "update", "delete", "do", "--", "comment", "grant"];
+                let begins = [
+                    "create", "alter", "drop", "insert", "update", "delete", "do", "--", "comment", "grant",
+                    "revoke",
+                ];
                 let lower = statement.to_lowercase();
                 assert!(begins.iter().any(|it| lower.starts_with(it)), "{}: {statement}", migration.name);
             }
