@@ -107,7 +107,7 @@ pub use options::Options;
 pub use outbox::{Announced, NoSuchEvent, sink};
 pub use rfc3339::Rfc3339;
 pub use run::{Accepted, Run};
-pub use runtime::{FullLimit, Undriven};
+pub use runtime::{ArrivingAnswers, FullLimit, Undriven};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use step_failure::{StepFailure, StepResult};

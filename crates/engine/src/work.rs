@@ -19,7 +19,7 @@ use crate::error::Error;
 use crate::inbox::{Answer, Message};
 use crate::inspect::{self, Found};
 use crate::runtime::attempt::bounded;
-use crate::runtime::{Patience, Shared};
+use crate::runtime::{ArrivingAnswers, Patience, Shared};
 use crate::store::diagnostics::Queue;
 use crate::store::jobs::{
     self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal, name_for_workers,
@@ -216,6 +216,12 @@ impl Engine {
     #[must_use]
     pub fn offers(&self) -> Offers {
         Offers(self.shared().work.clone())
+    }
+
+    /// Answers of outside workers that have arrived and are not written yet, for a product whose work may time out.
+    #[must_use]
+    pub fn arriving_answers(&self) -> ArrivingAnswers {
+        self.shared().arriving.clone()
     }
 
     /// Leases up to `limit` attempts that wait in these queues. When there are none it waits for `wait` at most.
@@ -493,6 +499,7 @@ async fn came_in_time(shared: &Arc<Shared>, job: &Job, offered: &Offered) -> Res
 }
 
 async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> Result<Answered, Error> {
+    let _arriving = shared.arriving.arrive();
     let WantedJob { job: found, offered, .. } = match still_wanted(shared, job).await {
         Err(Error::NoSuchJob(_)) => {
             for desk in shared.desks.all() {

@@ -498,6 +498,9 @@ impl Driver {
             let mut decision = decision;
             // A worker's answer that is on disk comes before the end of its time, and of the saga's.
             let after_all_mail = input == Input::Wake && self.state.anything_is_outside();
+            if after_all_mail {
+                self.shared.arriving.written().await;
+            }
             let on = Circumstances { after_all_mail, ..self.circumstances(&queue, now.hold) };
             let Planned { commit, released } = plan(&on, &mut decision, outgoing.clone(), None);
             if is_planted(Bug::EffectBeforeCommit) {

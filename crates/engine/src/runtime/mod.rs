@@ -1,6 +1,7 @@
 //! What runs sagas: one driver a saga, and a few loops that find work.
 
 mod adoption;
+mod arriving;
 pub(crate) mod attempt;
 mod attempts;
 mod driver;
@@ -47,6 +48,7 @@ use crate::store::{self, Store};
 use crate::watch::{EventReaders, Polls, Watchers};
 use crate::work::Desks;
 
+pub use arriving::ArrivingAnswers;
 pub(crate) use driver::Driver;
 pub(crate) use launch::Launch;
 use liveness::Liveness;
@@ -94,6 +96,8 @@ pub(crate) struct Shared {
     pub(crate) publisher: Publisher,
     /// A declared definition was applied somewhere.
     pub(crate) definitions: Signal,
+    /// Answers of outside workers that are being written.
+    pub(crate) arriving: ArrivingAnswers,
     /// There may be work for outside workers.
     pub(crate) work: Arc<Notify>,
     /// Whose work it may be, beside that of sagas.
@@ -165,6 +169,7 @@ impl Shared {
             outbox,
             publisher,
             definitions: Signal::default(),
+            arriving: ArrivingAnswers::default(),
             work: Arc::default(),
             desks: Desks::default(),
             areas: Areas::of(&store, &options.retention),

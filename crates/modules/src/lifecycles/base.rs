@@ -12,7 +12,7 @@ use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::store::{self, Store};
 use backstitch::watch::{Broadcast, Watchers};
-use backstitch::{Engine, Offers, Timestamp};
+use backstitch::{ArrivingAnswers, Engine, Offers, Timestamp};
 
 use super::error::Error;
 use super::instance_event::InstanceEvent;
@@ -41,6 +41,8 @@ pub(super) struct Base {
     /// Readers of the logs of instances.
     pub(super) watchers: Arc<Watchers<Recorded>>,
     pub(super) events: Broadcast<Arc<InstanceEvent>>,
+    /// Answers of outside workers that are being written.
+    pub(super) arriving: ArrivingAnswers,
     told: Told,
 }
 
@@ -73,6 +75,7 @@ impl Base {
             routes: engine.routes().clone(),
             watchers: engine.watchers(),
             events: Broadcast::new(BUFFERED_EVENTS),
+            arriving: engine.arriving_answers(),
             told: Told { offers: engine.offers(), relay: engine.relay() },
         })
     }

@@ -163,6 +163,7 @@ impl Driver {
                 return Found::nothing(wait);
             }
         }
+        self.base.arriving.written().await;
         let since = Instant::now();
         let claimed = match self.claim(room.min(CLAIMED_AT_ONCE)).await {
             Ok(claimed) => claimed,
