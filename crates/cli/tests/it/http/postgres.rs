@@ -144,7 +144,7 @@ async fn node_shut_out_by_a_newer_version_says_what_to_do() {
     tokio::spawn(connection);
     let migrate = "set search_path = backstitch;
         insert into product_migrations (product, version, name) values ('engine', 99, 'newer');
-        drop trigger nodes_refuse_older_version on nodes;
+        drop trigger if exists nodes_refuse_older_version on nodes;
         create trigger nodes_refuse_older_version before insert or update on nodes
             for each row when (new.schema_version < 99) execute function refuse('upgrade this node')";
     newer.batch_execute(migrate).await.unwrap();
