@@ -203,7 +203,7 @@ async fn older_node_is_not_ready_once_a_newer_has_changed_the_data() {
             "set search_path = backstitch;
              insert into product_migrations (product, version, name)
                  values ('engine', 99, 'newer') on conflict do nothing;
-             drop trigger nodes_refuse_older_version on nodes;
+             drop trigger if exists nodes_refuse_older_version on nodes;
              create trigger nodes_refuse_older_version before insert or update on nodes
                  for each row when ({compared}) execute function refuse('upgrade this node')"
         );
