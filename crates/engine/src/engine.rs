@@ -565,7 +565,6 @@ impl Engine {
     }
 }
 
-#[cfg_attr(not(feature = "sqlite"), expect(unused_variables, reason = "only a file needs the clock"))]
 async fn open_store(address: &str, options: &Options) -> Result<Arc<dyn Store>, store::Error> {
     #[cfg(feature = "sqlite")]
     if let Some(path) = address.strip_prefix("sqlite:") {

@@ -1,6 +1,5 @@
 //! Messages to the world, written with the decision that causes them and sent afterwards.
 
-use std::borrow::Cow;
 use std::time::Duration;
 
 use async_trait::async_trait;
@@ -102,15 +101,6 @@ pub struct Publication {
     pub expires_in: Option<Duration>,
     /// The pattern of the topics across which the ordering key holds; without it, the message's own topic alone.
     pub ordering_scope: Option<String>,
-}
-
-impl Publication {
-    /// The message as it is written now, in a store that goes by the clock of this process.
-    pub(crate) fn written(&self, now: Timestamp) -> Cow<'_, NewMessage> {
-        self.expires_in.map_or(Cow::Borrowed(&self.message), |time| {
-            Cow::Owned(NewMessage { expires_at: Some(now.plus(time)), ..self.message.clone() })
-        })
-    }
 }
 
 /// What became of a publication.

@@ -1,5 +1,7 @@
 //! Messages as they are asked for, asked about and asked for again.
 
+use std::borrow::Cow;
+
 use async_trait::async_trait;
 use backstitch_kernel::Timestamp;
 use backstitch_kernel::idempotency::{self, Digest};
@@ -118,7 +120,7 @@ fn insert_pending(
     published: &mut [Option<Published>],
     at: Timestamp,
 ) -> Result<(), Fault> {
-    let messages: Vec<_> = pending.iter().map(|publication| publication.written(at)).collect();
+    let messages: Vec<_> = pending.iter().map(|publication| message_to_write(publication, at)).collect();
     let rows: Vec<_> = pending
         .iter()
         .zip(&messages)
@@ -147,7 +149,7 @@ fn publish_one(
     if let Some(repeated) = repeated(connection, publication)? {
         return Ok(repeated);
     }
-    let message = &*publication.written(at);
+    let message = &*message_to_write(publication, at);
     if !insert(connection, message, Some(publication), counted, at)? {
         return Ok(Published::Refused(format!(
             "the topic {:?} has a message of the engine's own under the key {:?}: use another key",
@@ -305,4 +307,11 @@ fn retry(connection: &Connection, id: i64, at: Timestamp) -> Result<Retried, Fau
         .execute(params![scope(&aborted.message.topic), aborted.message.idempotency_key])?;
     transaction.commit()?;
     Ok(Retried::Accepted(new))
+}
+
+/// The message with the time when it expires, by the clock of this process.
+fn message_to_write(publication: &Publication, now: Timestamp) -> Cow<'_, NewMessage> {
+    publication.expires_in.map_or(Cow::Borrowed(&publication.message), |time| {
+        Cow::Owned(NewMessage { expires_at: Some(now.plus(time)), ..publication.message.clone() })
+    })
 }
