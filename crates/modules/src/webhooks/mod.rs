@@ -2,7 +2,7 @@
 //!
 //! Parts, each with its own rights in the database: [`Ingest`] takes events and makes deliveries of them; the
 //! [`Orchestrator`] alone decides where a delivery stands; [`Jobs`] are what workers lease, and report on;
-//! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. [`Retention`]
+//! [`DeadLetters`] keeps what was given up, and sends it after all; [`Subscriptions`] says who wants what. Retention
 //! prunes what is over. Attempts are made by a [`Courier`] in this process, or by workers outside over a [`Counter`]; the
 //! nodes of a [`Crew`] share what endpoints get.
 //!
