@@ -73,7 +73,7 @@ impl Engine {
             return Err(Error::DefinedInCode(draft.name));
         }
         let declaring = documents(shared).put(&draft.name, &draft, apply).await?;
-        // Whoever applied it before may not have come to tell this node.
+        // The node that applied it may have stopped before it notified this one.
         if declaring.is_active {
             self.take_up(&draft.name, declaring.version).await?;
         }

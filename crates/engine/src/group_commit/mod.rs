@@ -28,7 +28,7 @@ pub trait GroupWriter: Clone + Send + Sync + 'static {
     /// What the store says about one item that is written.
     type Answer: Send + 'static;
 
-    /// Items of one group at most: enough to drown the cost of a sync, few enough that nobody waits long for others.
+    /// Items of one group at most: enough to drown the cost of a sync, few enough that no item waits long for others.
     const MAX_ITEMS: usize = 256;
     /// A group of so many bytes takes no more items: a statement is held in memory on both sides.
     const MAX_BYTES: usize = 8 << 20;
@@ -141,7 +141,7 @@ impl<T: Send + Sync + 'static, R: Send + 'static> GroupCommit<T, R> {
     /// Writes an item; it is durable when this returns.
     ///
     /// # Errors
-    /// When it is not written, or nobody knows whether it is.
+    /// When it is not written, or its outcome is unknown.
     pub async fn write(&self, item: T) -> Result<R, NotWritten> {
         let written = self.write_and_return(item).await.map_err(|Closed| NotWritten::Closed)?;
         written.result.map_err(NotWritten::Store)

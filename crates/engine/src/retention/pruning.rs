@@ -158,7 +158,7 @@ pub struct PrunedNow {
     pub more: bool,
 }
 
-/// Removes up to so many batches of each of these areas now, without rests, whoever has the turn. Nothing is exported.
+/// Removes up to `batches` batches of each area now, without pauses and without the retention lease. Exports nothing.
 pub async fn prune_now(engine: &Engine, areas: &[Area], batches: usize) -> PrunedNow {
     let ledger = Ledger::default();
     let removal = Removal::new(&**engine.store(), None, &ledger);

@@ -148,8 +148,8 @@ pub(super) fn rejections<T: Display, E: Display>(area: &'static str, rejected: &
     rejected.iter().map(rejection).collect()
 }
 
-/// What a batch claimed, also where the rest of it was not written: claims that nobody hears of would wait for the end of their
-/// leases, or for the next start.
+/// What a batch claimed, also if the rest of it was not written. A claim that is dropped here would wait until its lease
+/// expires, or until the next start.
 ///
 /// # Errors
 /// When nothing was claimed, for a reason that is no item's.

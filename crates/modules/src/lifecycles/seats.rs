@@ -8,7 +8,7 @@ use backstitch::{KeyedLimits, Limit, LimitPermit};
 /// Of the places in all, no machine has more than this part: one whose service hangs leaves room for the others.
 const SHARE: (usize, usize) = (3, 4);
 
-/// A place among the actions that are performed. It is free again once nobody holds it.
+/// A permit to perform an action, released on drop.
 pub(super) type Seat = Arc<(LimitPermit, LimitPermit)>;
 
 /// Places for actions; none until they are opened.
@@ -60,7 +60,7 @@ impl Seats {
         let all = self.0.all.get()?;
         let share = all.room() * SHARE.0 / SHARE.1;
         let seat = (all.try_acquire()?, self.0.by_machine.get(machine, share).try_acquire()?);
-        // Looked at last: whoever closes must not find all places free before one is taken.
+        // Checked last: a shutdown must not find all permits free before one is taken.
         (!self.are_closed()).then(|| Arc::new(seat))
     }
 }

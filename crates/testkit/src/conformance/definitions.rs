@@ -135,7 +135,7 @@ pub async fn staging_replaces_what_was_staged(fixture: &dyn Fixture) {
 /// Whoever means one version applies that one or nothing.
 pub async fn only_the_version_that_is_meant_is_applied(fixture: &dyn Fixture) {
     let store = fixture.store();
-    assert_eq!(store.apply_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "nobody declared it");
+    assert_eq!(store.apply_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "it was not declared");
     stage(fixture, 1).await;
     stage(fixture, 2).await;
     for other in [1, 3, u32::MAX] {
@@ -224,7 +224,7 @@ pub async fn of_many_who_activate_a_version_at_once_one_is_taken(fixture: &dyn F
 /// Whoever means one version discards that one or nothing.
 pub async fn only_the_version_that_is_meant_is_discarded(fixture: &dyn Fixture) {
     let store = fixture.store();
-    assert_eq!(store.discard_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "nobody declared it");
+    assert_eq!(store.discard_staged(SAGA, "deploy", Some(1)).await.unwrap(), None, "it was not declared");
     stage(fixture, 1).await;
     stage(fixture, 2).await;
     for other in [1, 3, u32::MAX] {

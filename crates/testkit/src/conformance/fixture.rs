@@ -21,7 +21,7 @@ pub trait Fixture: Send + Sync {
     /// The store.
     fn store(&self) -> Arc<dyn Store>;
 
-    /// Closes the store and opens it again, as a new process would. Nobody may hold on to the store meanwhile.
+    /// Closes the store and opens it again, as a new process would. The caller drops all other handles first.
     async fn reopen(&self);
 
     /// The store's time.

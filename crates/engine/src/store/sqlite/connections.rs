@@ -175,7 +175,7 @@ mod tests {
             caller.abort();
             assert!(caller.await.unwrap_err().is_cancelled());
         }
-        assert_eq!(reading.available_permits(), 0, "they read, and nobody else may");
+        assert_eq!(reading.available_permits(), 0, "both readers are in use");
         drop(gates);
         let places = u32::try_from(READERS).unwrap();
         drop(reading.acquire_many(places).await.unwrap());

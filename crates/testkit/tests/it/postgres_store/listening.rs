@@ -61,7 +61,7 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
     assert_eq!(
         store.apply_staged(SAGA, "trip", None).await.unwrap(),
         None,
-        "nothing is staged, nobody is told"
+        "nothing is staged and no notification is sent"
     );
     store.add_version(SAGA, &trip(1).into(), Becomes::Staged).await.unwrap();
     store.apply_staged(SAGA, "trip", None).await.unwrap();
@@ -70,7 +70,7 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
     assert_eq!(next(&mut notices).await, Notice::Applied);
     assert!(
         !store.add_version(SAGA, &trip(2).into(), Becomes::Active).await.unwrap(),
-        "it is there, and nobody is told"
+        "it exists and no notification is sent"
     );
     store.add_version(SAGA, &trip(3).into(), Becomes::Staged).await.unwrap();
     store.discard_staged(SAGA, "trip", None).await.unwrap();
