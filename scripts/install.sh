@@ -17,13 +17,16 @@ need() {
     echo "installing $1"
 }
 
+# A fresh machine may be updating its packages: apt-get waits until that process releases its locks.
+wait_for_lock=(-o DPkg::Lock::Timeout=300)
+
 apt_updated=
 apt_install() {
     if [[ -z $apt_updated ]]; then
-        "${as_root[@]}" apt-get update
+        "${as_root[@]}" apt-get "${wait_for_lock[@]}" update
         apt_updated=yes
     fi
-    "${as_root[@]}" apt-get install -y --no-install-recommends "$@"
+    "${as_root[@]}" apt-get "${wait_for_lock[@]}" install -y --no-install-recommends "$@"
 }
 
 has_postgres() {
@@ -117,7 +120,7 @@ extract_packages() {
     shift 3
     if ! download_packages "$folder" "$@"; then
         need "$program" "$advice"
-        "${as_root[@]}" apt-get update
+        "${as_root[@]}" apt-get "${wait_for_lock[@]}" update
         apt_updated=yes
         download_packages "$folder" "$@"
     fi
