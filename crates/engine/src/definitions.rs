@@ -112,7 +112,7 @@ impl Engine {
         let shared = self.shared();
         follow_one(shared, caller(shared)?, &name.into(), version).await?;
         shared.registry.activate(&name.into(), Some(version));
-        shared.adoption.nudge();
+        shared.adoption.wake();
         Ok(())
     }
 
@@ -188,7 +188,7 @@ pub(crate) async fn follow(shared: &Shared) -> Result<(), Error> {
     for declared in documents(shared).list().await? {
         follow_name(shared, caller, &declared).await?;
     }
-    shared.adoption.nudge();
+    shared.adoption.wake();
     Ok(())
 }
 

@@ -18,10 +18,10 @@ use crate::insight::{self, Insight};
 use crate::inspect;
 use crate::options::Options;
 use crate::outbox::{Announced, NoSuchEvent, Routes};
-use crate::resolve;
 use crate::retention::{Area, Report};
 use crate::run::Run;
-use crate::runtime::{FullLimit, Shared, Undriven};
+use crate::runtime::executor;
+use crate::runtime::{FullLimit, Shared, StalledSaga};
 use crate::saga::Saga;
 use crate::start::{Starting, check_note};
 use crate::store::nodes::Known;
@@ -188,7 +188,7 @@ impl Engine {
     pub fn register(&self, saga: Saga) -> Result<(), Error> {
         let saga = saga.with_defaults(&self.shared().options.defaults)?;
         self.shared().registry.add(saga)?;
-        self.shared().adoption.nudge();
+        self.shared().adoption.wake();
         Ok(())
     }
 
@@ -201,7 +201,7 @@ impl Engine {
     /// Looks at once for sagas that are due and nobody's, such as those started in a transaction that has just been
     /// committed. Without it they are found within the tick.
     pub fn look_for_work(&self) {
-        self.shared().adoption.nudge();
+        self.shared().adoption.wake();
     }
 
     /// A saga that was started before, here or elsewhere.
@@ -285,7 +285,7 @@ impl Engine {
     }
 
     /// The sagas that have been stuck for longer than this, longest first and at most a hundred: active with nothing due,
-    /// neither a time nor a next try nor the end of an attempt's time, or [not to be driven](Self::undriven). Of several
+    /// neither a time nor a next try nor the end of an attempt's time, or [not to be driven](Self::stalled). Of several
     /// processes on one store each tells of its own and of those that nobody has who lives. No log is read for it.
     ///
     /// # Errors
@@ -297,8 +297,8 @@ impl Engine {
     /// The sagas that this process owns and cannot drive, each with its reason, longest first and at most a hundred: their log
     /// cannot be read or does not fit the definition, for one. They are tried again every few seconds.
     #[must_use]
-    pub fn undriven(&self) -> Vec<Undriven> {
-        self.shared().undriven.first(STUCK_LISTED)
+    pub fn stalled(&self) -> Vec<StalledSaga> {
+        self.shared().stalled.first(STUCK_LISTED)
     }
 
     /// The hosts and steps for whose room attempts wait in this process, and the slots if sagas wait for one.
@@ -465,7 +465,7 @@ impl Engine {
             Posted::Unknown => return Err(Error::NotFound(saga)),
             Posted::Ended(status) => return Err(Error::Ended { saga, status }),
         }
-        shared.mail_came_for(saga);
+        shared.inbox_changed(saga);
         Ok(())
     }
 
@@ -482,7 +482,7 @@ impl Engine {
         action: Resolution,
         note: &str,
     ) -> Result<(), Error> {
-        resolve::resolve(self.shared(), saga, None, step, action, note).await
+        executor::resolve(self.shared(), saga, None, step, action, note).await
     }
 
     /// The same for whoever has seen the saga up to the event with this number: if anything has happened to it since,
@@ -498,7 +498,7 @@ impl Engine {
         action: Resolution,
         note: &str,
     ) -> Result<(), Error> {
-        resolve::resolve(self.shared(), saga, Some(seq), step, action, note).await
+        executor::resolve(self.shared(), saga, Some(seq), step, action, note).await
     }
 
     /// What this process has done so far.
@@ -528,7 +528,7 @@ impl Engine {
         let shared = self.shared();
         let retried = shared.store.retry_parked(filter).await?;
         shared.areas.look_again();
-        shared.adoption.nudge();
+        shared.adoption.wake();
         Ok(retried)
     }
 
@@ -541,7 +541,7 @@ impl Engine {
     /// Sagas that this process has under way.
     #[must_use]
     pub fn active(&self) -> usize {
-        self.shared().live.count()
+        self.shared().active.count()
     }
 
     /// Stops: nothing new starts, what is in flight gets the grace period to finish, and the rest is handed to

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use crate::outbox::Announced;
 use crate::runtime::Shared;
-use crate::runtime::guarded::{self, Ended};
+use crate::runtime::catch_panic::{self, Ended};
 use crate::watch::{EventQueue, EventReader, EventReaders, SagaEvent};
 
 /// How long one call of a handler may take.
@@ -53,10 +53,10 @@ where
             }
         };
         let (saga, name) = (event.saga, event.recorded.event.name());
-        match guarded::run(TIMEOUT, async { handler(event).await }).await {
+        match catch_panic::run(TIMEOUT, async { handler(event).await }).await {
             Ended::Answered(()) => {}
             Ended::Panicked(panic) => {
-                let panic = guarded::text(panic.as_ref());
+                let panic = catch_panic::text(panic.as_ref());
                 tracing::error!(%saga, event = name, panic, "event handler panicked");
             }
             Ended::TimedOut => {

@@ -1,13 +1,11 @@
 //! Starting a saga inside the caller's own database transaction: it exists if, and only if, that commits.
 
-use std::sync::Arc;
-
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga;
 
 use crate::error::Error;
-use crate::start::{Starting, checked};
-use crate::store::{self, Commit, NewRow, RowWrite, Verdict};
+use crate::runtime::executor;
+use crate::start::{Starting, accepted, checked};
+use crate::store::{self, Commit};
 
 impl Starting {
     /// Starts the saga inside a transaction on the engine's own file, opened by the caller. Nothing runs before the
@@ -45,53 +43,11 @@ impl Starting {
         accepted(commit.saga, verdict)
     }
 
-    /// The saga accepted and due at once, but nobody's yet.
+    /// A start that leaves the saga without an owner.
     fn unowned(self) -> Result<Commit, Error> {
         let Self { shared, definition, request } = self;
         let definition = shared.registry.current(&definition).ok_or(Error::UnknownDefinition(definition))?;
-        let at = shared.options.clock.now();
-        let mut request = request?;
-        let rows = std::mem::take(&mut request.rows);
-        let (start, claim) = checked(request, &definition.name, &shared.options, at)?;
-        let saga = shared.options.ids.next(at);
-        // Be it late already: its end is for whoever drives it to decide.
-        let decision = saga::accept(&definition.definition, start, at);
-        let announced = &shared.options.announced;
-        let messages = announced.messages(saga, &definition.name, &decision.events);
-        let started = &decision.state.started;
-        let row = NewRow {
-            definition: Arc::clone(&definition.name),
-            version: definition.definition.version(),
-            status: decision.state.status,
-            owner: None,
-            wake_at: Some(at),
-            failed_step: None,
-            correlation_id: started.correlation_id.clone(),
-            attributes: started.attributes.clone(),
-            created_at: at,
-        };
-        Ok(Commit {
-            saga,
-            events: decision.events,
-            row: Some(RowWrite::Insert(row)),
-            consume_inbox_through: None,
-            jobs: Vec::new(),
-            withdrawn_jobs: Vec::new(),
-            messages,
-            rows,
-            claim,
-        })
-    }
-}
-
-/// The saga that the request stands for.
-pub(crate) fn accepted(saga: SagaId, verdict: Verdict) -> Result<SagaId, Error> {
-    match verdict {
-        Verdict::Applied => Ok(saga),
-        Verdict::Replay(first) => Ok(first),
-        Verdict::Conflict { saga, at, .. } => Err(Error::KeyConflict { saga, at }),
-        Verdict::KeyHeld(why) => Err(Error::KeyHeld(why)),
-        Verdict::Refused(why) => Err(store::Error::Refused(why).into()),
-        Verdict::Fenced | Verdict::MailWaiting => Err(Error::Raced(saga)),
+        let new = checked(request?, &definition.name, &shared.options)?;
+        Ok(executor::accept(&shared, &definition, new))
     }
 }

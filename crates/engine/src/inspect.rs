@@ -26,17 +26,17 @@ pub(crate) async fn load(shared: &Shared, saga: SagaId) -> Result<Option<SagaSta
 /// for it twice. What it has and cannot drive waits for nothing, however often it was taken up meanwhile. What another
 /// process has that lives is told there.
 pub(crate) async fn stuck(shared: &Shared, since: Timestamp, limit: usize) -> Result<Vec<Summary>, Error> {
-    let mut still = shared.live.still(since, shared.options.clock.now(), limit);
+    let mut still = shared.active.still(since, shared.options.clock.now(), limit);
     still.extend(shared.run_queue.since(since, limit));
     let still: HashMap<SagaId, Timestamp> = still.into_iter().map(|(from, saga)| (saga, from)).collect();
-    let undriven = shared.undriven.first(limit).into_iter().filter(|undriven| undriven.since <= since);
-    let undriven: HashMap<SagaId, Timestamp> = undriven.map(|it| (it.saga, it.since)).collect();
-    let ours: HashSet<SagaId> = still.keys().chain(undriven.keys()).copied().collect();
+    let stalled = shared.stalled.first(limit).into_iter().filter(|stalled| stalled.since <= since);
+    let stalled: HashMap<SagaId, Timestamp> = stalled.map(|it| (it.saga, it.since)).collect();
+    let ours: HashSet<SagaId> = still.keys().chain(stalled.keys()).copied().collect();
     let rows = rows(shared, &Vec::from_iter(ours)).await?;
     let rows = rows.into_iter().filter(|row| !row.status.is_terminal() && !row.paused);
     let ours = rows.filter_map(|row| {
         let still = still.get(&row.id).filter(|_| row.updated_at <= since);
-        Some((*still.into_iter().chain(undriven.get(&row.id)).min()?, row))
+        Some((*still.into_iter().chain(stalled.get(&row.id)).min()?, row))
     });
     let mut stuck: Vec<(Timestamp, Summary)> = ours.collect();
     stuck.extend(shared.store.stuck(since, limit).await?.into_iter().map(|row| (row.updated_at, row)));

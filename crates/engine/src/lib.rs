@@ -48,7 +48,6 @@
 
 mod call;
 pub mod clock;
-mod committer;
 mod context;
 mod declared;
 mod defaults;
@@ -64,12 +63,9 @@ pub mod inbox;
 mod insight;
 mod inspect;
 mod limit;
-mod live;
 mod options;
 pub mod outbox;
-mod planting;
 mod registry;
-mod resolve;
 pub mod retention;
 mod rfc3339;
 mod run;
@@ -87,7 +83,7 @@ mod work;
 
 pub use backstitch_kernel as kernel;
 #[cfg(feature = "planted-bugs")]
-pub use backstitch_kernel::planted;
+pub use backstitch_kernel::failpoints;
 pub use backstitch_kernel::saga::{
     Draft, DraftStep, Event, Performer, Phase, Problem, Problems, Recorded, Resolution, Status, StepStatus,
 };
@@ -107,7 +103,7 @@ pub use options::Options;
 pub use outbox::{Announced, NoSuchEvent, sink};
 pub use rfc3339::Rfc3339;
 pub use run::{Accepted, Run};
-pub use runtime::{ArrivingAnswers, FullLimit, Undriven};
+pub use runtime::{ArrivingAnswers, FullLimit, StalledSaga};
 pub use saga::{Builder, Saga, Step};
 pub use start::{MAX_ATTRIBUTES, MAX_LABEL, Starting};
 pub use step_failure::{StepFailure, StepResult};

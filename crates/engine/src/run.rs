@@ -8,8 +8,7 @@ use futures::Stream;
 use tokio::sync::watch;
 
 use crate::error::Error;
-use crate::live::{End, Live};
-use crate::runtime::Shared;
+use crate::runtime::{ActiveSaga, End, Shared};
 use crate::store::{self, Corrupt};
 use crate::view::SagaState;
 use crate::watch::SagaLog;
@@ -57,19 +56,19 @@ pub struct Accepted {
 }
 
 impl Run {
-    pub(crate) fn watching(shared: Arc<Shared>, id: SagaId, live: &Live, accepted: Accepted) -> Self {
+    pub(crate) fn watching(shared: Arc<Shared>, id: SagaId, active: &ActiveSaga, accepted: Accepted) -> Self {
         let definition = accepted.definition.clone();
-        Self { shared, id, definition, end: Some(live.end()), accepted: Some(accepted.into()) }
+        Self { shared, id, definition, end: Some(active.end()), accepted: Some(accepted.into()) }
     }
 
     pub(crate) fn of(shared: Arc<Shared>, id: SagaId, definition: Arc<str>) -> Self {
-        let end = shared.live.get(id).map(|live| live.end());
+        let end = shared.active.get(id).map(|active| active.end());
         Self { shared, id, definition, end, accepted: None }
     }
 
     /// The saga with this id, if there is one.
     pub(crate) async fn find(shared: &Arc<Shared>, id: SagaId) -> Result<Self, Error> {
-        let recent = shared.live.get(id).and_then(|live| live.log().beginning());
+        let recent = shared.active.get(id).and_then(|active| active.log().beginning());
         let beginning = match recent {
             Some(beginning) => Some(beginning),
             None => shared.store.log(id, 0, 1).await?.into_iter().next(),
@@ -124,7 +123,7 @@ impl Run {
             if state.status.is_terminal() {
                 return Ok(state);
             }
-            self.end = self.shared.live.get(self.id).map(|live| live.end());
+            self.end = self.shared.active.get(self.id).map(|active| active.end());
             if self.end.is_none() {
                 watcher.beyond(state.seq).await?;
             }

@@ -1,13 +1,12 @@
 //! Starting a saga.
 
-use std::convert::Infallible;
 use std::future::IntoFuture;
 use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch_kernel::idempotency::Digest;
-use backstitch_kernel::saga::{self, Now, Start};
-use backstitch_kernel::{Payload, Timestamp, topic};
+use backstitch_kernel::saga::Start;
+use backstitch_kernel::{Payload, SagaId, Timestamp, topic};
 use futures::future::BoxFuture;
 use serde::Serialize;
 use serde_json::json;
@@ -15,13 +14,13 @@ use sha2::{Digest as _, Sha256};
 
 use crate::definitions;
 use crate::error::Error;
-use crate::in_transaction;
 use crate::options::Options;
 use crate::registry::Registered;
-use crate::run::{Accepted, Run};
-use crate::runtime::{Circumstances, Launch, Seat, Shared, decide_within_room, plan};
-use crate::store::Claim;
+use crate::run::Run;
+use crate::runtime::Shared;
+use crate::runtime::executor::{self, NewSaga};
 use crate::store::product::{ProductRow, RowKind};
+use crate::store::{self, Claim, Verdict};
 
 /// The longest idempotency key, correlation id, attribute name or value, in bytes.
 pub const MAX_LABEL: usize = 512;
@@ -138,59 +137,25 @@ impl IntoFuture for Starting {
     }
 }
 
-async fn start(
-    shared: &Arc<Shared>,
-    definition: Arc<Registered>,
-    mut request: Request,
-) -> Result<Run, Error> {
-    let at = shared.options.clock.now();
-    let rows = std::mem::take(&mut request.rows);
-    let (request, claim) = checked(request, &definition.name, &shared.options, at)?;
-    let saga = shared.options.ids.next(at);
-    // A full engine still accepts: the saga is on disk and waits for its turn.
-    let slot = shared.slots.clone().try_acquire_owned().ok();
-    let now = Now { at, hold: slot.is_none() };
-    let mut reserved = Vec::new();
-    let mut decision = if definition.is_limited() {
-        let start = |full: &[usize]| {
-            Ok::<_, Infallible>(saga::start_within(&definition.definition, request.clone(), now, full))
-        };
-        match decide_within_room(&definition, &[], &mut reserved, start) {
-            Ok(decision) => decision,
-            Err(never) => match never {},
-        }
-    } else {
-        saga::start(&definition.definition, request, now)
-    };
-    let epoch = shared.epoch();
-    let on = Circumstances {
-        saga,
-        definition: &definition,
-        announced: &shared.options.announced,
-        before: None,
-        epoch,
-        inbox_seen: 0,
-        inbox_answered: None,
-        inbox_waiting: false,
-        after_all_mail: false,
-        release_after: shared.options.release_after,
-        busy: slot.is_none(),
-    };
-    let mut planned = plan(&on, &mut decision, Vec::new(), claim);
-    planned.commit.rows = rows;
-    let seat = Seat::take(shared, saga).ok_or(Error::Raced(saga))?;
-    let accepted = Accepted {
-        definition: definition.name.clone(),
-        version: definition.definition.version(),
-        status: decision.state.status,
-    };
+async fn start(shared: &Arc<Shared>, definition: Arc<Registered>, request: Request) -> Result<Run, Error> {
+    let new = checked(request, &definition.name, &shared.options)?;
     let name = definition.name.clone();
-    let run = Run::watching(shared.clone(), saga, seat.live(), accepted);
-    let launch = Launch { seat, definition, decision, planned, epoch, inbox_seen: 0, slot, reserved };
-    let verdict = launch.commit(shared).await?;
-    let first = in_transaction::accepted(saga, verdict)?;
+    let (run, verdict) = executor::begin(shared, definition, new).await?;
+    let first = accepted(run.id(), verdict)?;
     // Under the same key is the same definition.
-    Ok(if first == saga { run } else { Run::of(shared.clone(), first, name) })
+    Ok(if first == run.id() { run } else { Run::of(shared.clone(), first, name) })
+}
+
+/// The saga that the request stands for.
+pub(crate) fn accepted(saga: SagaId, verdict: Verdict) -> Result<SagaId, Error> {
+    match verdict {
+        Verdict::Applied => Ok(saga),
+        Verdict::Replay(first) => Ok(first),
+        Verdict::Conflict { saga, at, .. } => Err(Error::KeyConflict { saga, at }),
+        Verdict::KeyHeld(why) => Err(Error::KeyHeld(why)),
+        Verdict::Refused(why) => Err(store::Error::Refused(why).into()),
+        Verdict::Fenced | Verdict::InboxChanged => Err(Error::Raced(saga)),
+    }
 }
 
 /// Checks a text that something is found by.
@@ -235,13 +200,9 @@ pub(crate) fn check_note(note: &str) -> Result<(), Error> {
 }
 
 /// Checks the sizes of everything the caller gave, and works out the claim on its key.
-pub(crate) fn checked(
-    request: Request,
-    definition: &str,
-    options: &Options,
-    now: Timestamp,
-) -> Result<(Start, Option<Claim>), Error> {
-    let Request { mut start, key, deadline_in, .. } = request;
+pub(crate) fn checked(request: Request, definition: &str, options: &Options) -> Result<NewSaga, Error> {
+    let at = options.clock.now();
+    let Request { mut start, key, rows, deadline_in } = request;
     let max_payload = options.max_payload;
     if start.input.len() > max_payload {
         return Err(Error::InputTooLarge { size: start.input.len(), limit: max_payload });
@@ -268,9 +229,9 @@ pub(crate) fn checked(
     let claim = key.map(|key| Claim { scope: format!("saga/{definition}"), key, digest: digest() });
     let default = options.defaults.deadline_in.filter(|_| start.deadline.is_none());
     if let Some(time) = deadline_in.or(default) {
-        start.deadline = Some(now.plus(time));
+        start.deadline = Some(at.plus(time));
     }
-    Ok((start, claim))
+    Ok(NewSaga { at, start, claim, rows })
 }
 
 /// The same for the same document, however its keys are ordered and spaced.

@@ -18,8 +18,8 @@ use crate::engine::Engine;
 use crate::error::Error;
 use crate::inbox::{Answer, Message};
 use crate::inspect::{self, Found};
-use crate::runtime::attempt::bounded;
-use crate::runtime::{ArrivingAnswers, Patience, Shared};
+use crate::runtime::attempts::bounded;
+use crate::runtime::{ArrivingAnswers, Shared, StoreBackoff};
 use crate::store::diagnostics::Queue;
 use crate::store::jobs::{
     self, Job, Leased, Leasing, OUTSIDE, Report, Settlement, Withdrawal, name_for_workers,
@@ -255,10 +255,10 @@ impl Engine {
             }
             let Leasing { leased, told } = shared.store.lease_jobs(&queues, lease, limit).await?;
             for saga in told {
-                shared.mail_came_for(saga);
+                shared.inbox_changed(saga);
             }
             for Leased { job } in leased.iter().filter(|leased| leased.job.queue.starts_with(OUTSIDE)) {
-                shared.mail_came_for(job.saga);
+                shared.inbox_changed(job.saga);
             }
             let found_some = !leased.is_empty();
             let mut taken = Vec::with_capacity(leased.len());
@@ -377,17 +377,17 @@ pub(crate) async fn withdraw(shared: Arc<Shared>, saga: SagaId, offered: Offered
         never_leased: offered.withdrawn(false),
         leased_before: offered.withdrawn(true),
     };
-    let mut patience = Patience::default();
+    let mut backoff = StoreBackoff::default();
     loop {
         match shared.store.withdraw_job(&withdrawal, shared.options.clock.now()).await {
             Ok(withdrawn) => return withdrawn,
             Err(error) => {
-                if patience.is_news("withdrawal", &error) {
+                if backoff.is_news("withdrawal", &error) {
                     tracing::warn!(%saga, %error, "an attempt that nobody wants any more is still offered");
                 }
             }
         }
-        patience.wait(&shared).await;
+        backoff.wait(&shared).await;
     }
 }
 
@@ -404,7 +404,7 @@ async fn taken_up(shared: &Arc<Shared>, job: Job) -> Result<Option<Work>, Error>
         let message = waiting.offered.withdrawn(token > 1);
         let answer = jobs::Answer { id, token, error: Some("withdrawn".to_owned()), message };
         if shared.store.answer_job(&answer, shared.options.clock.now()).await?.is_ok() {
-            shared.mail_came_for(job.saga);
+            shared.inbox_changed(job.saga);
         }
         return Ok(None);
     }
@@ -521,7 +521,7 @@ async fn answer(shared: &Arc<Shared>, job: i64, token: i64, answer: Answer) -> R
     let answer = jobs::Answer { id: job, token, error, message };
     match shared.store.answer_job(&answer, at).await? {
         Ok(()) => {
-            shared.mail_came_for(found.saga);
+            shared.inbox_changed(found.saga);
             came_in_time(shared, &found, &offered).await?;
             Ok(Answered::Now)
         }

@@ -6,6 +6,7 @@
 
 pub mod delivery;
 pub mod error;
+pub mod failpoints;
 mod fingerprint;
 pub mod id;
 pub mod idempotency;
@@ -15,7 +16,6 @@ pub mod mistakes;
 pub mod name_pattern;
 pub mod payload;
 pub mod performer;
-pub mod planted;
 pub mod retry;
 mod row;
 pub mod saga;

@@ -94,7 +94,7 @@ impl<'a> Oracle<'a> {
             clock: now.at,
             last: now.at,
         };
-        oracle.settle(now.hold, true);
+        oracle.settle(now.draining, true);
         oracle
     }
 
@@ -102,13 +102,13 @@ impl<'a> Oracle<'a> {
     pub fn take(&mut self, now: Now, input: &Input) -> bool {
         let mut next = self.clone();
         next.clock = next.last.max(now.at);
-        let allowed = next.happen(now.hold, input);
+        let allowed = next.happen(now.draining, input);
         if allowed {
             let by_the_clock = *input == Input::Wake;
             if by_the_clock {
                 next.give_up_the_overdue();
             }
-            next.settle(now.hold, by_the_clock);
+            next.settle(now.draining, by_the_clock);
             // A mere look at the saga leaves no trace unless something comes of it.
             let look = matches!(input, Input::Wake | Input::Admitted { .. });
             if !look || !next.is_like(self) {
@@ -123,7 +123,7 @@ impl<'a> Oracle<'a> {
         self.flying == other.flying && self.turned == other.turned && self.ended == other.ended
     }
 
-    fn happen(&mut self, hold: bool, input: &Input) -> bool {
+    fn happen(&mut self, draining: bool, input: &Input) -> bool {
         if self.ended.is_some() {
             return match input {
                 Input::Resolve { step, action, .. } => self.resolve(step, *action),
@@ -151,12 +151,12 @@ impl<'a> Oracle<'a> {
                     return false;
                 };
                 if self.turned {
-                    return self.admit_compensation(step, hold);
+                    return self.admit_compensation(step, draining);
                 }
                 if self.is_late() {
                     return true;
                 }
-                let admitted = self.may_act(step) && self.paused.is_none() && !hold;
+                let admitted = self.may_act(step) && self.paused.is_none() && !draining;
                 if admitted {
                     self.launch(step, Phase::Do);
                 }
@@ -285,7 +285,7 @@ impl<'a> Oracle<'a> {
 
     /// Draws every conclusion from what happened. Only a look at the clock turns a late saga round, but no late one
     /// begins with anything.
-    fn settle(&mut self, hold: bool, by_the_clock: bool) {
+    fn settle(&mut self, draining: bool, by_the_clock: bool) {
         let everyone = 0..self.steps.len();
         self.note_who_is_over();
         let failed = everyone.clone().find(|&step| matches!(self.known(step), Known::No | Known::Doubtful));
@@ -297,7 +297,7 @@ impl<'a> Oracle<'a> {
         self.turned |= by_the_clock && self.is_late() && !all_done;
         // Nobody tries again after the turn, so whoever is not in flight is over.
         self.note_who_is_over();
-        let resting = self.paused.is_none() && !hold;
+        let resting = self.paused.is_none() && !draining;
         if self.turned {
             self.go_back(resting);
         } else if all_done {
@@ -351,13 +351,13 @@ impl<'a> Oracle<'a> {
     }
 
     /// Room for a compensation starts it if it is due, and otherwise means nothing.
-    fn admit_compensation(&mut self, step: usize, hold: bool) -> bool {
+    fn admit_compensation(&mut self, step: usize, draining: bool) -> bool {
         let undo = self.definition.steps()[step].compensation.as_ref();
         let again = undo.is_some_and(|undo| self.steps[step].compensation_is_due(&undo.retry, self.clock));
         let first = self.may_be_undone(step)
             && self.compensations_under_way() < self.definition.compensation_concurrency();
         let awaits_actions = self.flying.iter().any(|flight| flight.phase == Phase::Do);
-        let admitted = (again || first) && !awaits_actions && self.paused.is_none() && !hold;
+        let admitted = (again || first) && !awaits_actions && self.paused.is_none() && !draining;
         if admitted {
             self.launch(step, Phase::Undo);
         }

@@ -14,7 +14,7 @@ mod stored;
 mod world;
 
 use backstitch_kernel::saga::draft::Problems;
-use backstitch_kernel::saga::state::Misfit;
+use backstitch_kernel::saga::state::ReplayError;
 use backstitch_kernel::saga::{Input, Now, Recorded, Rejected, State};
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -77,7 +77,7 @@ pub enum Failure {
     },
     /// The log does not fold.
     #[error("the log cannot be read back: {0}")]
-    Misfit(#[from] Misfit),
+    ReplayError(#[from] ReplayError),
     /// A node that had lost the saga could still write to it.
     #[error("a node that had lost the saga appended event {seq}")]
     NotFenced {

@@ -15,7 +15,7 @@ use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use crate::runtime::guarded;
+use crate::runtime::catch_panic;
 use crate::store::isolation::{Isolable, Outcome, Part, isolate};
 use crate::store::{self, Writers};
 
@@ -295,7 +295,7 @@ async fn write_or_catch<W: GroupWriter>(
 }
 
 fn panicked(panic: &(dyn Any + Send)) -> store::Error {
-    let why = guarded::text(panic);
+    let why = catch_panic::text(panic);
     tracing::error!(why, "the store panicked while it wrote");
     store::Error::Unavailable(format!("the store panicked while it wrote: {why}"))
 }

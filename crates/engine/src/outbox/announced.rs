@@ -100,19 +100,6 @@ impl Announced {
             expires_at: None,
         })
     }
-
-    /// The same of several.
-    pub(crate) fn messages<'a>(
-        &self,
-        saga: SagaId,
-        definition: &str,
-        events: impl IntoIterator<Item = &'a Recorded>,
-    ) -> Vec<NewMessage> {
-        if self.is_empty() {
-            return Vec::new();
-        }
-        events.into_iter().filter_map(|recorded| self.message(saga, definition, recorded)).collect()
-    }
 }
 
 #[cfg(test)]

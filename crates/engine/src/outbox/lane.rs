@@ -14,7 +14,7 @@ use super::observer::{Attempt, Outcome};
 use super::route::Route;
 use super::sink::{Message, Receipt, Undelivered};
 use crate::runtime::Shared;
-use crate::runtime::guarded::{self, Ended};
+use crate::runtime::catch_panic::{self, Ended};
 use crate::store::outbox::{Outgoing, Report, Sent, Share};
 
 /// Messages taken at a time at most: enough to drown the cost of a sync.
@@ -171,7 +171,7 @@ impl Sending {
             in_doubt: outgoing.in_doubt,
         };
         let sending = async { self.route.sink.send(&message).await };
-        let answer = match guarded::run(self.timeout, sending).await {
+        let answer = match catch_panic::run(self.timeout, sending).await {
             Ended::Answered(answer) => answer,
             Ended::Panicked(_) => Err(Undelivered::new("panicked", "the sink panicked")),
             Ended::TimedOut => {

@@ -36,7 +36,7 @@ impl Engine {
     pub async fn retry_message(&self, id: i64) -> Result<Retried, Error> {
         let shared = self.shared();
         let retried = shared.store.retry_message(id, shared.options.clock.now()).await?;
-        shared.outbox.nudge();
+        shared.outbox.wake();
         Ok(retried)
     }
 }

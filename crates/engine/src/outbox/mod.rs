@@ -3,11 +3,11 @@
 mod announced;
 mod lane;
 mod looking;
-mod nudge;
 mod observer;
 mod publish;
 mod publisher;
 mod relay;
+mod relay_waker;
 mod retention;
 mod route;
 mod settling;
@@ -15,12 +15,12 @@ pub mod sink;
 mod topic_pattern;
 
 pub use announced::{Announced, NoSuchEvent};
-pub use nudge::Nudge;
 pub(crate) use observer::Nobody;
 pub use observer::{Attempt, Observer, Outcome};
 pub use publish::{Publishing, Receiving, digest};
 pub(crate) use publisher::{Publisher, start as start_publisher};
 pub(crate) use relay::relay;
+pub use relay_waker::RelayWaker;
 pub use retention::Retention;
 pub use route::{Route, Routes};
 pub use topic_pattern::{BadTopicPattern, TopicPattern};

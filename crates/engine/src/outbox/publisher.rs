@@ -63,7 +63,7 @@ impl GroupWriter for MessageWriter {
             self.observer.enqueued(&publication.message.topic, 1);
         }
         if is_any_accepted {
-            self.outbox.nudge();
+            self.outbox.wake();
         }
         Ok(published)
     }

@@ -205,8 +205,8 @@ impl Relay {
         let until = until.saturating_duration_since(Instant::now());
         tokio::select! {
             _ = self.ended.recv_many(&mut over, SETTLED_AT_ONCE) => {}
-            nudged = self.shared.outbox.wait(until) => {
-                if nudged {
+            was_woken = self.shared.outbox.wait(until) => {
+                if was_woken {
                     self.next_look = Instant::now();
                 }
             }

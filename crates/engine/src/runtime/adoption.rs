@@ -1,19 +1,20 @@
-//! Finding sagas that nobody runs, and running them.
+//! Finds sagas that no node executes, adopts them, and has them executed as soon as there is a slot.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch_kernel::saga::{State, Status};
+use backstitch_kernel::saga::Status;
 use backstitch_kernel::{SagaId, Timestamp};
 use futures::StreamExt;
 use futures::stream::FuturesUnordered;
 use tokio::sync::{Mutex, OwnedSemaphorePermit, mpsc};
 use tokio::time::Instant;
 
+use super::executor::{self, Resumption};
 use super::room::Reservation;
 use super::run_queue::Taken;
-use super::{Driver, Grant, STORE_RETRY, Seat, Shared, Waiter};
+use super::{Grant, RunSlot, STORE_RETRY, Shared, Waiter};
 use crate::registry::Runnable;
 use crate::store::nodes::{AdoptedSaga, Notice};
 use crate::store::{self, Stored};
@@ -26,7 +27,7 @@ const LOAD_BATCH: usize = 64;
 const ASKED_ALONE: usize = 2;
 /// How long a saga waits that could not be taken up at once.
 const AGAIN_AFTER: Duration = Duration::from_millis(20);
-/// How often it is checked that everything that is ours is driven.
+/// Interval of the sweep for sagas that this node owns and does not execute.
 const SWEEP_EVERY: Duration = Duration::from_secs(10);
 
 /// Takes over what is due or orphaned, for as long as the engine runs.
@@ -47,13 +48,13 @@ pub(super) async fn adopt_what_is_due(shared: Arc<Shared>) {
         };
         if sweep {
             swept = Instant::now();
-            if let Err(error) = queue_what_nobody_drives(&shared).await {
-                tracing::warn!(%error, "cannot look for sagas that are ours");
+            if let Err(error) = queue_inactive(&shared).await {
+                tracing::warn!(%error, "cannot look for sagas that this node owns");
             }
         }
-        let nudged = shared.adoption.wait(wait).await;
+        let was_woken = shared.adoption.wait(wait).await;
         // With the sweep, for a saga of a former life whose adoption the store rejected before.
-        thorough = nudged || sweep || (thorough && !complete);
+        thorough = was_woken || sweep || (thorough && !complete);
     }
 }
 
@@ -79,7 +80,7 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
             let adopted = shared.store.adopt(shared.node(), shared.epoch(), &known, now, ADOPT_BATCH).await?;
             queue(shared, &adopted.sagas).await?;
             if !adopted.sagas.is_empty() && shared.options.announced.includes("saga.adopted") {
-                shared.outbox.nudge();
+                shared.outbox.wake();
             }
             if !adopted.more || shared.is_stopping() {
                 break;
@@ -93,22 +94,22 @@ async fn look(shared: &Shared, thorough: bool) -> Result<Looked, store::Error> {
     Ok(Looked { wait, complete })
 }
 
-/// Queues sagas that are ours by the store's word but that nobody here drives, such as those whose adoption was never
-/// answered, or whose starter went away in the middle.
-async fn queue_what_nobody_drives(shared: &Shared) -> Result<(), store::Error> {
-    let ours: HashSet<SagaId> = shared.store.owned(shared.epoch()).await?.into_iter().collect();
-    shared.undriven.keep(&ours);
-    let mut undriven: Vec<SagaId> = ours.into_iter().collect();
-    undriven.retain(|saga| shared.live.get(*saga).is_none() && !shared.run_queue.has(*saga));
-    let undriven: Vec<_> = undriven.into_iter().map(|id| AdoptedSaga { id, seq: None }).collect();
-    queue(shared, &undriven).await
+/// Queues sagas that this node owns and does not execute, such as those whose adoption was never answered, or whose caller
+/// went away in the middle of a start.
+async fn queue_inactive(shared: &Shared) -> Result<(), store::Error> {
+    let owned: HashSet<SagaId> = shared.store.owned(shared.epoch()).await?.into_iter().collect();
+    shared.stalled.keep(&owned);
+    let mut inactive: Vec<SagaId> = owned.into_iter().collect();
+    inactive.retain(|saga| shared.active.get(*saga).is_none() && !shared.run_queue.has(*saga));
+    let inactive: Vec<_> = inactive.into_iter().map(|id| AdoptedSaga { id, seq: None }).collect();
+    queue(shared, &inactive).await
 }
 
-/// Queues sagas that are ours. What they are is looked up only where they cannot all run at once.
+/// Queues sagas that this node owns. Their rows are read only where they cannot all run at once.
 async fn queue(shared: &Shared, sagas: &[AdoptedSaga]) -> Result<(), store::Error> {
     let mut waiters: HashMap<SagaId, Waiter> = HashMap::new();
     if sagas.len() > shared.slots.available_permits() {
-        // One row that cannot be read keeps none from running: its own load tells of it.
+        // One row that cannot be read keeps no other saga from running: its own load reports it.
         let ids: Vec<SagaId> = sagas.iter().map(|saga| saga.id).collect();
         match shared.store.rows(&ids).await {
             Ok(rows) => waiters.extend(rows.into_iter().map(|row| {
@@ -125,7 +126,7 @@ async fn queue(shared: &Shared, sagas: &[AdoptedSaga]) -> Result<(), store::Erro
     Ok(())
 }
 
-/// Runs sagas that are ours as soon as there is a slot for them, and room for what they wait for.
+/// Executes queued sagas as soon as there is a slot for them, and room for what they wait for.
 pub(super) async fn run_queued(shared: Arc<Shared>) {
     let queue = &shared.run_queue;
     queue.restart();
@@ -172,7 +173,7 @@ pub(super) async fn run_queued(shared: Arc<Shared>) {
         let sagas: Vec<SagaId> = entered.keys().copied().collect();
         match shared.store.load(&sagas).await {
             Ok(found) => resume_all(&shared, entered, found),
-            // What cannot be read, be it a row or its page, must not keep its neighbours from running.
+            // A row or page that cannot be read must not keep the others from running.
             Err(error) => resume_each(&shared, entered, &error).await,
         }
     }
@@ -186,7 +187,7 @@ async fn maybe<F: Future + Unpin>(future: Option<F>) -> Option<F::Output> {
     }
 }
 
-/// Runs on what can be read alone. A saga that cannot be, while others can, is told; while the store is away, all wait.
+/// Executes the sagas that can be read alone. One that cannot, while others can, is stalled; while the store is away, all wait.
 async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>, error: &store::Error) {
     tracing::warn!(%error, "cannot read sagas that are due");
     let mut unanswered: Vec<(SagaId, Place, String)> =
@@ -207,7 +208,7 @@ async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>, erro
     if is_there {
         for (saga, _, why) in unanswered {
             // The sweep tries it again.
-            shared.cannot_drive(saga, why);
+            shared.cannot_execute(saga, why);
         }
     } else {
         for (saga, place, _) in unanswered {
@@ -218,7 +219,7 @@ async fn resume_each(shared: &Arc<Shared>, entered: HashMap<SagaId, Place>, erro
     }
 }
 
-/// Reads each alone and runs on what can be read; those are left for which the store has no answer now.
+/// Reads each alone and executes those that can be read; returns those for which the store has no answer now.
 async fn resume_readable(
     shared: &Arc<Shared>,
     sagas: Vec<(SagaId, Place, String)>,
@@ -232,53 +233,52 @@ async fn resume_readable(
             Ok(found) => resume_all(shared, HashMap::from([(saga, place)]), found),
             Err(error @ store::Error::Unavailable(_)) => unanswered.push((saga, place, error.to_string())),
             // The sweep tries it again.
-            Err(error) => shared.cannot_drive(saga, error.to_string()),
+            Err(error) => shared.cannot_execute(saga, error.to_string()),
         }
     }
     unanswered
 }
 
-/// A saga that is about to be driven.
+/// A saga that is about to be executed.
 struct Place {
     /// Since when it has waited for it.
     since: Timestamp,
     waiter: Waiter,
-    seat: Seat,
+    run_slot: RunSlot,
     slot: OwnedSemaphorePermit,
     /// The room it waited for.
     reservation: Option<Reservation>,
 }
 
-/// Gives sagas that run here what they wait for besides a slot: each uses the slot that it holds. Says whether any got
-/// something.
+/// Grants sagas with a slot what else they wait for. Returns whether any got something.
 fn grant_to_holders(shared: &Arc<Shared>) -> bool {
     let mut granted = false;
-    let holds_slot = |saga| shared.live.get(saga).is_some_and(|live| live.holds_slot());
+    let holds_slot = |saga| shared.active.get(saga).is_some_and(|active| active.holds_slot());
     while let Some(Taken { saga, since, waiter, reservation }) = shared.run_queue.take_holder(holds_slot) {
         granted = true;
         let grant = Grant { slot: None, reservation };
-        if !shared.live.get(saga).is_some_and(|live| live.grant(grant)) {
+        if !shared.active.get(saga).is_some_and(|active| active.grant(grant)) {
             try_again(shared, saga, waiter, since);
         }
     }
     granted
 }
 
-/// Gives sagas slots for as long as there are both. Those with a driver go on at once; the others count as under way before
-/// they are read, so that later messages wake this process.
+/// Gives slots to waiting sagas for as long as there are both. Those with an executor go on at once; the others are active
+/// before they are read, so that later messages wake this process.
 fn enter(shared: &Arc<Shared>, slot: OwnedSemaphorePermit) -> HashMap<SagaId, Place> {
     let mut entered = HashMap::new();
     let mut slot = Some(slot);
     while let Some(free) = slot.take()
         && let Some(Taken { saga, since, waiter, reservation }) = shared.run_queue.take()
     {
-        if let Some(live) = shared.live.get(saga) {
-            if !live.grant(Grant { slot: Some(free), reservation }) {
-                // Its driver here is about to leave.
+        if let Some(active) = shared.active.get(saga) {
+            if !active.grant(Grant { slot: Some(free), reservation }) {
+                // Its executor is about to stop.
                 try_again(shared, saga, waiter, since);
             }
-        } else if let Some(seat) = Seat::take(shared, saga) {
-            entered.insert(saga, Place { since, waiter, seat, slot: free, reservation });
+        } else if let Some(run_slot) = RunSlot::take(shared, saga) {
+            entered.insert(saga, Place { since, waiter, run_slot, slot: free, reservation });
         } else {
             try_again(shared, saga, waiter, since);
         }
@@ -302,50 +302,22 @@ fn try_again(shared: &Arc<Shared>, saga: SagaId, waiter: Waiter, since: Timestam
 fn resume_all(shared: &Arc<Shared>, mut entered: HashMap<SagaId, Place>, found: Vec<Stored>) {
     for stored in found {
         if let Some(place) = entered.remove(&stored.summary.id) {
-            resume(shared, stored, place);
+            let Place { waiter, run_slot, slot, reservation, .. } = place;
+            let resumption = Resumption { run_slot, slot, reservation, adoption: waiter.adoption };
+            executor::resume(shared, stored, resumption);
         }
     }
 }
 
-/// Runs a saga on, if it is ours to run.
-fn resume(shared: &Arc<Shared>, stored: Stored, place: Place) {
-    let row = &stored.summary;
-    let epoch = shared.epoch();
-    if row.status.is_terminal() || row.owner != Some(epoch) {
-        return;
-    }
-    let Some(definition) = shared.registry.version(&row.definition, row.version) else {
-        let (name, version) = (&row.definition, row.version);
-        shared.cannot_drive(row.id, format!("version {version} of `{name}` is not registered here"));
-        return;
-    };
-    let state = match State::fold(&definition.definition, &stored.log) {
-        Ok(state) => Arc::new(state),
-        Err(misfit) => {
-            shared.cannot_drive(row.id, format!("its log does not fit its definition: {misfit}"));
-            return;
-        }
-    };
-    match stored.log.last() {
-        Some(adopted) if place.waiter.adoption == Some(adopted.seq) => {
-            shared.announce(row.id, &definition, &state, vec![adopted.clone()], place.seat.live());
-        }
-        _ => place.seat.live().log().advanced_to(state.seq),
-    }
-    let reserved = place.reservation.into_iter().collect();
-    let driver = Driver::new(shared.clone(), definition, state, epoch, place.seat, place.slot, reserved);
-    shared.drive(row.id, driver.run_adopted(stored.inbox, stored.inbox_seq));
-}
-
-/// Tells running sagas of messages that other processes left for them.
-pub(super) async fn fetch_mail(shared: Arc<Shared>) {
+/// Wakes sagas for messages that other processes left for them.
+pub(super) async fn poll_inboxes(shared: Arc<Shared>) {
     while !shared.is_stopping() {
         match shared.store.mail(shared.epoch()).await {
             Ok(sagas) => {
                 for (saga, newest) in sagas {
-                    match shared.live.get(saga) {
-                        Some(live) => live.nudge_for_newer_mail(newest),
-                        None => shared.run_queue.wake_for_newer_mail(saga, newest),
+                    match shared.active.get(saga) {
+                        Some(active) => active.wake_for_newer_inbox(newest),
+                        None => shared.run_queue.wake_for_newer_inbox(saga, newest),
                     }
                 }
             }
@@ -367,13 +339,13 @@ pub(super) async fn heed(shared: Arc<Shared>, notices: Arc<Mutex<mpsc::Receiver<
             () = shared.stopping() => None,
         };
         match notice {
-            Some(Notice::Mail(saga)) => shared.mail_came_for(saga),
-            Some(Notice::Started(_)) => shared.adoption.nudge(),
-            Some(Notice::Applied) => shared.definitions.nudge(),
-            Some(Notice::Published) => shared.outbox.nudge(),
+            Some(Notice::InboxChanged(saga)) => shared.inbox_changed(saga),
+            Some(Notice::Started(_)) => shared.adoption.wake(),
+            Some(Notice::Applied) => shared.definitions.wake(),
+            Some(Notice::Published) => shared.outbox.wake(),
             Some(Notice::Missed) => {
-                shared.definitions.nudge();
-                shared.adoption.nudge();
+                shared.definitions.wake();
+                shared.adoption.wake();
             }
             None => return,
         }

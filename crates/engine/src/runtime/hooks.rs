@@ -8,8 +8,8 @@ use backstitch_kernel::saga::State;
 use backstitch_kernel::{Retry, SagaId};
 use tokio::sync::Semaphore;
 
-use super::guarded::{self, Ended};
-use super::{STORE_RETRY, Shared, attempt};
+use super::catch_panic::{self, Ended};
+use super::{STORE_RETRY, Shared, attempts};
 use crate::store::isolation::Isolable as _;
 use crate::store::jobs::{Job, Report, Settlement};
 use crate::store::parked::{JOBS, park};
@@ -18,7 +18,7 @@ use crate::view::SagaState;
 
 /// How long a hook may take.
 const TIMEOUT: Duration = Duration::from_secs(60);
-/// Longer than a hook may take, so that nobody else calls it meanwhile.
+/// Longer than a hook may take, so that no other node calls it meanwhile.
 const LEASE: Duration = Duration::from_secs(90);
 /// Hooks called at once.
 const AT_ONCE: usize = 64;
@@ -28,7 +28,7 @@ fn retries() -> Retry {
 }
 
 /// Calls hooks for as long as the engine runs. Each runs by itself, so that a slow one holds up no other; one that is
-/// cut short by the engine's end is given back, for whoever comes next to call it again.
+/// cut short by a shutdown is given back, and the next process calls it again.
 pub(super) async fn call_hooks(shared: Arc<Shared>) {
     let _busy = shared.busy();
     let room = Arc::new(Semaphore::new(AT_ONCE));
@@ -47,7 +47,7 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
         return Ok(());
     }
     for leased in shared.store.lease_jobs(&queues, LEASE, free).await?.leased {
-        // There is room: nobody else takes any.
+        // There is room: no other task takes any.
         let permit = room.clone().try_acquire_owned();
         let engine = shared.clone();
         shared.spawn(async move {
@@ -63,9 +63,9 @@ async fn call_due(shared: &Arc<Shared>, room: &Arc<Semaphore>) -> Result<(), sto
             }
             drop(permit);
             // A hook that was given up has left an alert.
-            shared.outbox.nudge();
+            shared.outbox.wake();
             // There may be more than there was room for.
-            shared.jobs.nudge();
+            shared.jobs.wake();
         });
     }
     Ok(())
@@ -81,7 +81,7 @@ async fn park_rejected(shared: &Shared, job: i64, error: store::Error) {
 }
 
 async fn call(shared: &Shared, job: &Job) -> Settlement {
-    let mut error = match guarded::run(TIMEOUT, call_hook(shared, job)).await {
+    let mut error = match catch_panic::run(TIMEOUT, call_hook(shared, job)).await {
         Ended::Answered(Ok(())) => {
             return Settlement { id: job.id, token: job.lease.token, report: Report::Completed };
         }
@@ -92,10 +92,10 @@ async fn call(shared: &Shared, job: &Job) -> Settlement {
             return given_back(job);
         }
         Ended::Answered(Err(Failed::Said(error))) => error,
-        Ended::Panicked(panic) => format!("the hook panicked: {}", guarded::text(panic.as_ref())),
+        Ended::Panicked(panic) => format!("the hook panicked: {}", catch_panic::text(panic.as_ref())),
         Ended::TimedOut => format!("no answer within {} s", TIMEOUT.as_secs()),
     };
-    attempt::shorten(&mut error, attempt::MAX_MESSAGE);
+    attempts::shorten(&mut error, attempts::MAX_MESSAGE);
     let failures = job.lease.attempts + 1;
     let retry_after = retries().allows_another(failures).then(|| retries().wait(failures, 0));
     if retry_after.is_none() {

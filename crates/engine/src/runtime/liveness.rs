@@ -13,7 +13,7 @@ use crate::store;
 const BEATS_PER_LEASE: u32 = 5;
 
 pub(crate) struct Liveness {
-    /// Absent where nobody else could take over: then there is nothing to prove.
+    /// Absent where no other node could adopt sagas: then there is nothing to prove.
     lease: Option<Duration>,
     base: Instant,
     /// Microseconds after `base` until which effects may start.
@@ -117,7 +117,7 @@ pub(super) async fn follow_clock(shared: Arc<Shared>) {
     }
 }
 
-/// Everything this incarnation owned may belong to others now: let go of it and come back as a new one.
+/// Other nodes may own the sagas of this incarnation now: forgets them and joins as a new one.
 async fn rejoin(shared: &Shared) {
     tracing::warn!(epoch = shared.epoch(), "taken for dead: joining again");
     let sent = Instant::now();
@@ -125,9 +125,9 @@ async fn rejoin(shared: &Shared) {
         Ok(epoch) => {
             shared.epoch.store(epoch, Ordering::Release);
             shared.run_queue.clear();
-            shared.live.nudge_all();
+            shared.active.wake_all();
             shared.liveness.renew(sent);
-            shared.adoption.nudge();
+            shared.adoption.wake();
         }
         Err(error) => {
             tracing::warn!(%error, "cannot join again yet");

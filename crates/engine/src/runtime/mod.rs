@@ -1,68 +1,59 @@
-//! What runs sagas: one driver a saga, and a few loops that find work.
+//! The runtime: one executor for each active saga, and a few loops that find work.
 
+mod active_sagas;
 mod adoption;
 mod arriving;
-pub(crate) mod attempt;
-mod attempts;
-mod driver;
-mod ending;
-pub(crate) mod guarded;
+pub(crate) mod attempts;
+pub(crate) mod catch_panic;
+pub(crate) mod executor;
+pub(crate) mod failpoints;
 mod hooks;
-mod launch;
 mod liveness;
-mod patience;
-mod plan;
 mod room;
 mod run_queue;
-mod seat;
+mod shutdown;
 pub(crate) mod signal;
-mod supervision;
-mod undriven;
+mod stalled;
+mod store_backoff;
+mod supervisor;
 
 use std::cmp::Reverse;
 use std::collections::HashMap;
-use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::time::Duration;
 
 use backstitch_kernel::SagaId;
-use backstitch_kernel::saga::{Recorded, State};
-use futures::FutureExt;
+use backstitch_kernel::saga::Recorded;
 use tokio::sync::{Mutex, Notify, Semaphore, mpsc, watch};
 use tokio_util::task::TaskTracker;
 use tokio_util::task::task_tracker::{TaskTrackerToken, TrackedFuture};
 use uuid::Uuid;
 
 use crate::clock::NeverBack;
-use crate::committer::Committer;
 use crate::limit::LimitScope;
-use crate::live::{Live, LiveSagas};
 use crate::options::Options;
 use crate::outbox::{Publisher, start_publisher};
-use crate::registry::{Registered, Registry};
+use crate::registry::Registry;
 use crate::retention::Areas;
 use crate::store::nodes::{Epoch, Node, Notice};
-use crate::store::outbox::NewMessage;
 use crate::store::{self, Store};
 use crate::watch::{EventReaders, Polls, Watchers};
 use crate::work::Desks;
 
+use active_sagas::ActiveSagas;
+pub(crate) use active_sagas::{ActiveSaga, End, RunSlot};
 pub use arriving::ArrivingAnswers;
-pub(crate) use driver::Driver;
-pub(crate) use launch::Launch;
+use executor::Committer;
 use liveness::Liveness;
-pub(crate) use patience::Patience;
-pub(crate) use plan::{Circumstances, Planned, plan};
-pub(crate) use room::{AttemptLimits, Grant, decide_within_room};
+pub(crate) use room::{AttemptLimits, Grant};
 pub use run_queue::FullLimit;
-use run_queue::RunQueue;
-pub(crate) use run_queue::Waiter;
-pub(crate) use seat::Seat;
+use run_queue::{RunQueue, Waiter};
 use signal::Signal;
-use supervision::keep_going;
-pub use undriven::Undriven;
-use undriven::UndrivenSagas;
+pub use stalled::StalledSaga;
+use stalled::StalledSagas;
+pub(crate) use store_backoff::StoreBackoff;
+use supervisor::keep_going;
 
 /// Waits between two looks at a store that does not answer.
 const STORE_RETRY: Duration = Duration::from_millis(200);
@@ -75,7 +66,7 @@ pub(crate) struct Shared {
     /// The same as that of the options.
     pub(crate) clock: Arc<NeverBack>,
     pub(crate) registry: Registry,
-    pub(crate) live: LiveSagas,
+    pub(crate) active: ActiveSagas,
     /// Readers of the logs of sagas.
     pub(crate) watchers: Arc<Watchers<Recorded>>,
     pub(crate) polls: Polls,
@@ -85,10 +76,10 @@ pub(crate) struct Shared {
     pub(crate) slots: Arc<Semaphore>,
     /// Places of sagas that wait in memory; those beyond leave a record in the run queue.
     pub(crate) resting: Arc<Semaphore>,
-    /// Sagas that are ours and wait to run.
+    /// Sagas that this node owns and that wait to run.
     pub(crate) run_queue: RunQueue,
-    /// Sagas that are ours and cannot be driven.
-    pub(crate) undriven: UndrivenSagas,
+    /// Sagas that this node owns and cannot execute.
+    pub(crate) stalled: StalledSagas,
     pub(crate) liveness: Liveness,
     pub(crate) adoption: Signal,
     pub(crate) jobs: Signal,
@@ -110,7 +101,7 @@ pub(crate) struct Shared {
     phase: watch::Sender<Phase>,
     /// The loops that find work.
     loops: TaskTracker,
-    /// Everything that runs beside the loops: only once it is gone is the store let go.
+    /// Everything that runs beside the loops: the store is closed only once it is gone.
     tasks: TaskTracker,
 }
 
@@ -160,10 +151,10 @@ impl Shared {
             run_queue: RunQueue::new(options.clock.clone()),
             event_readers: EventReaders::default(),
             registry: Registry::new(options.host_share()),
-            live: LiveSagas::new(watchers.clone()),
+            active: ActiveSagas::new(watchers.clone()),
             watchers,
             polls,
-            undriven: UndrivenSagas::default(),
+            stalled: StalledSagas::default(),
             adoption: Signal::default(),
             jobs: Signal::default(),
             outbox,
@@ -195,9 +186,10 @@ impl Shared {
         keep_going(self, "relay", crate::outbox::relay);
         keep_going(self, "retention", crate::retention::keep_pruning);
         keep_going(self, "watch", crate::watch::poll_idle_logs);
-        // Also where nobody else writes: whoever applied a version or left a message may have gone before saying so.
+        // Also on a store that is not shared: the caller that applied a version or posted a message may have gone before it
+        // notified the engine.
         keep_going(self, "definitions", crate::definitions::keep_following);
-        keep_going(self, "mail", adoption::fetch_mail);
+        keep_going(self, "inboxes", adoption::poll_inboxes);
         if self.store.is_shared() {
             keep_going(self, "heartbeat", liveness::keep_alive);
             keep_going(self, "clock", liveness::follow_clock);
@@ -222,7 +214,7 @@ impl Shared {
         *self.phase.borrow() >= Phase::Draining
     }
 
-    /// Whether drivers are to drop everything.
+    /// Whether executors drop everything.
     pub(crate) fn is_stopped(&self) -> bool {
         *self.phase.borrow() >= Phase::Stopped
     }
@@ -238,7 +230,7 @@ impl Shared {
         let _ = self.phase.subscribe().wait_for(|phase| *phase >= Phase::Stopped).await;
     }
 
-    /// Waits until nobody is to wait for the store any more.
+    /// Waits until the store is not waited for any more.
     async fn abandoned(&self) {
         let _ = self.phase.subscribe().wait_for(|phase| *phase == Phase::Abandoned).await;
     }
@@ -250,12 +242,12 @@ impl Shared {
             later
         });
         self.publisher.refuse_new();
-        self.live.nudge_all();
+        self.active.wake_all();
         self.polls.close();
-        self.adoption.nudge();
-        self.jobs.nudge();
-        self.outbox.nudge();
-        self.definitions.nudge();
+        self.adoption.wake();
+        self.jobs.wake();
+        self.outbox.wake();
+        self.definitions.wake();
         self.work.notify_waiters();
     }
 
@@ -269,36 +261,25 @@ impl Shared {
         self.enter_phase(Phase::Stopped);
     }
 
-    /// Has somebody look at a message that is on disk.
-    pub(crate) fn mail_came_for(&self, saga: SagaId) {
-        match self.live.get(saga) {
-            Some(live) => live.nudge_for_mail(),
+    /// A message for this saga is durable: has it read.
+    pub(crate) fn inbox_changed(&self, saga: SagaId) {
+        match self.active.get(saga) {
+            Some(active) => active.wake_for_inbox(),
             None if self.run_queue.wake(saga) => {}
-            None => self.adoption.nudge(),
+            None => self.adoption.wake(),
         }
     }
 
-    /// Drives a saga beside the loops; should its driver break down, that is told.
-    fn drive(self: &Arc<Self>, saga: SagaId, driving: impl Future<Output = ()> + Send + 'static) {
-        let shared = self.clone();
-        self.spawn(async move {
-            if let Err(panic) = AssertUnwindSafe(driving).catch_unwind().await {
-                let why = guarded::text(panic.as_ref());
-                shared.cannot_drive(saga, format!("what drives it panicked: {why}"));
-            }
-        });
-    }
-
-    /// A saga that is ours stays as it is, until the sweep tries it again.
-    fn cannot_drive(&self, saga: SagaId, why: String) {
-        tracing::error!(%saga, why, "this saga cannot be driven and stays as it is");
-        // While it waited for room, the sweep would take it for one that is driven.
+    /// A saga that this node owns is stalled until the sweep tries it again.
+    fn cannot_execute(&self, saga: SagaId, why: String) {
+        tracing::error!(%saga, why, "saga stalled: it cannot be executed");
+        // While it waited for room, the sweep would take it for one that is executed.
         self.run_queue.forget_room(saga);
-        self.undriven.note(saga, why, self.options.clock.now());
+        self.stalled.note(saga, why, self.options.clock.now());
     }
 
-    /// Whether the store answers whoever asks for a saga, be it with a refusal. Where it does not for one that nobody has,
-    /// none is to blame that is not read.
+    /// Whether the store answers a read of a saga that does not exist. If it does not, no saga is to blame for a read that
+    /// fails.
     async fn answers_about_sagas(&self) -> bool {
         let asked = self.store.load(&[SagaId(Uuid::nil())]).await;
         !matches!(asked, Err(store::Error::Unavailable(_)))
@@ -321,7 +302,7 @@ impl Shared {
     fn holds_most_slots(&self) -> Option<LimitScope> {
         let mut limited: HashMap<LimitScope, usize> = HashMap::new();
         let mut unlimited = 0;
-        for scopes in self.live.slot_holders() {
+        for scopes in self.active.slot_holders() {
             unlimited += usize::from(scopes.is_empty());
             for scope in scopes {
                 *limited.entry(scope).or_default() += 1;
@@ -350,26 +331,6 @@ impl Shared {
 
     /// Whether anything is in flight: sagas, hooks or messages.
     pub(crate) fn is_busy(&self) -> bool {
-        self.live.count() > 0 || !self.tasks.is_empty()
-    }
-
-    /// These messages are on disk.
-    pub(crate) fn told(&self, messages: &[NewMessage]) {
-        if !messages.is_empty() {
-            self.outbox.nudge();
-        }
-    }
-
-    /// Tells readers of events what has just been committed, and the state it led to.
-    pub(crate) fn announce(
-        &self,
-        saga: SagaId,
-        definition: &Arc<Registered>,
-        state: &Arc<State>,
-        events: Vec<Recorded>,
-        live: &Live,
-    ) {
-        self.event_readers.publish(saga, definition, state, &events);
-        live.log().wrote(events);
+        self.active.count() > 0 || !self.tasks.is_empty()
     }
 }

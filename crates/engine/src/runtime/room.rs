@@ -5,8 +5,8 @@ use std::sync::Arc;
 use backstitch_kernel::saga::{Decision, Effect, Phase};
 use tokio::sync::OwnedSemaphorePermit;
 
+use super::ActiveSaga;
 use crate::limit::{Limit, LimitPermit, LimitScope};
-use crate::live::Live;
 use crate::registry::Registered;
 
 /// The limits that an attempt counts against.
@@ -79,42 +79,42 @@ pub(crate) struct Permits {
 
 /// The slot of a saga whose attempts run here. All of them use it.
 pub(super) struct HeldSlot {
-    live: Arc<Live>,
+    active: Arc<ActiveSaga>,
     _permit: OwnedSemaphorePermit,
 }
 
 impl HeldSlot {
-    pub(super) fn new(permit: OwnedSemaphorePermit, live: &Arc<Live>) -> Self {
-        live.hold_slot(true);
-        Self { live: live.clone(), _permit: permit }
+    pub(super) fn new(permit: OwnedSemaphorePermit, active: &Arc<ActiveSaga>) -> Self {
+        active.hold_slot(true);
+        Self { active: active.clone(), _permit: permit }
     }
 }
 
 impl Drop for HeldSlot {
     fn drop(&mut self) {
-        self.live.hold_slot(false);
+        self.active.hold_slot(false);
     }
 }
 
 /// A limited attempt that runs. Its saga says so, for the operator who asks what holds the slots.
 pub(super) struct LimitedAttempt {
-    live: Arc<Live>,
+    active: Arc<ActiveSaga>,
     limits: AttemptLimits,
 }
 
 impl LimitedAttempt {
     /// `None` for an attempt without limits.
-    pub(super) fn new(limits: &AttemptLimits, live: &Arc<Live>) -> Option<Self> {
+    pub(super) fn new(limits: &AttemptLimits, active: &Arc<ActiveSaga>) -> Option<Self> {
         (!limits.is_unlimited()).then(|| {
-            live.begin_attempt(limits.clone());
-            Self { live: live.clone(), limits: limits.clone() }
+            active.begin_attempt(limits.clone());
+            Self { active: active.clone(), limits: limits.clone() }
         })
     }
 }
 
 impl Drop for LimitedAttempt {
     fn drop(&mut self) {
-        self.live.end_attempt(&self.limits);
+        self.active.end_attempt(&self.limits);
     }
 }
 

@@ -1,4 +1,4 @@
-//! Sagas that are ours and wait to run: for a slot, for room at a host or a step, or for their time.
+//! The run queue: sagas that this node owns and that wait for a slot, for room at a host or a step, or for their time.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet, VecDeque};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -42,7 +42,7 @@ pub(crate) struct Waiter {
     pub(crate) adoption: Option<u64>,
 }
 
-/// Why a saga without a driver is to be run before it gets what it waits for.
+/// When a saga without an executor runs before it gets what it waits for.
 pub(crate) struct Parked {
     /// A retry or its deadline.
     pub(crate) due: Option<Timestamp>,
@@ -153,7 +153,7 @@ impl RunQueue {
         self.changed.notify_one();
     }
 
-    /// Queues an attempt for room. The saga may be driven meanwhile.
+    /// Queues an attempt for room. The saga may be executed meanwhile.
     pub(crate) fn wait_for_room(
         &self,
         saga: SagaId,
@@ -165,7 +165,7 @@ impl RunQueue {
         self.changed.notify_one();
     }
 
-    /// Keeps a record of a saga whose driver leaves it to wait.
+    /// Keeps a record of a saga whose executor has stopped to wait.
     pub(crate) fn park(&self, saga: SagaId, waiter: Waiter, parked: Parked) {
         let mut queue = self.queue();
         queue.due.extend(parked.due.map(|due| (due, saga)));
@@ -182,7 +182,7 @@ impl RunQueue {
     }
 
     /// The same if the message is newer than what the saga has seen.
-    pub(crate) fn wake_for_newer_mail(&self, saga: SagaId, newest: u64) {
+    pub(crate) fn wake_for_newer_inbox(&self, saga: SagaId, newest: u64) {
         self.wake_if(saga, |parked| newest > parked.inbox_seen);
     }
 
@@ -221,7 +221,7 @@ impl RunQueue {
         self.queue().forget_room(saga);
     }
 
-    /// Nothing here is ours any more.
+    /// This node owns none of the queued sagas any more.
     pub(super) fn clear(&self) {
         *self.queue() = Queue::default();
     }
@@ -421,7 +421,7 @@ impl Queue {
         let Waiting { since, .. } = record.waits.swap_remove(place);
         let waiter = record.waiter.clone();
         record.waiter.adoption = None;
-        // The caller drives it from now on.
+        // The caller executes it from now on.
         if let Some(due) = record.parked.take().and_then(|parked| parked.due) {
             self.due.remove(&(due, saga));
         }

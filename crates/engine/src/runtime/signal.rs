@@ -1,4 +1,4 @@
-//! "Look again": a nudge that is never lost, with a wait in case nobody nudges.
+//! A wake-up signal that is never lost, with a wait for at most the poll interval.
 
 use std::time::Duration;
 
@@ -8,11 +8,11 @@ use tokio::sync::Notify;
 pub(crate) struct Signal(Notify);
 
 impl Signal {
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake(&self) {
         self.0.notify_one();
     }
 
-    /// Waits for a nudge, at most this long; says whether there was one.
+    /// Waits to be woken, at most this long; returns whether it was.
     pub(crate) async fn wait(&self, at_most: Duration) -> bool {
         tokio::time::timeout(at_most, self.0.notified()).await.is_ok()
     }

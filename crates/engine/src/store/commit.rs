@@ -106,7 +106,7 @@ pub enum Verdict {
     /// Somebody else has appended that number: this owner is not the owner any more.
     Fenced,
     /// A message came in meanwhile and must be answered first.
-    MailWaiting,
+    InboxChanged,
     /// The key was used for the same request before: this is what it started.
     Replay(SagaId),
     /// The key was used for another request.

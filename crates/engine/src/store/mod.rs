@@ -40,7 +40,7 @@ pub use jobs::JobStore;
 pub use messages::MessageStore;
 pub use nodes::NodeStore;
 pub use outbox::OutboxStore;
-pub use ownership::OwnershipStore;
+pub use ownership::{OwnershipStore, Release};
 pub use parked::ParkedStore;
 pub use query::{
     COUNTED, Counts, Cursor, Filter, Health, InFlight, LogHead, Page, Stored, StuckStep, Summary,

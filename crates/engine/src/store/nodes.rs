@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use async_trait::async_trait;
+use backstitch_kernel::saga::Event;
 use backstitch_kernel::{SagaId, Timestamp};
 
 use super::Error;
@@ -61,6 +62,13 @@ pub struct Node {
     pub announced: Announced,
 }
 
+impl Node {
+    /// The event that a store appends when this incarnation of the node takes a saga from a dead owner.
+    pub(crate) fn adoption(&self, epoch: Epoch) -> Event {
+        Event::adopted(self.name.clone(), epoch)
+    }
+}
+
 /// A process that has joined and not left.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Joined {
@@ -107,7 +115,7 @@ pub struct Known {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Notice {
     /// A message came in for this saga.
-    Mail(SagaId),
+    InboxChanged(SagaId),
     /// This saga was started in somebody's transaction and waits for an owner.
     Started(SagaId),
     /// A declared definition was applied.

@@ -1,4 +1,5 @@
-//! Ownership of sagas: adopted by a node, released by it.
+//! Ownership of sagas: which node executes a saga. It is not a part of the saga's state, so these calls change it without a
+//! decision (ADR 16). They change the owner and the due time, and nothing else.
 
 use async_trait::async_trait;
 use backstitch_kernel::{SagaId, Timestamp};
@@ -6,6 +7,21 @@ use backstitch_kernel::{SagaId, Timestamp};
 use super::Error;
 use super::nodes::{AdoptedBatch, Epoch, Known, Node};
 use super::sealed::Sealed;
+
+/// A saga that its owner releases.
+#[derive(Clone, Copy, Debug)]
+pub struct Release {
+    /// The saga.
+    pub saga: SagaId,
+    /// The incarnation that owns it.
+    pub epoch: Epoch,
+    /// The number of its newest event.
+    pub seq: u64,
+    /// The number of its newest message. Its messages are consumed.
+    pub inbox_seen: u64,
+    /// When it is due; without a time it is due with its next message.
+    pub wake_at: Option<Timestamp>,
+}
 
 /// Which node owns which saga.
 #[async_trait]
@@ -26,20 +42,12 @@ pub trait OwnershipStore: Sealed {
         limit: usize,
     ) -> Result<AdoptedBatch, Error>;
 
-    /// Releases a saga that this incarnation owns and decided nothing about since event `seq`. Its messages up to number
-    /// `inbox_seen` are consumed, and it is due at `wake_at`, or with its next message. `false`: another node owns it now, or
-    /// it has a newer event or message, and nothing is changed.
+    /// Releases a saga about which nothing was decided. `false`: another node owns it now, or it has a newer event or message,
+    /// and nothing is changed.
     ///
     /// # Errors
     /// When the store cannot be written.
-    async fn let_go(
-        &self,
-        saga: SagaId,
-        epoch: Epoch,
-        seq: u64,
-        wake_at: Option<Timestamp>,
-        inbox_seen: u64,
-    ) -> Result<bool, Error>;
+    async fn release(&self, release: Release) -> Result<bool, Error>;
 
     /// The active sagas of this incarnation.
     ///

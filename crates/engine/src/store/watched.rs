@@ -24,8 +24,8 @@ use super::retention::{Bulk, Gone, Key, KeyName, OldKeys, OldMessages, OldSagas,
 use super::sealed::Sealed;
 use super::{
     Backend, Commit, Counts, Cursor, DiagnosticsStore, Error, Filter, InFlight, InboxStore, JobStore,
-    LogHead, MessageStore, NodeStore, OutboxStore, OwnershipStore, Page, ParkedStore, RetentionStore,
-    SagaStore, Store, Stored, Summary, Verdict, Writers,
+    LogHead, MessageStore, NodeStore, OutboxStore, OwnershipStore, Page, ParkedStore, Release,
+    RetentionStore, SagaStore, Store, Stored, Summary, Verdict, Writers,
 };
 use crate::inbox::{Message, Posted};
 
@@ -52,10 +52,10 @@ pub enum Moment<'a> {
     BeforeAdoption,
     /// These sagas have been adopted.
     AfterAdoption(&'a [AdoptedSaga]),
-    /// This saga is about to be let go without a decision.
-    BeforeLettingGo(SagaId),
-    /// This saga has been let go, or was found not to be.
-    AfterLettingGo(SagaId),
+    /// This saga is about to be released without a decision.
+    BeforeRelease(SagaId),
+    /// This saga was released, unless its owner had to keep it.
+    AfterRelease(SagaId),
     /// A job that no worker has is about to be taken back.
     BeforeWithdrawal,
     /// It has been, unless a worker has it.
@@ -198,17 +198,10 @@ impl<W: Watch> OwnershipStore for Watched<W> {
         Ok(adopted)
     }
 
-    async fn let_go(
-        &self,
-        saga: SagaId,
-        epoch: Epoch,
-        seq: u64,
-        wake_at: Option<Timestamp>,
-        inbox_seen: u64,
-    ) -> Result<bool, Error> {
-        self.watch.at(Moment::BeforeLettingGo(saga)).await?;
-        let released = self.store.let_go(saga, epoch, seq, wake_at, inbox_seen).await?;
-        self.watch.at(Moment::AfterLettingGo(saga)).await?;
+    async fn release(&self, release: Release) -> Result<bool, Error> {
+        self.watch.at(Moment::BeforeRelease(release.saga)).await?;
+        let released = self.store.release(release).await?;
+        self.watch.at(Moment::AfterRelease(release.saga)).await?;
         Ok(released)
     }
 

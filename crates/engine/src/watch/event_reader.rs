@@ -11,7 +11,7 @@ use super::saga_event::CommittedEvents;
 use super::{Gap, SagaEvent};
 use crate::outbox::Announced;
 use crate::registry::Registered;
-use crate::runtime::{Patience, Shared};
+use crate::runtime::{Shared, StoreBackoff};
 
 /// Everyone who reads the events of this process.
 #[derive(Default)]
@@ -107,16 +107,16 @@ impl EventReader {
     /// A commit as the log has it; none if it is there no more. A store that does not answer is asked again.
     async fn read(&self, logged: &Logged) -> Option<CommittedEvents> {
         let Logged { saga, definition, after, through } = logged;
-        let mut patience = Patience::default();
+        let mut backoff = StoreBackoff::default();
         loop {
             let shared = self.shared.upgrade()?;
             let log = match shared.store.log(*saga, 0, usize::try_from(*through).ok()?).await {
                 Ok(log) => log,
                 Err(error) => {
-                    if patience.is_news("log", &error) {
+                    if backoff.is_news("log", &error) {
                         tracing::warn!(%saga, %error, "cannot read events for a slow reader; retrying");
                     }
-                    patience.wait(&shared).await;
+                    backoff.wait(&shared).await;
                     if shared.is_stopped() {
                         return None;
                     }

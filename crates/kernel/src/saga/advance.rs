@@ -10,9 +10,9 @@ use super::input::Effect;
 use super::state::{PhaseState, Progress, Status, StepState};
 use super::transition::Transition;
 use crate::error::{ErrorKind, StepError};
+use crate::failpoints::{Bug, is_enabled};
 use crate::id::{SagaId, StepId};
 use crate::payload::Payload;
-use crate::planted::{Bug, is_planted};
 use crate::retry::Retry;
 
 /// Goes as far as the state allows without anything else happening.
@@ -61,7 +61,7 @@ pub(super) fn fail_step(next: &mut Transition<'_>, position: usize, error: StepE
     let event = if error.kind == ErrorKind::TimedOut {
         Event::StepTimedOut { step, attempt, error }
     } else {
-        let in_doubt = (state.in_doubt || error.kind.leaves_doubt()) && !is_planted(Bug::DoubtForgotten);
+        let in_doubt = (state.in_doubt || error.kind.leaves_doubt()) && !is_enabled(Bug::DoubtForgotten);
         Event::StepFailed { step, attempt, error, in_doubt }
     };
     next.emit_at(position, event);
@@ -93,7 +93,7 @@ fn go_forward(next: &mut Transition<'_>) {
         return;
     }
     // Whoever is late starts nothing more, though nobody has turned it round yet.
-    if next.state.paused || next.now.hold || next.is_late() {
+    if next.state.paused || next.now.draining || next.is_late() {
         return;
     }
     for position in 0..next.state.steps.len() {
@@ -136,7 +136,7 @@ fn go_back(next: &mut Transition<'_>) {
     if next.state.steps.iter().any(|step| step.forward.in_flight()) {
         return;
     }
-    if !next.state.paused && !next.now.hold {
+    if !next.state.paused && !next.now.draining {
         take_compensations_up_again(next);
         start_compensations(next);
     }
@@ -173,7 +173,7 @@ fn start_compensations(next: &mut Transition<'_>) {
             .filter(|position| next.can_be_undone(*position) && !asking.contains(position));
         // Among those that are free to go, what was finished last goes first.
         let settled = |&position: &usize| next.state.steps[position].settled_seq;
-        let chosen = if is_planted(Bug::CompensationOrderReversed) {
+        let chosen = if is_enabled(Bug::CompensationOrderReversed) {
             ready.min_by_key(settled)
         } else {
             ready.max_by_key(settled)
@@ -256,7 +256,7 @@ impl Transition<'_> {
 
     /// Starts a limited step for which there is room now; `false` if it does not want to run any more.
     pub(super) fn start_admitted(&mut self, position: usize) -> bool {
-        let wanted = self.wants_to_run(position) && !self.state.paused && !self.now.hold;
+        let wanted = self.wants_to_run(position) && !self.state.paused && !self.now.draining;
         if wanted {
             self.run(position, Phase::Do);
         }
@@ -280,7 +280,7 @@ impl Transition<'_> {
         let first = self.can_be_undone(position)
             && self.compensations_in_progress() < self.definition.compensation_concurrency();
         let awaits_actions = self.state.steps.iter().any(|step| step.forward.in_flight());
-        let wanted = (again || first) && !awaits_actions && !self.state.paused && !self.now.hold;
+        let wanted = (again || first) && !awaits_actions && !self.state.paused && !self.now.draining;
         if wanted {
             self.run(position, Phase::Undo);
         }
@@ -369,7 +369,7 @@ impl Transition<'_> {
     fn can_be_undone(&self, position: usize) -> bool {
         self.owes_compensation(position)
             && (!self.is_stopped_by_a_failed_compensation() || self.was_asked_for_again(position))
-            && (is_planted(Bug::CompensationOrderReversed)
+            && (is_enabled(Bug::CompensationOrderReversed)
                 || self.definition.steps()[position]
                     .successors
                     .iter()

@@ -83,7 +83,7 @@ pub fn decide_within(
             return Ok(next.into_decision());
         }
         (Pending | Running | Compensating, Input::Adopted { node, epoch }) => {
-            next.emit(Event::SagaAdopted { node, epoch });
+            next.emit(Event::adopted(node, epoch));
         }
 
         (Pending | Running | Compensating, Input::Finished { step, phase: Phase::Do, attempt, outcome }) => {

@@ -257,6 +257,13 @@ impl Event {
         "step.resolved",
     ];
 
+    /// The event that says that a node goes on with a saga whose attempts another process may have run. Whether a store
+    /// appends it with the change of owner or a decision emits it, it is made here.
+    #[must_use]
+    pub fn adopted(node: String, epoch: i64) -> Self {
+        Self::SagaAdopted { node, epoch }
+    }
+
     /// The event's name in logs, streams and the database.
     #[must_use]
     pub fn name(&self) -> &'static str {

@@ -12,7 +12,7 @@ use crate::time::Timestamp;
 
 /// A log that does not fit its definition.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-pub enum Misfit {
+pub enum ReplayError {
     /// The log is empty or does not begin with `saga.started`.
     #[error("the log does not begin with saga.started")]
     NoStart,
@@ -42,13 +42,13 @@ impl State {
     ///
     /// # Errors
     /// When the log has gaps or does not fit the definition.
-    pub fn fold(definition: &Definition, log: &[Recorded]) -> Result<Self, Misfit> {
+    pub fn fold(definition: &Definition, log: &[Recorded]) -> Result<Self, ReplayError> {
         let mut log = log.iter();
         let mut state = match log.next() {
             Some(Recorded { seq: 1, at, event: Event::SagaStarted(started) }) => {
                 Self::begin(definition, started.clone(), *at)
             }
-            _ => return Err(Misfit::NoStart),
+            _ => return Err(ReplayError::NoStart),
         };
         for recorded in log {
             state.append(definition, recorded)?;
@@ -60,20 +60,20 @@ impl State {
     ///
     /// # Errors
     /// When it is not the next one or does not fit the definition.
-    pub fn append(&mut self, definition: &Definition, recorded: &Recorded) -> Result<(), Misfit> {
+    pub fn append(&mut self, definition: &Definition, recorded: &Recorded) -> Result<(), ReplayError> {
         if recorded.seq != self.seq + 1 {
-            return Err(Misfit::Gap { expected: self.seq + 1, found: recorded.seq });
+            return Err(ReplayError::Gap { expected: self.seq + 1, found: recorded.seq });
         }
         let position = match recorded.event.step() {
             None => None,
             Some(step) => Some(
                 definition
                     .position(step)
-                    .ok_or_else(|| Misfit::UnknownStep { seq: recorded.seq, step: step.clone() })?,
+                    .ok_or_else(|| ReplayError::UnknownStep { seq: recorded.seq, step: step.clone() })?,
             ),
         };
         if matches!(recorded.event, Event::SagaStarted(_)) {
-            return Err(Misfit::SecondStart(recorded.seq));
+            return Err(ReplayError::SecondStart(recorded.seq));
         }
         self.apply(position, recorded);
         Ok(())

@@ -15,14 +15,14 @@ pub struct Now {
     /// The time.
     pub at: Timestamp,
     /// The node starts nothing new: it is shutting down, or full. What is asked is still decided.
-    pub hold: bool,
+    pub draining: bool,
 }
 
 impl Now {
     /// This time, with the node ready to work.
     #[must_use]
     pub fn at(at: Timestamp) -> Self {
-        Self { at, hold: false }
+        Self { at, draining: false }
     }
 }
 

@@ -29,7 +29,7 @@ pub fn preview(definition: &Definition, saga: SagaId, state: &State) -> Option<P
     let mut play = Play { definition, saga, state: state.clone(), begun: Vec::new() };
     if state.paused {
         // Cancelling one that is paused undoes nothing until it goes on.
-        play.say(Input::Resume { note: String::new() }, Now { hold: true, ..now })?;
+        play.say(Input::Resume { note: String::new() }, Now { draining: true, ..now })?;
     }
     play.say(Input::Cancel { note: String::new() }, now)?;
     let steps = || definition.steps().iter();

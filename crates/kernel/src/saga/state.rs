@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::event::{Outside, Phase, Started};
-pub use super::fold::Misfit;
+pub use super::fold::ReplayError;
 pub use super::status::{Status, StepStatus};
 use crate::error::StepError;
 use crate::id::StepId;

@@ -49,7 +49,7 @@ pub(super) struct Base {
 /// What of the engine is told of changes.
 struct Told {
     offers: Offers,
-    relay: backstitch::outbox::Nudge,
+    relay: backstitch::outbox::RelayWaker,
 }
 
 /// The database.
@@ -182,7 +182,7 @@ impl Base {
     /// Wakes the relay for messages, and workers for jobs.
     pub(super) fn wake(&self, has_messages: bool, has_jobs: bool) {
         if has_messages {
-            self.told.relay.tell();
+            self.told.relay.wake();
         }
         if has_jobs {
             self.told.offers.tell();

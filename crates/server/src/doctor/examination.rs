@@ -172,7 +172,7 @@ async fn standing_of_sagas(app: &App) -> Found {
         now,
         full,
         stuck,
-        undriven: engine.undriven(),
+        stalled: engine.stalled(),
         runnable: engine.runnable().await,
         shared: engine.store().is_shared(),
         failed: rollbacks,

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use backstitch::store::nodes::Known;
-use backstitch::{FullLimit, LimitScope, SagaId, Summary, Timestamp, Undriven};
+use backstitch::{FullLimit, LimitScope, SagaId, StalledSaga, Summary, Timestamp};
 
 use super::check::Check;
 use super::finding::Finding;
@@ -15,7 +15,7 @@ pub(super) struct Facts {
     /// Those that have been active for too long with nothing due.
     pub(super) stuck: Vec<Summary>,
     /// Those that this node has and cannot drive.
-    pub(super) undriven: Vec<Undriven>,
+    pub(super) stalled: Vec<StalledSaga>,
     /// Hosts and steps for whose room attempts have waited for too long on this node.
     pub(super) full: Vec<FullLimit>,
     /// The definitions that this node has. What waits for another one is a finding of its own.
@@ -44,13 +44,13 @@ pub(super) fn judge(facts: &Facts) -> Vec<Finding> {
         facts.runnable.iter().any(is_of) || (facts.shared && saga.owner.is_some())
     };
     // What cannot be driven is told with its reason.
-    let driven = |saga: &&Summary| facts.undriven.iter().all(|undriven| undriven.saga != saga.id);
+    let driven = |saga: &&Summary| facts.stalled.iter().all(|stalled| stalled.saga != saga.id);
     let stuck = facts.stuck.iter().filter(moves).filter(runs).filter(driven);
     let stuck = stuck.map(|saga| slow(saga, facts.now.since(saga.updated_at)));
     let failed = facts.failed.iter().map(|failed| waits_for_a_person(failed, facts.now.since(failed.at)));
-    let undriven = facts.undriven.iter().map(|it| undrivable(it, facts.now.since(it.since)));
+    let stalled = facts.stalled.iter().map(|it| undrivable(it, facts.now.since(it.since)));
     let full = facts.full.iter().map(|it| blocked(it, facts.now.since(it.since)));
-    undriven.chain(full).chain(stuck).chain(failed).collect()
+    stalled.chain(full).chain(stuck).chain(failed).collect()
 }
 
 fn blocked(full: &FullLimit, since: Duration) -> Finding {
@@ -102,8 +102,8 @@ fn no_slot(full: &FullLimit, since: Duration) -> Finding {
     )
 }
 
-fn undrivable(undriven: &Undriven, since: Duration) -> Finding {
-    let Undriven { saga, why, .. } = undriven;
+fn undrivable(stalled: &StalledSaga, since: Duration) -> Finding {
+    let StalledSaga { saga, why, .. } = stalled;
     Check::StuckSagas.error(
         Some(saga.to_string()),
         format!("this node owns the saga and has not been able to drive it for {}: {why}", ago(since)),
@@ -176,7 +176,7 @@ mod tests {
         Facts {
             now: Timestamp::from_micros(720_000_000),
             stuck: Vec::new(),
-            undriven: Vec::new(),
+            stalled: Vec::new(),
             full: Vec::new(),
             runnable: vec![Known { name: "deploy".into(), version: 1 }],
             shared: false,
@@ -222,8 +222,8 @@ mod tests {
     fn a_saga_that_this_node_has_and_cannot_drive_is_an_error_told_once_with_its_reason() {
         let ill = saga(1, Some(3), None);
         let since = Timestamp::from_micros(60_000_000);
-        let undriven = Undriven { saga: ill.id, why: "its log is torn".to_owned(), since };
-        let found = judge(&Facts { stuck: vec![ill.clone()], undriven: vec![undriven], ..facts() });
+        let stalled = StalledSaga { saga: ill.id, why: "its log is torn".to_owned(), since };
+        let found = judge(&Facts { stuck: vec![ill.clone()], stalled: vec![stalled], ..facts() });
         let [only] = &found[..] else { panic!("{found:?}") };
         assert_eq!((only.check, only.severity), (Check::StuckSagas, Severity::Error));
         assert_eq!(only.subject, Some(ill.id.to_string()));

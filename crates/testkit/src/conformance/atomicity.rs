@@ -97,7 +97,7 @@ pub async fn nothing_of_a_held_up_decision_is_visible(fixture: &dyn Fixture) {
         row.status = Status::Compensating;
         row.inbox_seen = Some(0);
     });
-    assert_eq!(verdict(&*store, laden(commit, fixture)).await, Verdict::MailWaiting);
+    assert_eq!(verdict(&*store, laden(commit, fixture)).await, Verdict::InboxChanged);
     let stored = loaded(&*store, saga(1)).await;
     assert_eq!((stored.summary.status, stored.log.len(), stored.inbox.len()), (Status::Running, 1, 1));
     assert_nothing_of_it(fixture, "a held-up decision").await;
@@ -152,7 +152,7 @@ pub async fn a_mixed_batch_leaves_exactly_its_winners(fixture: &dyn Fixture) {
         laden(updated(saga(4), 2, now, |_| {}), fixture),
     ];
     let expected =
-        [Verdict::MailWaiting, Verdict::Applied, Verdict::Fenced, Verdict::Applied, Verdict::Fenced];
+        [Verdict::InboxChanged, Verdict::Applied, Verdict::Fenced, Verdict::Applied, Verdict::Fenced];
     assert_eq!(store.commit(&batch).await.unwrap(), expected);
     let outgoing = claim_messages(&*store, 10).await;
     assert_eq!(outgoing.len(), 1);

@@ -5,7 +5,7 @@
 use std::time::Duration;
 
 use backstitch::inbox::{Message, Posted, Received};
-use backstitch::store::{Commit, Store, Verdict};
+use backstitch::store::{Commit, Release, Store, Summary, Verdict};
 use backstitch_kernel::SagaId;
 use backstitch_kernel::saga::Status;
 
@@ -68,7 +68,7 @@ pub async fn an_unseen_message_holds_up_the_end(fixture: &dyn Fixture) {
             row.inbox_seen = Some(seen);
         })
     };
-    assert_eq!(verdict(&*store, end(0)).await, Verdict::MailWaiting);
+    assert_eq!(verdict(&*store, end(0)).await, Verdict::InboxChanged);
     assert_eq!(seqs(&*store, saga(1)).await, [1]);
     assert_eq!(loaded(&*store, saga(1)).await.summary.status, Status::Running);
     apply(&*store, end(1)).await;
@@ -93,7 +93,7 @@ pub async fn waiting_mail_does_not_disturb_the_neighbours(fixture: &dyn Fixture)
     post(fixture, saga(1), &cancel()).await;
     let held_up = updated(saga(1), 2, now, |row| row.inbox_seen = Some(0));
     let batch = [started(saga(2), now), held_up, started(saga(3), now)];
-    let expected = [Verdict::Applied, Verdict::MailWaiting, Verdict::Applied];
+    let expected = [Verdict::Applied, Verdict::InboxChanged, Verdict::Applied];
     assert_eq!(store.commit(&batch).await.unwrap(), expected);
 }
 
@@ -141,41 +141,45 @@ pub async fn a_node_hears_of_mail_for_its_own_sagas_only(fixture: &dyn Fixture) 
     assert!(store.mail(epoch).await.unwrap().is_empty());
 }
 
-/// A saga about which nothing was decided is let go with its messages answered, by its owner and nobody else, and never
-/// over the head of a newer message.
-pub async fn a_saga_that_was_woken_for_nothing_is_let_go(fixture: &dyn Fixture) {
+/// A saga about which nothing was decided is released by its owner alone, with its messages consumed and nothing else
+/// changed, unless there is a newer message.
+pub async fn idle_saga_is_released_with_its_messages(fixture: &dyn Fixture) {
     let store = fixture.store();
     let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
     let epoch = store.join(&node()).await.unwrap();
     apply(&*store, owned(saga(1), now, epoch)).await;
     post(fixture, saga(1), &pause()).await;
-    assert!(!store.let_go(saga(1), epoch + 1_000, 1, Some(late), 1).await.unwrap(), "it is not theirs");
-    assert!(!store.let_go(saga(2), epoch, 0, Some(late), 0).await.unwrap(), "there is no such saga");
-    assert!(!store.let_go(saga(1), epoch, 1, Some(late), 0).await.unwrap(), "a message is unseen");
+    let release = Release { saga: saga(1), epoch, seq: 1, inbox_seen: 1, wake_at: Some(late) };
+    let refused = [
+        (Release { epoch: epoch + 1_000, ..release }, "another node owns it"),
+        (Release { saga: saga(2), seq: 0, inbox_seen: 0, ..release }, "there is no such saga"),
+        (Release { inbox_seen: 0, ..release }, "a message is unread"),
+    ];
+    for (release, why) in refused {
+        assert!(!store.release(release).await.unwrap(), "{why}");
+    }
     let kept = loaded(&*store, saga(1)).await;
     assert_eq!((kept.summary.owner, kept.inbox.len()), (Some(epoch), 1));
-    assert!(store.let_go(saga(1), epoch, 1, Some(late), 1).await.unwrap());
+    assert!(store.release(release).await.unwrap());
     let released = loaded(&*store, saga(1)).await;
-    assert_eq!((released.summary.owner, released.summary.wake_at), (None, Some(late)));
+    assert_eq!(released.summary, Summary { owner: None, wake_at: Some(late), ..kept.summary });
     assert_eq!((released.inbox.len(), released.inbox_seq, released.log), (0, 1, kept.log));
-    assert!(!store.let_go(saga(1), epoch, 1, None, 1).await.unwrap(), "it is nobody's now");
+    assert!(!store.release(Release { wake_at: None, ..release }).await.unwrap(), "no node owns it");
 }
 
-/// Nor is it let go over the head of a decision that its owner has not heard of.
-pub async fn a_saga_about_which_something_was_decided_is_not_let_go(fixture: &dyn Fixture) {
+/// Nor is it released if its log has a decision that its owner has not heard of.
+pub async fn saga_with_a_newer_event_is_not_released(fixture: &dyn Fixture) {
     let store = fixture.store();
     let (now, late) = (fixture.now(), fixture.now().plus(Duration::from_secs(3_600)));
     let epoch = store.join(&node()).await.unwrap();
     apply(&*store, owned(saga(1), now, epoch)).await;
     apply(&*store, appended(saga(1), 2, now)).await;
+    let release = Release { saga: saga(1), epoch, seq: 2, inbox_seen: 0, wake_at: Some(late) };
     for seq in [0, 1, 3] {
-        assert!(
-            !store.let_go(saga(1), epoch, seq, Some(late), 0).await.unwrap(),
-            "its log ends at 2, not {seq}"
-        );
+        assert!(!store.release(Release { seq, ..release }).await.unwrap(), "its log ends at 2, not {seq}");
     }
     assert_eq!(loaded(&*store, saga(1)).await.summary.owner, Some(epoch));
-    assert!(store.let_go(saga(1), epoch, 2, Some(late), 0).await.unwrap());
+    assert!(store.release(release).await.unwrap());
 }
 
 /// A message wakes a saga that nobody owns, though it was due much later or never.

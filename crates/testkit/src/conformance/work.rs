@@ -248,7 +248,7 @@ pub async fn an_unseen_answer_holds_up_the_end(fixture: &dyn Fixture) {
         commit
     };
     let verdict = super::make::verdict(&*fixture.store(), end(0)).await;
-    assert_eq!(verdict, backstitch::store::Verdict::MailWaiting);
+    assert_eq!(verdict, backstitch::store::Verdict::InboxChanged);
     apply(&*fixture.store(), Commit { consume_inbox_through: Some(2), ..end(2) }).await;
 }
 

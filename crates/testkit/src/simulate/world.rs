@@ -43,7 +43,7 @@ pub(super) struct World<'j, J> {
     journal: &'j mut J,
     state: State,
     clock: Timestamp,
-    hold: bool,
+    draining: bool,
     faults: u32,
     patience: u32,
     epoch: i64,
@@ -64,7 +64,7 @@ pub(super) struct World<'j, J> {
 
 impl<'j, J: Journal> World<'j, J> {
     pub(super) fn begin(plan: Plan, random: Random, journal: &'j mut J) -> Result<Self, Failure> {
-        let now = Now { at: plan.at, hold: plan.held };
+        let now = Now { at: plan.at, draining: plan.held };
         let decision = saga::start(&plan.definition, plan.start.clone(), now);
         append(journal, &plan, 0, &decision)?;
         let mut world = Self {
@@ -72,7 +72,7 @@ impl<'j, J: Journal> World<'j, J> {
             journal,
             state: decision.state.clone(),
             clock: plan.at,
-            hold: now.hold,
+            draining: now.draining,
             faults: plan.faults,
             patience: plan.patience,
             epoch: 1,
@@ -125,7 +125,7 @@ impl<'j, J: Journal> World<'j, J> {
         let workers = self.able_workers().len();
         let idle = self.calls.is_empty() && self.asks.is_empty() && workers == 0 && queued == 0;
         let due = self.state.next_due().is_some();
-        if idle && !due && !self.state.paused && !self.hold {
+        if idle && !due && !self.state.paused && !self.draining {
             return Err(Failure::Silent { seq: self.state.seq });
         }
         let now = Circumstances {
@@ -137,7 +137,7 @@ impl<'j, J: Journal> World<'j, J> {
             ghosts: !self.ghosts.is_empty(),
             zombie: self.zombie.is_some(),
             paused: self.state.paused,
-            held: self.hold,
+            held: self.draining,
             trouble: self.is_stormy() && self.faults > 0,
             crashes: self.plan.crashes,
         };
@@ -206,11 +206,11 @@ impl<'j, J: Journal> World<'j, J> {
             Kind::Resume => self.say(Input::Resume { note: note() }),
             Kind::Hold => {
                 self.fault();
-                self.hold = true;
+                self.draining = true;
                 Ok(())
             }
             Kind::Release => {
-                self.hold = false;
+                self.draining = false;
                 self.say(Input::Wake)
             }
             Kind::ClockAhead => {
@@ -297,7 +297,7 @@ impl<'j, J: Journal> World<'j, J> {
 
     /// Says something to the saga and sees to what it answers, unless the node dies over it.
     fn say(&mut self, input: Input) -> Result<(), Failure> {
-        let now = Now { at: self.clock, hold: self.hold };
+        let now = Now { at: self.clock, draining: self.draining };
         let decision = saga::decide(&self.plan.definition, self.plan.saga, &self.state, input.clone(), now);
         let decision = match decision {
             Ok(decision) => decision,
@@ -439,7 +439,7 @@ impl<'j, J: Journal> World<'j, J> {
         let before = std::mem::replace(&mut self.state, read);
         let lost = std::mem::take(&mut self.calls);
         self.asks.clear();
-        self.hold = false;
+        self.draining = false;
         let waited_for = lost.last().cloned();
         for call in lost {
             // Some had arrived, some are on their way, some never left.
@@ -465,7 +465,7 @@ impl<'j, J: Journal> World<'j, J> {
 
     fn let_the_zombie_try(&mut self) -> Result<(), Failure> {
         let Some((state, call)) = self.zombie.take() else { return Ok(()) };
-        let now = Now { at: self.clock, hold: false };
+        let now = Now { at: self.clock, draining: false };
         let input = self.finished(&call);
         let decided = saga::decide(&self.plan.definition, self.plan.saga, &state, input, now);
         let Ok(decision) = decided else { return Ok(()) };

@@ -72,8 +72,8 @@ macro_rules! every_store {
                 messages_are_consumed_by_the_decision_they_cause
                 a_fenced_decision_leaves_the_messages_waiting
                 a_node_hears_of_mail_for_its_own_sagas_only
-                a_saga_that_was_woken_for_nothing_is_let_go
-                a_saga_about_which_something_was_decided_is_not_let_go
+                idle_saga_is_released_with_its_messages
+                saga_with_a_newer_event_is_not_released
                 a_message_makes_an_unowned_saga_due
                 messages_wait_for_the_next_process
                 the_last_message_goes_with_the_end

@@ -136,7 +136,7 @@ fn stuck(trace: &Trace, hook_answers: Result<(), StepError>) -> Builder {
 /// Waits for a saga's end, within this time.
 async fn end_of(engine: &Engine, saga: SagaId, within: Duration) -> SagaState {
     let run = engine.find(saga).await.unwrap();
-    let Ok(ended) = timeout(within, run.outcome()).await else { panic!("saga {saga} is left undriven") };
+    let Ok(ended) = timeout(within, run.outcome()).await else { panic!("saga {saga} is left stalled") };
     ended.unwrap()
 }
 
@@ -234,7 +234,7 @@ async fn a_saga_whose_starter_went_away_in_the_middle_is_driven_to_its_end() {
     let everything = Cursor { before: None, limit: 10 };
     let page = engine.list(&Filter::default(), &everything).await.unwrap();
     let [saga] = &page.items[..] else { panic!("one saga was started: {:?}", page.items) };
-    assert_eq!(saga.status, Status::Succeeded, "the saga is left undriven");
+    assert_eq!(saga.status, Status::Succeeded, "the saga is left stalled");
     assert_eq!(trace.count("do a"), 1);
     assert!(shut_down(engine).await < secs(1));
 }
@@ -418,8 +418,8 @@ async fn one_bad_saga_does_not_keep_its_neighbours_from_running(fault: impl Fn(S
     tokio::time::sleep(LONG).await;
     assert!(faulty.fired() > 0);
     assert_eq!((trace.count("do a"), engine.active()), (4, 0), "what cannot be read takes no room");
-    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
-    assert!(undriven.saga == bad && undriven.why.contains(why), "{undriven:?}");
+    let [stalled] = &engine.stalled()[..] else { panic!("it is not told: {:?}", engine.stalled()) };
+    assert!(stalled.saga == bad && stalled.why.contains(why), "{stalled:?}");
     assert_eq!(stuck_at(&engine).await, [bad], "it is ours, and nothing will move it");
     let run = engine.start("s", &()).await.unwrap();
     assert!(run.outcome().await.unwrap().succeeded());
@@ -428,7 +428,7 @@ async fn one_bad_saga_does_not_keep_its_neighbours_from_running(fault: impl Fn(S
     // Once it can be read again, it goes on.
     let engine = bench.open_with(quick(&trace)).await;
     assert!(end_of(&engine, bad, FOUND).await.succeeded());
-    assert_eq!((engine.undriven(), stuck_at(&engine).await), (vec![], vec![]));
+    assert_eq!((engine.stalled(), stuck_at(&engine).await), (vec![], vec![]));
 }
 
 async fn stuck_at(engine: &Engine) -> Vec<SagaId> {
@@ -459,13 +459,13 @@ async fn a_saga_whose_driver_panics_each_time_is_told_and_goes_on_once_it_does_n
     engine.register(quick(&trace)).unwrap();
     let saga = engine.start("s", &()).await.unwrap().id();
     tokio::time::sleep(LONG).await;
-    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
-    assert!(undriven.saga == saga && undriven.why.contains("the store broke down"), "{undriven:?}");
+    let [stalled] = &engine.stalled()[..] else { panic!("it is not told: {:?}", engine.stalled()) };
+    assert!(stalled.saga == saga && stalled.why.contains("the store broke down"), "{stalled:?}");
     assert_eq!((stuck_at(&engine).await, engine.active()), (vec![saga], 0));
 
     store.0.store(false, Ordering::SeqCst);
     assert!(end_of(&engine, saga, FOUND).await.succeeded());
-    assert_eq!((engine.undriven(), stuck_at(&engine).await), (vec![], vec![]));
+    assert_eq!((engine.stalled(), stuck_at(&engine).await), (vec![], vec![]));
 }
 
 #[tokio::test(start_paused = true)]
@@ -482,8 +482,8 @@ async fn a_saga_whose_log_does_not_fit_its_definition_is_told_while_it_is_ours()
     make::apply(&*bench.store, begun).await;
     make::apply(&*bench.store, make::appended(id, 2, now)).await;
     tokio::time::sleep(LONG).await;
-    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
-    assert!(undriven.saga == id && undriven.why.contains("does not fit"), "{undriven:?}");
+    let [stalled] = &engine.stalled()[..] else { panic!("it is not told: {:?}", engine.stalled()) };
+    assert!(stalled.saga == id && stalled.why.contains("does not fit"), "{stalled:?}");
     assert_eq!(stuck_at(&engine).await, [id]);
 }
 
@@ -532,14 +532,14 @@ async fn a_store_that_refuses_a_decision_is_asked_ever_more_rarely_and_that_is_t
     tokio::time::sleep(LONG).await;
     let tries = store.refused.load(Ordering::SeqCst);
     assert!((100..3600).contains(&tries), "{tries} tries");
-    let [undriven] = &engine.undriven()[..] else { panic!("it is not told: {:?}", engine.undriven()) };
-    assert!(undriven.saga == saga && undriven.why.contains("permission denied"), "{undriven:?}");
+    let [stalled] = &engine.stalled()[..] else { panic!("it is not told: {:?}", engine.stalled()) };
+    assert!(stalled.saga == saga && stalled.why.contains("permission denied"), "{stalled:?}");
     assert_eq!(stuck_at(&engine).await, [saga]);
 
     store.on.store(false, Ordering::SeqCst);
     assert!(end_of(&engine, saga, FOUND).await.succeeded());
     assert_eq!(trace.count("do a"), 1, "what was done is not done again");
-    assert_eq!((engine.undriven(), stuck_at(&engine).await), (vec![], vec![]));
+    assert_eq!((engine.stalled(), stuck_at(&engine).await), (vec![], vec![]));
 }
 
 /// Breaks down in every write from this one on, once or for as long as it is told to.
@@ -623,7 +623,7 @@ async fn sagas_that_the_store_refuses_to_read_are_told_each_of_them() {
     let engine = bench.open_on(Arc::new(Watched::new(bench.store.clone(), Closed))).await;
     engine.register(quick(&trace)).unwrap();
     tokio::time::sleep(LONG).await;
-    let mut told: Vec<SagaId> = engine.undriven().iter().map(|undriven| undriven.saga).collect();
+    let mut told: Vec<SagaId> = engine.stalled().iter().map(|stalled| stalled.saga).collect();
     told.sort();
     sagas.sort();
     assert_eq!(told, sagas);
@@ -638,7 +638,7 @@ async fn sagas_that_wait_for_a_store_to_come_back_are_none_that_cannot_be_driven
     let engine = bench.open_on(store.clone()).await;
     engine.register(quick(&trace)).unwrap();
     tokio::time::sleep(LONG).await;
-    assert_eq!((engine.undriven(), engine.active()), (vec![], 0));
+    assert_eq!((engine.stalled(), engine.active()), (vec![], 0));
     let mut told = stuck_at(&engine).await;
     told.sort();
     sagas.sort();

@@ -157,7 +157,7 @@ fn assert_the_oracle_agrees_at_every_turn(seed: u64, run: &Run) -> Prediction {
             assert_eq!(calls, &oracle.in_flight(), "{}: what is announced is called", place());
         }
         if let Some(asks) = &turn.asks
-            && !turn.now.hold
+            && !turn.now.draining
         {
             assert_eq!(asks, &oracle.asking_for_room(), "{}", place());
         }
@@ -208,7 +208,7 @@ fn assert_nothing_starts_while_paused_or_held(seed: u64, run: &Run) {
     for turn in &run.turns {
         let news = &upto(&run.log, turn.state.seq)[upto(&run.log, seq).len()..];
         let started = news.iter().any(|recorded| starts(&recorded.event));
-        assert!(!(turn.now.hold && started), "seed {seed}: {:?}", turn.input);
+        assert!(!(turn.now.draining && started), "seed {seed}: {:?}", turn.input);
         seq = turn.state.seq;
     }
 }

@@ -132,7 +132,7 @@ async fn of_three_nodes_one_that_stood_still_finds_itself_fenced() {
     cluster.until_back_at_work(0);
     let log = cluster.nodes[0].log();
     let dead = log.matches("taken for dead").count();
-    let fenced = log.matches("somebody else has this saga now").count();
+    let fenced = log.matches("another node owns this saga now").count();
     println!("the node that stood still found itself dead {dead} times and was refused {fenced} times");
     assert!(dead + fenced > 0, "the node that stood still noticed nothing: {log}");
     cluster.end().await;

@@ -7,8 +7,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use backstitch::clock::{Clock as _, SystemClock};
+use backstitch::failpoints::{self, Bug};
 use backstitch::inbox::Message;
-use backstitch::planted::{self, Bug};
 use backstitch::store::Store;
 use backstitch::store::sqlite::SqliteStore;
 use backstitch::{Engine, Status};
@@ -35,14 +35,14 @@ struct Planted;
 
 impl Planted {
     fn new(bug: Bug) -> Self {
-        planted::enable(bug);
+        failpoints::enable(bug);
         Self
     }
 }
 
 impl Drop for Planted {
     fn drop(&mut self) {
-        planted::disable();
+        failpoints::disable();
     }
 }
 
@@ -118,7 +118,7 @@ async fn overtake(from: u64) -> Report {
     slow_store.release();
     let acknowledged = acknowledged.await.unwrap();
     until_idle(&slow).await;
-    assert!(planted::is_planted(Bug::AppendUnfenced) || slow.stats().fenced > 0, "nothing was refused");
+    assert!(failpoints::is_enabled(Bug::AppendUnfenced) || slow.stats().fenced > 0, "nothing was refused");
     drop(slow);
     quick_store.release();
     until_idle(&quick).await;

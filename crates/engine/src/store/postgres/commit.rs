@@ -179,7 +179,7 @@ async fn verdicts(
         verdicts.push(match used {
             Some(verdict) => Some(verdict),
             None if *fenced => Some(Verdict::Fenced),
-            None if *mail_waiting => Some(Verdict::MailWaiting),
+            None if *mail_waiting => Some(Verdict::InboxChanged),
             // Without a key, only somebody who was quicker can have stopped it. With one, somebody had taken the key
             // and gave it up.
             None => commit.claim.is_none().then_some(Verdict::Fenced),

@@ -15,7 +15,7 @@ use tracing::{error, info, warn};
 use super::dial::Dialler;
 use super::fault;
 use super::session::WAIT_WITHIN;
-use crate::runtime::guarded;
+use crate::runtime::catch_panic;
 use crate::store::Error;
 use crate::store::documents::SAGA;
 use crate::store::nodes::Notice;
@@ -46,7 +46,10 @@ async fn keep_listening(dialler: Dialler, notices: mpsc::Sender<Notice>, first: 
     while let Err(panic) =
         AssertUnwindSafe(stay_connected(&dialler, &notices, line.take())).catch_unwind().await
     {
-        error!(why = guarded::text(panic.as_ref()), "what hears of messages broke down and is started again");
+        error!(
+            why = catch_panic::text(panic.as_ref()),
+            "what hears of messages broke down and is started again"
+        );
         sleep(LONGEST_PAUSE).await;
     }
 }
@@ -115,7 +118,7 @@ fn notice(message: &AsyncMessage) -> Option<Notice> {
     };
     let saga = || notification.payload().parse::<SagaId>().ok();
     match notification.channel() {
-        INBOX => saga().map(Notice::Mail),
+        INBOX => saga().map(Notice::InboxChanged),
         START => saga().map(Notice::Started),
         // Documents of other kinds are read whenever they are used.
         DOCUMENT => (notification.payload() == SAGA).then_some(Notice::Applied),

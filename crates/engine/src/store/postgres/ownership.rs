@@ -19,7 +19,7 @@ use crate::store::isolation::isolate_picked;
 use crate::store::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Known, Node};
 use crate::store::outbox::NewMessage;
 use crate::store::parked::{ADOPTION, claimed};
-use crate::store::{Error, OwnershipStore};
+use crate::store::{Error, OwnershipStore, Release};
 
 #[async_trait]
 impl OwnershipStore for PostgresStore {
@@ -34,15 +34,8 @@ impl OwnershipStore for PostgresStore {
         change!(self.sessions.to_ask(), |session| adopt(session, node, epoch, known, at, limit))
     }
 
-    async fn let_go(
-        &self,
-        saga: SagaId,
-        epoch: Epoch,
-        seq: u64,
-        wake_at: Option<Timestamp>,
-        inbox_seen: u64,
-    ) -> Result<bool, Error> {
-        change!(self.sessions.to_ask(), |session| let_go(session, saga, epoch, seq, wake_at, inbox_seen))
+    async fn release(&self, saga: Release) -> Result<bool, Error> {
+        change!(self.sessions.to_ask(), |session| release(session, saga))
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
@@ -89,7 +82,7 @@ async fn adopt(
     rows: usize,
 ) -> Result<AdoptedBatch, Error> {
     let (names, versions) = columns(known);
-    let event = Event::SagaAdopted { node: node.name.clone(), epoch };
+    let event = node.adoption(epoch);
     session.query(STRIKE, &[]).await?;
     let (at, data) = (&time(at), &codec::data(&event));
     let (names, versions, event) = (&names, &versions, &event);
@@ -203,18 +196,12 @@ async fn write(
     Ok(())
 }
 
-async fn let_go(
-    session: &Session,
-    saga: SagaId,
-    epoch: Epoch,
-    seq: u64,
-    wake_at: Option<Timestamp>,
-    inbox_seen: u64,
-) -> Result<bool, Error> {
+async fn release(session: &Session, release: Release) -> Result<bool, Error> {
+    let Release { saga, epoch, seq, inbox_seen, wake_at } = release;
     let number = |number: u64| i32::try_from(number).unwrap_or(i32::MAX);
     let (seq, seen) = (number(seq), number(inbox_seen));
     let values: [&(dyn ToSql + Sync); 5] = [&saga.0, &epoch, &wake_at.map(time), &seen, &seq];
-    Ok(!session.query(sql!("let_go"), &values).await?.is_empty())
+    Ok(!session.query(sql!("release_saga"), &values).await?.is_empty())
 }
 
 /// The active sagas of this incarnation: only those have an owner.

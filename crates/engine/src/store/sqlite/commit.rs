@@ -209,7 +209,7 @@ impl<'c> Writer<'c> {
         let newest: u64 = row.count(1, "inbox_seq")?;
         let seen = update.and_then(|update| update.inbox_seen);
         if seen.is_some_and(|seen| seen != newest) {
-            return Ok(Err(Verdict::MailWaiting));
+            return Ok(Err(Verdict::InboxChanged));
         }
         Ok(Ok(()))
     }

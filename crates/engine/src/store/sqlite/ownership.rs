@@ -13,7 +13,7 @@ use super::values::{Reading, integer, limit};
 use super::{SqliteStore, messages, sql};
 use crate::store::nodes::{AdoptedBatch, AdoptedSaga, Epoch, Known, Node};
 use crate::store::parked::ADOPTION;
-use crate::store::{Corrupt, Error, OwnershipStore};
+use crate::store::{Corrupt, Error, OwnershipStore, Release};
 
 #[async_trait]
 impl OwnershipStore for SqliteStore {
@@ -29,17 +29,8 @@ impl OwnershipStore for SqliteStore {
         self.connections.write(move |connection| adopt(connection, &node, epoch, &known, at, limit)).await
     }
 
-    async fn let_go(
-        &self,
-        saga: SagaId,
-        epoch: Epoch,
-        seq: u64,
-        wake_at: Option<Timestamp>,
-        inbox_seen: u64,
-    ) -> Result<bool, Error> {
-        self.connections
-            .write(move |connection| let_go(connection, saga, epoch, seq, wake_at, inbox_seen))
-            .await
+    async fn release(&self, saga: Release) -> Result<bool, Error> {
+        self.connections.write(move |connection| release(connection, saga)).await
     }
 
     async fn owned(&self, epoch: Epoch) -> Result<Vec<SagaId>, Error> {
@@ -60,7 +51,7 @@ fn adopt(
     at: Timestamp,
     at_most: usize,
 ) -> Result<AdoptedBatch, Fault> {
-    let event = Event::SagaAdopted { node: node.name.clone(), epoch };
+    let event = node.adoption(epoch);
     isolating(connection, ADOPTION, at, |isolation| {
         let mut sagas = Vec::new();
         let mut picked = 0;
@@ -148,17 +139,11 @@ fn append_adoption(
     Ok(adopted)
 }
 
-fn let_go(
-    connection: &Connection,
-    saga: SagaId,
-    epoch: Epoch,
-    seq: u64,
-    wake_at: Option<Timestamp>,
-    inbox_seen: u64,
-) -> Result<bool, Fault> {
+fn release(connection: &Connection, release: Release) -> Result<bool, Fault> {
+    let Release { saga, epoch, seq, inbox_seen, wake_at } = release;
     let id = saga.0.as_bytes();
     let transaction = Transaction::new_unchecked(connection, TransactionBehavior::Immediate)?;
-    let released = transaction.prepare_cached(sql!("let_go"))?.execute(params![
+    let released = transaction.prepare_cached(sql!("release_saga"))?.execute(params![
         id,
         epoch,
         wake_at.map(Timestamp::as_micros),

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 
 use async_trait::async_trait;
 use backstitch::store::watched::{Moment, Watch, Watched};
-use backstitch::store::{Error, Store};
+use backstitch::store::{Error, Release, Store};
 use backstitch::{Engine, Event, Retry, Saga, SagaId, Status, StepError, secs};
 use tokio::time::Instant;
 
@@ -18,7 +18,7 @@ fn waiting_for_an_hour(trace: &Trace) -> Saga {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saga_that_waits_long_is_let_go_and_woken_in_time() {
+async fn saga_that_waits_long_is_released_and_woken_in_time() {
     let trace = Trace::default();
     let engine = engine_with(waiting_for_an_hour(&trace)).await;
     let begun = Instant::now();
@@ -46,7 +46,7 @@ async fn waiting_sagas_take_no_room_from_others() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_request_wakes_a_saga_that_was_let_go() {
+async fn request_wakes_a_released_saga() {
     let trace = Trace::default();
     let engine = engine_with(waiting_for_an_hour(&trace)).await;
     let run = start(&engine, "s").await;
@@ -58,7 +58,7 @@ async fn a_request_wakes_a_saga_that_was_let_go() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saga_that_was_woken_for_nothing_is_let_go_again() {
+async fn saga_woken_for_nothing_is_released_again() {
     let trace = Trace::default();
     let bench = Bench::with(|options| options.max_active = 1);
     let engine = bench.open_with(waiting_for_an_hour(&trace)).await;
@@ -95,19 +95,20 @@ struct Unanswered {
 }
 
 impl Unanswered {
-    async fn let_go(&self, saga: SagaId) {
+    async fn release(&self, saga: SagaId) {
         let stored = self.store.load(&[saga]).await.unwrap().remove(0);
         let retry_at = stored.log.iter().find_map(|recorded| match &recorded.event {
             Event::StepRetry { retry_at, .. } => Some(*retry_at),
             _ => None,
         });
-        let owner = stored.summary.owner.unwrap();
-        assert!(
-            self.store
-                .let_go(saga, owner, stored.log.len() as u64, retry_at, stored.inbox_seq)
-                .await
-                .unwrap()
-        );
+        let release = Release {
+            saga,
+            epoch: stored.summary.owner.unwrap(),
+            seq: stored.log.len() as u64,
+            inbox_seen: stored.inbox_seq,
+            wake_at: retry_at,
+        };
+        assert!(self.store.release(release).await.unwrap());
     }
 }
 
@@ -116,22 +117,22 @@ impl Watch for Unanswered {
     async fn at(&self, moment: Moment<'_>) -> Result<(), Error> {
         let unanswered = Err(Error::Unavailable("the answer was lost".to_owned()));
         match moment {
-            Moment::BeforeLettingGo(saga) => match (self.tries.fetch_add(1, Ordering::SeqCst), self.first) {
+            Moment::BeforeRelease(saga) => match (self.tries.fetch_add(1, Ordering::SeqCst), self.first) {
                 (0, FirstTry::NotDone | FirstTry::DoneLater) => unanswered,
                 (1, FirstTry::DoneLater) => {
-                    self.let_go(saga).await;
+                    self.release(saga).await;
                     Ok(())
                 }
                 _ => Ok(()),
             },
-            Moment::AfterLettingGo(_) if self.tries.load(Ordering::SeqCst) == 1 => unanswered,
+            Moment::AfterRelease(_) if self.tries.load(Ordering::SeqCst) == 1 => unanswered,
             _ => Ok(()),
         }
     }
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saga_is_let_go_once_whether_or_not_anybody_hears_of_it() {
+async fn saga_is_released_once_if_the_answer_is_lost() {
     for first in [FirstTry::NotDone, FirstTry::Done, FirstTry::DoneLater] {
         let (trace, bench) = (Trace::default(), Bench::new());
         let watch = Unanswered { first, tries: 0.into(), store: bench.store.clone() };
@@ -142,7 +143,7 @@ async fn a_saga_is_let_go_once_whether_or_not_anybody_hears_of_it() {
         tokio::time::sleep(secs(60)).await;
         engine.resume(run.id(), "it is not paused").await.unwrap();
         tokio::time::sleep(secs(60)).await;
-        assert_eq!(engine.active(), 0, "{first:?}: nobody drives what is nobody's");
+        assert_eq!(engine.active(), 0, "{first:?}: an executor of a released saga is left");
         let row = bench.store.load(&[run.id()]).await.unwrap().remove(0).summary;
         assert!(row.owner.is_none() && row.wake_at.is_some(), "{first:?}: {row:?}");
         assert!(run.clone().outcome().await.unwrap().succeeded());
@@ -152,7 +153,7 @@ async fn a_saga_is_let_go_once_whether_or_not_anybody_hears_of_it() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_paused_saga_is_let_go_and_resumed() {
+async fn paused_saga_is_released_and_resumed() {
     let trace = Trace::default();
     let engine = engine_with(waiting_for_an_hour(&trace)).await;
     let run = start(&engine, "s").await;

@@ -392,15 +392,15 @@ async fn an_attempt_whose_workers_all_fell_silent_is_in_doubt_long_before_its_ti
 
 #[tokio::test(start_paused = true)]
 async fn a_restart_of_the_engine_does_not_disturb_a_worker() {
-    for let_go in [false, true] {
+    for is_released in [false, true] {
         let calls = Calls::good();
         let bench = calls.bench();
         let engine = bench.open().await;
-        let timeout = if let_go { secs(3600) } else { secs(50) };
+        let timeout = if is_released { secs(3600) } else { secs(50) };
         put(&engine, written("job", [DraftStep { timeout, ..working("build") }, calling("ship")])).await;
         let id = start(&engine, "job").await.id();
         let work = take(&engine).await;
-        assert_eq!(engine.active(), usize::from(!let_go));
+        assert_eq!(engine.active(), usize::from(!is_released));
         drop(engine);
         let engine = bench.open().await;
         eventually("it is known again", async || engine.load(id).await.unwrap().is_some()).await;
@@ -456,7 +456,7 @@ async fn a_saga_that_waits_long_for_a_worker_takes_no_room() {
 }
 
 #[tokio::test(start_paused = true)]
-async fn a_saga_that_was_let_go_gives_its_worker_up_in_time() {
+async fn released_saga_gives_its_worker_up_in_time() {
     let (calls, engine) = engine([DraftStep { timeout: secs(7200), ..working("build") }]).await;
     let run = start(&engine, "job").await;
     let begun = Instant::now();

@@ -227,13 +227,13 @@ fn a_held_back_node_starts_nothing_and_still_takes_what_is_said() {
     let mut saga = Play::start_with(sequence(&["a", "b"]), Start::default(), true);
     assert_eq!(saga.news(), ["started"]);
     assert_eq!(saga.status(), Status::Pending);
-    saga.hold = false;
+    saga.draining = false;
     assert_eq!(saga.wake(1), ["do a 1"]);
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.done("a"), ["a done"]);
-    saga.hold = false;
+    saga.draining = false;
     assert_eq!(saga.wake(2), ["do b 1"]);
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.done("b"), ["b done", "succeeded"], "an end starts nothing");
 }
 
@@ -273,9 +273,9 @@ fn room_is_of_no_use_to_a_saga_that_is_paused_held_or_rolled_back() {
     assert_eq!(saga.admit("a"), refused);
     saga.resume();
     assert_eq!(saga.effects, [Effect::Admit { position: 0 }]);
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.admit("a"), refused);
-    saga.hold = false;
+    saga.draining = false;
     saga.cancel();
     assert_eq!(saga.admit("a"), refused);
     assert_eq!(saga.admit("nowhere"), Err(Rejected::UnknownStep("nowhere".into())));

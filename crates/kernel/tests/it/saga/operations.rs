@@ -301,10 +301,10 @@ fn a_retry_a_person_asked_for_is_made_though_another_compensation_is_stuck() {
 #[test]
 fn a_retry_a_person_asked_for_waits_for_the_end_of_a_pause() {
     let mut saga = two_stuck();
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.resolve("c", Resolution::Retry), ["c resolved retry"]);
     assert_eq!(saga.status(), Status::Compensating);
-    saga.hold = false;
+    saga.draining = false;
     assert_eq!(saga.wake(1), ["undo c 2"]);
 }
 

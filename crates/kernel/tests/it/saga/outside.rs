@@ -235,9 +235,9 @@ fn only_a_look_at_the_clock_gives_up_what_is_overdue() {
 #[test]
 fn a_node_that_starts_nothing_new_gives_up_in_time_all_the_same() {
     let mut saga = Play::start(sequence(&["a"]).outside("a"));
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.wake(30), ["a timed out", "turn at a"]);
-    saga.hold = false;
+    saga.draining = false;
     assert_eq!(saga.wake(31), ["undo a 1"]);
 }
 

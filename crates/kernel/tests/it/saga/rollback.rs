@@ -296,19 +296,19 @@ fn a_held_back_node_starts_no_compensation() {
     let mut saga = Play::start(sequence(&["a", "b", "c"]).undo_retrying("b", 1));
     saga.done("a");
     saga.done("b");
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.fails("c", ErrorKind::Failed), ["c failed", "turn at c"]);
-    saga.hold = false;
+    saga.draining = false;
     assert_eq!(saga.wake(1), ["undo b 1"]);
     saga.undo_fails("b", ErrorKind::Failed);
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.wake(30), [""; 0]);
-    saga.hold = false;
+    saga.draining = false;
     assert_eq!(saga.wake(31), ["undo b 2"]);
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.undone("b"), ["b undone"]);
-    saga.hold = false;
+    saga.draining = false;
     saga.wake(32);
-    saga.hold = true;
+    saga.draining = true;
     assert_eq!(saga.undone("a"), ["a undone", "compensated"], "an end starts nothing");
 }

@@ -1,7 +1,7 @@
 //! Reading a log back: what it folds to, and which logs are refused.
 
 use crate::saga::support::{Play, graph, seconds, sequence};
-use backstitch_kernel::saga::state::{Misfit, PhaseState, Progress};
+use backstitch_kernel::saga::state::{PhaseState, Progress, ReplayError};
 use backstitch_kernel::saga::{Event, Recorded, State, Status, StepState, StepStatus};
 use backstitch_kernel::{ErrorKind, StepError};
 
@@ -11,7 +11,7 @@ fn played() -> Play {
     saga
 }
 
-fn misfit(change: impl FnOnce(&mut Vec<Recorded>)) -> Misfit {
+fn misfit(change: impl FnOnce(&mut Vec<Recorded>)) -> ReplayError {
     let mut saga = played();
     change(&mut saga.log);
     match State::fold(&saga.definition, &saga.log) {
@@ -22,20 +22,20 @@ fn misfit(change: impl FnOnce(&mut Vec<Recorded>)) -> Misfit {
 
 #[test]
 fn a_log_begins_with_its_start() {
-    assert_eq!(misfit(Vec::clear), Misfit::NoStart);
-    assert_eq!(misfit(|log| drop(log.remove(0))), Misfit::NoStart);
-    assert_eq!(misfit(|log| log[0].seq = 2), Misfit::NoStart);
+    assert_eq!(misfit(Vec::clear), ReplayError::NoStart);
+    assert_eq!(misfit(|log| drop(log.remove(0))), ReplayError::NoStart);
+    assert_eq!(misfit(|log| log[0].seq = 2), ReplayError::NoStart);
     let second = misfit(|log| {
         let mut start = log[0].clone();
         start.seq = 5;
         log.push(start);
     });
-    assert_eq!(second, Misfit::SecondStart(5));
+    assert_eq!(second, ReplayError::SecondStart(5));
 }
 
 #[test]
 fn a_log_has_no_gaps_and_no_doubles() {
-    let gap = |expected, found| Misfit::Gap { expected, found };
+    let gap = |expected, found| ReplayError::Gap { expected, found };
     assert_eq!(misfit(|log| drop(log.remove(1))), gap(2, 3));
     assert_eq!(misfit(|log| log.insert(1, log[1].clone())), gap(3, 2));
 }
@@ -45,7 +45,7 @@ fn a_log_fits_its_definition() {
     let unknown = misfit(|log| {
         log[1].event = Event::StepStarted { step: "nowhere".into(), attempt: 1, outside: None };
     });
-    let expected = Misfit::UnknownStep { seq: 2, step: "nowhere".into() };
+    let expected = ReplayError::UnknownStep { seq: 2, step: "nowhere".into() };
     assert_eq!(unknown, expected);
     let cause = misfit(|log| {
         log.push(Recorded {
@@ -57,7 +57,7 @@ fn a_log_fits_its_definition() {
             },
         });
     });
-    assert!(matches!(cause, Misfit::UnknownStep { seq: 5, .. }));
+    assert!(matches!(cause, ReplayError::UnknownStep { seq: 5, .. }));
 }
 
 #[test]
@@ -76,10 +76,10 @@ fn appending_one_event_is_one_step_of_the_fold() {
 fn a_state_knows_whether_anything_runs_here() {
     let mut saga = played();
     assert!(saga.state.anything_runs_here());
-    saga.hold = true;
+    saga.draining = true;
     saga.fails("b", ErrorKind::Failed);
     assert!(!saga.state.anything_runs_here());
-    saga.hold = false;
+    saga.draining = false;
     saga.wake(1);
     assert!(saga.state.anything_runs_here(), "a compensation is in flight too");
     saga.undone("a");

@@ -140,7 +140,7 @@ pub(crate) struct Play {
     pub(crate) news: Vec<String>,
     pub(crate) effects: Vec<Effect>,
     pub(crate) now: i64,
-    pub(crate) hold: bool,
+    pub(crate) draining: bool,
     /// Steps for which there is no room.
     pub(crate) full: Vec<usize>,
     /// Whether workers lease what waits for them.
@@ -162,13 +162,13 @@ impl Play {
         Self::begin(draft, Start::default(), false, false)
     }
 
-    pub(crate) fn start_with(draft: Draft, start: Start, hold: bool) -> Self {
-        Self::begin(draft, start, hold, true)
+    pub(crate) fn start_with(draft: Draft, start: Start, draining: bool) -> Self {
+        Self::begin(draft, start, draining, true)
     }
 
-    fn begin(draft: Draft, start: Start, hold: bool, workers: bool) -> Self {
+    fn begin(draft: Draft, start: Start, draining: bool, workers: bool) -> Self {
         let definition = draft.check().unwrap_or_else(|problems| panic!("{problems}"));
-        let now = Now { at: seconds(0), hold };
+        let now = Now { at: seconds(0), draining };
         let decision = saga::start(&definition, start, now);
         let mut play = Self {
             definition,
@@ -177,7 +177,7 @@ impl Play {
             news: Vec::new(),
             effects: Vec::new(),
             now: 0,
-            hold,
+            draining,
             full: Vec::new(),
             workers,
         };
@@ -196,14 +196,14 @@ impl Play {
             news: Vec::new(),
             effects: Vec::new(),
             now,
-            hold: false,
+            draining: false,
             full: Vec::new(),
             workers: true,
         }
     }
 
     pub(crate) fn input(&mut self, input: Input) -> Result<(), Rejected> {
-        let now = Now { at: seconds(self.now), hold: self.hold };
+        let now = Now { at: seconds(self.now), draining: self.draining };
         let decision = saga::decide_within(&self.definition, SAGA, &self.state, input, now, &self.full)?;
         self.keep(decision);
         self.lease_what_waits();
@@ -233,7 +233,7 @@ impl Play {
     pub(crate) fn lease(&mut self, step: &str, phase: Phase) -> Result<(), Rejected> {
         let position = self.definition.position(&step.into()).unwrap_or_else(|| panic!("no step {step}"));
         let attempt = self.state.steps[position].phase(phase).attempts;
-        let (at, now) = (seconds(self.now), Now { at: seconds(self.now), hold: self.hold });
+        let (at, now) = (seconds(self.now), Now { at: seconds(self.now), draining: self.draining });
         let input = Input::Leased { step: step.into(), phase, attempt, at };
         let decision = saga::decide(&self.definition, SAGA, &self.state, input, now)?;
         self.keep(decision);

@@ -128,7 +128,7 @@ async fn a_message_that_comes_in_while_the_end_waits_is_seen() {
     });
     until_blocked(&watcher).await;
     posting.commit().await.unwrap();
-    assert_eq!(ending.await.unwrap().unwrap(), [Verdict::MailWaiting, Verdict::Applied]);
+    assert_eq!(ending.await.unwrap().unwrap(), [Verdict::InboxChanged, Verdict::Applied]);
 
     let stored = store.load(&[saga]).await.unwrap().pop().unwrap();
     assert_eq!((stored.log.len(), stored.inbox.len(), stored.inbox_seq), (2, 1, 1));

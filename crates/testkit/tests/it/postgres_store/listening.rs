@@ -35,7 +35,7 @@ async fn mail_and_starts_are_heard_by_other_nodes() {
     store.commit(&[start(saga)]).await.unwrap();
     let pause = Message::Pause { note: "lunch".to_owned() };
     assert_eq!(store.post(saga, &pause, now()).await.unwrap(), Posted::Accepted);
-    assert_eq!(next(&mut notices).await, Notice::Mail(saga));
+    assert_eq!(next(&mut notices).await, Notice::InboxChanged(saga));
 
     let trip =
         DocumentVersion { name: "trip".into(), version: 1, fingerprint: Some(0), body: Payload::null() };
@@ -87,7 +87,7 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
         store.commit(&[Commit { jobs, ..start(saga) }]).await.unwrap();
     }
     let leased = store.lease_jobs(&["work/q".to_owned()], SOON, 1).await.unwrap().leased.remove(0).job;
-    let told = Notice::Mail(leased.saga);
+    let told = Notice::InboxChanged(leased.saga);
     assert_eq!(
         next(&mut notices).await,
         told,
@@ -96,11 +96,11 @@ async fn applied_declarations_answers_and_withdrawals_are_heard_by_other_nodes()
     let (left, taken) = if leased.saga == answered { (withdrawn, answered) } else { (answered, withdrawn) };
     let answer = Answer { id: leased.id, token: leased.lease.token, error: None, message: said.clone() };
     store.answer_job(&answer, now()).await.unwrap().unwrap();
-    assert_eq!(next(&mut notices).await, Notice::Mail(taken));
+    assert_eq!(next(&mut notices).await, Notice::InboxChanged(taken));
     let (subject, never_leased) = ("go:do@1".to_owned(), said.clone());
     let withdrawal = Withdrawal { saga: left, subject, never_leased, leased_before: said };
     assert!(store.withdraw_job(&withdrawal, now()).await.unwrap());
-    assert_eq!(next(&mut notices).await, Notice::Mail(left));
+    assert_eq!(next(&mut notices).await, Notice::InboxChanged(left));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -116,7 +116,7 @@ async fn a_lost_connection_is_made_anew_and_says_so() {
     let saga = new_id();
     store.commit(&[start(saga)]).await.unwrap();
     store.post(saga, &Message::Resume { note: String::new() }, now()).await.unwrap();
-    assert_eq!(next(&mut notices).await, Notice::Mail(saga));
+    assert_eq!(next(&mut notices).await, Notice::InboxChanged(saga));
 }
 
 #[tokio::test(flavor = "multi_thread")]

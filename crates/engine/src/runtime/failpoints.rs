@@ -1,6 +1,6 @@
-//! Where planted bugs change what the engine does. Without the feature `planted-bugs` none of this ever happens.
+//! Failpoints: where enabled bugs change what the engine does. Without the feature `planted-bugs` none can be enabled.
 
-pub(crate) use backstitch_kernel::planted::{Bug, is_planted};
+pub(crate) use backstitch_kernel::failpoints::{Bug, is_enabled};
 
 use crate::store::outbox::NewMessage;
 use crate::store::{Commit, Store, Verdict};
@@ -11,7 +11,7 @@ pub(crate) async fn force(store: &dyn Store, commit: &mut Commit) -> Option<Verd
     loop {
         let log = store.log(commit.saga, 0, usize::MAX).await.ok()?;
         let head = log.last().map_or(0, |recorded| recorded.seq);
-        // Refused though nobody has appended since: the saga is at its end, and no store lets anything follow that.
+        // Refused though nothing was appended since: the saga has ended, and no store appends to it.
         if tried.replace(head) == Some(head) {
             return Some(Verdict::Fenced);
         }
@@ -27,7 +27,7 @@ pub(crate) async fn force(store: &dyn Store, commit: &mut Commit) -> Option<Verd
 
 /// Leaves a batch's messages to the next one, which brings those of the batch before.
 pub(crate) fn put_off_messages(batch: &mut [Commit], late: &mut Vec<NewMessage>) {
-    if !is_planted(Bug::OutboxOutsideTransaction) {
+    if !is_enabled(Bug::OutboxOutsideTransaction) {
         return;
     }
     let earlier = std::mem::take(late);

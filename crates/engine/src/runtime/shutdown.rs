@@ -1,4 +1,4 @@
-//! How an engine ends: everything gets its time to end, and nothing gets more, not even a store that never answers.
+//! Shutdown: everything gets a bounded time to end, even a store that never answers.
 
 use std::time::Duration;
 
@@ -14,7 +14,7 @@ const LAST_WAIT: Duration = Duration::from_secs(5);
 impl Shared {
     /// Waits for everything that runs to end and for the last commit to be written, once stopped, and gives back what
     /// this node owns. What the store does not answer in time is in doubt, as after a crash, and looked up in the log
-    /// by whoever runs the sagas next.
+    /// by the next owner of the sagas.
     pub(crate) async fn wind_up(&self) -> Result<(), store::Error> {
         let ended = async {
             self.loops.close();

@@ -1,4 +1,4 @@
-//! How a store is asked again that did not do what it was asked.
+//! Backoff for retrying failed store calls.
 
 use std::collections::HashMap;
 use std::time::Duration;
@@ -6,25 +6,25 @@ use std::time::Duration;
 use super::{STORE_RETRY, Shared};
 use crate::store;
 
-/// The longest wait between two tries: about as long as it may take until a store that is back is noticed.
+/// The longest wait between two tries: how long it may take to notice that a store is available again.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// Asks ever more rarely, and knows what has been said about it.
+/// Waits longer after each failure, and remembers what was logged.
 #[derive(Default)]
-pub(crate) struct Patience {
+pub(crate) struct StoreBackoff {
     tries: u32,
-    /// What could not be done, and why.
-    told: HashMap<&'static str, String>,
+    /// The newest error of each call.
+    logged: HashMap<&'static str, String>,
 }
 
-impl Patience {
-    /// Whether this has not been the reason so far why this cannot be done: each is told once.
+impl StoreBackoff {
+    /// Whether this call has not failed with this error before: each error is logged once.
     pub(crate) fn is_news(&mut self, what: &'static str, error: &store::Error) -> bool {
         let why = error.to_string();
-        self.told.insert(what, why.clone()) != Some(why)
+        self.logged.insert(what, why.clone()) != Some(why)
     }
 
-    /// Waits before the next try; not long where the engine ends.
+    /// Waits before the next try; a stopped engine waits only briefly.
     pub(crate) async fn wait(&mut self, shared: &Shared) {
         let pause = (STORE_RETRY * 2_u32.saturating_pow(self.tries)).min(LONGEST);
         self.tries = (self.tries + 1).min(8);
@@ -35,9 +35,9 @@ impl Patience {
         }
     }
 
-    /// The store does what it is asked again; says whether it did not before.
-    pub(crate) fn is_over(&mut self) -> bool {
+    /// A call succeeded; returns whether one failed before.
+    pub(crate) fn reset(&mut self) -> bool {
         let before = std::mem::take(self);
-        before.tries > 0 || !before.told.is_empty()
+        before.tries > 0 || !before.logged.is_empty()
     }
 }

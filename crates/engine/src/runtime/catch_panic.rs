@@ -1,4 +1,4 @@
-//! Code that is not ours, kept in bounds: it may take long, and it may panic, even while it is thrown away.
+//! Runs user code with a timeout and catches its panics, also while it is dropped.
 
 use std::any::Any;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -66,7 +66,7 @@ impl<F> Drop for Shielded<F> {
     fn drop(&mut self) {
         let work = self.0.take();
         if catch_unwind(AssertUnwindSafe(|| drop(work))).is_err() {
-            tracing::warn!("what was cut short, or had ended, panicked while it was dropped");
+            tracing::warn!("step future panicked while being dropped");
         }
     }
 }

@@ -1,4 +1,4 @@
-//! The sagas that are under way in this process, and who is waiting for them.
+//! The sagas that this process executes, and the signals by which others reach their executors.
 
 use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
@@ -8,53 +8,89 @@ use backstitch_kernel::saga::{Recorded, State};
 use backstitch_kernel::{SagaId, Timestamp};
 use tokio::sync::{Notify, watch};
 
+use super::{AttemptLimits, Grant, Shared};
 use crate::limit::LimitScope;
 use crate::registry::Registered;
-use crate::runtime::{AttemptLimits, Grant};
 use crate::watch::{LogWriter, Watchers};
 
 /// Sagas hash to one of these, so that starts do not queue for one lock.
 const SHARDS: usize = 16;
 
-/// How this process came to be done with a saga.
+/// How this process stopped executing a saga.
 #[derive(Clone)]
 pub(crate) enum End {
-    /// It is at its end.
+    /// The saga has ended.
     Final(Arc<Registered>, Arc<State>),
-    /// It goes on elsewhere, or later.
-    LetGo,
+    /// It is executed elsewhere, or later.
+    Released,
 }
 
-/// A saga under way.
-pub(crate) struct Live {
+/// Guard for an active saga: nothing else in this process executes it. Gives the place back when it is dropped, even by a
+/// panic or a caller that went away; the sweep then finds the saga if this node owns it.
+pub(crate) struct RunSlot {
+    shared: Arc<Shared>,
+    saga: SagaId,
+    active: Arc<ActiveSaga>,
+    end: Option<End>,
+}
+
+impl RunSlot {
+    /// Takes the place; `None` if something in this process has it.
+    pub(crate) fn take(shared: &Arc<Shared>, saga: SagaId) -> Option<Self> {
+        let active = shared.active.enter(saga)?;
+        Some(Self { shared: shared.clone(), saga, active, end: None })
+    }
+
+    pub(crate) fn saga(&self) -> SagaId {
+        self.saga
+    }
+
+    pub(crate) fn active(&self) -> &Arc<ActiveSaga> {
+        &self.active
+    }
+
+    /// Gives the place back because the saga has ended.
+    pub(crate) fn end(mut self, end: End) {
+        self.end = Some(end);
+    }
+}
+
+impl Drop for RunSlot {
+    fn drop(&mut self) {
+        self.shared.active.leave(self.saga, self.end.take().unwrap_or(End::Released));
+    }
+}
+
+/// A saga that this process executes.
+pub(crate) struct ActiveSaga {
     wake: Notify,
-    mail: AtomicBool,
-    /// The newest message that was looked at.
-    mail_seen: AtomicU64,
-    /// Set when this process is done with it.
+    has_new_inbox: AtomicBool,
+    /// The newest message that its executor has read.
+    inbox_seen: AtomicU64,
+    /// Set when this process stops executing it.
     end: watch::Sender<Option<End>>,
     log: LogWriter<Recorded>,
-    /// Since when nothing has happened, in microseconds.
+    /// When the last event was written, in microseconds.
     still_since: AtomicI64,
-    /// Until when something is bound to happen, in microseconds.
+    /// When the next event is due at the latest, in microseconds.
     due: AtomicI64,
-    /// Whether its driver holds a slot.
+    /// Whether its executor holds a slot for attempts.
     holds_slot: AtomicBool,
-    /// What its attempts that run here count against; those without limits are not listed.
+    /// The limits that its running attempts count against; attempts without limits are not listed.
     attempts: Mutex<Vec<AttemptLimits>>,
-    /// What the run queue has given it; `None` once its driver takes no more.
+    /// What the run queue has granted; `None` once its executor takes no more.
     grants: Mutex<Option<Vec<Grant>>>,
 }
 
-impl Live {
+impl ActiveSaga {
     fn new(log: LogWriter<Recorded>) -> Self {
         Self {
             wake: Notify::default(),
-            mail: AtomicBool::default(),
-            mail_seen: AtomicU64::default(),
+            has_new_inbox: AtomicBool::default(),
+            inbox_seen: AtomicU64::default(),
             end: watch::Sender::default(),
             log,
-            // Nobody has said yet what it waits for.
+            // Unknown until its executor waits for the first time.
             still_since: AtomicI64::new(i64::MAX),
             due: AtomicI64::new(i64::MIN),
             holds_slot: AtomicBool::default(),
@@ -63,25 +99,25 @@ impl Live {
         }
     }
 
-    /// It waits, and nothing has happened since; something will by `due`, be it that an attempt has run out of time.
+    /// Its executor waits since this time. The next event is due at `due`: the end of an attempt's time, for one.
     pub(crate) fn waits(&self, since: Timestamp, due: Option<Timestamp>) {
         self.still_since.store(since.as_micros(), Ordering::Relaxed);
         self.due.store(due.map_or(i64::MIN, Timestamp::as_micros), Ordering::Relaxed);
     }
 
-    /// Since when nothing has happened, if nothing is bound to.
+    /// When the last event was written, if no other is due.
     fn stands_still(&self, now: Timestamp) -> Option<Timestamp> {
         let due = self.due.load(Ordering::Relaxed);
         let since = self.still_since.load(Ordering::Relaxed);
         (due <= now.as_micros()).then(|| Timestamp::from_micros(since))
     }
 
-    /// Gives it what it waited for in the run queue; `false` if its driver is about to leave.
+    /// Grants what it waited for in the run queue; `false` if its executor is about to leave.
     pub(crate) fn grant(&self, grant: Grant) -> bool {
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         let is_open = grants.as_mut().map(|grants| grants.push(grant)).is_some();
         drop(grants);
-        self.nudge();
+        self.wake();
         is_open
     }
 
@@ -104,7 +140,7 @@ impl Live {
         }
     }
 
-    /// The hosts and steps that its attempts count against.
+    /// The hosts and steps that its running attempts count against.
     fn scopes(&self) -> BTreeSet<LimitScope> {
         let attempts = self.attempts.lock().unwrap_or_else(PoisonError::into_inner);
         attempts.iter().flat_map(AttemptLimits::scopes).cloned().collect()
@@ -120,7 +156,7 @@ impl Live {
         grants.as_mut().map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes no more grants, unless there are some to use first.
+    /// Takes no more grants, unless some are unused.
     pub(crate) fn refuse_grants(&self) -> bool {
         let mut grants = self.grants.lock().unwrap_or_else(PoisonError::into_inner);
         let is_unused = grants.as_ref().is_none_or(Vec::is_empty);
@@ -130,40 +166,40 @@ impl Live {
         is_unused
     }
 
-    pub(crate) fn nudge(&self) {
+    pub(crate) fn wake(&self) {
         self.wake.notify_one();
     }
 
-    pub(crate) fn nudge_for_mail(&self) {
-        self.mail.store(true, Ordering::Release);
-        self.nudge();
+    pub(crate) fn wake_for_inbox(&self) {
+        self.has_new_inbox.store(true, Ordering::Release);
+        self.wake();
     }
 
-    /// Has it look at its messages, if the newest of them is newer than what it has seen: one that changed nothing waits there
-    /// until the next decision.
-    pub(crate) fn nudge_for_newer_mail(&self, newest: u64) {
-        if newest > self.mail_seen.load(Ordering::Acquire) {
-            self.nudge_for_mail();
+    /// Has its executor read the inbox if the newest message is newer than what it has read. A message that changed nothing
+    /// stays in the inbox until the next decision.
+    pub(crate) fn wake_for_newer_inbox(&self, newest: u64) {
+        if newest > self.inbox_seen.load(Ordering::Acquire) {
+            self.wake_for_inbox();
         }
     }
 
-    pub(crate) fn saw_mail(&self, newest: u64) {
-        self.mail_seen.store(newest, Ordering::Release);
+    pub(crate) fn saw_inbox(&self, newest: u64) {
+        self.inbox_seen.store(newest, Ordering::Release);
     }
 
-    pub(crate) async fn nudged(&self) {
+    pub(crate) async fn woken(&self) {
         self.wake.notified().await;
     }
 
-    pub(crate) fn has_mail(&self) -> bool {
-        self.mail.load(Ordering::Acquire)
+    pub(crate) fn has_unread_inbox(&self) -> bool {
+        self.has_new_inbox.load(Ordering::Acquire)
     }
 
-    pub(crate) fn take_mail_flag(&self) -> bool {
-        self.mail.swap(false, Ordering::AcqRel)
+    pub(crate) fn take_inbox_flag(&self) -> bool {
+        self.has_new_inbox.swap(false, Ordering::AcqRel)
     }
 
-    /// Its log, which this process writes.
+    /// The log of the saga, which this process writes.
     pub(crate) fn log(&self) -> &LogWriter<Recorded> {
         &self.log
     }
@@ -173,61 +209,61 @@ impl Live {
     }
 }
 
-/// All sagas under way.
-pub(crate) struct LiveSagas {
-    shards: Vec<Mutex<HashMap<SagaId, Arc<Live>>>>,
+/// All sagas that this process executes.
+pub(crate) struct ActiveSagas {
+    shards: Vec<Mutex<HashMap<SagaId, Arc<ActiveSaga>>>>,
     watchers: Arc<Watchers<Recorded>>,
 }
 
-impl LiveSagas {
+impl ActiveSagas {
     pub(crate) fn new(watchers: Arc<Watchers<Recorded>>) -> Self {
         Self { shards: (0..SHARDS).map(|_| Mutex::default()).collect(), watchers }
     }
 
-    fn shard(&self, saga: SagaId) -> std::sync::MutexGuard<'_, HashMap<SagaId, Arc<Live>>> {
+    fn shard(&self, saga: SagaId) -> std::sync::MutexGuard<'_, HashMap<SagaId, Arc<ActiveSaga>>> {
         // The last byte of a UUIDv7 is random, so it spreads sagas that start together.
         let index = usize::from(saga.0.as_bytes()[15]) % SHARDS;
         self.shards[index].lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Enters a saga; `None` if it is under way already.
-    pub(crate) fn enter(&self, saga: SagaId) -> Option<Arc<Live>> {
+    /// Enters a saga; `None` if it is executed already.
+    pub(crate) fn enter(&self, saga: SagaId) -> Option<Arc<ActiveSaga>> {
         let mut shard = self.shard(saga);
         if shard.contains_key(&saga) {
             return None;
         }
-        let live = Arc::new(Live::new(self.watchers.write(saga)));
-        shard.insert(saga, live.clone());
-        Some(live)
+        let active = Arc::new(ActiveSaga::new(self.watchers.write(saga)));
+        shard.insert(saga, active.clone());
+        Some(active)
     }
 
-    /// Strikes a saga off and tells whoever waits for it.
+    /// Removes a saga and notifies those that wait for its end.
     pub(crate) fn leave(&self, saga: SagaId, end: End) {
-        // Under the lock of the shard: the next driver of this saga writes its log after this one has released it.
+        // Under the lock of the shard: the next executor of this saga writes its log after this one has released it.
         let mut shard = self.shard(saga);
-        if let Some(live) = shard.remove(&saga) {
-            live.log.release(matches!(end, End::Final(..)));
-            live.end.send_replace(Some(end));
+        if let Some(active) = shard.remove(&saga) {
+            active.log.release(matches!(end, End::Final(..)));
+            active.end.send_replace(Some(end));
         }
     }
 
-    pub(crate) fn get(&self, saga: SagaId) -> Option<Arc<Live>> {
+    pub(crate) fn get(&self, saga: SagaId) -> Option<Arc<ActiveSaga>> {
         self.shard(saga).get(&saga).cloned()
     }
 
-    pub(crate) fn nudge_all(&self) {
+    pub(crate) fn wake_all(&self) {
         for shard in &self.shards {
-            shard.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|live| live.nudge());
+            shard.lock().unwrap_or_else(PoisonError::into_inner).values().for_each(|active| active.wake());
         }
     }
 
-    /// Up to `limit` sagas to which nothing has happened since before this time and nothing is bound to, each
-    /// with since when, longest first.
+    /// Up to `limit` sagas whose last event is older than this and that have nothing due, each with the time of its last
+    /// event, oldest first.
     pub(crate) fn still(&self, since: Timestamp, now: Timestamp, limit: usize) -> Vec<(Timestamp, SagaId)> {
         let mut still = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            let stand = shard.iter().filter_map(|(saga, live)| Some((live.stands_still(now)?, *saga)));
+            let stand = shard.iter().filter_map(|(saga, active)| Some((active.stands_still(now)?, *saga)));
             still.extend(stand.filter(|(stood, _)| *stood <= since));
         }
         still.sort_unstable();
@@ -235,12 +271,12 @@ impl LiveSagas {
         still
     }
 
-    /// Of each saga that holds a slot: the hosts and steps that its attempts count against.
+    /// The hosts and steps that the attempts of each saga with a slot count against.
     pub(crate) fn slot_holders(&self) -> Vec<BTreeSet<LimitScope>> {
         let mut holders = Vec::new();
         for shard in &self.shards {
             let shard = shard.lock().unwrap_or_else(PoisonError::into_inner);
-            holders.extend(shard.values().filter(|live| live.holds_slot()).map(|live| live.scopes()));
+            holders.extend(shard.values().filter(|active| active.holds_slot()).map(|active| active.scopes()));
         }
         holders
     }

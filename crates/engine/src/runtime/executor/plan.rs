@@ -1,4 +1,4 @@
-//! From a decision to a commit: which rows follow from it.
+//! Plan: the commit of a decision, with every row that follows from its events.
 
 use std::time::Duration;
 
@@ -8,63 +8,95 @@ use backstitch_kernel::{Payload, SagaId, Timestamp};
 use serde_json::json;
 
 use crate::outbox::Announced;
-use crate::planting::{Bug, is_planted};
 use crate::registry::{HookKind, Registered};
+use crate::runtime::Shared;
+use crate::runtime::failpoints::{Bug, is_enabled};
 use crate::store::jobs::NewJob;
 use crate::store::nodes::Epoch;
 use crate::store::outbox::{ALERTS, NewMessage};
-use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite};
+use crate::store::{Commit, NewRow, RowUpdate, RowWrite};
 use crate::work::{self, Offered};
 
 /// A saga that waits for a worker is woken by the lease. Its row has a due time all the same: one without an owner, a due time
 /// and a pause is taken for lost.
 const LOOK_AGAIN: Duration = Duration::from_secs(24 * 3600);
 
-/// A commit, and whether the saga is let go with it.
-pub(crate) struct Planned {
-    pub(crate) commit: Commit,
-    pub(crate) released: bool,
+/// A commit, and whether it releases the saga.
+pub(super) struct Planned {
+    pub(super) commit: Commit,
+    pub(super) releases: bool,
 }
 
-/// What the decision was made on.
-pub(crate) struct Circumstances<'a> {
-    pub(crate) saga: SagaId,
-    pub(crate) definition: &'a Registered,
-    pub(crate) announced: &'a Announced,
+/// What a decision was made on. A new one is for a start by this node; the methods say what is different.
+pub(super) struct CommitContext<'a> {
+    saga: SagaId,
+    definition: &'a Registered,
+    announced: &'a Announced,
+    release_after: Duration,
+    epoch: Epoch,
     /// The saga before the decision; `None` for a start.
-    pub(crate) before: Option<&'a State>,
-    pub(crate) epoch: Epoch,
-    /// Messages answered so far.
-    pub(crate) inbox_seen: u64,
-    /// Messages up to this number are answered with this decision; none when there is nothing to strike off.
-    pub(crate) inbox_answered: Option<u64>,
-    /// Whether messages wait that were seen and not answered yet; the end of the saga answers them all.
-    pub(crate) inbox_waiting: bool,
-    /// Whether no message may be on disk that was not seen: time ends what an answer could have ended.
-    pub(crate) after_all_mail: bool,
-    pub(crate) release_after: Duration,
-    /// Whether something is being done for it, or is held back, that the log does not speak of.
-    pub(crate) busy: bool,
+    before: Option<&'a State>,
+    inbox: InboxPosition,
+    when_idle: WhenIdle,
+}
+
+/// How far a saga's inbox has been read, and what the decision answers of it.
+#[derive(Clone, Copy, Default)]
+pub(super) struct InboxPosition {
+    /// The number of the newest message that was read.
+    pub(super) seen: u64,
+    /// The decision consumes the messages up to this number; none where there is nothing to consume.
+    pub(super) answered: Option<u64>,
+    /// Whether messages were read and are not answered yet; the end of the saga answers them all.
+    pub(super) waiting: bool,
+    /// Whether an unread message refuses the commit: time ends what the message could have ended.
+    pub(super) all_read: bool,
+}
+
+/// Who owns a saga that has nothing to do now.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(super) enum WhenIdle {
+    /// This node: work is in progress that the log does not show.
+    Keep,
+    /// This node, or none if nothing is due soon.
+    Release,
+    /// No node: the saga is due at once, for the node that finds it.
+    Unowned,
+}
+
+impl<'a> CommitContext<'a> {
+    pub(super) fn new(shared: &'a Shared, saga: SagaId, definition: &'a Registered, epoch: Epoch) -> Self {
+        Self {
+            saga,
+            definition,
+            announced: &shared.options.announced,
+            release_after: shared.options.release_after,
+            epoch,
+            before: None,
+            inbox: InboxPosition::default(),
+            when_idle: WhenIdle::Release,
+        }
+    }
+
+    pub(super) fn after(self, before: &'a State, inbox: InboxPosition) -> Self {
+        Self { before: Some(before), inbox, ..self }
+    }
+
+    pub(super) fn when_idle(self, when_idle: WhenIdle) -> Self {
+        Self { when_idle, ..self }
+    }
 }
 
 /// Works out everything that a decision changes. The decision's events become the commit's.
-pub(crate) fn plan(
-    on: &Circumstances<'_>,
+pub(super) fn plan(
+    on: &CommitContext<'_>,
     decision: &mut Decision,
-    messages: Vec<NewMessage>,
-    claim: Option<Claim>,
+    mut messages: Vec<NewMessage>,
 ) -> Planned {
-    let tenure = if decision.state.status.is_terminal() {
-        Tenure::End
-    } else if decision.effects.is_empty() && !on.busy {
-        tenure(&on.definition.definition, &decision.state, on.release_after, decision.state.at)
-    } else {
-        Tenure::Keep
-    };
-    let mut messages = messages;
+    let ownership = on.ownership(decision);
     let mut jobs = Vec::new();
     for recorded in &decision.events {
-        // Whoever looks after this hears of each step that could not be undone, and while the others are still at it.
+        // Operators are alerted of each step that could not be undone, while the others are still being undone.
         if let Event::StepCompensationFailed { step, error, .. } = &recorded.event {
             let body = json!({
                 "alert": "rollback_failed",
@@ -83,46 +115,60 @@ pub(crate) fn plan(
     let commit = Commit {
         saga: on.saga,
         events: std::mem::take(&mut decision.events),
-        row: row(on, &decision.state, tenure),
-        consume_inbox_through: match tenure {
-            Tenure::End if on.inbox_waiting => Some(on.inbox_seen),
-            Tenure::End | Tenure::Keep | Tenure::LetGo { .. } => on.inbox_answered,
+        row: row(on, &decision.state, ownership),
+        consume_inbox_through: match ownership {
+            Ownership::End if on.inbox.waiting => Some(on.inbox.seen),
+            Ownership::End | Ownership::Keep | Ownership::Release { .. } => on.inbox.answered,
         },
         jobs,
         withdrawn_jobs: on.before.map(|before| withdrawn(on, before, &decision.state)).unwrap_or_default(),
         messages,
         rows: Vec::new(),
-        claim,
+        claim: None,
     };
-    Planned { commit, released: matches!(tenure, Tenure::LetGo { .. }) }
+    Planned { commit, releases: matches!(ownership, Ownership::Release { .. }) }
 }
 
-/// Whether a saga stays with its owner.
+/// Who owns a saga after a decision.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Tenure {
-    /// It goes on here.
+pub(super) enum Ownership {
+    /// This node, which goes on with it.
     Keep,
-    /// It has nothing to do for long. A paused saga without a deadline has no due time: it waits for a message.
-    LetGo { wake_at: Option<Timestamp> },
-    /// It is over.
+    /// No node: it has nothing to do for long. A paused saga without a deadline has no due time: it waits for a message.
+    Release { wake_at: Option<Timestamp> },
+    /// No node: the saga has ended.
     End,
 }
 
-/// Of a saga that is not over and for which nothing is to be done at once.
-pub(super) fn tenure(
+impl CommitContext<'_> {
+    fn ownership(&self, decision: &Decision) -> Ownership {
+        let state = &decision.state;
+        match self.when_idle {
+            _ if state.status.is_terminal() => Ownership::End,
+            WhenIdle::Unowned => Ownership::Release { wake_at: Some(state.at) },
+            WhenIdle::Release if decision.effects.is_empty() => {
+                ownership_at_rest(&self.definition.definition, state, self.release_after, state.at)
+            }
+            WhenIdle::Release | WhenIdle::Keep => Ownership::Keep,
+        }
+    }
+}
+
+/// Who owns an active saga for which nothing is to be done at once: the one rule that releases sagas.
+pub(super) fn ownership_at_rest(
     definition: &Definition,
     state: &State,
     release_after: Duration,
     now: Timestamp,
-) -> Tenure {
+) -> Ownership {
     if state.anything_runs_here() || expects_a_worker_soon(definition, state, release_after, now) {
-        return Tenure::Keep;
+        return Ownership::Keep;
     }
     match state.next_due() {
-        Some(due) if due > now.plus(release_after) => Tenure::LetGo { wake_at: Some(due) },
-        None if state.paused => Tenure::LetGo { wake_at: None },
-        None if state.anything_is_queued() => Tenure::LetGo { wake_at: Some(now.plus(LOOK_AGAIN)) },
-        Some(_) | None => Tenure::Keep,
+        Some(due) if due > now.plus(release_after) => Ownership::Release { wake_at: Some(due) },
+        None if state.paused => Ownership::Release { wake_at: None },
+        None if state.anything_is_queued() => Ownership::Release { wake_at: Some(now.plus(LOOK_AGAIN)) },
+        Some(_) | None => Ownership::Keep,
     }
 }
 
@@ -145,12 +191,12 @@ fn expects_a_worker_soon(
             .any(|position| [Phase::Do, Phase::Undo].into_iter().any(|phase| is_short(position, phase)))
 }
 
-fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite> {
+fn row(on: &CommitContext<'_>, after: &State, ownership: Ownership) -> Option<RowWrite> {
     let failed_step = after.cause.as_ref().and_then(|cause| cause.failed_step.clone());
-    let (owner, wake_at) = match tenure {
-        Tenure::Keep => (Some(on.epoch), None),
-        Tenure::LetGo { wake_at } => (None, wake_at),
-        Tenure::End => (None, None),
+    let (owner, wake_at) = match ownership {
+        Ownership::Keep => (Some(on.epoch), None),
+        Ownership::Release { wake_at } => (None, wake_at),
+        Ownership::End => (None, None),
     };
     let Some(before) = on.before else {
         return Some(RowWrite::Insert(NewRow {
@@ -166,8 +212,8 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
         }));
     };
     let shows_something_new = before.status != after.status || before.paused != after.paused;
-    let after_all_mail = owner.is_none() || on.after_all_mail;
-    (shows_something_new || after_all_mail).then(|| {
+    let all_read = owner.is_none() || on.inbox.all_read;
+    (shows_something_new || all_read).then(|| {
         RowWrite::Update(RowUpdate {
             status: after.status,
             paused: after.paused,
@@ -175,12 +221,13 @@ fn row(on: &Circumstances<'_>, after: &State, tenure: Tenure) -> Option<RowWrite
             owner,
             wake_at,
             updated_at: after.at,
-            inbox_seen: (after_all_mail && !is_planted(Bug::InboxUnguarded)).then_some(on.inbox_seen),
+            inbox_seen: (all_read && !is_enabled(Bug::InboxUnguarded)).then_some(on.inbox.seen),
         })
     })
 }
 
-fn hook(on: &Circumstances<'_>, recorded: &Recorded) -> Option<NewJob> {
+/// The job that calls a hook at the end of the saga.
+fn hook(on: &CommitContext<'_>, recorded: &Recorded) -> Option<NewJob> {
     let kind = match &recorded.event {
         Event::SagaSucceeded => HookKind::Success,
         Event::SagaCompensated { .. } | Event::SagaFailed { .. } => HookKind::Failure,
@@ -197,13 +244,13 @@ fn hook(on: &Circumstances<'_>, recorded: &Recorded) -> Option<NewJob> {
         "hook": hook,
     });
     let alert = Some(Payload::from(alert));
-    // A saga can come to an end twice, the second time while somebody is still being told of the first.
+    // A saga can end twice: a failed rollback is resolved while the hook of the first end is still to be called.
     let subject = format!("{hook}@{}", recorded.seq);
     let payload = Payload::from(json!(recorded.seq));
     Some(NewJob { queue, subject, payload, due_at: recorded.at, alert })
 }
 
-/// Work for outside workers.
+/// The job that offers an attempt to outside workers.
 fn offer(recorded: &Recorded) -> Option<NewJob> {
     let (step, phase, attempt, outside) = match &recorded.event {
         Event::StepStarted { step, attempt, outside } => (step, Phase::Do, *attempt, outside.as_ref()?),
@@ -218,7 +265,7 @@ fn offer(recorded: &Recorded) -> Option<NewJob> {
 }
 
 /// The jobs of attempts that ended while they waited for a worker: no worker is to lease them any more.
-fn withdrawn(on: &Circumstances<'_>, before: &State, after: &State) -> Vec<String> {
+fn withdrawn(on: &CommitContext<'_>, before: &State, after: &State) -> Vec<String> {
     if !before.anything_is_queued() {
         return Vec::new();
     }
@@ -236,7 +283,7 @@ fn withdrawn(on: &Circumstances<'_>, before: &State, after: &State) -> Vec<Strin
     ended.collect()
 }
 
-/// A message to whoever looks after this installation.
+/// A message to the operators of this installation.
 fn alert(key: String, body: serde_json::Value) -> NewMessage {
     NewMessage {
         topic: ALERTS.to_owned(),

@@ -7,19 +7,19 @@ use crate::runtime::signal::Signal;
 
 /// Wakes the relay. It keeps no engine running.
 #[derive(Clone)]
-pub struct Nudge(Arc<Signal>);
+pub struct RelayWaker(Arc<Signal>);
 
-impl Nudge {
-    /// There may be some.
-    pub fn tell(&self) {
-        self.0.nudge();
+impl RelayWaker {
+    /// Wakes the relay.
+    pub fn wake(&self) {
+        self.0.wake();
     }
 }
 
 impl Engine {
     /// Wakes the relay, for a product that writes messages in transactions of its own.
     #[must_use]
-    pub fn relay(&self) -> Nudge {
-        Nudge(self.shared().outbox.clone())
+    pub fn relay(&self) -> RelayWaker {
+        RelayWaker(self.shared().outbox.clone())
     }
 }

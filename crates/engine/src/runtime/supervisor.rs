@@ -1,4 +1,4 @@
-//! The engine's loops are kept going: were one to end silently, part of the engine would be dead while it looks alive.
+//! Restarts the engine's loops when they panic: an engine that lost one would look alive.
 
 use std::panic::AssertUnwindSafe;
 use std::sync::Arc;
@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use futures::FutureExt;
 
-use super::{Shared, guarded};
+use super::{Shared, catch_panic};
 
-/// How long a loop that broke down rests, so that one that does so at once keeps nobody busy.
+/// Pause before a loop is restarted, so that one that panics at once does not keep a core busy.
 const REST: Duration = Duration::from_secs(1);
 
 /// Runs a loop until it returns. One that panics is started again for as long as the engine runs; one that waits for
@@ -35,8 +35,8 @@ async fn restarted<F: Future<Output = ()>>(
     begin: impl Fn(Arc<Shared>) -> F,
 ) {
     while let Err(panic) = AssertUnwindSafe(begin(shared.clone())).catch_unwind().await {
-        let why = guarded::text(panic.as_ref());
-        tracing::error!(name, why, "a part of the engine broke down and is started again");
+        let why = catch_panic::text(panic.as_ref());
+        tracing::error!(name, why, "engine loop panicked; it is restarted");
         tokio::select! {
             () = tokio::time::sleep(REST) => {}
             () = shared.stopped() => return,
