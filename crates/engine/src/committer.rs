@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
-use crate::group_commit::{Closed, GroupCommit, GroupWriter, ItemResult, Written};
+use crate::group_commit::{Closed, GroupCommit, GroupWriter, ItemResult, Pace, Written};
 use crate::planting;
 use crate::store::outbox::NewMessage;
 use crate::store::{self, Commit, Store, Verdict};
@@ -21,7 +21,7 @@ impl Committer {
         let applied = Arc::new(AtomicU64::new(0));
         let writer =
             DecisionWriter { store: store.clone(), applied: applied.clone(), late_messages: Vec::new() };
-        let group = GroupCommit::start(&writer, store.writers(), Duration::ZERO)?;
+        let group = GroupCommit::start(&writer, store.writers(), Pace::unlimited())?;
         Ok(Self { group, applied })
     }
 
