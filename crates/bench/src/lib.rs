@@ -60,6 +60,9 @@ pub struct Args {
     /// Tell of so many events and measure how fast their webhooks are delivered to endpoints on this machine.
     #[arg(long, value_name = "EVENTS", num_args = 0..=1, default_missing_value = "20000")]
     webhooks: Option<usize>,
+    /// Measure the latency of webhooks at so many events a second instead of at 60% of the highest rate.
+    #[arg(long, value_name = "EVENTS", requires = "webhooks", value_parser = clap::value_parser!(u32).range(1..))]
+    paced_at: Option<u32>,
     /// Let sites go through their states, driven from outside, and measure transitions a second.
     #[arg(long)]
     lifecycles: bool,

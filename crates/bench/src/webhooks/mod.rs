@@ -82,7 +82,7 @@ async fn round(args: &Args, events: usize) -> Result<Figures, Failure> {
     let mut troubled = [Manner::Takes; ENDPOINTS];
     troubled[WELL..].copy_from_slice(&[Manner::NeverAnswers, Manner::Refuses]);
     let (in_trouble, _) = at_full_speed(args, &troubled, events).await?;
-    let paced_at = rate(events, well.all) * SHARE;
+    let paced_at = args.paced_at.map_or(rate(events, well.all) * SHARE, f64::from);
     let latencies = paced(args, paced_at).await?;
     let millis = |quantile| Duration::from_micros(latencies.value_at_quantile(quantile)).as_secs_f64() * 1e3;
     Ok(Figures {

@@ -1,5 +1,6 @@
 //! Group commit: while every writer has a group on its way to the disk, the next one gathers.
 
+mod pace;
 mod spin;
 mod written;
 
@@ -19,6 +20,7 @@ use crate::runtime::catch_panic;
 use crate::store::isolation::{Isolable, Outcome, Part, isolate};
 use crate::store::{self, Writers};
 
+pub use pace::Pace;
 pub use written::Written;
 
 /// Writes groups of items.
@@ -99,22 +101,23 @@ pub struct GroupCommit<T, R> {
 }
 
 impl<T: Send + Sync + 'static, R: Send + 'static> GroupCommit<T, R> {
-    /// Starts the writers. Tasks begin their groups `min_interval` apart; a thread of its own writes without a pause.
+    /// Starts the writers. Tasks begin their groups at this pace; a thread of its own writes without a pause.
     ///
     /// # Errors
     /// When the thread cannot be started.
     pub fn start(
         writer: &impl GroupWriter<Item = T, Answer = R>,
         writers: Writers,
-        min_interval: Duration,
+        pace: Pace,
     ) -> Result<Self, store::Error> {
         let (tickets, receiver) = mpsc::unbounded_channel();
         let queue = Queue { tickets: receiver, taken: Vec::new(), not_before: Instant::now() };
         let queue = Arc::new(Mutex::new(queue));
         let written = Arc::new(Written::default());
+        let pace = Arc::new(pace);
         let (tracker, given_up) = (TaskTracker::new(), CancellationToken::new());
         let write = || {
-            let writing = write_groups(writer.clone(), writers, min_interval, queue.clone(), written.clone());
+            let writing = write_groups(writer.clone(), writers, pace.clone(), queue.clone(), written.clone());
             given_up.clone().run_until_cancelled_owned(writing)
         };
         match writers {
@@ -201,18 +204,20 @@ type Answers<T, R> = Vec<oneshot::Sender<ItemResult<T, R>>>;
 async fn write_groups<W: GroupWriter>(
     mut writer: W,
     writers: Writers,
-    min_interval: Duration,
+    pace: Arc<Pace>,
     queue: Arc<Mutex<Queue<W::Item, W::Answer>>>,
     written: Arc<Written>,
 ) {
     let mut group = Vec::with_capacity(W::MAX_ITEMS);
     let mut answers = Vec::with_capacity(W::MAX_ITEMS);
-    while next_group::<W>(&mut *queue.lock().await, writers, min_interval, &mut group, &mut answers).await {
+    while next_group::<W>(&mut *queue.lock().await, writers, &pace, &mut group, &mut answers).await {
         if group.is_empty() {
             continue;
         }
         writer.prepare(&mut group);
+        let began = Instant::now();
         let results = write_group(&writer, &group, &written).await;
+        pace.record(began);
         for ((item, result), answer) in group.drain(..).zip(results).zip(answers.drain(..)) {
             // A caller that has gone is no error: the item is written all the same.
             let _ = answer.send(ItemResult { item, result });
@@ -224,22 +229,20 @@ async fn write_groups<W: GroupWriter>(
 async fn next_group<W: GroupWriter>(
     queue: &mut Queue<W::Item, W::Answer>,
     writers: Writers,
-    min_interval: Duration,
+    pace: &Pace,
     group: &mut Vec<W::Item>,
     answers: &mut Answers<W::Item, W::Answer>,
 ) -> bool {
     let Queue { tickets, taken, not_before } = queue;
     match writers {
         Writers::OwnThread => spin::gather(tickets, W::MAX_ITEMS),
-        Writers::Tasks(_) if min_interval.is_zero() => {}
+        Writers::Tasks(_) if pace.is_unlimited() => {}
         Writers::Tasks(_) => tokio::time::sleep_until(*not_before).await,
     }
     if taken.is_empty() && tickets.recv_many(taken, W::MAX_ITEMS).await == 0 {
         return false;
     }
-    if !min_interval.is_zero() {
-        *not_before = Instant::now() + min_interval;
-    }
+    *not_before = pace.next(Instant::now());
     let mut bytes = 0_usize;
     let fits = |ticket: &&Ticket<W::Item, W::Answer>| {
         let has_room = bytes < W::MAX_BYTES;

@@ -39,7 +39,7 @@ impl<const ISOLATES: bool> Numbers<ISOLATES> {
 
     /// Writes all of these at once.
     async fn written(&self, writers: Writers, numbers: &[u32]) -> Vec<Result<u32, NotWritten>> {
-        let group = GroupCommit::start(self, writers, Duration::ZERO).unwrap();
+        let group = GroupCommit::start(self, writers, Pace::unlimited()).unwrap();
         let all = numbers.iter().map(|number| group.write((*number, self.size)));
         let results = futures::future::join_all(all).await;
         assert!(group.close(Duration::from_secs(60)).await);
@@ -84,7 +84,7 @@ async fn refused_item_fails_alone_where_groups_are_isolated() {
 #[tokio::test]
 async fn panic_of_a_write_is_an_error_of_its_group_alone() {
     for writers in [Writers::OwnThread, Writers::Tasks(2)] {
-        let group = GroupCommit::start(&Numbers::<true>::new(0, ALL), writers, Duration::ZERO).unwrap();
+        let group = GroupCommit::start(&Numbers::<true>::new(0, ALL), writers, Pace::unlimited()).unwrap();
         let refused = group.write((PANICS, 0)).await;
         let Err(NotWritten::Store(why)) = refused else { panic!("{writers:?}: it is written") };
         assert!(matches!(&*why, store::Error::Unavailable(_)), "{why}");
@@ -101,16 +101,29 @@ async fn missing_answer_is_an_error_of_the_group() {
     assert!(results.iter().all(|result| matches!(result, Err(NotWritten::Store(_)))));
 }
 
-#[tokio::test(start_paused = true)]
-async fn groups_begin_a_minimum_interval_apart() {
-    let writer = Numbers::<true>::new(0, ALL);
-    let interval = Duration::from_millis(5);
-    let group = GroupCommit::start(&writer, Writers::Tasks(2), interval).unwrap();
-    let begun = Instant::now();
-    for number in 0..4 {
-        group.write((number, 0)).await.unwrap();
+#[derive(Clone)]
+struct TakesTwoMillis;
+
+impl GroupWriter for TakesTwoMillis {
+    type Item = ();
+    type Answer = ();
+
+    async fn write(&self, items: &[()]) -> Result<Vec<()>, store::Error> {
+        tokio::time::sleep(Duration::from_millis(2)).await;
+        Ok(items.to_vec())
     }
-    assert!(begun.elapsed() >= interval * 3, "{:?}", begun.elapsed());
+}
+
+#[tokio::test(start_paused = true)]
+async fn pause_between_groups_is_as_long_as_a_write() {
+    let pace = Pace::new(Duration::from_millis(5));
+    let group = GroupCommit::start(&TakesTwoMillis, Writers::Tasks(2), pace).unwrap();
+    let began = Instant::now();
+    for _ in 0..4 {
+        group.write(()).await.unwrap();
+    }
+    // The second group begins at once: no write has been timed when it is gathered.
+    assert_eq!(began.elapsed(), Duration::from_millis(2 + 2 + (2 + 2) * 2));
 }
 
 #[derive(Clone)]
@@ -127,7 +140,7 @@ impl GroupWriter for NeverAnswers {
 
 #[tokio::test(start_paused = true)]
 async fn close_gives_up_a_store_that_does_not_answer() {
-    let group = GroupCommit::start(&NeverAnswers, Writers::Tasks(1), Duration::ZERO).unwrap();
+    let group = GroupCommit::start(&NeverAnswers, Writers::Tasks(1), Pace::unlimited()).unwrap();
     let (written, is_done) = tokio::join!(group.write(()), group.close(Duration::from_secs(5)));
     assert!(!is_done);
     assert!(matches!(written, Err(NotWritten::Closed)), "its outcome is unknown");

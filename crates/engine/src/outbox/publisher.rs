@@ -1,12 +1,11 @@
 //! Writes messages that programs publish, in groups.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio_util::task::TaskTracker;
 
 use crate::clock::Clock;
-use crate::group_commit::{GroupCommit, GroupWriter};
+use crate::group_commit::{GroupCommit, GroupWriter, Pace};
 use crate::options::Options;
 use crate::outbox::Observer;
 use crate::runtime::signal::Signal;
@@ -30,7 +29,7 @@ pub(crate) fn start(
         outbox: outbox.clone(),
         tasks: tasks.clone(),
     };
-    GroupCommit::start(&writer, Writers::Tasks(1), Duration::ZERO)
+    GroupCommit::start(&writer, Writers::Tasks(1), Pace::unlimited())
 }
 
 #[derive(Clone)]

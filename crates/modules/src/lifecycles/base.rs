@@ -10,7 +10,7 @@ use backstitch::outbox::Routes;
 use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
-use backstitch::store::{self, Store};
+use backstitch::store::{self, Store, Writers};
 use backstitch::watch::{Broadcast, Watchers};
 use backstitch::{ArrivingAnswers, Engine, Offers, Timestamp};
 
@@ -93,8 +93,9 @@ impl Base {
         self.acting.is_some()
     }
 
-    pub(super) fn writers(&self) -> usize {
-        if self.is_shared() { WRITERS } else { 1 }
+    /// How decisions are written: a server takes several batches at the same time.
+    pub(super) fn writers(&self) -> Writers {
+        if self.is_shared() { Writers::Tasks(WRITERS) } else { self.store.writers() }
     }
 
     pub(super) fn store(&self) -> &Arc<dyn Store> {

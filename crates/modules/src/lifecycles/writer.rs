@@ -3,8 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use backstitch::group_commit::{GroupCommit, GroupWriter, NotWritten};
-use backstitch::store::{self, Writers};
+use backstitch::group_commit::{GroupCommit, GroupWriter, NotWritten, Pace};
+use backstitch::store;
 use tokio::sync::mpsc;
 use tokio::time::Instant;
 
@@ -27,8 +27,8 @@ impl Writer {
         lease: Duration,
         held: mpsc::UnboundedSender<Held>,
     ) -> Result<Self, store::Error> {
-        let writers = Writers::Tasks(base.writers());
-        let group = GroupCommit::start(&AskWriter { base, lease, held }, writers, Duration::ZERO)?;
+        let writers = base.writers();
+        let group = GroupCommit::start(&AskWriter { base, lease, held }, writers, Pace::unlimited())?;
         Ok(Self { group })
     }
 

@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use backstitch::clock::{Clock, Ids};
+use backstitch::group_commit::Pace;
 use backstitch::store::postgres::{Acting, PostgresStore};
 use backstitch::store::product::Database;
 use backstitch::store::sqlite::SqliteStore;
@@ -15,6 +16,9 @@ use tokio::sync::Notify;
 use super::error::Error;
 use super::subscription::RetryDefaults;
 use crate::question::Value;
+
+/// The longest interval between the starts of two transactions of one loop on a server.
+const LONGEST_INTERVAL: Duration = Duration::from_millis(5);
 
 /// A part of the product. Each touches only what is its own; on `PostgreSQL` the database sees to it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -166,10 +170,9 @@ impl Base {
         if self.acting.is_empty() { 1 } else { 2 }
     }
 
-    /// How long after a look at the database the next one comes at the earliest. A look at a server costs it about as much
-    /// for one delivery as for twenty, and whoever looks again at once leaves it no time for anything else.
-    pub(super) fn between_looks(&self) -> Duration {
-        if self.acting.is_empty() { Duration::ZERO } else { Duration::from_millis(5) }
+    /// The pace of one loop's transactions. Only a server has to be spared.
+    pub(super) fn pace(&self) -> Pace {
+        if self.acting.is_empty() { Pace::unlimited() } else { Pace::new(LONGEST_INTERVAL) }
     }
 
     pub(super) fn now(&self) -> Timestamp {

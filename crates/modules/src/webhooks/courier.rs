@@ -66,12 +66,13 @@ impl Courier {
         let mut attempts = JoinSet::new();
         let mut looked_for_expired = Instant::now();
         let mut rounds = Rounds::new();
+        let pace = self.dispatch.jobs.base.pace();
         loop {
             while attempts.try_join_next().is_some() {}
             // Asked for before looking, so that nothing is missed.
             let offered = self.dispatch.jobs.offered();
             let freed = self.maker.freed.notified();
-            let again_at = Instant::now() + self.dispatch.jobs.base.between_looks();
+            let began = Instant::now();
             let which = rounds.next();
             let wait = match self.look(&which, &mut looked_for_expired).await {
                 Ok(found) => {
@@ -86,13 +87,14 @@ impl Courier {
                     STORE_RETRY
                 }
             };
+            pace.record(began);
             let worth_a_look = async {
                 tokio::select! {
                     () = offered => {}
                     () = freed => {}
                     () = tokio::time::sleep(wait) => {}
                 }
-                tokio::time::sleep_until(again_at).await;
+                tokio::time::sleep_until(pace.next(began)).await;
             };
             tokio::select! {
                 biased;

@@ -85,7 +85,7 @@ impl From<NotTaken> for Error {
 impl Ingest {
     pub(super) fn on(base: Arc<Base>) -> Result<Self, store::Error> {
         let writers = Writers::Tasks(base.writers());
-        let group = GroupCommit::start(&EventWriter(base.clone()), writers, base.between_looks())?;
+        let group = GroupCommit::start(&EventWriter(base.clone()), writers, base.pace())?;
         Ok(Self { base, group })
     }
 

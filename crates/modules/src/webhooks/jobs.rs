@@ -303,7 +303,7 @@ enum Keep {
 impl Jobs {
     pub(super) fn on(base: Arc<Base>) -> Result<Self, store::Error> {
         let writers = Writers::Tasks(base.writers());
-        let group = GroupCommit::start(&ReportWriter(base.clone()), writers, base.between_looks())?;
+        let group = GroupCommit::start(&ReportWriter(base.clone()), writers, base.pace())?;
         Ok(Self { base, group })
     }
 

@@ -206,8 +206,9 @@ impl Orchestrator {
     }
 
     async fn keep(&self, share: Share, observer: &dyn Observer) {
+        let pace = self.base.pace();
         loop {
-            let again_at = Instant::now() + self.base.between_looks();
+            let began = Instant::now();
             let wait = match self.settle_and_look_ahead(share, observer).await {
                 Ok(wait) => wait,
                 Err(error) => {
@@ -215,8 +216,9 @@ impl Orchestrator {
                     STORE_RETRY
                 }
             };
+            pace.record(began);
             let _ = tokio::time::timeout(wait, self.woken(share)).await;
-            tokio::time::sleep_until(again_at).await;
+            tokio::time::sleep_until(pace.next(began)).await;
         }
     }
 

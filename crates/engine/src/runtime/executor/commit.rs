@@ -8,7 +8,7 @@ use std::time::Duration;
 use backstitch_kernel::saga::Recorded;
 
 use super::Executor;
-use crate::group_commit::{Closed, GroupCommit, GroupWriter, ItemResult, Written};
+use crate::group_commit::{Closed, GroupCommit, GroupWriter, ItemResult, Pace, Written};
 use crate::runtime::failpoints::{self, Bug, is_enabled};
 use crate::store::outbox::NewMessage;
 use crate::store::{self, Commit, Store, Verdict};
@@ -99,7 +99,7 @@ impl Committer {
         let applied = Arc::new(AtomicU64::new(0));
         let writer =
             DecisionWriter { store: store.clone(), applied: applied.clone(), late_messages: Vec::new() };
-        let group = GroupCommit::start(&writer, store.writers(), Duration::ZERO)?;
+        let group = GroupCommit::start(&writer, store.writers(), Pace::unlimited())?;
         Ok(Self { group, applied })
     }
 

@@ -4,6 +4,7 @@ use std::path::Path;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use rusqlite::Connection;
+use tokio::runtime::Handle;
 use tokio::sync::Semaphore;
 use tokio::task::spawn_blocking;
 
@@ -135,9 +136,13 @@ impl OpenFile {
     }
 }
 
+/// Works on a thread that may block: on the calling one if it is a writer's own thread, which is no thread of a runtime.
 async fn off_the_runtime<T: Send + 'static>(
     work: impl FnOnce() -> Result<T, Error> + Send + 'static,
 ) -> Result<T, Error> {
+    if Handle::try_current().is_err() {
+        return work();
+    }
     let stopped = |why| Error::Unavailable(format!("the work on the file was cut short: {why}"));
     spawn_blocking(work).await.map_err(stopped)?
 }
