@@ -46,6 +46,22 @@ async fn failure_is_told_with_the_step_and_the_error_after_the_rollback() {
 }
 
 #[tokio::test(start_paused = true)]
+async fn hook_of_a_saga_that_ends_at_once_waits_for_no_poll() {
+    let trace = Trace::default();
+    let called = trace.clone();
+    let saga = Saga::builder("s").step(noting("a", &trace)).on_failure(move |_| {
+        called.say("called");
+        async { Ok(()) }
+    });
+    let mut bench = Bench::new();
+    bench.options.tick = secs(24 * 3600);
+    let engine = bench.open_with(saga.build().unwrap()).await;
+    tokio::time::sleep(secs(1)).await;
+    engine.start("s", &()).deadline_in(secs(0)).await.unwrap().outcome().await.unwrap();
+    eventually("its hook is called", async || trace.said() == ["called"]).await;
+}
+
+#[tokio::test(start_paused = true)]
 async fn a_failed_rollback_is_told_and_so_is_its_end() {
     let trace = Trace::default();
     let told = trace.clone();
