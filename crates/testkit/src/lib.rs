@@ -20,7 +20,7 @@ mod throwaway;
 pub mod unguarded;
 pub mod webhook;
 
-pub use reopen::reopen;
+pub use reopen::{is_in_use, reopen, reopen_while};
 
 /// How long a test waits for something that must happen, however busy the machine is. Only a failing test waits this long.
 pub const PATIENCE: Duration = Duration::from_secs(120);

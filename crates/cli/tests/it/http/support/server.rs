@@ -2,7 +2,9 @@
 
 use std::path::PathBuf;
 
+use backstitch::store;
 use backstitch_server::{Config, Error, Server};
+use backstitch_testkit::{is_in_use, reopen_while};
 use tempfile::TempDir;
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
@@ -48,7 +50,7 @@ impl Running {
     pub(crate) async fn on(folder: TempDir, db: String, change: impl FnOnce(&mut Config)) -> Self {
         let mut config = Config { listen: ([127, 0, 0, 1], 0).into(), db: db.clone(), ..Config::default() };
         change(&mut config);
-        let server = Server::bind(config).await.unwrap();
+        let server = reopen_while(is_locked, async || Server::bind(config.clone()).await).await;
         let switches = register(server.engine());
         let client = Client::new(server.address());
         let (stop, stopped) = oneshot::channel();
@@ -69,6 +71,15 @@ impl Running {
     pub(crate) async fn ended(mut self) {
         self.ask_to_stop();
         within(&mut self.ended).await.unwrap().unwrap();
+    }
+}
+
+/// Whether a server that ran before still reads the file.
+fn is_locked(error: &Error) -> bool {
+    match error {
+        Error::Store(store::Error::InUse(_)) => true,
+        Error::Engine(error) => is_in_use(error),
+        _ => false,
     }
 }
 
