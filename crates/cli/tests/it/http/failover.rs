@@ -38,7 +38,7 @@ async fn saga_that_a_failover_loses_was_answered_with_503() {
 
     standby.stop_immediate().unwrap();
     let starting = tokio::spawn(start(program.client.clone()));
-    let commit = primary.until_waiting_for_standby("One batch of decisions", PATIENCE).await.unwrap();
+    let commit = primary.until_waiting_for_standby("A batch of decisions", PATIENCE).await.unwrap();
     let (watcher, connection) = tokio_postgres::connect(&db, tokio_postgres::NoTls).await.unwrap();
     tokio::spawn(connection);
     watcher.query("select pg_terminate_backend($1)", &[&commit]).await.unwrap();

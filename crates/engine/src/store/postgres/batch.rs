@@ -1,5 +1,6 @@
 //! A batch of decisions as the statement takes it: an array for each column of each table.
 
+use std::sync::Arc;
 use std::time::SystemTime;
 
 use backstitch_kernel::saga::{Recorded, codec};
@@ -7,6 +8,7 @@ use backstitch_kernel::{Payload, StepId};
 use tokio_postgres::types::ToSql;
 use uuid::Uuid;
 
+use super::commit_statement::{CommitStatement, Shape};
 use super::values::{is_text, time};
 use crate::store::{Claim, Commit, NewRow, RowUpdate, RowWrite, Verdict};
 
@@ -180,10 +182,31 @@ impl<'a> Batch<'a> {
         self.bytes
     }
 
-    /// In the order of the statement's parameters.
-    pub(super) fn parameters(&self) -> Vec<&(dyn ToSql + Sync)> {
+    /// The statement that writes this batch.
+    pub(super) fn statement(&self) -> Arc<CommitStatement> {
+        CommitStatement::of(Shape {
+            claims: !self.claims.saga.is_empty(),
+            more_events: !self.more.saga.is_empty(),
+            changed_rows: !self.changed.id.is_empty(),
+            new_rows: !self.new.id.is_empty(),
+            attributes: !self.attributes.0.is_empty(),
+            consumed: !self.consumed.0.is_empty(),
+            withdrawn_jobs: !self.withdrawn_jobs.0.is_empty(),
+            jobs: !self.jobs.saga.is_empty(),
+            messages: !self.messages.saga.is_empty(),
+        })
+    }
+
+    /// These of all parameters.
+    pub(super) fn parameters(&self, places: &[usize]) -> Vec<&(dyn ToSql + Sync)> {
+        let all = self.all_parameters();
+        places.iter().filter_map(|place| all.get(*place).copied()).collect()
+    }
+
+    /// As the parts of the statement number them.
+    fn all_parameters(&self) -> [&(dyn ToSql + Sync); 60] {
         let Self { claims, first, more, changed, new, jobs, messages, .. } = self;
-        vec![
+        [
             &claims.at,
             &claims.saga,
             &claims.scope,

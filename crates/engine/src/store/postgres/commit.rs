@@ -8,10 +8,12 @@ use backstitch_kernel::{SagaId, Timestamp};
 use deadpool_postgres::{Object, PoolError};
 use futures::future::try_join;
 use tokio::time::timeout;
+use tokio_postgres::types::ToSql;
 use tokio_postgres::{GenericClient, Row, Statement, Transaction};
 use uuid::Uuid;
 
 use super::batch::{Batch, judged_unsent};
+use super::commit_statement::CommitStatement;
 use super::durability;
 use super::fault::{self, Fault};
 use super::session::Sessions;
@@ -19,7 +21,6 @@ use super::values::{time, timestamp};
 use crate::store::product::RowKind;
 use crate::store::{Claim, Commit, Corrupt, Error, Verdict};
 
-const COMMIT: &str = include_str!("commit.sql");
 const FIND_CLAIM: &str = super::sql!("find_claim");
 
 /// More than the server's own limit for a committer's statement, so that it is the server who gives up first.
@@ -42,8 +43,9 @@ pub async fn commit_in(transaction: &Transaction<'_>, commit: &Commit) -> Result
     }
     let told = |why: tokio_postgres::Error| fault::error(&why);
     let batch = Batch::of(&[commit]);
-    let statement = transaction.prepare(COMMIT).await.map_err(told)?;
-    let rows = transaction.query(&statement, &batch.parameters()).await.map_err(told)?;
+    let CommitStatement { sql, parameters } = &*batch.statement();
+    let statement = transaction.prepare(sql).await.map_err(told)?;
+    let rows = transaction.query(&statement, &batch.parameters(parameters)).await.map_err(told)?;
     let find_claim = transaction.prepare(FIND_CLAIM).await.map_err(told)?;
     let verdicts = verdicts(transaction, &find_claim, &[commit], &rows).await.map_err(told)?;
     write_rows(transaction, &[commit], &verdicts).await.map_err(told)?;
@@ -59,7 +61,9 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
         return Err(Fault::Data(format!("{} bytes are too many for one transaction", batch.bytes())));
     }
     let mut client = sessions.to_commit().await.map_err(|why| unsent(&why))?;
-    let prepared = try_join(client.prepare_cached(COMMIT), client.prepare_cached(FIND_CLAIM));
+    let CommitStatement { sql, parameters } = &*batch.statement();
+    let parameters = batch.parameters(parameters);
+    let prepared = try_join(client.prepare_cached(sql), client.prepare_cached(FIND_CLAIM));
     let Ok(prepared) = timeout(ANSWER_WITHIN, prepared).await else {
         drop(Object::take(client));
         return Err(Fault::Undone("no answer in time".to_owned()));
@@ -67,9 +71,9 @@ pub(super) async fn send(sessions: &Sessions, commits: &[&Commit]) -> Result<Vec
     let (statement, find_claim) = prepared.map_err(|why| not_prepared(&why))?;
     let judged = async {
         if commits.iter().any(|commit| !commit.rows.is_empty()) {
-            return send_with_rows(&mut client, &statement, &find_claim, commits, &batch).await;
+            return send_with_rows(&mut client, &statement, &find_claim, commits, &parameters).await;
         }
-        let rows = client.query(&statement, &batch.parameters()).await.map_err(|why| Fault::of(&why))?;
+        let rows = client.query(&statement, &parameters).await.map_err(|why| Fault::of(&why))?;
         let verdicts = verdicts(&**client, &find_claim, commits, &rows).await;
         // The batch itself is on disk by now.
         verdicts.map_err(|why| Fault::Lost(fault::error(&why).to_string()))
@@ -89,11 +93,11 @@ async fn send_with_rows(
     statement: &Statement,
     find_claim: &Statement,
     commits: &[&Commit],
-    batch: &Batch<'_>,
+    parameters: &[&(dyn ToSql + Sync)],
 ) -> Result<Vec<Option<Verdict>>, Fault> {
     let judged = |why: tokio_postgres::Error| Fault::of(&why);
     let transaction = client.build_transaction().start().await.map_err(judged)?;
-    let rows = transaction.query(statement, &batch.parameters()).await.map_err(judged)?;
+    let rows = transaction.query(statement, parameters).await.map_err(judged)?;
     let verdicts = verdicts(&*transaction, find_claim, commits, &rows).await.map_err(judged)?;
     write_rows(&*transaction, commits, &verdicts).await.map_err(judged)?;
     transaction.commit().await.map_err(judged)?;

@@ -1,11 +1,15 @@
--- One batch of decisions, each written whole or not at all, in one statement and one round trip.
+-- A batch of decisions, each written whole or not at all, in one statement and one round trip.
+--
+-- The statement is assembled of the parts below that the batch needs (`commit_statement.rs`): the server sets up every part
+-- that it is given, also for no rows.
 --
 -- An element passes the gate when its first event can be appended; everything else an element writes is joined to
 -- the gate. Names are qualified, because the statement also runs inside callers' transactions.
 --
 -- Arrays are unnested in the select list, where they are read in step and not stored one by one. The scalar
 -- subqueries leave the planner no choice but one index probe for each element, whatever its statistics say.
-with
+
+-- name: locked
 -- Rows before events, as adoption takes them, so that the two never wait for each other. Having waited for
 -- somebody's message, this sees the number that the message left behind.
 locked as (
@@ -14,7 +18,12 @@ locked as (
     where id = any ($24::uuid[])
     order by id
     for no key update
-),
+)
+
+-- name: nothing_locked
+locked as (select null::uuid as id, null::integer as inbox_seq where false)
+
+-- name: claimed
 -- Keys come in an order of their own, so that no two batches wait for each other. What cannot pass the gate must not
 -- take its key, so this asks what the gate will ask.
 claimed as (
@@ -40,7 +49,12 @@ claimed as (
         and (c.inbox_seen is null or c.inbox_seen = l.inbox_seq)
     on conflict do nothing
     returning saga_id
-),
+)
+
+-- name: nothing_claimed
+claimed as (select null::uuid as saga_id where false)
+
+-- name: gate
 -- The event before the first one must be there: a saga that is gone, or a number that skips some, is no fence.
 -- It must not be the end either: nothing follows a good one, and a failed rollback goes on only with its row.
 gate as (
@@ -67,7 +81,9 @@ gate as (
         and (f.inbox_seen is null or f.inbox_seen = l.inbox_seq)
     on conflict do nothing
     returning saga_id
-),
+)
+
+-- name: more_events
 more_events as (
     insert into backstitch.saga_events (at, saga_id, seq, attempt, type, step, data)
     select m.at, m.saga_id, m.seq, m.attempt, m.type, m.step, m.data
@@ -78,7 +94,9 @@ more_events as (
             unnest($23::text[]) as data
     ) as m
         join gate using (saga_id)
-),
+)
+
+-- name: changed_rows
 changed_rows as (
     update backstitch.sagas s
     set updated_at = u.updated_at, owner = u.owner, wake_at = u.wake_at, paused = u.paused, status = u.status,
@@ -91,7 +109,9 @@ changed_rows as (
     ) as u
         join gate using (saga_id)
     where s.id = u.saga_id and s.id = any ($24::uuid[])
-),
+)
+
+-- name: new_rows
 new_rows as (
     insert into backstitch.sagas (
         id, created_at, updated_at, owner, wake_at, version, status, definition, failed_step, correlation_id
@@ -109,7 +129,9 @@ new_rows as (
             unnest($39::text[]) as correlation_id
     ) as n
         join gate using (saga_id)
-),
+)
+
+-- name: new_attributes
 new_attributes as (
     insert into backstitch.saga_attributes (saga_id, name, value)
     select a.saga_id, a.name, a.value
@@ -117,13 +139,17 @@ new_attributes as (
         select unnest($40::uuid[]) as saga_id, unnest($41::text[]) as name, unnest($42::text[]) as value
     ) as a
         join gate using (saga_id)
-),
+)
+
+-- name: consumed
 consumed as (
     delete from backstitch.saga_inbox i
     using (select unnest($43::uuid[]) as saga_id, unnest($44::integer[]) as through) as c
         join gate using (saga_id)
     where i.saga_id = c.saga_id and i.seq <= c.through and i.saga_id = any ($43::uuid[])
-),
+)
+
+-- name: withdrawn_jobs
 -- A job that a worker leases at this moment is skipped: the lease locks it before its saga, so waiting for it could be a
 -- deadlock. Its attempt has ended, so its answer is stale.
 unleased as (
@@ -139,7 +165,9 @@ withdrawn_jobs as (
     set status = 'Failed', last_error = 'withdrawn'
     from unleased
     where j.id = unleased.id
-),
+)
+
+-- name: new_jobs
 -- The job that is already under way stands for a repeated one.
 new_jobs as (
     insert into backstitch.jobs (until, created_at, saga_id, queue, subject, payload, alert)
@@ -155,7 +183,9 @@ new_jobs as (
     ) as j
         join gate using (saga_id)
     on conflict do nothing
-),
+)
+
+-- name: new_messages
 -- A key that its topic has seen keeps the first message.
 new_messages as (
     insert into backstitch.outbox (
@@ -176,6 +206,8 @@ new_messages as (
     order by m.place
     on conflict do nothing
 )
+
+-- name: refused
 -- Nothing to say about those that passed. One that took its key and then lost its fence to somebody who was quicker
 -- undoes the batch, which is then sent again. What no later try can pass is fenced, whatever else stands in its way.
 select

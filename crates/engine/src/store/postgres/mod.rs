@@ -7,6 +7,7 @@ mod acting;
 mod address;
 mod batch;
 mod commit;
+mod commit_statement;
 mod diagnostics;
 mod dial;
 mod documents;

@@ -17,7 +17,7 @@ use tokio_postgres::SimpleQueryMessage;
 use crate::postgres_store::support::{SOON, new_id, now, session, start};
 
 /// Words of the statement that writes decisions.
-const COMMIT: &str = "One batch of decisions";
+const COMMIT: &str = "A batch of decisions";
 /// Words of the statement that adopts sagas.
 const ADOPT: &str = "Picks sagas of dead owners";
 
