@@ -58,13 +58,24 @@ async fn run() -> Result<(), Failure> {
     let mut terminate = signal(SignalKind::terminate())?;
     end_with_the_parent();
     let store = load::store(&settings.address).await?;
-    let engine = load::engine(store, &settings.folder, &settings.name, settings.lease).await?;
+    let engine =
+        load::engine_after(store, &settings.folder, &settings.name, settings.lease, report_adoptions).await?;
     say("READY")?;
     tokio::select! {
         outcome = start_sagas(&engine, &settings) => outcome?,
         _ = terminate.recv() => {}
     }
     engine.shutdown().await?;
+    Ok(())
+}
+
+/// Says when the node has adopted a saga.
+fn report_adoptions(engine: &Engine) -> Result<(), Failure> {
+    engine.on("saga.adopted", |_| async {
+        if let Err(error) = say("ADOPTED") {
+            tracing::error!(%error, "standard output is closed");
+        }
+    })?;
     Ok(())
 }
 

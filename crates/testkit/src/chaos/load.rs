@@ -74,8 +74,23 @@ pub async fn engine(
     name: &str,
     lease: Duration,
 ) -> Result<Engine, Box<dyn std::error::Error + Send + Sync>> {
+    engine_after(store, folder, name, lease, |_| Ok(())).await
+}
+
+/// The same; `prepare` sees the engine before it has a saga to execute.
+///
+/// # Errors
+/// When the engine cannot be opened, or `prepare` fails.
+pub async fn engine_after(
+    store: Arc<dyn Store>,
+    folder: &Path,
+    name: &str,
+    lease: Duration,
+    prepare: impl FnOnce(&Engine) -> Result<(), Box<dyn std::error::Error + Send + Sync>>,
+) -> Result<Engine, Box<dyn std::error::Error + Send + Sync>> {
     let ledger = Arc::new(Ledger::open(folder, name)?);
     let engine = Engine::on_store(store, options(folder, name, lease)?).await?;
+    prepare(&engine)?;
     for saga in sagas::all(&ledger)? {
         engine.register(saga)?;
     }

@@ -43,6 +43,7 @@ pub struct Node {
 #[derive(Debug, Default)]
 struct Told {
     ready: bool,
+    has_adopted: bool,
     acknowledged: Vec<Acknowledged>,
     refusals: Vec<String>,
 }
@@ -81,6 +82,14 @@ impl Node {
     /// When it does not, with its log.
     pub fn until_ready(&mut self, at_most: Duration) -> io::Result<()> {
         self.until(at_most, "be ready", |node| node.told().ready)
+    }
+
+    /// Waits until the node has adopted a saga, at most this long.
+    ///
+    /// # Errors
+    /// When it has not, with its log.
+    pub fn until_adopted(&mut self, at_most: Duration) -> io::Result<()> {
+        self.until(at_most, "adopt a saga", |node| node.told().has_adopted)
     }
 
     /// Waits until the node has had this many starts acknowledged, at most this long.
@@ -186,6 +195,7 @@ fn listen(output: impl io::Read, told: &Mutex<Told>) {
         let words: Vec<&str> = line.splitn(3, ' ').collect();
         match words[..] {
             ["READY"] => told.ready = true,
+            ["ADOPTED"] => told.has_adopted = true,
             ["ACK", key, saga] => {
                 if let Ok(saga) = saga.parse() {
                     told.acknowledged.push(Acknowledged { key: key.to_owned(), saga });
