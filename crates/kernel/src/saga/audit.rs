@@ -1,7 +1,8 @@
-//! The one checker of what must always hold for a saga, fed by nothing but its log.
+//! The invariant checker for sagas, which reads only their log.
 //!
-//! It keeps its own books and shares no code with [`decide`](super::decide) or the fold, so that a mistake made
-//! there is not made here again. Tests, the simulator and `backstitch doctor` all ask it.
+//! It keeps its own state and shares no code with [`decide`](super::decide) or the fold, so it does not repeat their
+//! errors. Tests and
+//! the simulator use it.
 
 mod books;
 #[cfg(test)]
@@ -16,12 +17,12 @@ use super::event::{Event, Phase, Recorded, Resolution};
 use crate::error::StepError;
 use crate::time::Timestamp;
 
-/// Something a log shows that must never happen.
+/// A violated invariant.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Violation {
-    /// The number of the invariant that is broken.
+    /// The number of the invariant.
     pub invariant: u8,
-    /// The event that breaks it; zero for an empty log.
+    /// The event that violates it; zero for an empty log.
     pub seq: u64,
     /// What is wrong.
     pub message: String,
@@ -33,8 +34,8 @@ impl fmt::Display for Violation {
     }
 }
 
-/// Everything in this log that breaks an invariant, in the order of the log. A log need not have ended: what is
-/// asked is whether it is right so far.
+/// Every violation in this log, in the order of the log. The log need not have ended: the check is whether it is valid
+/// so far.
 #[must_use]
 pub fn audit(definition: &Definition, log: &[Recorded]) -> Vec<Violation> {
     let mut audit = Audit { definition, books: Books::open(definition), last: None, violations: Vec::new() };
@@ -145,7 +146,7 @@ impl Audit<'_> {
         }
     }
 
-    /// Numbers and times, and what may follow an end.
+    /// Checks numbers and times, and what may follow an end.
     fn check_place(&mut self, before: Option<(u64, Timestamp)>, recorded: &Recorded) {
         let (seq, at) = before.unwrap_or((0, recorded.at));
         self.require(3, recorded.seq == seq + 1, || format!("it follows event {seq}"));
@@ -178,7 +179,7 @@ impl Audit<'_> {
         self.starts(position, Phase::Do, attempt, at);
     }
 
-    /// What holds for every attempt, be it of an action or of a compensation.
+    /// Rules for every attempt of an action or a compensation.
     fn starts(&mut self, position: usize, phase: Phase, attempt: u32, at: Timestamp) {
         let name = format!("the {} of {}", phase.as_str(), self.named(position));
         let line = self.books.line(position, phase);
@@ -289,7 +290,7 @@ impl Audit<'_> {
         self.starts(position, Phase::Undo, attempt, at);
     }
 
-    /// Whether a compensation may begin as far as the others' number and failures go.
+    /// Whether a compensation may begin, considering the concurrency limit and failures of others.
     fn check_room(&mut self, position: usize) {
         let name = self.named(position);
         let limit = self.definition.compensation_concurrency();
@@ -305,7 +306,7 @@ impl Audit<'_> {
         });
     }
 
-    /// Whether a step that came after the one to be compensated stands in its way no more.
+    /// Whether a later step no longer prevents this compensation.
     fn is_out_of_the_way(&self, position: usize) -> bool {
         let step = &self.books.steps[position];
         match step.fate {

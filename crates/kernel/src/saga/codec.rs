@@ -44,11 +44,11 @@ struct Data<'a> {
     results: Option<Cow<'a, BTreeMap<StepId, Payload>>>,
 }
 
-/// The JSON part of an event's row; `None` where name, step and attempt say it all.
+/// The JSON part of an event's row; `None` if name, step and attempt are enough.
 #[must_use]
 pub fn data(event: &Event) -> Option<String> {
     let data = match event {
-        // The two that every saga writes, and the one that carries the caller's text: no detour through serde.
+        // The two most frequent events, and the one with the caller's text, are encoded without serde.
         Event::StepStarted { outside: None, .. }
         | Event::SagaSucceeded
         | Event::StepCompensating { outside: None, .. } => return None,
@@ -99,7 +99,7 @@ pub fn data(event: &Event) -> Option<String> {
     serde_json::to_string(&data).ok()
 }
 
-/// Without the detour through serde: every step writes it.
+/// Encoded without serde, since every step writes it.
 fn result_data(result: &Payload) -> Option<String> {
     match (result.is_unparsed(), result.is_null()) {
         (true, _) => Some(format!("{{\"result\":{},\"unparsed\":true}}", result.as_str())),
@@ -222,7 +222,7 @@ impl Row<'_> {
         }))
     }
 
-    /// Empty in logs of versions that did not keep them.
+    /// Empty in logs of versions without results.
     fn results(&self) -> Result<BTreeMap<StepId, Payload>, Unreadable> {
         if self.data.is_none() {
             return Ok(BTreeMap::new());

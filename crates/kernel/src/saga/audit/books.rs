@@ -1,4 +1,4 @@
-//! What the audit remembers of the events it has read.
+//! The audit's own state.
 
 use super::super::definition::Definition;
 use super::super::event::Phase;
@@ -12,7 +12,7 @@ pub(super) enum Ending {
     Compensated,
 }
 
-/// What became of the duty to undo a step.
+/// The state of the obligation to undo a step.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Fate {
     #[default]
@@ -22,13 +22,13 @@ pub(super) enum Fate {
     LeftAlone,
 }
 
-/// Where the attempts of an action or a compensation stand.
+/// The state of an action's or a compensation's attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum Standing {
     #[default]
     Untouched,
     Running,
-    /// The node that ran the attempt went away.
+    /// The node that ran the attempt is gone.
     Cut,
     Waiting(Timestamp),
     Over,
@@ -40,7 +40,7 @@ pub(super) struct Line {
     pub(super) attempts: u32,
     pub(super) failures: u32,
     pub(super) interruptions: u32,
-    /// With an outside worker, so that nothing this side can interrupt it.
+    /// With an outside worker, so adoption does not interrupt it.
     pub(super) is_outside: bool,
 }
 
@@ -62,7 +62,7 @@ impl StepBook {
 
 pub(super) struct Books {
     pub(super) steps: Vec<StepBook>,
-    /// For every step, all that come after it, directly or not.
+    /// For every step, all that depend on it, directly or not.
     pub(super) after: Vec<Vec<usize>>,
     pub(super) rolling_back: bool,
     pub(super) ended: Option<Ending>,
@@ -95,7 +95,7 @@ impl Books {
 
     pub(super) fn interrupt(&mut self) {
         for step in &mut self.steps {
-            // Nobody knows what an interrupted action did.
+            // The outcome of an interrupted action is unknown.
             step.doubt |= step.action.standing == Standing::Running && !step.action.is_outside;
             for line in [&mut step.action, &mut step.undo] {
                 if line.standing == Standing::Running && !line.is_outside {
@@ -118,7 +118,7 @@ impl Books {
         step.fate = fate;
     }
 
-    /// A person asked for the compensation again, with all its retries.
+    /// An operator requested the compensation again, with all its retries.
     pub(super) fn reopen(&mut self, position: usize) {
         let step = &mut self.steps[position];
         step.fate = Fate::Open;

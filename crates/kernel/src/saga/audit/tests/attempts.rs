@@ -102,7 +102,7 @@ fn invariant_17_wants_no_more_retries_than_allowed() {
             .flat_map(|attempt| [start(attempt), retries(step, phase, attempt, ErrorKind::Failed, 300)])
             .collect()
     };
-    // The waits end long after the next attempt here, so only the count is looked at.
+    // The waits end long after the next attempt here, so only the count is checked.
     let counts = |definition: &Definition, events: &[Event]| {
         let found = audit(definition, &log(events));
         found.iter().filter(|v| v.message.contains("retries are allowed")).count()

@@ -1,4 +1,4 @@
-//! What an end means.
+//! Terminal events.
 
 use super::super::super::draft::Draft;
 use super::super::*;

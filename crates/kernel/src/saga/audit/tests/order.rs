@@ -1,4 +1,4 @@
-//! What must come before what.
+//! The order of events.
 
 use super::super::super::draft::Draft;
 use super::super::*;

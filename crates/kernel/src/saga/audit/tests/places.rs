@@ -1,4 +1,4 @@
-//! Where events stand in a log, and logs that are right from beginning to end.
+//! Positions of events in a log, and complete valid logs.
 
 use super::super::*;
 use super::logs::*;
