@@ -202,7 +202,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_log_is_told_on_one_line() {
+    fn log_fits_on_one_line() {
         let entry = |service: &str, status: &str| Entry {
             service: Some(service.to_owned()).filter(|service| !service.is_empty()),
             status: status.to_owned(),

@@ -29,7 +29,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn only_what_differs_is_a_mistake() {
+    fn only_differences_are_findings() {
         let mut findings = Findings::default();
         findings.expect("the outcome", "complete", "complete");
         findings.expect("the log", "U S", "U F");

@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_start_of_a_service_is_told_from_that_of_another() {
+    fn start_lines_name_their_service() {
         let event: Event =
             serde_json::from_str(r#"{"seq":7,"type":"step.started","step":"payment"}"#).unwrap();
         assert!(event.is_start_of("payment") && !event.is_start_of("inventory"));

@@ -102,13 +102,13 @@ pub enum Rejected {
     #[error("the delivery has ended: nothing changes it any more")]
     Ended,
     /// An attempt is running.
-    #[error("an attempt is under way: there is one at a time")]
+    #[error("an attempt is running; only one runs at a time")]
     UnderWay,
     /// The backoff has not passed.
     #[error("the next attempt is not due yet")]
     NotDue,
     /// The report is about another attempt than the running one.
-    #[error("the report is about another attempt: it was given up, or has its result already")]
+    #[error("the report is about another attempt, which was abandoned or already has a result")]
     NotThisAttempt,
 }
 
@@ -289,7 +289,7 @@ mod tests {
     }
 
     #[test]
-    fn the_failure_that_reaches_the_limit_ends_it_and_keeps_its_error() {
+    fn last_failure_ends_the_delivery_and_keeps_its_error() {
         let last = Delivery { attempt_count: 2, ..delivery(Status::InProgress) };
         let ended = decide(&last, reported(7, failure("timeout", None)), &policy(), 0, NOW).unwrap();
         assert_eq!((ended.status, ended.attempt_count), (Status::DeadLettered, 3));
@@ -311,7 +311,7 @@ mod tests {
     }
 
     #[test]
-    fn a_receiver_may_ask_for_more_time_but_neither_for_less_nor_for_ever() {
+    fn receiver_may_delay_the_next_attempt_up_to_the_limit() {
         let after = |asked: u64| {
             let input = reported(7, failure("http_429", Some(secs(asked))));
             decide(&delivery(Status::InProgress), input, &policy(), 0, NOW).unwrap().next_attempt_at
@@ -322,7 +322,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lowered_limit_ends_what_waits_when_its_time_comes() {
+    fn lowered_limit_ends_a_waiting_delivery_when_it_is_due() {
         for (count, status) in [(2, Status::InProgress), (3, Status::DeadLettered), (4, Status::DeadLettered)]
         {
             let waiting = Delivery { attempt_count: count, ..delivery(Status::PendingRetry) };
@@ -332,7 +332,7 @@ mod tests {
     }
 
     #[test]
-    fn a_list_of_waits_ends_in_its_last_and_without_a_limit_it_goes_on() {
+    fn last_listed_wait_repeats_without_a_limit() {
         let policy = Policy::after_each(None, vec![secs(5), secs(10)]);
         let mut delivery = delivery(Status::InProgress);
         for wait in [5, 10, 10, 10] {

@@ -47,7 +47,7 @@ mod tests {
     }
 
     #[test]
-    fn a_key_is_fresh_once_then_replays_its_own_request_and_refuses_any_other() {
+    fn key_replays_its_request_and_refuses_another() {
         let (a, b) = (Digest([1; 32]), Digest([2; 32]));
         assert_eq!(judge(None, &a), Verdict::Fresh);
         assert_eq!(judge(Some(&a), &a), Verdict::Replay);

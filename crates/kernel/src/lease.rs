@@ -191,7 +191,7 @@ mod tests {
     }
 
     #[test]
-    fn a_lease_that_is_given_back_costs_nothing_and_is_over() {
+    fn returned_lease_ends_and_does_not_count() {
         let mut job = Lease::due_at(at(0)).lease(LEASE, at(0)).unwrap().expire(at(10)).unwrap();
         for round in 2..20 {
             let leased = job.lease(LEASE, at(round * 100)).unwrap();
@@ -206,7 +206,7 @@ mod tests {
     }
 
     #[test]
-    fn an_expired_lease_costs_no_attempt_and_the_fifth_fails_the_job() {
+    fn fifth_expired_lease_fails_the_job_without_an_attempt() {
         let mut job = Lease::due_at(at(0));
         for round in 1..=4 {
             let leased = job.lease(LEASE, at(round * 100)).unwrap();

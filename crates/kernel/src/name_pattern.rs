@@ -1,4 +1,4 @@
-//! Naming rules as regular expressions, for the OpenAPI description. Lengths are not part of them: JSON Schema counts
+//! Naming rules as regular expressions, for the description of the API. Lengths are not part of them: JSON Schema counts
 //! characters,
 //! and the rules count bytes.
 

@@ -285,7 +285,7 @@ mod tests {
     }
 
     #[test]
-    fn a_service_can_ask_for_the_policys_own_longest_wait_or_for_five_minutes() {
+    fn retry_after_is_capped_by_the_policy_or_five_minutes() {
         let own = Retry::exponential(9, secs(1)).with_cap(secs(30));
         assert_eq!(own.longest_wish(), secs(30));
         assert_eq!(own.with_cap(secs(7200)).longest_wish(), secs(7200));
@@ -323,7 +323,7 @@ mod tests {
     }
 
     #[test]
-    fn jitter_is_pinned_so_that_a_timeline_can_be_recomputed_by_any_version() {
+    fn jitter_values_are_the_same_in_every_version() {
         let retry = Retry::fixed(9, secs(1000)).with_jitter(100);
         let micros: Vec<u128> = (1..=3).map(|nth| retry.wait(nth, 42).as_micros()).collect();
         assert_eq!(micros, [1_506_898_000, 1_629_421_000, 1_333_648_000]);
@@ -362,7 +362,7 @@ mod tests {
     }
 
     #[test]
-    fn what_is_not_written_has_a_meaning() {
+    fn absent_retry_fields_have_defaults() {
         let read = |text: &str| serde_json::from_str::<Retry>(text).unwrap();
         assert_eq!(read(r#"{"delays": ["1s", "2s"]}"#), Retry::after_each(vec![secs(1), secs(2)]));
         assert_eq!(read(r#"{"count": 7, "delays": ["1s"]}"#).count, 7);

@@ -27,14 +27,14 @@ pub enum Unreadable {
 }
 
 /// A row of a log, before it is decoded as an event.
-pub(crate) struct Row<'a> {
+pub(crate) struct LogRow<'a> {
     pub(crate) name: &'a str,
     pub(crate) step: Option<&'a str>,
     pub(crate) attempt: Option<u32>,
     pub(crate) data: Option<&'a str>,
 }
 
-impl<'a> Row<'a> {
+impl<'a> LogRow<'a> {
     pub(crate) fn present<T>(&self, column: &'static str, value: Option<T>) -> Result<T, Unreadable> {
         value.ok_or_else(|| Unreadable::Missing { name: self.name.to_owned(), column })
     }

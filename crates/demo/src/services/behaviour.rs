@@ -65,7 +65,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_holds_for_the_first_times_is_over_after_them() {
+    fn first_times_behaviour_ends_after_them() {
         let twice = Behaviour::First(2, Box::new(Behaviour::Busy));
         let seen: Vec<_> = (0..4).map(|earlier| twice.clone().after(earlier)).collect();
         assert_eq!(seen, [Behaviour::Busy, Behaviour::Busy, Behaviour::Succeed, Behaviour::Succeed]);

@@ -109,7 +109,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wish_that_cannot_be_understood_is_told() {
+    fn unreadable_wish_is_an_error() {
         for sku in [
             "demo:",
             "demo:refuse",

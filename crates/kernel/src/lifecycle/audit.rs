@@ -168,7 +168,7 @@ impl Audit<'_> {
 
     fn counted(&mut self, books: &Books, attempt: u32) {
         if attempt != books.starts {
-            self.blame(5, format!("it was started {} times, and {attempt} is told", books.starts));
+            self.blame(5, format!("it was started {} times, but the event says {attempt}", books.starts));
         }
     }
 }

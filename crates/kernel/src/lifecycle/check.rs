@@ -133,7 +133,7 @@ impl Check<'_> {
                 format!("`{initial}` is terminal, and everything would be over as it begins: begin in another state"),
             );
         } else if self.draft.pause.contains_key(initial) {
-            self.problem("initial", format!("`{initial}` is a pause state: begin where something goes on"));
+            self.problem("initial", format!("`{initial}` is a pause state: choose another initial state"));
         }
     }
 
@@ -182,12 +182,12 @@ impl Check<'_> {
                 if draft.pause.contains_key(again) {
                     self.problem(
                         &place,
-                        format!("a start would only wait in `{again}`: name a state that goes on"),
+                        format!("a start would wait again in `{again}`: name a state that is no pause state"),
                     );
                 } else if draft.ends(again) {
                     self.problem(
                         &place,
-                        format!("`{again}` is terminal, and a start would end it: name a state that goes on"),
+                        format!("`{again}` is terminal, so a start would end the instance: name a state that is not terminal"),
                     );
                 }
             }

@@ -8,7 +8,7 @@ use super::event::{Event, Given, Started};
 use super::instance::Failure;
 use crate::error::StepError;
 use crate::payload::Payload;
-use crate::row::{Row, Unreadable};
+use crate::row::{LogRow, Unreadable};
 use crate::time::Timestamp;
 
 #[derive(Serialize, Deserialize)]
@@ -78,7 +78,7 @@ pub fn event(
     attempt: Option<u32>,
     data: Option<&str>,
 ) -> Result<Event, Unreadable> {
-    let row = Row { name, step: state, attempt, data };
+    let row = LogRow { name, step: state, attempt, data };
     let attempt = row.attempt()?;
     Ok(match name {
         "lifecycle.started" => Event::Started(Arc::new(row.json::<Started>()?)),

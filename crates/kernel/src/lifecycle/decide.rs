@@ -134,7 +134,7 @@ pub enum Refused {
         instead: Vec<String>,
     },
     /// It waits for a start.
-    #[error("`{from}` waits for a start, which goes on at `{to}`: start it again")]
+    #[error("`{from}` waits for a start, which leads to `{to}`: start it again")]
     WaitsForStart {
         /// The current state.
         from: Arc<str>,
@@ -142,7 +142,7 @@ pub enum Refused {
         to: Arc<str>,
     },
     /// The machine does not declare this kind of error.
-    #[error("the machine knows no errors of the kind `{0}`")]
+    #[error("the machine declares no error kind `{0}`")]
     UnknownErrorKind(String),
     /// The current state cannot fail.
     #[error(
@@ -153,13 +153,15 @@ pub enum Refused {
         from: Arc<str>,
     },
     /// The attempt was leased before, and its timeout is running.
-    #[error("a worker has leased this attempt of `{state}` before: its time goes on")]
+    #[error("a worker already leased this attempt of `{state}`; its timeout is running")]
     LeasedBefore {
         /// The current state.
         state: Arc<str>,
     },
     /// The result is late: the instance has moved on.
-    #[error("the answer is late: it is in `{state}` by now, or somebody else makes this attempt: drop it")]
+    #[error(
+        "the result is late: the instance is now in `{state}`, or another worker has this attempt; discard it"
+    )]
     Late {
         /// The current state.
         state: Arc<str>,

@@ -10,7 +10,7 @@ mod tests;
 
 use std::fmt;
 
-use self::books::{Books, Ending, Fate, Standing};
+use self::books::{AttemptStatus, Books, Ending, Fate};
 use super::MAX_INTERRUPTIONS;
 use super::definition::Definition;
 use super::event::{Event, Phase, Recorded, Resolution};
@@ -128,7 +128,7 @@ impl Audit<'_> {
             }
             Event::StepCompensationFailed { attempt, .. } => {
                 let line = &self.books.steps[position].undo;
-                let worn_out = line.standing == Standing::Cut && line.interruptions >= MAX_INTERRUPTIONS;
+                let worn_out = line.status == AttemptStatus::Cut && line.interruptions >= MAX_INTERRUPTIONS;
                 if !(worn_out && line.attempts == *attempt) {
                     self.answered(position, Phase::Undo, *attempt);
                 }
@@ -184,14 +184,16 @@ impl Audit<'_> {
         let name = format!("the {} of {}", phase.as_str(), self.named(position));
         let line = self.books.line(position, phase);
         let (before, interruptions) = (line.attempts, line.interruptions);
-        match line.standing {
-            Standing::Untouched => {}
-            Standing::Running => self.blame(17, format!("{name} starts while attempt {before} is in flight")),
-            Standing::Over => self.blame(17, format!("{name} starts again though it is over")),
-            Standing::Waiting(until) => {
+        match line.status {
+            AttemptStatus::Untouched => {}
+            AttemptStatus::Running => {
+                self.blame(17, format!("{name} starts while attempt {before} is in flight"))
+            }
+            AttemptStatus::Over => self.blame(17, format!("{name} starts again though it is over")),
+            AttemptStatus::Waiting(until) => {
                 self.require(17, at >= until, || format!("{name} starts before its wait is over"));
             }
-            Standing::Cut => self.require(17, interruptions < MAX_INTERRUPTIONS, || {
+            AttemptStatus::Cut => self.require(17, interruptions < MAX_INTERRUPTIONS, || {
                 format!("{name} starts again after {interruptions} interruptions")
             }),
         }
@@ -199,13 +201,13 @@ impl Audit<'_> {
             format!("{name} starts attempt {attempt} after attempt {before}")
         });
         let line = self.books.line_mut(position, phase);
-        line.standing = Standing::Running;
+        line.status = AttemptStatus::Running;
         line.attempts = attempt;
     }
 
     fn answered(&mut self, position: usize, phase: Phase, attempt: u32) {
         let line = self.books.line(position, phase);
-        let expected = line.standing == Standing::Running && line.attempts == attempt;
+        let expected = line.status == AttemptStatus::Running && line.attempts == attempt;
         let name = format!("the {} of {}", phase.as_str(), self.named(position));
         self.require(14, expected, || {
             format!("{name} takes the result of attempt {attempt}, which is not in flight")
@@ -231,7 +233,7 @@ impl Audit<'_> {
         }
         let line = self.books.line_mut(position, phase);
         line.failures += 1;
-        line.standing = Standing::Waiting(until);
+        line.status = AttemptStatus::Waiting(until);
         let failures = line.failures;
         let name = format!("the {} of {}", phase.as_str(), self.named(position));
         self.require(17, failures <= limit, || {
@@ -243,10 +245,10 @@ impl Audit<'_> {
 
     fn action_fails(&mut self, position: usize, attempt: u32, in_doubt: bool, error: &StepError) {
         let step = &self.books.steps[position];
-        let given_up = match step.action.standing {
-            Standing::Waiting(_) => self.books.rolling_back,
-            Standing::Cut => self.books.rolling_back || step.action.interruptions >= MAX_INTERRUPTIONS,
-            Standing::Untouched | Standing::Running | Standing::Over => false,
+        let given_up = match step.action.status {
+            AttemptStatus::Waiting(_) => self.books.rolling_back,
+            AttemptStatus::Cut => self.books.rolling_back || step.action.interruptions >= MAX_INTERRUPTIONS,
+            AttemptStatus::Untouched | AttemptStatus::Running | AttemptStatus::Over => false,
         };
         if !(given_up && step.action.attempts == attempt) {
             self.answered(position, Phase::Do, attempt);
@@ -264,7 +266,7 @@ impl Audit<'_> {
         let (never_ran, done) =
             (step.action.attempts == 0, step.ending == Some(Ending::Succeeded) || step.doubt);
         let fate = step.fate;
-        let fresh = step.undo.standing == Standing::Untouched;
+        let fresh = step.undo.status == AttemptStatus::Untouched;
         self.require(12, !never_ran, || format!("{name} is compensated though it never started"));
         self.require(12, never_ran || done, || {
             format!("{name} is compensated though it left nothing behind")

@@ -10,7 +10,7 @@ use super::event::{Event, Outside, Phase, Resolution, Started};
 use crate::error::StepError;
 use crate::id::StepId;
 use crate::payload::Payload;
-use crate::row::Row;
+use crate::row::LogRow;
 pub use crate::row::Unreadable;
 use crate::time::Timestamp;
 
@@ -118,7 +118,7 @@ pub fn event(
     attempt: Option<u32>,
     data: Option<&str>,
 ) -> Result<Event, Unreadable> {
-    let row = Row { name, step, attempt, data };
+    let row = LogRow { name, step, attempt, data };
     Ok(match name {
         "saga.started" => Event::SagaStarted(Arc::new(row.json::<Started>()?)),
         "saga.succeeded" => Event::SagaSucceeded,
@@ -195,7 +195,7 @@ pub fn event(
     })
 }
 
-impl Row<'_> {
+impl LogRow<'_> {
     fn step(&self) -> Result<StepId, Unreadable> {
         self.present("step", self.step).map(StepId::from)
     }

@@ -20,7 +20,7 @@ pub enum ReplayError {
     #[error("event {0} is a second saga.started")]
     SecondStart(u64),
     /// A number is missing or repeated.
-    #[error("event {found} stands where {expected} should")]
+    #[error("event {found} found where {expected} was expected")]
     Gap {
         /// The expected number.
         expected: u64,

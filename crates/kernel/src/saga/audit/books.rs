@@ -24,7 +24,7 @@ pub(super) enum Fate {
 
 /// The state of an action's or a compensation's attempts.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) enum Standing {
+pub(super) enum AttemptStatus {
     #[default]
     Untouched,
     Running,
@@ -36,7 +36,7 @@ pub(super) enum Standing {
 
 #[derive(Clone, Debug, Default)]
 pub(super) struct Line {
-    pub(super) standing: Standing,
+    pub(super) status: AttemptStatus,
     pub(super) attempts: u32,
     pub(super) failures: u32,
     pub(super) interruptions: u32,
@@ -96,10 +96,10 @@ impl Books {
     pub(super) fn interrupt(&mut self) {
         for step in &mut self.steps {
             // The outcome of an interrupted action is unknown.
-            step.doubt |= step.action.standing == Standing::Running && !step.action.is_outside;
+            step.doubt |= step.action.status == AttemptStatus::Running && !step.action.is_outside;
             for line in [&mut step.action, &mut step.undo] {
-                if line.standing == Standing::Running && !line.is_outside {
-                    line.standing = Standing::Cut;
+                if line.status == AttemptStatus::Running && !line.is_outside {
+                    line.status = AttemptStatus::Cut;
                     line.interruptions += 1;
                 }
             }
@@ -108,13 +108,13 @@ impl Books {
 
     pub(super) fn end_action(&mut self, position: usize, ending: Ending) {
         let step = &mut self.steps[position];
-        step.action.standing = Standing::Over;
+        step.action.status = AttemptStatus::Over;
         step.ending = Some(ending);
     }
 
     pub(super) fn end_compensation(&mut self, position: usize, fate: Fate) {
         let step = &mut self.steps[position];
-        step.undo.standing = Standing::Over;
+        step.undo.status = AttemptStatus::Over;
         step.fate = fate;
     }
 
@@ -122,19 +122,19 @@ impl Books {
     pub(super) fn reopen(&mut self, position: usize) {
         let step = &mut self.steps[position];
         step.fate = Fate::Open;
-        step.undo.standing = Standing::Untouched;
+        step.undo.status = AttemptStatus::Untouched;
         step.undo.failures = 0;
         step.undo.interruptions = 0;
     }
 
     pub(super) fn action_in_flight(&self) -> Option<usize> {
-        self.steps.iter().position(|step| step.action.standing == Standing::Running)
+        self.steps.iter().position(|step| step.action.status == AttemptStatus::Running)
     }
 
     pub(super) fn compensations_in_progress(&self) -> usize {
         self.steps
             .iter()
-            .filter(|step| !matches!(step.undo.standing, Standing::Untouched | Standing::Over))
+            .filter(|step| !matches!(step.undo.status, AttemptStatus::Untouched | AttemptStatus::Over))
             .count()
     }
 }
