@@ -1,4 +1,4 @@
-//! The command line's side of the API: how a server is asked, and how its answers are shown.
+//! The client side of the API: requests and output.
 
 mod ago;
 pub(crate) mod client;

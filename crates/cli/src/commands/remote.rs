@@ -1,4 +1,4 @@
-//! The commands that ask a server.
+//! The commands that call a server.
 
 use super::operate::{self, Operation};
 use super::{
@@ -7,7 +7,7 @@ use super::{
 };
 use crate::cli::{Session, Target, client};
 
-/// A command that asks a server, and which one.
+/// A command with its server.
 #[derive(Debug, clap::Args)]
 pub(crate) struct Asked<A: clap::Args> {
     #[command(flatten)]
@@ -16,53 +16,53 @@ pub(crate) struct Asked<A: clap::Args> {
     target: Target,
 }
 
-/// What a server can be asked for.
+/// The commands.
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Remote {
     /// Start a saga.
     Start(Asked<start::Args>),
     /// List sagas, newest first.
     Ps(Asked<ps::Args>),
-    /// Show where a saga and its steps stand.
+    /// Show the status of a saga and its steps.
     Show(Asked<show::Args>),
-    /// Show what happened to a saga.
+    /// Show the events of a saga.
     Log(Asked<log::Args>),
-    /// Show what happens to a saga until its end.
+    /// Show the events of a saga live until its end.
     Follow(Asked<follow::Args>),
     /// Roll a saga back.
     #[command(
         after_help = "Example:\n  backstitch cancel 01923c4e-5b6a-7000-8000-000000000001 --note 'ordered twice'"
     )]
     Cancel(Asked<operate::Args>),
-    /// Let a saga start nothing new.
+    /// Pause a saga: it starts no new attempts.
     #[command(
         after_help = "Example:\n  backstitch pause 01923c4e-5b6a-7000-8000-000000000001 --note 'the bank is down'"
     )]
     Pause(Asked<operate::Args>),
-    /// Let a paused saga go on.
+    /// Resume a paused saga.
     #[command(after_help = "Example:\n  backstitch resume 01923c4e-5b6a-7000-8000-000000000001")]
     Resume(Asked<operate::Args>),
-    /// Decide about a rollback that is stuck.
+    /// Resolve a failed rollback: retry, skip or done.
     Resolve(Asked<resolve::Args>),
-    /// Orders: confirm, show, and how they are worked off.
+    /// Orders: confirm, show, and change their settings.
     Orders(Asked<orders::Args>),
-    /// Sites: ask for one, show it.
+    /// Sites: start, show.
     Sites(Asked<sites::Args>),
     /// Declare sagas: list, show, put, apply, discard.
     Definitions(Asked<definitions::Args>),
-    /// State machines, and what goes through them.
+    /// State machines and their instances.
     Lifecycles(Asked<lifecycles::Args>),
-    /// Events, and who wants to hear of them.
+    /// Webhooks: subscriptions, events, deliveries.
     Webhooks(Asked<webhooks::Args>),
-    /// Webhooks that were given up: list, show, requeue.
+    /// Dead letters of webhooks: list, show, requeue.
     DeadLetters(Asked<dead_letters::Args>),
     /// Messages: list, show, publish, retry.
     Outbox(Asked<outbox::Args>),
     /// Items that the database rejected: list, retry, remove a conflict.
     Parked(Asked<parked::Args>),
-    /// What needed a person, and who was told.
+    /// Alerts and their notifications: list, acknowledge.
     Alerts(Asked<alerts::Args>),
-    /// Who asked for which change.
+    /// List requested changes.
     Audit(Asked<audit::Args>),
     /// What is active, stuck or failed?
     Health(Asked<health::Args>),
@@ -71,10 +71,10 @@ pub(crate) enum Remote {
 }
 
 impl Remote {
-    /// Asks, and shows the answer.
+    /// Runs the command.
     ///
     /// # Errors
-    /// When there is no good answer, or the answer is a bad one.
+    /// When the request fails, or the result is a failure.
     pub(crate) async fn run(self) -> Result<(), Failure> {
         match self {
             Self::Start(asked) => asked.run(start::run).await,
@@ -106,7 +106,7 @@ impl<A: clap::Args> Asked<A> {
     async fn run(self, verb: impl AsyncFnOnce(A, &Session) -> Result<(), Failure>) -> Result<(), Failure> {
         let session = self.target.open()?;
         let done = verb(self.args, &session).await;
-        // Programs read what is wrong as the server wrote it.
+        // With `--json`, problems are printed unchanged.
         if let Err(why) = &done
             && session.output.json
             && let Some(refusal) = why.downcast_ref::<client::Error>().and_then(client::Error::refusal)

@@ -32,7 +32,8 @@ fn run_guide(guide: &str) -> String {
     loop {
         tries += 1;
         let output = run_guide_once(guide);
-        let (stdout, stderr) = (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
+        let (stdout, stderr) =
+            (String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr));
         if output.status.success() {
             return stdout.into_owned();
         }
@@ -78,7 +79,10 @@ fn webhook_guide_requeues_a_dead_letter_that_then_arrives() {
 #[test]
 fn lifecycle_guide_moves_parcels_by_hand_and_by_the_server() {
     let output = run_guide("lifecycles.md");
-    assert!(output.contains("refused: no such edge") && output.contains("refused: the parcel has ended"), "{output}");
+    assert!(
+        output.contains("refused: no such edge") && output.contains("refused: the parcel has ended"),
+        "{output}"
+    );
 }
 
 /// The settings of a systemd unit.
@@ -167,12 +171,17 @@ fn installed_service_reads_its_settings_and_accepts_its_key() {
     let key = String::from_utf8(made.stdout).unwrap();
     let mut server = Command::new(BINARY);
     server.args(words(&start[1..])).args(["--listen", "127.0.0.1:0"]);
-    server.current_dir(beneath(unit.setting("WorkingDirectory"))).stdout(Stdio::piped()).stderr(Stdio::null());
+    server
+        .current_dir(beneath(unit.setting("WorkingDirectory")))
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null());
     let mut server = KilledOnDrop(server.spawn().unwrap());
     let mut line = String::new();
     BufReader::new(server.0.stdout.take().unwrap()).read_line(&mut line).unwrap();
-    let address =
-        line.trim().strip_prefix("listening on ").unwrap_or_else(|| panic!("the server did not start: {line}"));
+    let address = line
+        .trim()
+        .strip_prefix("listening on ")
+        .unwrap_or_else(|| panic!("the server did not start: {line}"));
     let ask = ["ps", "--server", address].map(str::to_owned);
     assert_eq!(run(&ask, &[]).status.code(), Some(1), "a request without a key is refused");
     assert_eq!(run(&ask, &[("BACKSTITCH_KEY", &key)]).status.code(), Some(0), "the created key is accepted");
