@@ -10,7 +10,7 @@ use std::process::ExitCode;
 
 use backstitch_bench as bench;
 use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
-use commands::{Failure, Remote, check, completions, demo, help, keys, man, migrate, nobody_reads, serve};
+use commands::{Failure, Remote, check, completions, demo, help, is_closed_pipe, keys, man, migrate, serve};
 
 /// Durable sagas: work that spans several services either finishes or is undone.
 #[derive(Parser)]
@@ -84,7 +84,7 @@ fn main() -> ExitCode {
     match done {
         Ok(()) => ExitCode::SUCCESS,
         // A closed output pipe is no error.
-        Err(why) if nobody_reads(&why) => ExitCode::SUCCESS,
+        Err(why) if is_closed_pipe(&why) => ExitCode::SUCCESS,
         Err(why) => {
             bench::print::note(format_args!("backstitch: {why}"));
             ExitCode::FAILURE

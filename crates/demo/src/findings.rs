@@ -1,8 +1,8 @@
-//! What was not as it should be.
+//! Differences from the expected result.
 
 use std::fmt::Debug;
 
-/// The mistakes that a scene has found.
+/// The differences found by a scene.
 #[derive(Debug, Default)]
 pub(super) struct Findings {
     mistakes: Vec<String>,

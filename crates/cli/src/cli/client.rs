@@ -131,7 +131,7 @@ impl Ask {
 
 /// A successful response.
 #[derive(Debug)]
-pub(crate) struct Answer {
+pub(crate) struct ApiResponse {
     /// The body.
     pub(crate) text: String,
     /// The parsed body; `null` if it is empty.
@@ -227,7 +227,7 @@ impl Client {
         } else {
             // Without certificates on the machine, no server is trusted, and plain HTTP still works.
             builder.with_tls_config(
-                trusting_nobody().map_err(|why| Error::Certificates(std::io::Error::other(why)))?,
+                without_certificates().map_err(|why| Error::Certificates(std::io::Error::other(why)))?,
             )
         };
         let https = builder.https_or_http().enable_http1().wrap_connector(connector);
@@ -246,7 +246,7 @@ impl Client {
     }
 
     /// Sends a request and reads the response.
-    pub(crate) async fn ask(&self, ask: Ask) -> Result<Answer, Error> {
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<ApiResponse, Error> {
         let answered = tokio::time::timeout(ANSWERED_WITHIN, async {
             let response = self.open(ask).await?;
             self.whole(response).await
@@ -299,14 +299,14 @@ impl Client {
         Error::Lost { server, why: told }
     }
 
-    async fn whole(&self, response: Response<Incoming>) -> Result<Answer, Error> {
+    async fn whole(&self, response: Response<Incoming>) -> Result<ApiResponse, Error> {
         let status = response.status();
         let text = self.text(response).await?;
         if text.trim().is_empty() {
-            return Ok(Answer { text, value: Value::Null });
+            return Ok(ApiResponse { text, value: Value::Null });
         }
         match serde_json::from_str(&text) {
-            Ok(value) => Ok(Answer { text, value }),
+            Ok(value) => Ok(ApiResponse { text, value }),
             Err(_) => Err(self.stranger(&format!("it answered {status} with {}", quoted(&text)))),
         }
     }
@@ -352,7 +352,7 @@ fn quoted(text: &str) -> String {
     format!("`{}{rest}`", shown(&start))
 }
 
-fn trusting_nobody() -> Result<rustls::ClientConfig, rustls::Error> {
+fn without_certificates() -> Result<rustls::ClientConfig, rustls::Error> {
     let ring = std::sync::Arc::new(rustls::crypto::ring::default_provider());
     let versions = rustls::ClientConfig::builder_with_provider(ring).with_safe_default_protocol_versions()?;
     Ok(versions.with_root_certificates(rustls::RootCertStore::empty()).with_no_client_auth())

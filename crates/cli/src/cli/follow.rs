@@ -12,7 +12,7 @@ use tokio::time::Instant;
 
 use super::client::{Ask, Error, segment};
 use super::event::{Course, Event};
-use super::listing::Page;
+use super::listing::ListPage;
 use super::near::unknown_saga;
 use super::progress::Progress;
 use super::session::{Session, Waits};
@@ -73,7 +73,7 @@ async fn course_up_to(session: &Session, path: &str, saga: &Value, after: u64) -
     let log = format!("{path}/log");
     let (mut seen, mut cursor) = (0, None);
     while seen < after {
-        let page = Page::get(session, &log, &[], Some(PAGE), cursor).await?;
+        let page = ListPage::get(session, &log, &[], Some(PAGE), cursor).await?;
         for item in page.items() {
             let event = Event::deserialize(&item)
                 .map_err(|why| session.client.stranger(&format!("its log cannot be read: {why}")))?;

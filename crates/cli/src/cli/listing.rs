@@ -13,7 +13,7 @@ use crate::commands::Failure;
 /// The part of a list.
 #[derive(Clone, Debug, Default, clap::Args)]
 pub(crate) struct Paging {
-    /// Page size.
+    /// ListPage size.
     #[arg(long, value_name = "N")]
     pub(crate) limit: Option<u32>,
     /// The next page: the cursor at the end of the previous page.
@@ -34,7 +34,7 @@ pub(crate) struct Listing<'a> {
 }
 
 /// A page.
-pub(crate) struct Page {
+pub(crate) struct ListPage {
     pub(crate) text: String,
     /// The items, unchanged.
     pub(crate) raw: Vec<Box<RawValue>>,
@@ -47,7 +47,7 @@ struct Written {
     next_cursor: Value,
 }
 
-impl Page {
+impl ListPage {
     pub(crate) async fn get(
         session: &Session,
         path: &str,
@@ -77,7 +77,7 @@ pub(crate) async fn list(session: &Session, listing: Listing<'_>, paging: Paging
     let mut cursor = paging.cursor;
     let mut shown = 0;
     loop {
-        let page = Page::get(session, path, &query, paging.limit, cursor).await?;
+        let page = ListPage::get(session, path, &query, paging.limit, cursor).await?;
         let items = page.items();
         if session.output.json {
             session.output.json(&page.text)?;
@@ -114,7 +114,7 @@ pub(crate) async fn log(
     let mut left = limit.unwrap_or(u32::MAX);
     let mut titled = true;
     while left > 0 {
-        let page = Page::get(session, path, &[], limit.map(|_| left.min(1000)), cursor).await?;
+        let page = ListPage::get(session, path, &[], limit.map(|_| left.min(1000)), cursor).await?;
         if session.output.json {
             for event in &page.raw {
                 session.output.json(event.get())?;

@@ -15,6 +15,6 @@ pub(crate) mod status;
 pub(crate) mod table;
 pub(crate) mod text;
 
-pub(crate) use client::{Answer, Ask, segment};
+pub(crate) use client::{ApiResponse, Ask, segment};
 pub(crate) use near::{unknown_definition, unknown_saga};
 pub(crate) use session::{Session, Target, in_file};

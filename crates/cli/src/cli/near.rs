@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use super::client::{Ask, Error};
-use super::listing::Page;
+use super::listing::ListPage;
 use super::session::Session;
 use super::status::worded;
 use super::table::{member, plain};
@@ -32,7 +32,7 @@ pub(crate) async fn unknown_saga(session: &Session, id: &str, why: impl Into<Fai
 
 /// Similar recent sagas, one per line, with a title; none if there are none, or the key may not list them.
 pub(crate) async fn nearest_sagas(session: &Session, id: &str) -> Vec<String> {
-    let Ok(page) = Page::get(session, "/v1/sagas", &[], Some(RECENT), None).await else {
+    let Ok(page) = ListPage::get(session, "/v1/sagas", &[], Some(RECENT), None).await else {
         return Vec::new();
     };
     let mut sagas = page.items();
@@ -66,7 +66,7 @@ async fn nearest_definitions(session: &Session, name: &str) -> Option<String> {
     let mut names: Vec<String> =
         answer.value["items"].as_array()?.iter().map(|item| plain(member(item, "name"))).collect();
     // Definitions in code are not declared, but may have sagas.
-    if let Ok(page) = Page::get(session, "/v1/sagas", &[], Some(RECENT), None).await {
+    if let Ok(page) = ListPage::get(session, "/v1/sagas", &[], Some(RECENT), None).await {
         names.extend(page.items().iter().map(|saga| plain(member(saga, "definition"))));
     }
     if names.iter().any(|known| known == name) {

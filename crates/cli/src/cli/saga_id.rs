@@ -1,6 +1,6 @@
 //! Resolves an id or its prefix.
 
-use super::listing::Page;
+use super::listing::ListPage;
 use super::near::nearest_sagas;
 use super::session::Session;
 use super::table::{member, plain};
@@ -16,7 +16,7 @@ const DIGITS: usize = 32;
 /// Lists of sagas start at any id, so one request finds all ids with this prefix.
 pub(crate) async fn whole(session: &Session, written: &str) -> Result<String, Failure> {
     let Some(last) = last_that_begins_so(written) else { return Ok(written.to_owned()) };
-    let found = Page::get(session, "/v1/sagas", &[], Some(2), Some(last)).await?;
+    let found = ListPage::get(session, "/v1/sagas", &[], Some(2), Some(last)).await?;
     let begins = digits(written).unwrap_or_default();
     let ids: Vec<String> = found.items().iter().map(|saga| plain(member(saga, "id"))).collect();
     let ids: Vec<String> =

@@ -7,7 +7,7 @@ use backstitch::Timestamp;
 use backstitch::clock::{Clock as _, SystemClock};
 use zeroize::Zeroizing;
 
-use super::client::{Answer, Ask, Client, Error, Server, USUAL_SERVER};
+use super::client::{ApiResponse, Ask, Client, Error, Server, USUAL_SERVER};
 use super::output::{self, Output};
 use super::table::{Column, record, table};
 use crate::commands::Failure;
@@ -81,13 +81,17 @@ impl Session {
         SystemClock.now()
     }
 
-    pub(crate) async fn ask(&self, ask: Ask) -> Result<Answer, Error> {
+    pub(crate) async fn ask(&self, ask: Ask) -> Result<ApiResponse, Error> {
         self.client.ask(ask).await
     }
 
     /// Repeats an idempotent request until it gets a response or the patience ends. Does not wait for a server that was
     /// never reached.
-    pub(crate) async fn ask_until_answered(&self, ask: Ask, patience: Duration) -> Result<Answer, Error> {
+    pub(crate) async fn ask_until_answered(
+        &self,
+        ask: Ask,
+        patience: Duration,
+    ) -> Result<ApiResponse, Error> {
         let began = tokio::time::Instant::now();
         let mut waits = Waits::default();
         let mut in_doubt = false;
@@ -107,7 +111,7 @@ impl Session {
     }
 
     /// Shows one object: its members, or its JSON.
-    pub(crate) fn show(&self, answer: &Answer, title: &str, lines: &[Column]) -> Result<(), Failure> {
+    pub(crate) fn show(&self, answer: &ApiResponse, title: &str, lines: &[Column]) -> Result<(), Failure> {
         if self.output.json {
             return Ok(self.output.json(&answer.text)?);
         }
@@ -130,7 +134,7 @@ impl Session {
     }
 
     /// Confirms a change; prints the response with `--json`.
-    pub(crate) fn done(&self, answer: &Answer, told: &str) -> Result<(), Failure> {
+    pub(crate) fn done(&self, answer: &ApiResponse, told: &str) -> Result<(), Failure> {
         if self.output.json {
             let text = if answer.text.trim().is_empty() { "null" } else { &answer.text };
             return Ok(self.output.json(text)?);

@@ -121,7 +121,7 @@ pub(crate) fn table(
 ) -> String {
     let contents: Vec<Vec<String>> =
         items.iter().map(|item| columns.iter().map(|column| column.content(item, now)).collect()).collect();
-    let shown = those_that_fit(columns, &contents, output.width);
+    let shown = columns_that_fit(columns, &contents, output.width);
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_truncation_indicator("…").force_no_tty();
     if let Some(width) = output.width {
@@ -153,7 +153,7 @@ fn one_line(cells: impl Iterator<Item = Cell>) -> Row {
 }
 
 /// The columns that fit; columns at the right are omitted first.
-fn those_that_fit(columns: &[Column], contents: &[Vec<String>], width: Option<u16>) -> Vec<usize> {
+fn columns_that_fit(columns: &[Column], contents: &[Vec<String>], width: Option<u16>) -> Vec<usize> {
     let mut shown: Vec<usize> = (0..columns.len()).collect();
     let Some(width) = width else { return shown };
     let needed = |place: usize| {

@@ -9,7 +9,7 @@ use super::Failure;
 use super::declared::{self, Document};
 use crate::cli::listing::{self, Listing, Paging, list};
 use crate::cli::table::{Column, plain};
-use crate::cli::{Answer, Ask, Session, segment};
+use crate::cli::{ApiResponse, Ask, Session, segment};
 use backstitch_api::path::lifecycle_path;
 
 const PATH: &str = "/v1/lifecycles";
@@ -325,7 +325,7 @@ async fn steer(session: &Session, one: &One, how: &str, body: &Value) -> Result<
     session.done(&answer, &changed(&answer))
 }
 
-fn changed(answer: &Answer) -> String {
+fn changed(answer: &ApiResponse) -> String {
     let of = |member: &str| plain(&answer.value[member]);
     let one = format!("{} {}", of("machine"), of("key"));
     if answer.value["changed"] == false {

@@ -47,7 +47,7 @@ pub(crate) use signals::Signals;
 pub(crate) type Failure = Box<dyn std::error::Error + Send + Sync>;
 
 /// Whether a command ended because its output pipe was closed, for example by `head`.
-pub(crate) fn nobody_reads(why: &Failure) -> bool {
+pub(crate) fn is_closed_pipe(why: &Failure) -> bool {
     matches!(why.downcast_ref(), Some(output::PrintError::ReaderGone))
 }
 

@@ -9,7 +9,7 @@ use crate::cli::{Session, Target, client};
 
 /// A command with its server.
 #[derive(Debug, clap::Args)]
-pub(crate) struct Asked<A: clap::Args> {
+pub(crate) struct RemoteArgs<A: clap::Args> {
     #[command(flatten)]
     args: A,
     #[command(flatten)]
@@ -20,54 +20,54 @@ pub(crate) struct Asked<A: clap::Args> {
 #[derive(Debug, clap::Subcommand)]
 pub(crate) enum Remote {
     /// Start a saga.
-    Start(Asked<start::Args>),
+    Start(RemoteArgs<start::Args>),
     /// List sagas, newest first.
-    Ps(Asked<ps::Args>),
+    Ps(RemoteArgs<ps::Args>),
     /// Show the status of a saga and its steps.
-    Show(Asked<show::Args>),
+    Show(RemoteArgs<show::Args>),
     /// Show the events of a saga.
-    Log(Asked<log::Args>),
+    Log(RemoteArgs<log::Args>),
     /// Show the events of a saga live until its end.
-    Follow(Asked<follow::Args>),
+    Follow(RemoteArgs<follow::Args>),
     /// Roll a saga back.
     #[command(
         after_help = "Example:\n  backstitch cancel 01923c4e-5b6a-7000-8000-000000000001 --note 'ordered twice'"
     )]
-    Cancel(Asked<operate::Args>),
+    Cancel(RemoteArgs<operate::Args>),
     /// Pause a saga: it starts no new attempts.
     #[command(
         after_help = "Example:\n  backstitch pause 01923c4e-5b6a-7000-8000-000000000001 --note 'the bank is down'"
     )]
-    Pause(Asked<operate::Args>),
+    Pause(RemoteArgs<operate::Args>),
     /// Resume a paused saga.
     #[command(after_help = "Example:\n  backstitch resume 01923c4e-5b6a-7000-8000-000000000001")]
-    Resume(Asked<operate::Args>),
+    Resume(RemoteArgs<operate::Args>),
     /// Resolve a failed rollback: retry, skip or done.
-    Resolve(Asked<resolve::Args>),
+    Resolve(RemoteArgs<resolve::Args>),
     /// Orders: confirm, show, and change their settings.
-    Orders(Asked<orders::Args>),
+    Orders(RemoteArgs<orders::Args>),
     /// Sites: start, show.
-    Sites(Asked<sites::Args>),
+    Sites(RemoteArgs<sites::Args>),
     /// Declare sagas: list, show, put, apply, discard.
-    Definitions(Asked<definitions::Args>),
+    Definitions(RemoteArgs<definitions::Args>),
     /// State machines and their instances.
-    Lifecycles(Asked<lifecycles::Args>),
+    Lifecycles(RemoteArgs<lifecycles::Args>),
     /// Webhooks: subscriptions, events, deliveries.
-    Webhooks(Asked<webhooks::Args>),
+    Webhooks(RemoteArgs<webhooks::Args>),
     /// Dead letters of webhooks: list, show, requeue.
-    DeadLetters(Asked<dead_letters::Args>),
+    DeadLetters(RemoteArgs<dead_letters::Args>),
     /// Messages: list, show, publish, retry.
-    Outbox(Asked<outbox::Args>),
+    Outbox(RemoteArgs<outbox::Args>),
     /// Items that the database rejected: list, retry, remove a conflict.
-    Parked(Asked<parked::Args>),
+    Parked(RemoteArgs<parked::Args>),
     /// Alerts and their notifications: list, acknowledge.
-    Alerts(Asked<alerts::Args>),
+    Alerts(RemoteArgs<alerts::Args>),
     /// List requested changes.
-    Audit(Asked<audit::Args>),
+    Audit(RemoteArgs<audit::Args>),
     /// What is active, stuck or failed?
-    Health(Asked<health::Args>),
+    Health(RemoteArgs<health::Args>),
     /// Is anything stuck, lagging or misconfigured?
-    Doctor(Asked<doctor::Args>),
+    Doctor(RemoteArgs<doctor::Args>),
 }
 
 impl Remote {
@@ -102,7 +102,7 @@ impl Remote {
     }
 }
 
-impl<A: clap::Args> Asked<A> {
+impl<A: clap::Args> RemoteArgs<A> {
     async fn run(self, verb: impl AsyncFnOnce(A, &Session) -> Result<(), Failure>) -> Result<(), Failure> {
         let session = self.target.open()?;
         let done = verb(self.args, &session).await;
@@ -117,7 +117,7 @@ impl<A: clap::Args> Asked<A> {
     }
 }
 
-impl Asked<operate::Args> {
+impl RemoteArgs<operate::Args> {
     async fn operate(self, operation: Operation) -> Result<(), Failure> {
         self.run(async move |args, session: &Session| operate::run(operation, args, session).await).await
     }

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use serde_json::{Value, json};
 
 use crate::cli::table::{Column, plain};
-use crate::cli::{Answer, Ask, Session};
+use crate::cli::{ApiResponse, Ask, Session};
 use crate::commands::{Failure, json_in};
 
 const SERVICES: [Column; 4] = [
@@ -111,7 +111,7 @@ pub(super) async fn run(kind: Kind, action: Action, session: &Session) -> Result
     show(kind, session, &session.ask(ask).await?)
 }
 
-fn show(kind: Kind, session: &Session, answer: &Answer) -> Result<(), Failure> {
+fn show(kind: Kind, session: &Session, answer: &ApiResponse) -> Result<(), Failure> {
     let version = plain(&answer.value["version"]);
     let version = if version.is_empty() { version } else { format!(" of version {version}") };
     session.show(answer, &format!("{}{version}", kind.title()), &[])?;

@@ -6,7 +6,7 @@ use serde_json::{Map, Value, json};
 
 use crate::cli::listing::{Listing, Paging, list};
 use crate::cli::table::{Column, plain};
-use crate::cli::{Answer, Ask, Session};
+use crate::cli::{ApiResponse, Ask, Session};
 use crate::commands::{Attribute, Failure, fresh_key};
 
 const PATH: &str = "/v1/webhooks/subscriptions";
@@ -259,11 +259,11 @@ pub(super) async fn run(action: Action, session: &Session) -> Result<(), Failure
     }
 }
 
-fn show(session: &Session, answer: &Answer) -> Result<(), Failure> {
+fn show(session: &Session, answer: &ApiResponse) -> Result<(), Failure> {
     session.show(answer, &format!("Subscription {}", plain(&answer.value["id"])), &LINES)
 }
 
-fn show_with_secret(session: &Session, answer: &Answer) -> Result<(), Failure> {
+fn show_with_secret(session: &Session, answer: &ApiResponse) -> Result<(), Failure> {
     show(session, answer)?;
     session.output.aside("the secret is shown only once: give it to the receiver");
     Ok(())
