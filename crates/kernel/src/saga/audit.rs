@@ -187,7 +187,7 @@ impl Audit<'_> {
         match line.status {
             AttemptStatus::Untouched => {}
             AttemptStatus::Running => {
-                self.blame(17, format!("{name} starts while attempt {before} is in flight"))
+                self.blame(17, format!("{name} starts while attempt {before} is in flight"));
             }
             AttemptStatus::Over => self.blame(17, format!("{name} starts again though it is over")),
             AttemptStatus::Waiting(until) => {
